@@ -1,0 +1,231 @@
+"""What a task builds inside the sandbox: trainable parameters, a guide, data, and maybe an agent.
+
+A *problem* is built afresh, from the same seed and arguments, in each phase (build, train, score). Task code is
+trusted; candidates are not. Task code never executes a candidate: it asks `BuildContext.programs` to, and gets back
+plain data (see `trace_bench.worker.candidates`).
+
+Standard library only: this module is imported inside images that hold nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+Direction = Literal["maximize", "minimize"]
+ParameterKind = Literal["code", "text", "int", "float"]
+Value = str | int | float
+
+
+class ProblemError(Exception):
+    """A task's problem cannot be built as asked (bad ``eval_kwargs``, missing data). The job fails at ``task``."""
+
+
+class CandidateError(Exception):
+    """A candidate's own failure. It is scored and explained to the optimizer, never retried.
+
+    Attributes:
+        phase: ``compile`` | ``call`` | ``timeout`` | ``memory`` | ``output`` | ``died``.
+        message: one sentence for the optimizer, with the exception's type and text where there is one.
+        line: 1-based line of the candidate's own source, if known.
+    """
+
+    def __init__(self, phase: str, message: str, *, line: int | None = None) -> None:
+        super().__init__(message)
+        self.phase = phase
+        self.message = message
+        self.line = line
+
+    def __str__(self) -> str:
+        where = f" at line {self.line}" if self.line is not None else ""
+        return f"{self.phase} failed{where}: {self.message}"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one candidate process may use."""
+
+    wall_seconds: float = 30.0
+    """For one call, measured by the caller."""
+    cpu_seconds: float = 30.0
+    """For the whole life of the process (RLIMIT_CPU, rounded up)."""
+    memory_bytes: int = 1 << 30
+    """Address space beyond what the process starts with."""
+    output_bytes: int = 16 << 20
+    """Of one encoded result."""
+    processes: int = 32
+    """Processes and threads of the candidate's uid."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One value that a trainer may change.
+
+    Attributes:
+        name: a Python identifier, unique in the problem; it keys states, histories and the optimizer's answers.
+        value: where the search starts.
+        kind: ``code`` is Python source that defines `entry`; ``text`` is free text.
+        bounds: inclusive, for numbers.
+        alternatives: other admissible values. They feed the stub model; real models do not see them.
+        entry: name of the function that source must define (``code`` only).
+        signature: its header and docstring, shown to the optimizer as the constraint (``code`` only).
+    """
+
+    name: str
+    value: Value
+    kind: ParameterKind
+    description: str = ""
+    trainable: bool = True
+    bounds: tuple[float, float] | None = None
+    alternatives: tuple[Value, ...] = ()
+    entry: str | None = None
+    signature: str = ""
+
+
+@dataclass(frozen=True)
+class Example:
+    """One item of a dataset: what the agent sees (`query`) and what only the guide sees (`reference`)."""
+
+    id: str
+    query: Any = None
+    reference: Any = None
+
+
+class Guide(Protocol):
+    """Scores one response and explains why.
+
+    Returns:
+        ``(score, feedback)``: the score in the problem's natural units and direction; feedback for the optimizer.
+
+    Raises:
+        CandidateError: the response itself is at fault; the trainer then records `Problem.failure_score`.
+    """
+
+    def __call__(self, query: Any, response: Any, reference: Any) -> tuple[float, str]: ...
+
+
+class Ops(Protocol):
+    """How an agent computes, so that one piece of agent code serves with and without a graph.
+
+    With a graph (training under a graph optimizer) values are graph nodes; without one they are plain data.
+    """
+
+    def param(self, name: str) -> Any:
+        """The current value of the parameter `name`."""
+
+    def apply(self, fn: Callable[..., Any], *args: Any) -> Any:
+        """Apply a fixed, trusted function of the task to plain data or nodes. `fn` needs a name and a docstring."""
+
+    def call(self, name: str, *args: Any) -> Any:
+        """Call the trainable operator held in the ``code`` parameter `name`, in the candidate runner."""
+
+
+Agent = Callable[[Ops, Any], Any]
+"""``agent(ops, query) -> response``."""
+
+
+class Program(Protocol):
+    """A candidate program in a disposable process. Use as a context manager; closing kills it and sweeps its uid."""
+
+    def __call__(self, *args: Any) -> Any:
+        """Call the entry point with plain data (None, bool, int, float, str, bytes, list, tuple, dict, ndarray).
+
+        Raises:
+            CandidateError: compile, call, timeout, memory, output or death of the candidate.
+        """
+
+    def __enter__(self) -> Program: ...
+
+    def __exit__(self, *exc: object) -> None: ...
+
+
+class Programs(Protocol):
+    """Opens candidate programs."""
+
+    def open(self, source: str, entry: str, limits: Limits | None = None) -> Program:
+        """Start a process for `source`. Compilation errors surface at the first call or at once, as CandidateError."""
+
+
+@dataclass(frozen=True)
+class BuildContext:
+    """What a builder may use.
+
+    Attributes:
+        task_dir: the task's own files, read-only.
+        spec: its ``task.toml`` as a dict.
+        eval_kwargs: the config's arguments, already checked against ``[eval_kwargs]`` of the spec, defaults filled in.
+        seed: of the job; everything random about train and validation data comes from it.
+        programs: opens candidate programs.
+        test_seed: of held-out data; None except in the score phase once training is over.
+    """
+
+    task_dir: Path
+    spec: Mapping[str, Any]
+    eval_kwargs: Mapping[str, Any]
+    seed: int
+    programs: Programs
+    test_seed: int | None = None
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The live object that trainers search over and the scorer scores.
+
+    Attributes:
+        objective: the statement given to the optimizer: what to change, how it is judged, in words.
+        failure_score: what a candidate that fails on an example gets for it, in natural units; finite, and no better
+            than the worst honest score.
+        agent: None means that the response is the value of the only trainable parameter.
+        test: empty unless `BuildContext.test_seed` was given and the task has held-out data.
+        score_range: (worst, best) in natural units, as far as known; used to scale exploration bonuses.
+    """
+
+    parameters: tuple[Parameter, ...]
+    guide: Guide
+    train: tuple[Example, ...]
+    objective: str
+    direction: Direction
+    failure_score: float
+    validate: tuple[Example, ...] = ()
+    test: tuple[Example, ...] = ()
+    agent: Agent | None = None
+    score_range: tuple[float, float] | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def trainable(self) -> tuple[Parameter, ...]:
+        return tuple(p for p in self.parameters if p.trainable)
+
+    def initial_state(self) -> dict[str, Value]:
+        """``{name: value}`` of all trainable parameters: the unit in which states are saved and proposed."""
+        return {p.name: p.value for p in self.trainable}
+
+    def better(self, a: float, b: float) -> bool:
+        """True if score `a` is strictly better than score `b`."""
+        return a > b if self.direction == "maximize" else a < b
+
+
+def checked_score(value: object) -> float:
+    """`value` as a finite float.
+
+    Raises:
+        ProblemError: it is not a real number, or not finite. Called on what a guide returns; a guide that passes on
+            what a candidate said must check that itself and raise `CandidateError`.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ProblemError(f"the guide returned {type(value).__name__} where a number is due")
+    score = float(value)
+    if not math.isfinite(score):
+        raise ProblemError(f"the guide returned {score}, which is not finite")
+    return score
+
+
+Builder = Callable[[BuildContext], Problem]
+
+
+def examples(ids: Sequence[str]) -> tuple[Example, ...]:
+    """Examples that carry nothing but an id, for problems whose guide knows the data."""
+    return tuple(Example(id=i) for i in ids)
