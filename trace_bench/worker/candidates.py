@@ -1,0 +1,180 @@
+"""Candidate programs, as a phase sees them: open one, call it, close it. Implements `problem.Programs`."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import threading
+import time
+from typing import Any
+
+from trace_bench.worker import channel, wire
+from trace_bench.worker.codec import CodecError
+from trace_bench.worker.problem import CandidateError, Limits, ProblemError
+
+_IMPORT = re.compile(r"^[ \t]*(?:from|import)[ \t]+((?:numpy|scipy)[\w.]*)", re.MULTILINE)
+
+
+class SpawnerClient:
+    """A phase's end of the spawner's socket. One request at a time, from any thread."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._lock = threading.Lock()
+
+    def open(self, limits: Limits, modules: list[str]) -> tuple[int, socket.socket]:
+        """Start a candidate process: its number and the socket to it.
+
+        Raises:
+            ProblemError: none could be started.
+        """
+        request = {
+            "op": "open",
+            "modules": modules,
+            "limits": {
+                "cpu_seconds": limits.cpu_seconds,
+                "memory_bytes": limits.memory_bytes,
+                "processes": limits.processes,
+            },
+        }
+        reply, fds = self._ask(request)
+        if reply["op"] != "opened":
+            raise ProblemError(f"no candidate process could be started: {reply.get('message')}")
+        return int(reply["id"]), socket.socket(fileno=fds[0])
+
+    def close(self, number: int, *, hung_up: bool = False) -> dict[str, Any]:
+        """Kill the candidate and sweep its uid: how it had ended (``code``, ``signal``) and whether it is ``swept``.
+
+        Args:
+            hung_up: the candidate closed its end, so its exit is worth waiting for.
+        """
+        return self._ask({"op": "close", "id": number, "hung_up": hung_up})[0]
+
+    def _ask(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+        with self._lock:
+            wire.send_datagram(self._sock, request)
+            received = wire.receive_datagram(self._sock)
+        if received is None:
+            raise ProblemError("the spawner has ended")
+        return received
+
+
+class CandidatePrograms:
+    """Opens candidates through the spawner.
+
+    Args:
+        seed: seeds Python's and NumPy's global generators inside each candidate.
+    """
+
+    def __init__(self, spawner: SpawnerClient, seed: int) -> None:
+        self._spawner = spawner
+        self._seed = seed
+        self.opened = 0
+
+    def open(self, source: str, entry: str, limits: Limits | None = None) -> CandidateProgram:
+        """See `problem.Programs.open`. The process starts at the first call."""
+        self.opened += 1
+        return CandidateProgram(self._spawner, source, entry, limits or Limits(), self._seed)
+
+
+class CandidateProgram:
+    """One candidate in one process. After a failure every further call repeats that failure."""
+
+    def __init__(self, spawner: SpawnerClient, source: str, entry: str, limits: Limits, seed: int) -> None:
+        self._spawner = spawner
+        self._source = source
+        self._entry = entry
+        self._limits = limits
+        self._seed = seed
+        self._number: int | None = None
+        self._sock: socket.socket | None = None
+        self._failure: CandidateError | None = None
+
+    def __enter__(self) -> CandidateProgram:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __call__(self, *args: Any) -> Any:
+        sock = self._sock
+        if sock is None:
+            sock = self._start()
+        return self._exchange(sock, channel.CALL, args)
+
+    def close(self) -> None:
+        """Kill the process and sweep its uid. Idempotent."""
+        self._end()
+
+    def _start(self) -> socket.socket:
+        if self._failure is not None:
+            raise self._failure
+        if not isinstance(self._source, str):
+            raise self._fail(CandidateError("compile", "the program is not text"))
+        modules = sorted(set(_IMPORT.findall(self._source)))
+        self._number, sock = self._spawner.open(self._limits, modules)
+        self._sock = sock
+        channel.set_timeout(sock, self._limits.wall_seconds)
+        self._exchange(sock, channel.LOAD, {"source": self._source, "entry": self._entry, "seed": self._seed})
+        return sock
+
+    def _exchange(self, sock: socket.socket, op: int, value: Any) -> Any:
+        limits = self._limits
+        try:
+            channel.send(sock, op, value)
+            op, reply = channel.receive(sock, limits.output_bytes, time.monotonic() + limits.wall_seconds)
+        except channel.ChannelTimeout:
+            raise self._fail(
+                CandidateError("timeout", f"no answer within {limits.wall_seconds:g} s of wall time")
+            ) from None
+        except channel.ChannelClosed:
+            raise self._fail(None) from None
+        except channel.FrameTooLarge as error:
+            raise self._fail(
+                CandidateError("output", f"the result has {error} bytes; the limit is {limits.output_bytes}")
+            ) from None
+        except CodecError as error:
+            raise self._fail(CandidateError("output", str(error))) from None
+        if op == channel.RESULT:
+            return reply
+        raise self._fail(_reported(reply))
+
+    def _fail(self, failure: CandidateError | None) -> CandidateError:
+        ended = self._end(hung_up=failure is None)
+        self._failure = failure or _death(ended, self._limits)
+        return self._failure
+
+    def _end(self, *, hung_up: bool = False) -> dict[str, Any]:
+        if self._sock is not None:
+            self._sock.close()
+            self._sock = None
+        if self._number is None:
+            return {"code": None, "signal": None}
+        number, self._number = self._number, None
+        return self._spawner.close(number, hung_up=hung_up)
+
+
+def _reported(reply: Any) -> CandidateError:
+    if not isinstance(reply, dict):
+        return CandidateError("output", "the candidate's process answered with something that is no answer")
+    phase, message, line = reply.get("phase"), reply.get("message"), reply.get("line")
+    if phase not in ("compile", "call", "memory", "output"):
+        phase = "call"
+    return CandidateError(
+        phase,
+        message[:2000] if isinstance(message, str) else "unknown error",
+        line=line if type(line) is int and 0 < line < 1_000_000 else None,
+    )
+
+
+def _death(ended: dict[str, Any], limits: Limits) -> CandidateError:
+    number = ended.get("signal")
+    if number == signal.SIGXCPU:
+        return CandidateError("timeout", f"the program used more than {limits.cpu_seconds:g} s of CPU time")
+    if number is not None:
+        name = signal.Signals(number).name
+        if number == signal.SIGKILL:
+            return CandidateError("memory", "the process was killed (SIGKILL), most likely for want of memory")
+        return CandidateError("died", f"the process was killed by {name}")
+    return CandidateError("died", f"the process exited with code {ended.get('code')} before it answered")

@@ -1,0 +1,104 @@
+"""Length-prefixed frames on the socket between a phase and one candidate.
+
+``length u32 | op u8 | body``; the body is an encoding of `trace_bench.worker.codec`. Blocking sockets with the kernel's
+own timeouts (SO_RCVTIMEO, SO_SNDTIMEO): Python's would cost a poll per call, and a policy is called thousands of times.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from typing import Any
+
+from trace_bench.worker import codec
+
+LOAD, CALL, RESULT, ERROR = 1, 2, 3, 4
+_HEAD = struct.Struct("<IB")
+_TIMEVAL = struct.Struct("ll")
+
+
+class ChannelTimeout(Exception):
+    """The peer did not answer in time."""
+
+
+class ChannelClosed(Exception):
+    """The peer is gone."""
+
+
+class FrameTooLarge(Exception):
+    """The peer announced more than it may send."""
+
+
+def set_timeout(sock: socket.socket, seconds: float) -> None:
+    """Kernel timeouts of `sock`; 0 means none."""
+    whole = int(seconds)
+    value = _TIMEVAL.pack(whole, int((seconds - whole) * 1e6))
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
+
+
+def send(sock: socket.socket, op: int, value: Any) -> None:
+    """Send one frame.
+
+    Raises:
+        CodecError: the value cannot cross.
+        ChannelTimeout, ChannelClosed: the peer does not read, or is gone.
+    """
+    buffers = codec.encode(value)
+    size = sum(map(len, buffers))
+    if len(buffers) > 64:
+        buffers = [b"".join(buffers)]
+    head = _HEAD.pack(size, op)
+    total = size + _HEAD.size
+    try:
+        sent = sock.sendmsg([head, *buffers])
+        if sent < total:
+            rest = memoryview(head + b"".join(buffers))[sent:]
+            sock.sendall(rest)
+    except BlockingIOError:
+        raise ChannelTimeout from None
+    except OSError:
+        raise ChannelClosed from None
+
+
+def receive(sock: socket.socket, limit: int, deadline: float | None = None) -> tuple[int, Any]:
+    """Receive one frame: ``(op, value)``.
+
+    Args:
+        limit: largest body, bytes.
+        deadline: of ``time.monotonic``; it bounds a peer that sends byte by byte.
+
+    Raises:
+        FrameTooLarge, CodecError, ChannelTimeout, ChannelClosed
+    """
+    head = _exactly(sock, _HEAD.size, deadline)
+    size, op = _HEAD.unpack(head)
+    if size > limit:
+        raise FrameTooLarge(size)
+    return op, codec.decode(_exactly(sock, size, deadline))
+
+
+def _exactly(sock: socket.socket, size: int, deadline: float | None) -> bytearray:
+    # The buffer grows with what really arrives: an announced length alone costs no memory.
+    buffer = bytearray(min(size, 1 << 20))
+    view = memoryview(buffer)
+    got = 0
+    while got < size:
+        if got == len(buffer):
+            view.release()
+            buffer.extend(bytes(min(size - got, len(buffer))))
+            view = memoryview(buffer)
+        try:
+            count = sock.recv_into(view[got:], 0, socket.MSG_WAITALL)
+        except BlockingIOError:
+            raise ChannelTimeout from None
+        except OSError:
+            raise ChannelClosed from None
+        if count == 0:
+            raise ChannelClosed
+        got += count
+        if deadline is not None and got < size and time.monotonic() > deadline:
+            raise ChannelTimeout
+    view.release()
+    return buffer

@@ -1,0 +1,203 @@
+"""Plain data as typed bytes, for the socket between a scorer and a candidate.
+
+What a candidate sends is hostile, so there is no pickle and no `eval`: a value is a tag and its content, lengths are
+checked against what is left, nesting is bounded. Types: None, bool, int (any size up to 4096 decimal digits), float,
+str, bytes, list, tuple, dict (keys: str, int, float, bool, None), numpy arrays of bool, int, uint and float, and numpy
+scalars (which arrive as Python scalars). NumPy is used only if it is already imported.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from typing import Any
+
+MAX_DEPTH = 32
+MAX_DIGITS = 4096
+ARRAY_DTYPES = frozenset(
+    kind + size for kind, sizes in (("i", "1248"), ("u", "1248"), ("f", "248"), ("b", "1")) for size in sizes
+)
+
+_I64 = struct.Struct("<q")
+_F64 = struct.Struct("<d")
+_U32 = struct.Struct("<I")
+
+
+class CodecError(ValueError):
+    """The value has a type that does not cross, or the bytes are not an encoding."""
+
+
+def encode(value: Any) -> list[bytes | memoryview]:
+    """Buffers to send, in order (arrays are not copied).
+
+    Raises:
+        CodecError: with the type that cannot cross, or nesting deeper than `MAX_DEPTH`.
+    """
+    out: list[bytes | memoryview] = []
+    _encode(value, out, 0)
+    return out
+
+
+def _encode(value: Any, out: list[bytes | memoryview], depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise CodecError(f"the value is nested deeper than {MAX_DEPTH} levels")
+    kind = type(value)
+    if kind is float:
+        out.append(b"d" + _F64.pack(value))
+    elif kind is int:
+        _encode_int(value, out)
+    elif value is None:
+        out.append(b"N")
+    elif kind is bool:
+        out.append(b"T" if value else b"F")
+    elif kind is str:
+        data = value.encode("utf-8", "surrogatepass")
+        out.append(b"s" + _U32.pack(len(data)))
+        out.append(data)
+    elif kind in (bytes, bytearray):
+        out.append(b"b" + _U32.pack(len(value)))
+        out.append(bytes(value))
+    elif kind in (list, tuple):
+        out.append((b"l" if kind is list else b"t") + _U32.pack(len(value)))
+        for item in value:
+            _encode(item, out, depth + 1)
+    elif kind is dict:
+        out.append(b"m" + _U32.pack(len(value)))
+        for key, item in value.items():
+            if not (key is None or isinstance(key, str | int | float)):
+                raise CodecError(f"a dict key of type {type(key).__name__} cannot cross")
+            _encode(key, out, depth + 1)
+            _encode(item, out, depth + 1)
+    else:
+        _encode_numpy(value, out, depth)
+
+
+def _encode_int(value: int, out: list[bytes | memoryview]) -> None:
+    if -(1 << 63) <= value < 1 << 63:
+        out.append(b"i" + _I64.pack(value))
+        return
+    if value.bit_length() > MAX_DIGITS * 3:
+        raise CodecError("an integer is too large to cross")
+    data = format(value, "x").encode()
+    out.append(b"I" + _U32.pack(len(data)))
+    out.append(data)
+
+
+def _encode_numpy(value: Any, out: list[bytes | memoryview], depth: int) -> None:
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.ndarray):
+        code = value.dtype.kind + str(value.dtype.itemsize)
+        if code not in ARRAY_DTYPES:
+            raise CodecError(f"an array of dtype {value.dtype} cannot cross; use a numeric dtype")
+        array = numpy.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
+        shape = value.shape
+        out.append(b"a" + code.encode() + bytes([len(shape)]) + struct.pack(f"<{len(shape)}I", *shape))
+        out.append(memoryview(array.reshape(-1).view(numpy.uint8)) if array.size else b"")
+    elif numpy is not None and isinstance(value, numpy.generic) and value.dtype.kind in "iufb":
+        _encode(value.item(), out, depth)
+    elif isinstance(value, int):
+        # A subclass crosses as its base (an Enum, a namedtuple, a defaultdict): only the data arrives.
+        _encode(int(value), out, depth)
+    elif isinstance(value, float):
+        _encode(float(value), out, depth)
+    elif isinstance(value, str):
+        _encode(str.__str__(value), out, depth)
+    elif isinstance(value, list):
+        _encode(list(value), out, depth)
+    elif isinstance(value, tuple):
+        _encode(tuple(value), out, depth)
+    elif isinstance(value, dict):
+        _encode(dict(value), out, depth)
+    else:
+        raise CodecError(f"a value of type {type(value).__name__} cannot cross; return plain data")
+
+
+def decode(data: bytes | bytearray | memoryview) -> Any:
+    """The value that `data` encodes. Arrays share `data` and are writable if it is.
+
+    Raises:
+        CodecError: the bytes are not an encoding.
+    """
+    view = memoryview(data)
+    try:
+        value, end = _decode(view, 0, 0)
+    except (struct.error, IndexError, UnicodeDecodeError, OverflowError, TypeError, ValueError) as error:
+        if isinstance(error, CodecError):
+            raise
+        raise CodecError(f"the bytes are not an encoded value ({type(error).__name__})") from None
+    if end != len(view):
+        raise CodecError("there are bytes after the encoded value")
+    return value
+
+
+def _decode(view: memoryview, at: int, depth: int) -> tuple[Any, int]:
+    if depth > MAX_DEPTH:
+        raise CodecError(f"the value is nested deeper than {MAX_DEPTH} levels")
+    tag = view[at]
+    at += 1
+    if tag == 0x64:  # d
+        return _F64.unpack_from(view, at)[0], at + 8
+    if tag == 0x69:  # i
+        return _I64.unpack_from(view, at)[0], at + 8
+    if tag == 0x61:  # a
+        return _decode_array(view, at)
+    if tag == 0x4E:
+        return None, at
+    if tag == 0x54:
+        return True, at
+    if tag == 0x46:
+        return False, at
+    (length,) = _U32.unpack_from(view, at)
+    at += 4
+    if length > len(view) - at:
+        raise CodecError("a length reaches beyond the end")
+    if tag in (0x73, 0x62, 0x49):  # s b I
+        raw = bytes(view[at : at + length])
+        at += length
+        if tag == 0x73:
+            return raw.decode("utf-8", "surrogatepass"), at
+        if tag == 0x62:
+            return raw, at
+        if length > MAX_DIGITS:
+            raise CodecError("an integer is too large")
+        return int(raw.decode("ascii"), 16), at
+    if tag in (0x6C, 0x74):  # l t
+        items = []
+        for _ in range(length):
+            item, at = _decode(view, at, depth + 1)
+            items.append(item)
+        return (items if tag == 0x6C else tuple(items)), at
+    if tag == 0x6D:  # m
+        result: dict[Any, Any] = {}
+        for _ in range(length):
+            key, at = _decode(view, at, depth + 1)
+            if not (key is None or isinstance(key, str | int | float)):
+                raise CodecError("a dict key of this type cannot cross")
+            result[key], at = _decode(view, at, depth + 1)
+        return result, at
+    raise CodecError(f"unknown tag {tag}")
+
+
+def _decode_array(view: memoryview, at: int) -> tuple[Any, int]:
+    code = bytes(view[at : at + 2]).decode("ascii")
+    if code not in ARRAY_DTYPES:
+        raise CodecError("an array of this dtype cannot cross")
+    ndim = view[at + 2]
+    at += 3
+    if ndim > 32:
+        raise CodecError("an array has too many dimensions")
+    shape = struct.unpack_from(f"<{ndim}I", view, at)
+    at += 4 * ndim
+    count = 1
+    for size in shape:
+        count *= size
+    nbytes = count * int(code[1])
+    if nbytes > len(view) - at:
+        raise CodecError("an array reaches beyond the end")
+    import numpy
+
+    dtype = numpy.dtype("?" if code == "b1" else "<" + code)
+    if code == "b1" and any(byte > 1 for byte in bytes(view[at : at + nbytes])):
+        raise CodecError("a boolean array holds something else")
+    array = numpy.frombuffer(view, dtype=dtype, count=count, offset=at).reshape(shape)
+    return array, at + nbytes

@@ -1,0 +1,77 @@
+"""Runs a state over examples without a graph: what the scorer does, and a trainer that needs no graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from trace_bench.worker.problem import (
+    CandidateError,
+    Example,
+    Problem,
+    Program,
+    Programs,
+    Value,
+    checked_score,
+)
+from trace_bench.worker.training import Rollout
+
+
+class PlainOps:
+    """`problem.Ops` on plain data. One process per operator, for one example; close when done."""
+
+    def __init__(self, problem: Problem, state: Mapping[str, Value], programs: Programs) -> None:
+        self._parameters = {p.name: p for p in problem.parameters}
+        self._state = state
+        self._programs = programs
+        self._open: dict[str, Program] = {}
+
+    def __enter__(self) -> PlainOps:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for program in self._open.values():
+            program.__exit__(None, None, None)
+        self._open.clear()
+
+    def param(self, name: str) -> Any:
+        return self._state.get(name, self._parameters[name].value)
+
+    def apply(self, fn: Callable[..., Any], *args: Any) -> Any:
+        return fn(*args)
+
+    def call(self, name: str, *args: Any) -> Any:
+        if name not in self._open:
+            entry = self._parameters[name].entry or name
+            self._open[name] = self._programs.open(str(self.param(name)), entry)
+        return self._open[name](*args)
+
+
+def evaluate_example(problem: Problem, state: Mapping[str, Value], example: Example, programs: Programs) -> Rollout:
+    """The score of `state` on one example, natural units. A candidate's failure is a rollout, not an exception.
+
+    Raises:
+        ProblemError: the guide returned something that is no score.
+    """
+    try:
+        with PlainOps(problem, state, programs) as ops:
+            if problem.agent is None:
+                response = ops.param(problem.trainable[0].name)
+            else:
+                response = problem.agent(ops, example.query)
+        score, feedback = problem.guide(example.query, response, example.reference)
+    except CandidateError as error:
+        return Rollout(example.id, problem.failure_score, str(error), failed=True)
+    return Rollout(example.id, checked_score(score), str(feedback))
+
+
+def evaluate_state(
+    problem: Problem, state: Mapping[str, Value], chosen: Sequence[Example], programs: Programs
+) -> list[Rollout]:
+    """`evaluate_example` over `chosen`, in order."""
+    return [evaluate_example(problem, state, example, programs) for example in chosen]
+
+
+def mean_score(rollouts: Sequence[Rollout]) -> float:
+    """Mean over rollouts, natural units. `rollouts` is not empty."""
+    return sum(r.score for r in rollouts) / len(rollouts)

@@ -1,0 +1,130 @@
+"""The three phases of a job, each a process of its own: build, train, score."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import random
+import socket
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from trace_bench.worker import wire
+from trace_bench.worker.candidates import CandidatePrograms, SpawnerClient
+from trace_bench.worker.problem import BuildContext, Problem, ProblemError
+
+
+class Link:
+    """A phase's connection to the supervisor."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._unpacker = wire.Unpacker()
+        self._inbox: list[dict[str, Any]] = []
+
+    def send(self, op: str, **fields: Any) -> None:
+        """Send one message. A supervisor that is gone ends the phase."""
+        try:
+            self._sock.sendall(wire.pack({"op": op, **fields}))
+        except OSError:
+            os._exit(71)
+
+    def receive(self) -> dict[str, Any]:
+        """The next message; blocks."""
+        while not self._inbox:
+            self._read(0)
+        return self._inbox.pop(0)
+
+    def poll(self) -> dict[str, Any] | None:
+        """The next message if one has arrived."""
+        if not self._inbox:
+            self._read(socket.MSG_DONTWAIT)
+        return self._inbox.pop(0) if self._inbox else None
+
+    def _read(self, flags: int) -> None:
+        try:
+            data = self._sock.recv(1 << 16, flags)
+        except BlockingIOError:
+            return
+        if not data:
+            os._exit(71)
+        self._inbox.extend(self._unpacker.feed(data))
+
+
+class PhaseFailure(Exception):
+    """A phase ends with a failure that has a boundary, a kind and a sentence."""
+
+    def __init__(self, boundary: str, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.boundary, self.kind, self.message = boundary, kind, message
+
+
+def enter(name: str, ctl: socket.socket, spawn: socket.socket) -> None:
+    """Entry point of a freshly forked phase process. Returns when the phase is over."""
+    link = Link(ctl)
+    module = importlib.import_module(f"trace_bench.worker.phases.{name}")
+    module.warm_up()
+    start = link.receive()
+    random.seed(start["job"]["seed"])
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(start["job"]["seed"] % (1 << 32))
+    programs = CandidatePrograms(SpawnerClient(spawn), candidate_seed(start["job"]["seed"]))
+    try:
+        result = module.run(link, start, programs)
+    except PhaseFailure as failure:
+        link.send("failed", boundary=failure.boundary, kind=failure.kind, message=failure.message)
+    except Exception as error:
+        traceback.print_exc()
+        link.send(
+            "failed",
+            boundary="trainer" if name == "train" else "task",
+            kind=f"{name}_error",
+            message=describe(error),
+        )
+    else:
+        link.send("result", **result)
+
+
+def candidate_seed(seed: int) -> int:
+    """The seed of the generators inside candidates; differs from the task's own use of the job's seed."""
+    return (seed * 2654435761 + 97) % (1 << 31)
+
+
+def describe(error: BaseException) -> str:
+    """One line: type, text and the place where it was raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{where}"[:2000]
+
+
+def build_problem(start: dict[str, Any], programs: CandidatePrograms, test_seed: int | None = None) -> Problem:
+    """Build the job's problem in this process.
+
+    Raises:
+        PhaseFailure: at the boundary ``task``.
+    """
+    task = start["job"]["task"]
+    task_dir = Path(start["task_dir"])
+    sys.dont_write_bytecode = True
+    context = BuildContext(
+        task_dir=task_dir,
+        spec=task["spec"],
+        eval_kwargs=task["eval_kwargs"],
+        seed=start["job"]["seed"],
+        programs=programs,
+        test_seed=test_seed,
+    )
+    module, _, function = task["builder"].partition(":")
+    try:
+        problem = getattr(importlib.import_module(module), function)(context)
+    except ProblemError as error:
+        raise PhaseFailure("task", "task_build", str(error)) from error
+    except Exception as error:
+        traceback.print_exc()
+        raise PhaseFailure("task", "task_build", f"the problem does not build: {describe(error)}") from error
+    if not isinstance(problem, Problem):
+        raise PhaseFailure("task", "task_build", f"{task['builder']} returned no Problem")
+    return problem

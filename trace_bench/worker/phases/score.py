@@ -1,0 +1,79 @@
+"""The official scores: a fresh process loads saved states and scores them. Nothing that training claimed is used."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from trace_bench.worker.candidates import CandidatePrograms
+from trace_bench.worker.evaluate import evaluate_state, mean_score
+from trace_bench.worker.phases import Link, PhaseFailure, build_problem
+from trace_bench.worker.problem import Problem
+
+
+def warm_up() -> None:
+    """Nothing to import ahead."""
+
+
+def run(link: Link, start: dict[str, Any], programs: CandidatePrograms) -> dict[str, Any]:
+    """Returns ``{"scores": {initial|best|final: {split: mean, …, "examples": […]}}}``, as `StateScores` has it.
+
+    Equal states are scored once. A split without examples is absent.
+    """
+    problem = build_problem(start, programs, start["test_seed"])
+    done: dict[str, dict[str, Any]] = {}
+    scores: dict[str, Any] = {}
+    evaluations = 0
+    for kind, state in start["states"].items():
+        check_state(problem, kind, state)
+        key = json.dumps(state, sort_keys=True)
+        if key not in done:
+            done[key], count = _score(problem, state, programs)
+            evaluations += count
+        scores[kind] = done[key]
+        means = {split: value for split, value in done[key].items() if split != "examples"}
+        link.send("event", kind="score", fields={"state": kind, **means})
+    return {"scores": scores, "evaluations": evaluations, "direction": problem.direction}
+
+
+def _score(problem: Problem, state: dict[str, Any], programs: CandidatePrograms) -> tuple[dict[str, Any], int]:
+    selection = "validate" if problem.validate else "train"
+    result: dict[str, Any] = {}
+    rows: list[dict[str, Any]] = []
+    for split in (selection, "test"):
+        chosen = getattr(problem, split)
+        if chosen:
+            rollouts = evaluate_state(problem, state, chosen, programs)
+            result[split] = mean_score(rollouts)
+            rows += [
+                {
+                    "split": split,
+                    "id": r.example_id,
+                    "score": r.score,
+                    "failed": r.failed,
+                    "feedback": r.feedback[:2000],
+                }
+                for r in rollouts
+            ]
+    return {**result, "examples": rows}, len(rows)
+
+
+def check_state(problem: Problem, kind: str, state: dict[str, Any]) -> None:
+    """The saved state names exactly the trainable parameters, with values of their kinds.
+
+    Raises:
+        PhaseFailure: at ``trainer``: the state came from there.
+    """
+    names = {p.name for p in problem.trainable}
+    if set(state) != names:
+        raise PhaseFailure("trainer", "bad_state", f"the {kind} state names {sorted(state)}, not {sorted(names)}")
+    kinds: dict[str, tuple[type, ...]] = {
+        "code": (str,),
+        "text": (str,),
+        "int": (int,),
+        "float": (int, float),
+    }
+    for parameter in problem.trainable:
+        value = state[parameter.name]
+        if isinstance(value, bool) or not isinstance(value, kinds[parameter.kind]):
+            raise PhaseFailure("trainer", "bad_state", f"{parameter.name} of the {kind} state is no {parameter.kind}")

@@ -1,0 +1,176 @@
+"""Runs the trainer. It holds a gateway scope, so no source that a model wrote runs here."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import importlib
+import json
+import time
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from trace_bench.worker.candidates import CandidatePrograms
+from trace_bench.worker.evaluate import evaluate_state, mean_score
+from trace_bench.worker.phases import Link, PhaseFailure, build_problem
+from trace_bench.worker.problem import Problem, Value
+from trace_bench.worker.training import Rollout, Slot, State, StopTraining
+
+
+def warm_up() -> None:
+    """The heavy import of graph trainers happens while the problem is still being built elsewhere."""
+    # Which trainer it is, is not known yet; `run` imports it. Nothing heavy without need.
+
+
+def run(link: Link, start: dict[str, Any], programs: CandidatePrograms) -> dict[str, Any]:
+    """Returns the final state and why training stopped."""
+    job = start["job"]
+    module, _, name = job["trainer"]["entry"].partition(":")
+    trainer = getattr(importlib.import_module(module), name)()
+    if getattr(trainer, "uses_graph", False):
+        from trace_bench.worker import graph
+
+        graph.load()
+    # The import above overlaps with the build phase; the supervisor says when building is over.
+    while link.receive()["op"] != "go":
+        continue
+    problem = build_problem(start, programs)
+    context = WorkerTrainContext(link, start, problem, programs)
+    stop_reason = "completed"
+    try:
+        final = trainer.train(problem, job["trainer"]["params"], context)
+    except StopTraining as stop:
+        stop_reason = stop.reason
+        final = context.last_state
+    if not isinstance(final, dict):
+        raise PhaseFailure("trainer", "bad_state", f"{job['trainer']['id']} returned no state")
+    link.send("state", kind="final", values=final)
+    return {"stop_reason": stop_reason, "evaluations": context.evaluations}
+
+
+class WorkerTrainContext:
+    """Implements `training.TrainContext` over the link to the supervisor."""
+
+    def __init__(self, link: Link, start: dict[str, Any], problem: Problem, programs: CandidatePrograms) -> None:
+        job = start["job"]
+        self.seed: int = job["seed"]
+        self.optimizer: str = job["optimizer"]["id"]
+        self.optimizer_kwargs: Mapping[str, Any] = job["optimizer"]["kwargs"]
+        self.programs = programs
+        self.evaluations = 0
+        self.last_state: State = problem.initial_state()
+        self._link = link
+        self._problem = problem
+        self._best: float | None = None
+        self._started = time.monotonic()
+        self._stop: str | None = None
+        self._port: int = start["gateway_port"]
+        self._model: str = job["model"].get("model") or job["model"]["id"]
+        self._selection = "validate" if problem.validate else "train"
+
+    def check(self) -> None:
+        """See `training.TrainContext.check`."""
+        message = self._link.poll()
+        if message is not None and message["op"] == "stop":
+            self._stop = message["reason"]
+        if self._stop is not None:
+            raise StopTraining(self._stop)  # type: ignore[arg-type]
+
+    def evaluate(self, state: Mapping[str, Value], example_indices: Sequence[int], split: str) -> list[Rollout]:
+        """See `training.Evaluate`."""
+        self.check()
+        examples = getattr(self._problem, split)
+        rollouts = evaluate_state(self._problem, state, [examples[i] for i in example_indices], self.programs)
+        self.count_evaluations(len(rollouts))
+        return rollouts
+
+    def count_evaluations(self, number: int) -> None:
+        """Evaluations that a trainer made through a graph of its own."""
+        self.evaluations += number
+
+    def step(
+        self,
+        *,
+        step: int,
+        candidate: str,
+        parent: str | None,
+        state: State,
+        rollouts: Sequence[Rollout],
+        split: str,
+        **extra: Any,
+    ) -> None:
+        """See `training.TrainContext.step`."""
+        score = mean_score(rollouts)
+        self.last_state = dict(state)
+        if split == self._selection and (self._best is None or self._problem.better(score, self._best)):
+            self._best = score
+            self._link.send("state", kind="best", values=dict(state))
+        self._link.send(
+            "history",
+            line={
+                "step": step,
+                "candidate": candidate,
+                "parent": parent,
+                "split": split,
+                "score": score,
+                "best_score": score if self._best is None else self._best,
+                "evaluations": self.evaluations,
+                "parameters": dict(state),
+                "extra": {
+                    **extra,
+                    "failures": sum(r.failed for r in rollouts),
+                    "feedback": next((r.feedback for r in rollouts if r.failed), rollouts[0].feedback)[:1000],
+                },
+            },
+        )
+        self.check()
+
+    def event(self, kind: str, **fields: Any) -> None:
+        """See `training.TrainContext.event`."""
+        self._link.send("event", kind=kind, fields=fields)
+
+    def warn(self, message: str) -> None:
+        """See `training.TrainContext.warn`."""
+        self._link.send("warn", message=message)
+
+    def chat(
+        self,
+        messages: list[dict[str, str]],
+        *,
+        slot: Slot,
+        variables: Sequence[Mapping[str, Any]] = (),
+        **request: Any,
+    ) -> dict[str, Any]:
+        """One chat completion through the gateway.
+
+        Raises:
+            StopTraining: the budget is used up, or a stop was asked for.
+            PhaseFailure: at ``provider``: the gateway has no answer.
+        """
+        self.check()
+        body = json.dumps({"model": self._model, "messages": messages, **request}).encode()
+        headers = {"Content-Type": "application/json", "X-Trace-Bench-Slot": str(slot)}
+        if variables:
+            packed = zlib.compress(json.dumps(list(variables)).encode())
+            headers["X-Trace-Bench-Variables"] = base64.b64encode(packed).decode()
+        connection = http.client.HTTPConnection("127.0.0.1", self._port)
+        try:
+            connection.request("POST", "/v1/chat/completions", body, headers)
+            response = connection.getresponse()
+            text = response.read()
+        except OSError as error:
+            raise PhaseFailure("harness", "relay", f"the relay does not answer: {error}") from error
+        finally:
+            connection.close()
+        try:
+            reply = json.loads(text)
+        except ValueError:
+            reply = {}
+        if response.status == 200 and isinstance(reply, dict):
+            return reply
+        error_body = reply.get("error", {}) if isinstance(reply, dict) else {}
+        if isinstance(error_body, dict) and error_body.get("code") == "budget_exhausted":
+            raise StopTraining("budget")
+        message = error_body.get("message") if isinstance(error_body, dict) else None
+        raise PhaseFailure("provider", "provider_error", f"HTTP {response.status}: {message or 'no explanation'}")

@@ -1,0 +1,237 @@
+"""The gateway, as seen from inside: an HTTP server on loopback, one port a phase.
+
+It parses just enough of HTTP/1.1 to pass a request on (Content-Length or chunked bodies, keep-alive), drops peers whose
+uid is not the phase's (loopback is open to every uid of the sandbox), and holds the phase's scope itself: there is no
+token that could be read from a file or an environment.
+"""
+
+from __future__ import annotations
+
+import json
+import selectors
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+MAX_HEAD = 8 << 20
+MAX_BODY = 32 << 20
+_PASSED = ("content-type", "accept")
+_REASONS = {200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 413: "Content Too Large",
+            429: "Too Many Requests", 500: "Internal Server Error", 502: "Bad Gateway", 503: "Service Unavailable"}  # fmt: skip
+
+
+class BadRequest(Exception):
+    """The bytes are not a request that can be passed on."""
+
+
+@dataclass(frozen=True)
+class RelayRequest:
+    """One call on its way to the gateway."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+
+@dataclass
+class _Connection:
+    sock: socket.socket
+    buffer: bytearray = field(default_factory=bytearray)
+    out: bytearray = field(default_factory=bytearray)
+    waiting: bool = False
+    closing: bool = False
+
+
+Forward = Callable[[RelayRequest, Callable[[int, bytes], None]], None]
+
+
+class Relay:
+    """One phase's port.
+
+    Args:
+        selector: of the supervisor; this class registers with it.
+        uid: the only peer uid that is served; None serves all (the local backend).
+        forward: called with each request and a function that takes the answer (status, body), at once or later.
+    """
+
+    def __init__(self, selector: selectors.BaseSelector, uid: int | None, forward: Forward) -> None:
+        self._selector = selector
+        self._uid = uid
+        self._forward = forward
+        self._listener = socket.socket()
+        self._listener.bind(("127.0.0.1", 0))
+        self._listener.listen(64)
+        self._listener.setblocking(False)
+        self._connections: set[_Connection] = set()
+        self.port: int = self._listener.getsockname()[1]
+        self.refused = 0
+        selector.register(self._listener, selectors.EVENT_READ, lambda _: self._accept())
+
+    def close(self) -> None:
+        """Stop listening and drop every connection."""
+        self._selector.unregister(self._listener)
+        self._listener.close()
+        for connection in list(self._connections):
+            self._drop(connection)
+
+    def _accept(self) -> None:
+        try:
+            sock, peer = self._listener.accept()
+        except OSError:
+            return
+        if self._uid is not None and peer_uid(peer[1], self.port) != self._uid:
+            self.refused += 1
+            sock.close()
+            return
+        sock.setblocking(False)
+        connection = _Connection(sock)
+        self._connections.add(connection)
+        self._selector.register(sock, selectors.EVENT_READ, lambda mask: self._on_ready(connection, mask))
+
+    def _drop(self, connection: _Connection) -> None:
+        if connection in self._connections:
+            self._connections.discard(connection)
+            self._selector.unregister(connection.sock)
+            connection.sock.close()
+
+    def _on_ready(self, connection: _Connection, mask: int) -> None:
+        try:
+            if mask & selectors.EVENT_WRITE:
+                self._flush(connection)
+            if mask & selectors.EVENT_READ:
+                data = connection.sock.recv(1 << 18)
+                if not data:
+                    self._drop(connection)
+                    return
+                connection.buffer += data
+                self._advance(connection)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._drop(connection)
+
+    def _advance(self, connection: _Connection) -> None:
+        if connection.waiting or connection not in self._connections:
+            return
+        try:
+            parsed = parse_request(connection.buffer)
+        except BadRequest as error:
+            connection.closing = True
+            body = json.dumps({"error": {"message": str(error), "type": "invalid_request_error"}}).encode()
+            self._respond(connection, 400, body)
+            return
+        if parsed is None:
+            return
+        request, keep_alive, consumed = parsed
+        del connection.buffer[:consumed]
+        connection.waiting = True
+        connection.closing = not keep_alive
+        self._forward(request, lambda status, body: self._respond(connection, status, body))
+
+    def _respond(self, connection: _Connection, status: int, body: bytes) -> None:
+        if connection not in self._connections:
+            return
+        connection.waiting = False
+        close = "close" if connection.closing else "keep-alive"
+        head = (
+            f"HTTP/1.1 {status} {_REASONS.get(status, 'Status')}\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\nConnection: {close}\r\n\r\n"
+        )
+        connection.out += head.encode() + body
+        try:
+            self._flush(connection)
+        except BlockingIOError:
+            self._selector.modify(
+                connection.sock,
+                selectors.EVENT_READ | selectors.EVENT_WRITE,
+                lambda mask: self._on_ready(connection, mask),
+            )
+        except OSError:
+            self._drop(connection)
+            return
+        self._advance(connection)
+
+    def _flush(self, connection: _Connection) -> None:
+        while connection.out:
+            sent = connection.sock.send(connection.out)
+            del connection.out[:sent]
+        if connection.closing and not connection.waiting:
+            self._drop(connection)
+            return
+        self._selector.modify(connection.sock, selectors.EVENT_READ, lambda mask: self._on_ready(connection, mask))
+
+
+def parse_request(buffer: bytearray) -> tuple[RelayRequest, bool, int] | None:
+    """``(request, keep_alive, bytes consumed)``; None while the request is incomplete.
+
+    Raises:
+        BadRequest
+    """
+    end = buffer.find(b"\r\n\r\n")
+    if end < 0:
+        if len(buffer) > MAX_HEAD:
+            raise BadRequest("the request's headers are too large")
+        return None
+    lines = bytes(buffer[:end]).decode("latin-1").split("\r\n")
+    words = lines[0].split(" ")
+    if len(words) != 3 or not words[2].startswith("HTTP/1."):
+        raise BadRequest("this is no HTTP/1.1 request")
+    headers: dict[str, str] = {}
+    for line in lines[1:]:
+        name, colon, value = line.partition(":")
+        if not colon:
+            raise BadRequest("a header line has no colon")
+        headers[name.strip().lower()] = value.strip()
+    start = end + 4
+    if headers.get("transfer-encoding", "").lower() == "chunked":
+        chunked = _chunked(buffer, start)
+        if chunked is None:
+            return None
+        body, consumed = chunked
+    else:
+        text = headers.get("content-length", "0")
+        if not text.isdigit() or int(text) > MAX_BODY:
+            raise BadRequest(f"the request's body must have at most {MAX_BODY} bytes")
+        consumed = start + int(text)
+        if len(buffer) < consumed:
+            return None
+        body = bytes(buffer[start:consumed])
+    passed = {k: v for k, v in headers.items() if k in _PASSED or k.startswith("x-trace-bench-")}
+    keep_alive = headers.get("connection", "").lower() != "close" and words[2] != "HTTP/1.0"
+    return RelayRequest(words[0], words[1], passed, body), keep_alive, consumed
+
+
+def _chunked(buffer: bytearray, at: int) -> tuple[bytes, int] | None:
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        end = buffer.find(b"\r\n", at)
+        if end < 0:
+            return None
+        try:
+            length = int(bytes(buffer[at:end]).split(b";")[0], 16)
+        except ValueError:
+            raise BadRequest("a chunk has no length") from None
+        size += length
+        if length < 0 or size > MAX_BODY:
+            raise BadRequest(f"the request's body must have at most {MAX_BODY} bytes")
+        at = end + 2
+        if len(buffer) < at + length + 2:
+            return None
+        parts.append(bytes(buffer[at : at + length]))
+        at += length + 2
+        if length == 0:
+            return b"".join(parts), at
+
+
+def peer_uid(peer_port: int, port: int) -> int | None:
+    """The uid that owns the client side of a loopback connection, from ``/proc/net/tcp``; None if it is not there."""
+    client, server = f"0100007F:{peer_port:04X}", f"0100007F:{port:04X}"
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields: list[Any] = line.split()
+        if fields[1] == client and fields[2] == server:
+            return int(fields[7])
+    return None

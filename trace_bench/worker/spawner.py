@@ -1,0 +1,378 @@
+"""The one process that forks: phases and candidates, under their own uids, from memory that holds nothing.
+
+A forked child sees whatever its parent had in memory. The supervisor reads the job and later the held-out seed, so a
+candidate must not be forked from it: the spawner is forked off before the supervisor reads its first byte, and the only
+things it is ever told are uids and limits. It keeps SETUID, SETGID, KILL and CHOWN, imports only what the image's
+recipe names (NumPy, say, so that it is paid once), and does four things: start a phase, open a candidate, close
+a candidate (kill, sweep its uid, check), say who exited.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import os
+import resource
+import selectors
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+from trace_bench.worker import candidate_runner, sweep, wire
+from trace_bench.worker.seccomp import Filter
+
+PHASE_OFFSETS = {"build": 0, "train": 1, "score": 2}
+CANDIDATE_OFFSETS = range(4, 16)
+_PRELOADABLE = ("numpy", "scipy")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How processes are started. `uid_base` None: everything runs as the user (the local backend)."""
+
+    uid_base: int | None
+    tmp: Path
+    file_bytes: int
+    phase_processes: int = 128
+
+
+@dataclass
+class _Phase:
+    name: str
+    pid: int
+    sock: socket.socket
+    candidates: dict[int, _Candidate] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    pid: int
+    uid: int | None
+
+
+def fork(options: Options) -> socket.socket:
+    """Fork the spawner off; returns the supervisor's end of its socket."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    if os.fork() == 0:
+        try:
+            ours.close()
+            _null_stdio()
+            Spawner(theirs, options).run()
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(70)
+    theirs.close()
+    return ours
+
+
+def _null_stdio() -> None:
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    os.close(null)
+
+
+class Spawner:
+    """Serves the supervisor and the phases until the supervisor hangs up."""
+
+    def __init__(self, sock: socket.socket, options: Options) -> None:
+        self._sock = sock
+        self._options = options
+        self._phases: dict[str, _Phase] = {}
+        self._free = list(CANDIDATE_OFFSETS)
+        self._next_id = 0
+        self._filter = Filter()
+        self._selector = selectors.DefaultSelector()
+        self._preloaded: set[str] = set()
+
+    def run(self) -> None:
+        """The loop."""
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        wake_read, wake_write = os.pipe()
+        os.set_blocking(wake_write, False)
+        os.set_blocking(wake_read, False)
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        if self._options.uid_base is None:
+            sweep.become_subreaper()
+        # Ours first, and once: every phase is forked with it already there.
+        for name in ("", ".build", ".train", ".score"):
+            importlib.import_module("trace_bench.worker.phases" + name)
+        for module in filter(None, os.environ.get("TRACE_BENCH_PRELOAD", "").split(",")):
+            self._preload(module.strip())
+        gc.freeze()
+        self._selector.register(self._sock, selectors.EVENT_READ, self._on_supervisor)
+        self._selector.register(wake_read, selectors.EVENT_READ, lambda: self._reap(wake_read))
+        while True:
+            for key, _ in self._selector.select():
+                handler: Callable[[], bool | None] = key.data
+                if handler() is False:
+                    self._shut_down()
+                    return
+
+    def _preload(self, module: str) -> None:
+        if module in self._preloaded or module.split(".")[0] not in _PRELOADABLE:
+            return
+        self._preloaded.add(module)
+        # What cannot be imported here fails in the child, where it is reported.
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
+
+    # -- the supervisor ------------------------------------------------------------------------------------------
+
+    def _on_supervisor(self) -> bool | None:
+        received = wire.receive_datagram(self._sock)
+        if received is None:
+            return False
+        message, fds = received
+        if message["op"] == "phase":
+            self._start_phase(message["name"], fds)
+        elif message["op"] == "kill":
+            self._end_phase(message["name"])
+        elif message["op"] == "purge":
+            self._purge(Path(message["path"]), message["name"])
+        return None
+
+    def _start_phase(self, name: str, fds: list[int]) -> None:
+        ctl, out = fds
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        uid = None if self._options.uid_base is None else self._options.uid_base + PHASE_OFFSETS[name]
+        home = self._options.tmp / name
+        home.mkdir(mode=0o700, exist_ok=True)
+        if uid is not None:
+            os.chown(home, uid, uid)
+        pid = os.fork()
+        if pid == 0:
+            self._in_child(lambda: self._run_phase(name, uid, home, ctl, out, theirs.fileno()))
+        for fd in fds:
+            os.close(fd)
+        theirs.close()
+        phase = _Phase(name, pid, ours)
+        self._phases[name] = phase
+        self._selector.register(ours, selectors.EVENT_READ, lambda: self._on_phase(phase))
+        wire.send_datagram(self._sock, {"op": "spawned", "name": name, "pid": pid})
+
+    def _run_phase(self, name: str, uid: int | None, home: Path, ctl: int, out: int, spawn: int) -> None:
+        os.dup2(out, 1)
+        os.dup2(out, 2)
+        ctl, spawn = _keep_only(ctl, spawn)
+        os.setsid()
+        _limit(resource.RLIMIT_CORE, 0)
+        _limit(resource.RLIMIT_FSIZE, self._options.file_bytes)
+        if uid is not None:
+            _limit(resource.RLIMIT_NPROC, self._options.phase_processes)
+            _become(uid)
+        self._filter.no_new_privileges()
+        os.chdir(home)
+        os.environ.update(HOME=str(home), TMPDIR=str(home))
+        sys.stdout = os.fdopen(1, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
+        sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
+        from trace_bench.worker.phases import enter
+
+        enter(name, socket.socket(fileno=ctl), socket.socket(fileno=spawn))
+
+    def _end_phase(self, name: str) -> None:
+        phase = self._phases.get(name)
+        if phase is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(phase.pid, signal.SIGKILL)
+
+    def _reap(self, wake: int) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(wake, 4096)
+        for phase in list(self._phases.values()):
+            pid, status = os.waitpid(phase.pid, os.WNOHANG)
+            if pid:
+                self._forget_phase(phase, status)
+
+    def _forget_phase(self, phase: _Phase, status: int) -> None:
+        for number in list(phase.candidates):
+            self._close_candidate(phase, number)
+        if self._options.uid_base is not None:
+            sweep.sweep_uid(self._options.uid_base + PHASE_OFFSETS[phase.name])
+        else:
+            sweep.kill_session(phase.pid)
+        with contextlib.suppress(KeyError):
+            self._selector.unregister(phase.sock)
+        phase.sock.close()
+        del self._phases[phase.name]
+        home = self._options.tmp / phase.name
+        self._purge(home, phase.name)
+        with contextlib.suppress(OSError):
+            home.rmdir()
+        wire.send_datagram(self._sock, {"op": "exit", "name": phase.name, **_exit_of(status)})
+
+    def _purge(self, folder: Path, owner: str) -> None:
+        """Empty `folder` as the phase that owns it: root without DAC_OVERRIDE may not."""
+        pid = os.fork()
+        if pid == 0:
+            with contextlib.suppress(BaseException):
+                if self._options.uid_base is not None:
+                    _become(self._options.uid_base + PHASE_OFFSETS[owner])
+                sweep.empty(folder)
+            os._exit(0)
+        os.waitpid(pid, 0)
+
+    def _shut_down(self) -> None:
+        for phase in list(self._phases.values()):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(phase.pid, signal.SIGKILL)
+            for candidate in phase.candidates.values():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(candidate.pid, signal.SIGKILL)
+
+    # -- phases and their candidates -----------------------------------------------------------------------------
+
+    def _on_phase(self, phase: _Phase) -> None:
+        try:
+            received = wire.receive_datagram(phase.sock)
+        except OSError:
+            received = None
+        if received is None:
+            # The phase is ending; _reap says how.
+            self._selector.unregister(phase.sock)
+            return
+        message, fds = received
+        for fd in fds:
+            os.close(fd)
+        if message.get("op") == "open":
+            self._open_candidate(phase, message)
+        elif message.get("op") == "close":
+            reply = self._close_candidate(phase, int(message["id"]), hung_up=bool(message.get("hung_up")))
+            self._reply(phase, {"op": "closed", **reply})
+
+    def _reply(self, phase: _Phase, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
+        with contextlib.suppress(OSError):
+            wire.send_datagram(phase.sock, message, fds)
+
+    def _open_candidate(self, phase: _Phase, message: dict[str, Any]) -> None:
+        uid: int | None = None
+        if self._options.uid_base is not None:
+            if not self._free:
+                self._reply(phase, {"op": "refused", "message": "too many candidates are open at once"})
+                return
+            uid = self._options.uid_base + self._free.pop(0)
+        for module in message.get("modules", [])[:32]:
+            self._preload(str(module))
+        ours, theirs = socket.socketpair()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            if uid is not None and self._options.uid_base is not None:
+                self._free.append(uid - self._options.uid_base)
+            ours.close()
+            theirs.close()
+            self._reply(phase, {"op": "refused", "message": f"no process could be started ({error.strerror})"})
+            return
+        if pid == 0:
+            self._in_child(lambda: self._run_candidate(uid, message["limits"], theirs.fileno()))
+        theirs.close()
+        self._next_id += 1
+        phase.candidates[self._next_id] = _Candidate(pid, uid)
+        self._reply(phase, {"op": "opened", "id": self._next_id}, (ours.fileno(),))
+        ours.close()
+
+    def _run_candidate(self, uid: int | None, limits: dict[str, Any], sock_fd: int) -> None:
+        null = os.open(os.devnull, os.O_RDWR)
+        for fd in (0, 1, 2):
+            os.dup2(null, fd)
+        (sock_fd,) = _keep_only(sock_fd)
+        os.setsid()
+        Path("/proc/self/oom_score_adj").write_text("1000")
+        _limit(resource.RLIMIT_CORE, 0)
+        _limit(resource.RLIMIT_NOFILE, 64)
+        _limit(resource.RLIMIT_FSIZE, 0)
+        _limit(resource.RLIMIT_MSGQUEUE, 0)
+        _limit(resource.RLIMIT_CPU, max(1, int(limits["cpu_seconds"] + 0.999)))
+        _limit(resource.RLIMIT_AS, _address_space() + int(limits["memory_bytes"]))
+        if uid is not None:
+            _limit(resource.RLIMIT_NPROC, int(limits["processes"]))
+            _become(uid)
+        os.chdir("/")
+        os.environ.clear()
+        if self._filter.supported:
+            self._filter.install()
+        sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 - lives as long as the process
+        candidate_runner.run(socket.socket(fileno=sock_fd))
+
+    def _close_candidate(self, phase: _Phase, number: int, *, hung_up: bool = False) -> dict[str, Any]:
+        candidate = phase.candidates.pop(number, None)
+        if candidate is None:
+            return {"code": None, "signal": None, "swept": True}
+        ended, status = os.waitpid(candidate.pid, os.WNOHANG)
+        patience = 50 if hung_up else 0
+        while not ended and patience:
+            # It closed its socket, so it is about to end by itself; how, is worth knowing.
+            time.sleep(0.002)
+            patience -= 1
+            ended, status = os.waitpid(candidate.pid, os.WNOHANG)
+        if not ended:
+            os.kill(candidate.pid, signal.SIGKILL)
+            _, status = os.waitpid(candidate.pid, 0)
+        exited = _exit_of(status) if ended else {"code": None, "signal": None}
+        if candidate.uid is not None and self._options.uid_base is not None:
+            swept = sweep.sweep_uid(candidate.uid)
+            if swept:
+                # A uid that could not be swept is never used again.
+                self._free.append(candidate.uid - self._options.uid_base)
+        else:
+            swept = sweep.kill_session(candidate.pid)
+        return {**exited, "swept": swept}
+
+    def _in_child(self, body: Callable[[], None]) -> NoReturn:
+        code = 1
+        try:
+            signal.set_wakeup_fd(-1)
+            for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGXFSZ):
+                signal.signal(number, signal.SIG_DFL if number != signal.SIGXFSZ else signal.SIG_IGN)
+            body()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else 1
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            with contextlib.suppress(Exception):
+                sys.stdout.flush()
+                sys.stderr.flush()
+            os._exit(code)
+
+
+def _keep_only(*fds: int) -> tuple[int, ...]:
+    """Move `fds` to 3, 4, … and close everything above: no descriptor leaks into a child."""
+    high = [os.dup2(fd, 500 + i, inheritable=False) for i, fd in enumerate(fds)]
+    kept = tuple(os.dup2(fd, 3 + i) for i, fd in enumerate(high))
+    os.closerange(3 + len(fds), 1024)
+    return kept
+
+
+def _limit(which: int, value: int) -> None:
+    _, hard = resource.getrlimit(which)
+    if hard != resource.RLIM_INFINITY:
+        value = min(value, hard)
+    resource.setrlimit(which, (value, value))
+
+
+def _become(uid: int) -> None:
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+
+
+def _address_space() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+
+
+def _exit_of(status: int) -> dict[str, int | None]:
+    if os.WIFSIGNALED(status):
+        return {"code": None, "signal": os.WTERMSIG(status)}
+    return {"code": os.WEXITSTATUS(status), "signal": None}
