@@ -1,0 +1,30 @@
+"""Makes sandboxes. Only this package knows the engines; the rest of the host sees `Backend`, `Sandbox` and `Stream`."""
+
+from trace_bench.sandbox.backends import backend_names, get_backend
+from trace_bench.sandbox.base import (
+    CONTROLS,
+    Backend,
+    Control,
+    ExitStatus,
+    Integrity,
+    Resources,
+    Sandbox,
+    SandboxRequest,
+    SandboxState,
+    Stream,
+)
+
+__all__ = [
+    "CONTROLS",
+    "Backend",
+    "Control",
+    "ExitStatus",
+    "Integrity",
+    "Resources",
+    "Sandbox",
+    "SandboxRequest",
+    "SandboxState",
+    "Stream",
+    "backend_names",
+    "get_backend",
+]

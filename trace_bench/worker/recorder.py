@@ -58,7 +58,7 @@ class Recorder:
         self._replace("result.json", result)
 
     def _replace(self, name: str, value: Any) -> None:
-        temporary = self._out / f".{name}"
+        temporary = self._out / f".{name}.tmp"
         temporary.write_text(json.dumps(value, allow_nan=False), encoding="utf-8")
         temporary.replace(self._out / name)
 

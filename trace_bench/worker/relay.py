@@ -36,7 +36,7 @@ class RelayRequest:
     body: bytes
 
 
-@dataclass
+@dataclass(eq=False)
 class _Connection:
     sock: socket.socket
     buffer: bytearray = field(default_factory=bytearray)

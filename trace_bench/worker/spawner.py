@@ -168,6 +168,8 @@ class Spawner:
         os.setsid()
         _limit(resource.RLIMIT_CORE, 0)
         _limit(resource.RLIMIT_FSIZE, self._options.file_bytes)
+        # Before the supervisor and after the candidates, should memory run out.
+        Path("/proc/self/oom_score_adj").write_text("500")
         if uid is not None:
             _limit(resource.RLIMIT_NPROC, self._options.phase_processes)
             _become(uid)
@@ -292,7 +294,9 @@ class Spawner:
         _limit(resource.RLIMIT_NOFILE, 64)
         _limit(resource.RLIMIT_FSIZE, 0)
         _limit(resource.RLIMIT_MSGQUEUE, 0)
-        _limit(resource.RLIMIT_CPU, max(1, int(limits["cpu_seconds"] + 0.999)))
+        cpu = max(1, int(limits["cpu_seconds"] + 0.999))
+        # The soft limit says why (SIGXCPU); at the hard one the kernel kills without a word.
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
         _limit(resource.RLIMIT_AS, _address_space() + int(limits["memory_bytes"]))
         if uid is not None:
             _limit(resource.RLIMIT_NPROC, int(limits["processes"]))

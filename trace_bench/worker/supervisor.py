@@ -250,8 +250,7 @@ class Supervisor:
         task_dir = self._tmp / "task"
         task_dir.mkdir(mode=0o755)
         if task:
-            with tarfile.open(fileobj=io.BytesIO(task)) as tar:
-                tar.extractall(task_dir, filter="data")
+            _unpack(task, task_dir)
         extra = self._out_dir / "extra"
         extra.mkdir(exist_ok=True)
         if self._options.uid_base is not None:
@@ -535,6 +534,23 @@ def _death(phase: _PhaseProcess, stop_reason: str | None) -> dict[str, str]:
     else:
         text = f"the {phase.name} process exited with code {code} before it reported"
     return {"boundary": boundary, "kind": f"{phase.name}_died", "message": text}
+
+
+def _unpack(task: bytes, folder: Path) -> None:
+    """Unpack the task's folders and plain files. (`tarfile`'s own filters are missing from Python before 3.11.4.)"""
+    with tarfile.open(fileobj=io.BytesIO(task)) as tar:
+        for member in tar:
+            path = folder / member.name
+            if ".." in path.parts or member.name.startswith("/"):
+                raise ValueError(f"the task's archive has a member outside the task: {member.name}")
+            if member.isdir():
+                path.mkdir(mode=0o755, parents=True, exist_ok=True)
+            elif member.isfile():
+                path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+                source = tar.extractfile(member)
+                assert source is not None
+                path.write_bytes(source.read())
+                path.chmod(0o644)
 
 
 def _tree_bytes(top: Path, enough: int) -> int:

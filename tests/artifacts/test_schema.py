@@ -1,0 +1,123 @@
+"""Schemas are current, and say what the models say."""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
+
+from tests.artifacts.samples import SAMPLES
+from trace_bench.artifacts import schema
+from trace_bench.errors import HarnessError
+from trace_bench.resources import data_dir
+
+
+def test_the_schemas_in_the_tree_are_current() -> None:
+    assert schema.stale(data_dir("schemas")) == [], "run python -m trace_bench.artifacts.schema --write"
+
+
+def test_check_fails_on_a_stale_a_missing_and_a_foreign_schema(tmp_path: Path) -> None:
+    assert len(schema.write(tmp_path)) == len(schema.names())
+    assert schema.main(["--check", "--folder", str(tmp_path)]) == 0
+    (tmp_path / "job.schema.json").write_text("{}")
+    (tmp_path / "lock.schema.json").unlink()
+    (tmp_path / "old.schema.json").write_text("{}")
+    assert schema.stale(tmp_path) == ["job.schema.json", "lock.schema.json", "old.schema.json"]
+    assert schema.main(["--check", "--folder", str(tmp_path)]) == 1
+    assert schema.main(["--write", "--folder", str(tmp_path)]) == 0
+    assert schema.stale(tmp_path) == []
+
+
+def test_the_command_works_from_outside() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "trace_bench.artifacts.schema", "--check"], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("name", schema.names())
+def test_each_schema_is_valid_draft_2020_12_and_fits_its_sample(name: str) -> None:
+    built = schema.build(name)
+    jsonschema.Draft202012Validator.check_schema(built)
+    assert built["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert built["$id"] == f"urn:trace-bench:schema:1:{name}"
+    schema.validate(name, SAMPLES[name])
+
+
+def test_every_schema_has_a_sample() -> None:
+    assert set(SAMPLES) == set(schema.names())
+
+
+def test_a_violation_names_file_path_and_problem() -> None:
+    broken = copy.deepcopy(SAMPLES["manifest"])
+    broken["jobs"][0]["seed"] = "7"
+    with pytest.raises(schema.SchemaViolation) as caught:
+        schema.validate("manifest", broken, where="meta/manifest.json")
+    assert str(caught.value) == "meta/manifest.json: $.jobs[0].seed: '7' is not of type 'integer'"
+
+
+def test_a_violation_is_one_line_however_hostile_the_value() -> None:
+    with pytest.raises(schema.SchemaViolation) as caught:
+        schema.validate("git", {"commit": {"\x1b[31m\n" * 1000: 1}})
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 300
+
+
+def test_an_unknown_schema_is_a_defect_of_ours() -> None:
+    with pytest.raises(HarnessError, match="no schema named 'jobs'"):
+        schema.validate("jobs", {})
+
+
+def _paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every place in `value`."""
+    found = [path]
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, child in items:
+        found += _paths(child, (*path, key))
+    return found
+
+
+@st.composite
+def broken_samples(draw: st.DrawFn) -> tuple[str, Any]:
+    name = draw(st.sampled_from(schema.names()))
+    value = {"": copy.deepcopy(SAMPLES[name])}
+    path = draw(st.sampled_from(_paths(value)[1:]))
+    holder: Any = value
+    for key in path[:-1]:
+        holder = holder[key]
+    new = draw(st.sampled_from([None, True, -1, 0, 1.5, 10**30, "", "x", "2026-01-02T03:04:05Z", [], {}, {"x": 1}]))
+    action = draw(st.sampled_from(["replace", "drop", "add"]))
+    if action == "drop" and len(path) > 1:
+        del holder[path[-1]]
+    elif action == "add" and isinstance(holder, dict) and len(path) > 1:
+        holder["surprise"] = new
+    else:
+        holder[path[-1]] = new
+    return name, value[""]
+
+
+@settings(max_examples=600, deadline=None)
+@given(broken_samples())
+def test_schema_and_model_agree_on_what_is_right(case: tuple[str, Any]) -> None:
+    name, value = case
+    kind, _ = schema._TITLES[name]
+    try:
+        TypeAdapter(kind).validate_json(json.dumps(value), strict=True)
+        fits_model = True
+    except ValidationError:
+        fits_model = False
+    try:
+        schema.validate(name, value)
+        fits_schema = True
+    except schema.SchemaViolation:
+        fits_schema = False
+    assert fits_model == fits_schema

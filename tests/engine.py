@@ -1,0 +1,49 @@
+"""A small image with a Python in it, for tests that need a real engine but none of the benchmark images."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+BASE_IMAGE = "trace-bench-test/base:py311"
+
+
+def engine_answers() -> bool:
+    """True if the `docker` client reaches an engine."""
+    if shutil.which("docker") is None:
+        return False
+    return subprocess.run(["docker", "version"], capture_output=True, check=False).returncode == 0
+
+
+def base_image() -> str:
+    """The tag of the test image; makes it first if the engine does not have it (half a minute, once)."""
+    with (Path(tempfile.gettempdir()) / "trace-bench-test-image.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not _has(BASE_IMAGE):
+            if shutil.which("mmdebstrap"):
+                _bootstrap()
+            else:
+                _pull()
+    return BASE_IMAGE
+
+
+def _has(tag: str) -> bool:
+    return subprocess.run(["docker", "image", "inspect", tag], capture_output=True, check=False).returncode == 0
+
+
+def _bootstrap() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        tar = Path(folder) / "root.tar"
+        subprocess.run(
+            ["mmdebstrap", "--quiet", "--variant=minbase", "--include=python3", "bookworm", str(tar)], check=True
+        )
+        change = "ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+        subprocess.run(["docker", "import", "--change", change, str(tar), BASE_IMAGE], check=True, capture_output=True)
+
+
+def _pull() -> None:
+    subprocess.run(["docker", "pull", "--quiet", "python:3.11-slim-bookworm"], check=True, capture_output=True)
+    subprocess.run(["docker", "tag", "python:3.11-slim-bookworm", BASE_IMAGE], check=True)

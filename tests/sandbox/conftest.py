@@ -1,0 +1,30 @@
+"""Labs: one per backend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.engine import base_image, engine_answers
+from tests.sandbox.conformance import Lab
+from trace_bench.sandbox.docker import DockerBackend
+from trace_bench.sandbox.local import LocalBackend
+
+
+@pytest.fixture(scope="session")
+def docker_lab() -> Iterator[Lab]:
+    if not engine_answers():
+        pytest.skip("no Docker engine answers")
+    lab = Lab(DockerBackend(), base_image())
+    yield lab
+    lab.sweep()
+
+
+@pytest.fixture(scope="session")
+def local_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    folder: Path = tmp_path_factory.mktemp("sandboxes")
+    lab = Lab(LocalBackend(folder), "none")
+    yield lab
+    lab.sweep()

@@ -1,0 +1,414 @@
+"""What a container is allowed, seen from outside (the engine's own words) and tried from inside."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import stat
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sandbox.conformance import ECHO, SLEEP, Lab, read_all, read_until
+from trace_bench.errors import EnvironmentUnavailable
+from trace_bench.sandbox import Resources, Sandbox, get_backend
+from trace_bench.sandbox.docker import DockerBackend
+from trace_bench.sandbox.errors import ControlMissing, EngineGone, ImageMissing, RuntimeMissing, SandboxGone
+from trace_bench.sandbox.labels import JOB, RUN, UID_BASE, VOLUME
+
+pytestmark = pytest.mark.docker
+
+LIMITS = Resources(cpus=0.5, memory_bytes=512 << 20, disk_bytes=24 << 20, tmp_bytes=8 << 20, pids=48, nofile=128)
+
+
+def inspect(name: str) -> dict[str, Any]:
+    out = subprocess.run(["docker", "inspect", name], capture_output=True, check=True).stdout
+    found: dict[str, Any] = json.loads(out)[0]
+    return found
+
+
+@pytest.fixture(scope="module")
+def inspected(docker_lab: Lab) -> Iterator[dict[str, Any]]:
+    with docker_lab.created(SLEEP, resources=LIMITS) as sandbox:
+        yield inspect(sandbox.name)
+
+
+@pytest.fixture(scope="module")
+def probed(docker_lab: Lab) -> dict[str, dict[str, Any]]:
+    code = (Path(__file__).parent / "probe.py").read_text()
+    uid = docker_lab.backend.default_uid_base + 4
+    with docker_lab.running("", command=("python3", "-I", "-c", code, str(uid)), resources=LIMITS) as (sandbox, stream):
+        out = read_all(stream)
+        assert out, stream.stderr_tail()
+        found: dict[str, dict[str, Any]] = json.loads(out)
+        assert sandbox.wait(20) is not None
+        return found
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("NetworkMode", "none"),
+        ("CapDrop", ["ALL"]),
+        ("CapAdd", ["CHOWN", "KILL", "SETGID", "SETUID"]),
+        ("SecurityOpt", ["no-new-privileges"]),
+        ("ReadonlyRootfs", True),
+        ("Privileged", False),
+        ("PidMode", ""),
+        ("UTSMode", ""),
+        ("IpcMode", "none"),
+        ("Binds", None),
+        ("Devices", None),
+        ("Memory", 512 << 20),
+        ("MemorySwap", 512 << 20),
+        ("NanoCpus", 500_000_000),
+        ("PidsLimit", 48),
+        ("Init", True),
+        ("AutoRemove", False),
+        ("RestartPolicy", {"Name": "no", "MaximumRetryCount": 0}),
+    ],
+)
+def test_engine_says_what_was_asked_for(inspected: dict[str, Any], key: str, value: object) -> None:
+    assert inspected["HostConfig"][key] == value
+
+
+def test_engine_says_more_of_what_was_asked_for(inspected: dict[str, Any]) -> None:
+    host, config = inspected["HostConfig"], inspected["Config"]
+    assert {limit["Name"]: (limit["Soft"], limit["Hard"]) for limit in host["Ulimits"]} == {
+        "nofile": (128, 128),
+        "core": (0, 0),
+        "fsize": (24 << 20, 24 << 20),
+    }
+    assert host["LogConfig"]["Type"] == "local" and host["LogConfig"]["Config"]["max-size"] == str(1 << 20)
+    assert set(host["Tmpfs"]) == {"/tmp", "/run"}
+    assert [(mount["Type"], mount["Destination"]) for mount in inspected["Mounts"]] == [("volume", "/out")]
+    assert (config["User"], config["Tty"], config["OpenStdin"], config["StdinOnce"]) == ("0:0", False, True, False)
+    assert config["Hostname"] == "sandbox"
+    assert [name for name in config["Env"] if not name.startswith("PATH=")] == []
+
+
+BOTH: dict[str, object] = {
+    "write /": "EROFS",
+    "write /etc": "EROFS",
+    "write /usr": "EROFS",
+    "write /proc/sys": "EROFS",
+    "raw socket": "EPERM",
+    "packet socket": "EPERM",
+    "connect metadata": "ENETUNREACH",
+    "connect out": "ENETUNREACH",
+    "connect gateway": "ENETUNREACH",
+    "interfaces": ["lo"],
+    "mount": "EPERM",
+    "umount": "EPERM",
+    "chroot": "EPERM",
+    "hostname": "EPERM",
+    "unshare": "EPERM",
+    "add_key": "EPERM",
+    "bpf": "EPERM",
+    "perf_event_open": "EPERM",
+    "more files": "EPERM",
+    "core": [0, 0],
+    "exec in /run": "EACCES",
+    "shmget": "ENOSPC",
+    "msgget": "ENOSPC",
+    "semget": "EINVAL",  # a set of one is more than the limit of none
+    "engine socket": "ENOENT",
+    "devices": [],
+}
+
+
+@pytest.mark.parametrize("who", ["supervisor", "candidate"])
+@pytest.mark.parametrize("attempt", list(BOTH))
+def test_attempt_fails(probed: dict[str, dict[str, Any]], who: str, attempt: str) -> None:
+    assert probed[who][attempt] == BOTH[attempt] or (who == "candidate" and probed[who][attempt] == "EACCES")
+
+
+@pytest.mark.parametrize(
+    ("attempt", "result"),
+    [
+        ("mknod", "EPERM"),
+        ("shm", "ENOENT"),
+        ("init", "docker-init"),
+        ("host name", "sandbox"),
+        ("write /sys", "EACCES"),
+    ],
+)
+def test_supervisor_attempt_fails(probed: dict[str, dict[str, Any]], attempt: str, result: object) -> None:
+    assert probed["supervisor"][attempt] == result
+
+
+@pytest.mark.parametrize(
+    ("attempt", "result"),
+    [
+        ("writable", []),
+        ("kill supervisor", "EPERM"),
+        ("kill init", "EPERM"),
+        ("ptrace supervisor", "EPERM"),
+        ("memory of supervisor", "EACCES"),
+        ("environment of supervisor", "EACCES"),
+        ("root again", "EPERM"),
+        ("nice", "EACCES"),
+    ],
+)
+def test_candidate_attempt_fails(probed: dict[str, dict[str, Any]], attempt: str, result: object) -> None:
+    assert probed["candidate"][attempt] == result
+
+
+def test_capabilities_are_four_for_the_supervisor_and_none_for_candidates(probed: dict[str, dict[str, Any]]) -> None:
+    four = f"{1 << 0 | 1 << 5 | 1 << 6 | 1 << 7:016x}"  # CHOWN, KILL, SETGID, SETUID: linux/capability.h
+    supervisor, candidate = probed["supervisor"]["capabilities"], probed["candidate"]["capabilities"]
+    assert (supervisor["CapEff"], supervisor["CapBnd"]) == (four, four)
+    assert candidate["CapEff"] == candidate["CapPrm"] == f"{0:016x}"
+    for found in (supervisor, candidate):
+        assert (found["NoNewPrivs"], found["Seccomp"]) == ("1", "2")
+
+
+def test_setuid_file_gives_no_rights(docker_lab: Lab, probed: dict[str, dict[str, Any]]) -> None:
+    assert probed["candidate"]["setuid file"] == str(docker_lab.backend.default_uid_base + 4)
+
+
+def test_no_message_queue_can_be_made(probed: dict[str, dict[str, Any]]) -> None:
+    assert probed["candidate"]["mqueue"] != "done"
+    assert probed["supervisor"]["mqueue"] != "done"
+
+
+def test_open_files_stop_at_the_limit(probed: dict[str, dict[str, Any]]) -> None:
+    code, count = probed["candidate"]["open many"]
+    assert code == "EMFILE" and 64 < count <= 128
+
+
+def test_processes_stop_at_the_limit(probed: dict[str, dict[str, Any]]) -> None:
+    code, count = probed["supervisor"]["fork"]
+    assert code == "EAGAIN" and 32 < count < 48
+
+
+def test_tmp_stops_at_its_size(probed: dict[str, dict[str, Any]]) -> None:
+    assert probed["supervisor"]["fill /tmp"] == ["ENOSPC", 8 << 20]
+
+
+def test_file_stops_at_the_disk_limit(probed: dict[str, dict[str, Any]]) -> None:
+    code, count = probed["supervisor"]["fill /out"]
+    assert code in ("EFBIG", "EDQUOT", "ENOSPC") and count <= 24 << 20
+
+
+def test_fork_bomb_is_contained_and_can_be_killed(docker_lab: Lab) -> None:
+    bomb = "say('ready')\nwhile True:\n    try: os.fork()\n    except OSError: pass\n"
+    with docker_lab.running(bomb, resources=LIMITS) as (sandbox, stream):
+        read_until(stream, b"ready\n")
+        time.sleep(0.5)
+        inside = subprocess.run(["docker", "top", sandbox.id, "-eo", "pid"], capture_output=True, text=True).stdout
+        assert 10 < len(inside.splitlines()) <= 49
+        sandbox.kill()
+        assert sandbox.wait(30) is not None
+
+
+def test_cpu_time_stops_at_the_limit(docker_lab: Lab) -> None:
+    code = (
+        "if os.fork(): pass\n"
+        "end = time.monotonic() + 1.5\nwhile time.monotonic() < end: pass\n"
+        "try:\n    os.wait()\n    say(str(sum(os.times()[:4])))\nexcept ChildProcessError: pass\n"
+    )
+    out, _, _ = docker_lab.finished(code, resources=replace(LIMITS, cpus=0.5))
+    assert 0.2 < float(out) < 1.3  # 0.5 CPU for 1.5 s is 0.75 s; two free processes would take up to 3 s
+
+
+def test_nothing_in_tmp_can_be_executed_unless_given_up(docker_lab: Lab) -> None:
+    code = (
+        "import subprocess\n"
+        "with open('/tmp/s', 'w') as f: f.write('#!/bin/sh\\necho ran\\n')\nos.chmod('/tmp/s', 0o755)\n"
+        "try: say(subprocess.run(['/tmp/s'], capture_output=True, text=True).stdout.strip())\n"
+        "except PermissionError: say('denied')\n"
+    )
+    assert docker_lab.finished(code)[0] == b"denied\n"
+    assert docker_lab.finished(code, allow_weaker=frozenset({"noexec"}))[0] == b"ran\n"
+
+
+def test_root_can_be_written_only_where_it_is_given_up(docker_lab: Lab) -> None:
+    code = "try:\n    open('/x', 'w').close()\n    say('written')\nexcept OSError: say('denied')\n"
+    assert docker_lab.finished(code)[0] == b"denied\n"
+    weaker = frozenset({"read_only_root"})
+    assert docker_lab.finished(code, allow_weaker=weaker)[0] == b"written\n"
+    with docker_lab.created(SLEEP, allow_weaker=weaker) as sandbox:
+        assert [c.name for c in sandbox.controls() if not c.in_force and c.name != "apparmor"] == ["read_only_root"]
+
+
+def test_shared_memory_is_there_only_where_ipc_is_given_up(docker_lab: Lab) -> None:
+    code = "say(str(os.path.isdir('/dev/shm')))\n"
+    assert docker_lab.finished(code)[0] == b"False\n"
+    assert docker_lab.finished(code, allow_weaker=frozenset({"ipc"}))[0] == b"True\n"
+
+
+def test_required_control_that_the_host_lacks_refuses_and_leaves_nothing(docker_lab: Lab) -> None:
+    if "apparmor" in docker_lab.backend.capabilities:
+        pytest.skip("this host has AppArmor")
+    request = docker_lab.request(SLEEP, require_controls=frozenset({"apparmor"}))
+    with pytest.raises(ControlMissing, match=r"apparmor .the host has no AppArmor.*allow_weaker"):
+        docker_lab.backend.create(request)
+    assert docker_lab.backend.find({JOB: request.labels[JOB]}) == []
+
+
+def test_image_with_a_volume_of_its_own_is_refused(docker_lab: Lab) -> None:
+    """Such a volume would be a place on disk that no limit holds."""
+    tag = f"trace-bench-test/volume:{docker_lab.run}"
+    made = subprocess.run(["docker", "create", docker_lab.image, "true"], capture_output=True, text=True, check=True)
+    container = made.stdout.strip()
+    subprocess.run(["docker", "commit", "--change", "VOLUME /data", container, tag], capture_output=True, check=True)
+    subprocess.run(["docker", "rm", container], capture_output=True, check=True)
+    try:
+        request = docker_lab.request(SLEEP, image=tag)
+        with pytest.raises(ControlMissing, match=r"mounts .*volume /data"):
+            docker_lab.backend.create(request)
+        assert docker_lab.backend.find({JOB: request.labels[JOB]}) == []
+    finally:
+        subprocess.run(["docker", "rmi", tag], capture_output=True, check=True)
+
+
+def test_missing_image_is_named_and_leaves_nothing(docker_lab: Lab) -> None:
+    request = docker_lab.request(SLEEP, image="trace-bench-test/none:such")
+    with pytest.raises(ImageMissing, match="trace-bench-test/none:such is not on this engine; build it"):
+        docker_lab.backend.create(request)
+    assert docker_lab.backend.find({JOB: request.labels[JOB]}) == []
+
+
+def test_missing_runtime_is_named(docker_lab: Lab) -> None:
+    with pytest.raises(RuntimeMissing, match="no runtime 'trace-bench-none'"):
+        docker_lab.backend.create(docker_lab.request(SLEEP, runtime="trace-bench-none"))
+
+
+def test_engine_that_does_not_answer_is_named_with_a_remedy(tmp_path: Path) -> None:
+    backend = DockerBackend(f"unix://{tmp_path}/none.sock")
+    with pytest.raises(EnvironmentUnavailable, match=r"none\.sock.*Start the engine.*docker group"):
+        backend.check()
+    with pytest.raises(EngineGone):
+        backend.find({RUN: "x"})
+
+
+def test_auto_never_falls_back_silently(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentUnavailable, match=r"--backend local.*unprotected"):
+        get_backend("auto", host=f"unix://{tmp_path}/none.sock")
+    assert get_backend("auto").name == "docker"
+
+
+def test_sandbox_that_somebody_removed_is_gone(docker_lab: Lab) -> None:
+    with docker_lab.running(ECHO) as (sandbox, stream):
+        read_until(stream, b"ready\n")
+        subprocess.run(["docker", "rm", "-f", sandbox.name], capture_output=True, check=True)
+        assert sandbox.status() == "removed"
+        for action in (sandbox.start, sandbox.attach, sandbox.last_words, lambda: sandbox.wait(1)):
+            with pytest.raises(SandboxGone):
+                action()
+        sandbox.kill()
+
+
+def test_volume_whose_container_is_gone_is_found_and_removed(docker_lab: Lab) -> None:
+    with docker_lab.created(SLEEP) as sandbox:
+        subprocess.run(["docker", "rm", sandbox.name], capture_output=True, check=True)
+        found = docker_lab.backend.find({JOB: sandbox.labels[JOB]})
+        assert [(item.status(), item.name) for item in found] == [("removed", sandbox.labels[VOLUME])]
+        found[0].remove()
+        assert docker_lab.backend.find({JOB: sandbox.labels[JOB]}) == []
+
+
+def test_uid_bases_of_running_sandboxes_are_known(docker_lab: Lab) -> None:
+    backend = docker_lab.backend
+    assert isinstance(backend, DockerBackend)
+    base = backend.default_uid_base + 16 * 1999
+    with docker_lab.running(SLEEP, uid_base=base) as (sandbox, stream):
+        read_until(stream, b"ready\n")
+        assert base in backend.uid_bases_in_use()
+        assert sandbox.labels[UID_BASE] == str(base)
+        sandbox.kill()
+        assert sandbox.wait(20) is not None
+        assert base not in backend.uid_bases_in_use()
+
+
+def test_killed_command_inside_a_container_is_no_end_of_the_sandbox_but_oom_is_flagged(docker_lab: Lab) -> None:
+    """The flag alone is no evidence: a child that ran out of memory sets it, and the sandbox goes on."""
+    code = (
+        "if os.fork() == 0:\n    open('/proc/self/oom_score_adj', 'w').write('1000')\n"
+        "    x = [bytes([1]) * (16 << 20) for _ in range(40)]\n    os._exit(0)\n"
+        "say(str(os.waitstatus_to_exitcode(os.wait()[1])))\n"
+    )
+    out, _, ended = docker_lab.finished(code, resources=replace(LIMITS, memory_bytes=128 << 20))
+    assert out == b"-9\n"
+    assert (ended.code, ended.oom_killed) == (0, True)
+
+
+@pytest.fixture
+def forwarded() -> Iterator[int]:
+    """A TCP port that forwards to the engine's socket."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    threading.Thread(target=_accept, args=(listener,), daemon=True).start()
+    yield listener.getsockname()[1]
+    listener.close()
+
+
+def _accept(listener: socket.socket) -> None:
+    while True:
+        try:
+            client, _ = listener.accept()
+        except OSError:
+            return
+        engine = socket.socket(socket.AF_UNIX)
+        engine.connect("/var/run/docker.sock")
+        for one, other in ((client, engine), (engine, client)):
+            threading.Thread(target=_copy, args=(one, other), daemon=True).start()
+
+
+def _copy(source: socket.socket, target: socket.socket) -> None:
+    try:
+        while data := source.recv(65536):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
+    except OSError:
+        return
+
+
+def _round_trip(backend: DockerBackend, lab: Lab) -> None:
+    other = Lab(backend, lab.image, lab.run)
+    data = os.urandom(300_000)
+    with other.running(ECHO) as (sandbox, stream):
+        read_until(stream, b"ready\n")
+        stream.write(data)
+        got = b""
+        while len(got) < len(data):
+            got += stream.read(10) or b""
+        assert got == data
+        stream.close()
+        again = sandbox.attach()
+        again.write(b"again\n")
+        assert read_until(again, b"again\n") == b"again\n"
+        again.close()
+
+
+def test_engine_over_tcp(docker_lab: Lab, forwarded: int) -> None:
+    _round_trip(DockerBackend(f"tcp://127.0.0.1:{forwarded}"), docker_lab)
+
+
+def test_engine_over_ssh(docker_lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ssh is played by a script that leaves out the network: everything but the encryption is real."""
+    fake = tmp_path / "ssh"
+    fake.write_text(f"#!/bin/sh\nexec env -u DOCKER_HOST {shutil.which('docker')} system dial-stdio\n")
+    fake.chmod(fake.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    _round_trip(DockerBackend("ssh://somebody@elsewhere:2222"), docker_lab)
+
+
+def test_kill_and_wait_by_a_found_twin(docker_lab: Lab) -> None:
+    def twin(sandbox: Sandbox) -> Sandbox:
+        return docker_lab.backend.find({JOB: sandbox.labels[JOB]})[0]
+
+    with docker_lab.running(SLEEP) as (sandbox, stream):
+        read_until(stream, b"ready\n")
+        waiter: Callable[[], object] = lambda: twin(sandbox).kill()  # noqa: E731
+        threading.Timer(0.3, waiter).start()
+        ended = sandbox.wait(30)
+        assert ended is not None and ended.code == 137

@@ -1,0 +1,42 @@
+"""What can be checked about an optimizer before a job starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from trace_bench.errors import TrainerError
+from trace_bench.trainers.optimizers import DEFAULT_OPTIMIZER, OPTIMIZERS, UNAVAILABLE, resolve_optimizer
+
+
+def test_defaults_are_filled_in_and_an_empty_name_is_the_default() -> None:
+    name, kwargs = resolve_optimizer("", {"memory_size": 3})
+    assert name == DEFAULT_OPTIMIZER
+    assert kwargs == {"memory_size": 3, "max_tokens": 4096, "objective": ""}
+
+
+@pytest.mark.parametrize("name", [*UNAVAILABLE, "Nonsense"])
+def test_an_optimizer_that_cannot_be_had_says_why_and_what_can(name: str) -> None:
+    with pytest.raises(TrainerError, match=rf"{name}.*Available: OptoPrime"):
+        resolve_optimizer(name, {})
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "said"),
+    [
+        ({"memory_sise": 1}, "Did you mean 'memory_size'"),
+        ({"zzz": 1}, "It takes: memory_size"),
+        ({"memory_size": "1"}, "type int"),
+        ({"memory_size": True}, "type int"),
+        ({"memory_size": -1}, "at least 0"),
+        ({"max_tokens": 0}, "at least 1"),
+    ],
+)
+def test_a_wrong_argument_is_one_sentence_with_the_remedy(kwargs: dict[str, Any], said: str) -> None:
+    with pytest.raises(TrainerError, match=said):
+        resolve_optimizer("OptoPrime", kwargs)
+
+
+def test_no_name_is_both_available_and_unavailable() -> None:
+    assert not set(OPTIMIZERS) & set(UNAVAILABLE)

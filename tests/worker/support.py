@@ -1,0 +1,39 @@
+"""Tasks and trainers written into a folder that the worker under test can import."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from tests.worker.host import Outcome, job, run_worker
+
+HEADER = """
+import os, sys, time
+from trace_bench.worker.problem import *
+from trace_bench.worker.training import *
+
+def problem(guide, **over):
+    fields = dict(
+        parameters=(Parameter("x", 0.0, "float", bounds=(-10.0, 10.0)),), guide=guide, train=examples(["a"]),
+        objective="find x", direction="maximize", failure_score=-100.0,
+    )
+    return Problem(**{**fields, **over})
+
+def build(context):
+    return problem(lambda query, response, reference: (-abs(float(response) - 3.0), "off"))
+
+class Trainer:
+    uses_graph = False
+    def train(self, problem, params, context):
+        return problem.initial_state()
+"""
+
+
+def run(folder: Path, code: str = "", *, env: dict[str, str] | None = None, **options: Any) -> Outcome:
+    """Run a job whose task and trainer are in `code` (after `HEADER`)."""
+    name = f"mod_{abs(hash((str(folder), code))):x}"
+    (folder / f"{name}.py").write_text(HEADER + textwrap.dedent(code))
+    spec = job({"builder": f"{name}:build"}, {"id": "T", "entry": f"{name}:Trainer"}, **options.pop("over", {}))
+    spec["limits"].update(options.pop("limits", {}))
+    return run_worker(spec, env={"PYTHONPATH": str(folder), **(env or {})}, **options)

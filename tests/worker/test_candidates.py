@@ -1,0 +1,204 @@
+"""Candidates live in processes of their own; whatever they do is a CandidateError with a sentence, or data."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.worker.support import run
+
+PROBE = """
+import json
+LIMITS = Limits(wall_seconds=2.0, cpu_seconds={cpu}, memory_bytes=256 << 20, output_bytes=1 << 20)
+SOURCES = json.loads({sources!r})
+
+def call(context, source, *args):
+    try:
+        with context.programs.open(source, "f", LIMITS) as program:
+            return ["ok", program(*args)]
+    except CandidateError as error:
+        return [error.phase, error.message, error.line]
+
+def build(context):
+    def guide(query, response, reference):
+        print("RESULT", json.dumps({{name: call(context, source, 1) for name, source in SOURCES.items()}}))
+        return 1.0, ""
+    return problem(guide)
+"""
+
+
+def probe(folder: Path, cpu: float = 10, env: dict[str, str] | None = None, **sources: str) -> dict[str, Any]:
+    texts = json.dumps({name: textwrap.dedent(source) for name, source in sources.items()})
+    got = run(folder, PROBE.format(sources=texts, cpu=cpu), env=env)
+    lines = [line for line in got.log.splitlines() if line.startswith("RESULT")]
+    assert lines, (got.result, got.log, got.stderr)
+    return json.loads(lines[0].removeprefix("RESULT "))
+
+
+def test_data_goes_in_and_comes_out(tmp_path: Path) -> None:
+    got = probe(tmp_path, f="def f(x): return {'a': [x, 2.5, None, 'ü']}")
+    assert got["f"] == ["ok", {"a": [1, 2.5, None, "ü"]}]
+
+
+@pytest.mark.parametrize(
+    ("source", "phase", "words", "line"),
+    [
+        ("def f(x:\n  pass", "compile", "SyntaxError", 1),
+        ("x = 1", "compile", "does not define a function named f", None),
+        ("f = 3", "compile", "does not define a function named f", None),
+        ("import nowhere\ndef f(x): pass", "compile", "ModuleNotFoundError", 1),
+        ("def f(x):\n    y = x\n    return y / 0", "call", "ZeroDivisionError", 3),
+        ("def f(x): raise SystemExit(3)", "call", "SystemExit", 1),
+        ("def f(x): return f(x)", "call", "RecursionError", 1),
+        ("def f(x):\n    while True: pass", "timeout", "2 s of wall time", None),
+        ("import os\ndef f(x): os._exit(3)", "died", "exited with code 3", None),
+        ("import os\ndef f(x): os.kill(os.getpid(), 11)", "died", "SIGSEGV", None),
+        ("import os\ndef f(x): os.kill(os.getpid(), 9)", "memory", "SIGKILL", None),
+        ("def f(x): return bytearray(1 << 30)", "memory", "MemoryError", 1),
+        ("def f(x): return 'x' * (2 << 20)", "output", "the limit is", None),
+        ("def f(x): return lambda: 0", "output", "cannot cross", None),
+        ("def f(x):\n    a = []\n    a.append(a)\n    return a", "output", "nested", None),
+        ("import socket\ndef f(x): socket.socket()", "call", "PermissionError", None),
+        ("import ctypes\ndef f(x): return ctypes.CDLL(None).fork and __import__('os').memfd_create('x')", "call",
+         "PermissionError", None),
+        ("import os\ndef f(x): os.write(os.open('/tmp/trace-bench-test-file', os.O_CREAT | os.O_WRONLY), b'abc')", "call",
+         "File too large", None),
+    ],
+)  # fmt: skip
+def test_each_misdeed_is_one_error_with_phase_sentence_and_line(
+    tmp_path: Path, source: str, phase: str, words: str, line: int | None
+) -> None:
+    got = probe(tmp_path, f=source)["f"]
+    assert got[0] == phase and words in got[1]
+    if line is not None:
+        assert got[2] == line
+
+
+@pytest.fixture(autouse=True)
+def _tidy() -> Any:
+    yield
+    Path("/tmp/trace-bench-test-file").unlink(missing_ok=True)
+
+
+def test_cpu_time_counts_apart_from_wall_time(tmp_path: Path) -> None:
+    spin = """
+    import threading
+    def f(x):
+        end = [False]
+        def work():
+            while not end[0]: sum(range(1000))
+        threads = [threading.Thread(target=work) for _ in range(2)]
+        [t.start() for t in threads]
+        threads[0].join()
+    """
+    got = probe(tmp_path, cpu=1, f=spin)["f"]
+    assert got[0] == "timeout" and "CPU time" in got[1]
+
+
+def test_the_environment_is_empty_and_no_descriptor_leaks(tmp_path: Path) -> None:
+    look = """
+    import os
+    def f(x):
+        fds = [os.readlink(f"/proc/self/fd/{n}") for n in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{n}")]
+        return [dict(os.environ), sorted({fd.split(":")[0] for fd in fds})]
+    """
+    env, kinds = probe(tmp_path, env={"OPENAI_API_KEY": "not-a-key"}, f=look)["f"][1]
+    assert env == {}
+    assert set(kinds) <= {"/dev/null", "socket"}
+
+
+def test_a_candidate_cannot_find_the_job_in_the_memory_it_was_forked_with(tmp_path: Path) -> None:
+    """The spawner must not have read the job: a fork inherits its parent's memory."""
+    search = """
+    import re
+    def f(x):
+        needle = ("job_id" + "\\x22:").encode()
+        hits = 0
+        for line in open("/proc/self/maps"):
+            span, mode = line.split()[:2]
+            if "r" not in mode or "[v" in line:
+                continue
+            low, high = (int(v, 16) for v in span.split("-"))
+            try:
+                with open("/proc/self/mem", "rb", 0) as memory:
+                    memory.seek(low)
+                    hits += memory.read(high - low).count(needle + b"\\x22" + b"0" * 12)
+            except (OSError, ValueError, OverflowError):
+                pass
+        return hits
+    """
+    assert probe(tmp_path, f=search)["f"] == ["ok", 0]
+
+
+def test_what_one_candidate_patches_the_next_one_does_not_see(tmp_path: Path) -> None:
+    got = probe(
+        tmp_path,
+        env={"TRACE_BENCH_PRELOAD": "numpy"},
+        a="import numpy as np\nnp.sum = lambda *a: 999.0\ndef f(x): return np.sum([1.0])",
+        b="import numpy as np\ndef f(x): return float(np.sum([1.0]))",
+    )
+    assert got == {"a": ["ok", 999.0], "b": ["ok", 1.0]}
+
+
+def test_random_numbers_inside_a_candidate_follow_the_seed_of_the_job(tmp_path: Path) -> None:
+    source = "import random\ndef f(x): return random.random()"
+    assert probe(tmp_path, f=source) == probe(tmp_path, f=source)
+
+
+def test_grandchildren_end_with_the_candidate(tmp_path: Path) -> None:
+    marker = "trace-bench-grandchild"
+    source = f"""
+    import os, sys, time
+    def f(x):
+        if os.fork() == 0:
+            os.execv(sys.executable or "/usr/bin/python3", ["{marker}", "-c", "import time; time.sleep(60)"])
+        time.sleep(0.3)
+        return 1
+    """
+    assert probe(tmp_path, f=source)["f"] == ["ok", 1]
+    alive = [p for p in Path("/proc").glob("[0-9]*/cmdline") if marker in _read(p)]
+    assert alive == []
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def test_a_policy_keeps_its_state_between_calls_of_one_instance_only(tmp_path: Path) -> None:
+    code = """
+    SOURCE = "n = 0\\ndef f(x):\\n    global n\\n    n += x\\n    return n"
+    def build(context):
+        def guide(query, response, reference):
+            seen = []
+            for _ in range(2):
+                with context.programs.open(SOURCE, "f") as program:
+                    seen.append([program(1), program(1)])
+            print("RESULT", seen)
+            return 1.0, ""
+        return problem(guide)
+    """
+    assert "RESULT [[1, 2], [1, 2]]" in run(tmp_path, code).log
+
+
+def test_after_a_failure_every_further_call_repeats_it(tmp_path: Path) -> None:
+    code = """
+    def build(context):
+        def guide(query, response, reference):
+            with context.programs.open("def f(x): return 1 / x", "f") as program:
+                for value in (0, 1):
+                    try:
+                        program(value)
+                    except CandidateError as error:
+                        print("RESULT", error)
+            return 1.0, ""
+        return problem(guide)
+    """
+    lines = [x for x in run(tmp_path, code).log.splitlines() if x.startswith("RESULT")]
+    assert len(set(lines)) == 1 and len(lines) % 2 == 0 and "ZeroDivisionError" in lines[0]

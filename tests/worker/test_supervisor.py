@@ -1,0 +1,274 @@
+"""One job through the real supervisor, spawner and phases, without a container (see tests/integration for those)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.worker.host import Outcome, WorkerProcess, job
+from tests.worker.support import run
+from trace_bench.artifacts.models import Event, HistoryLine, States, WorkerResult
+from trace_bench.worker.frames import Message
+
+CLIMB = """
+class Trainer(Trainer):
+    def train(self, problem, params, context):
+        state = problem.initial_state()
+        for i in range(5):
+            state = {"x": float(i)}
+            rollouts = context.evaluate(state, [0], "train")
+            context.step(step=i, candidate=f"c{i}", parent=None, state=state, rollouts=rollouts, split="train")
+        return state
+"""
+
+
+def failure(outcome: Outcome) -> tuple[str, str]:
+    assert outcome.result is not None, outcome.stderr
+    return outcome.result["failure"]["boundary"], outcome.result["failure"]["kind"]
+
+
+def test_a_job_is_scored_by_the_score_phase_and_its_files_fit_their_schemas(tmp_path: Path) -> None:
+    got = run(tmp_path, CLIMB)
+    assert got.code == 0 and got.result is not None and got.result["status"] == "ok"
+    result = WorkerResult.model_validate(got.result)
+    assert result.scores.initial and result.scores.best and result.scores.final
+    assert (result.scores.initial.train, result.scores.best.train, result.scores.final.train) == (-3.0, 0.0, -1.0)
+    assert got.states == {"initial": {"x": 0.0}, "best": {"x": 3.0}, "final": {"x": 4.0}}
+    States.model_validate(got.states)
+    lines = [HistoryLine.model_validate_json(x) for x in got.files["state_history.jsonl"].splitlines()]
+    assert [x.best_score for x in lines] == [-3.0, -2.0, -1.0, 0.0, 0.0]
+    events = [Event.model_validate_json(x).event for x in got.files["events.jsonl"].splitlines()]
+    assert events.index("train.end") < events.index("score") < events.index("job.end")
+    assert json.loads(got.files["result.json"]) == got.result
+
+
+def test_the_score_is_not_what_training_claims(tmp_path: Path) -> None:
+    got = run(
+        tmp_path,
+        """
+        class Trainer(Trainer):
+            def train(self, problem, params, context):
+                state = {"x": 9.0}
+                context.step(step=0, candidate="liar", parent=None, state=state, split="train",
+                             rollouts=[Rollout("a", 1e9, "perfect")])
+                return state
+        """,
+    )
+    assert got.result is not None
+    assert got.history[0]["score"] == 1e9
+    assert got.result["scores"]["best"]["train"] == -6.0
+
+
+def test_phases_are_processes_and_the_test_seed_reaches_only_the_scorer(tmp_path: Path) -> None:
+    got = run(
+        tmp_path,
+        """
+        def build(context):
+            print("phase", os.getpid(), "seed", context.test_seed)
+            return problem(lambda q, r, ref: (float(r), ""))
+        """,
+    )
+    words = [line.split() for line in got.log.splitlines() if line.startswith("phase")]
+    assert len({w[1] for w in words}) == 3
+    assert [w[3] for w in words].count("4242") == 1 and [w[3] for w in words].count("None") == 2
+
+
+def test_the_held_out_seed_is_asked_for_after_training(tmp_path: Path) -> None:
+    got = run(tmp_path, CLIMB)
+    events = [e["event"] for e in got.events]
+    train_end = [e for e in got.events if e["event"] == "phase.end" and e["phase"] == "train"]
+    assert got.events.index(train_end[0]) < events.index("train.end")
+
+
+def test_the_same_seed_gives_the_same_result_and_another_one_differs(tmp_path: Path) -> None:
+    code = """
+    import random
+    class Trainer(Trainer):
+        def train(self, problem, params, context):
+            return {"x": random.uniform(-5, 5)}
+    """
+    first, again = run(tmp_path, code), run(tmp_path, code)
+    other = run(tmp_path, code, over={"seed": 2})
+    assert first.states["final"] == again.states["final"] != other.states["final"]
+
+
+def test_a_problem_without_trainable_parameters_fails_as_such(tmp_path: Path) -> None:
+    code = """
+    def build(context):
+        return problem(lambda *a: (0.0, ""), parameters=(Parameter("x", 1, "int", trainable=False),))
+    """
+    got = run(tmp_path, code)
+    assert failure(got) == ("task", "no_trainable_parameters") and got.code == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "boundary", "kind", "words"),
+    [
+        ("def build(context): raise ProblemError('no data')", "task", "task_build", "no data"),
+        ("def build(context): 1 / 0", "task", "task_build", "ZeroDivisionError"),
+        ("def build(context): os._exit(9)", "task", "build_died", "exited with code 9"),
+        ("class Trainer:\n def train(self, *a): raise ValueError('odd')", "trainer", "train_error", "odd"),
+        ("class Trainer:\n def train(self, *a): os.kill(os.getpid(), 11)", "trainer", "train_died", "SIGSEGV"),
+        ("class Trainer:\n def train(self, *a): return {'y': 1}", "trainer", "bad_state", "names ['y']"),
+        ("class Trainer:\n def train(self, *a): return {'x': 'text'}", "trainer", "bad_state", "no float"),
+        ("class Trainer:\n def train(self, *a): return 5", "trainer", "bad_state", "no state"),
+        ("def build(c): return problem(lambda *a: (float('nan'), ''))", "task", "score_error", "not finite"),
+        ("def build(c): return problem(lambda *a: (True, ''))", "task", "score_error", "bool"),
+    ],
+)
+def test_each_failure_has_a_boundary_a_kind_and_a_sentence(
+    tmp_path: Path, code: str, boundary: str, kind: str, words: str
+) -> None:
+    got = run(tmp_path, code)
+    assert failure(got) == (boundary, kind)
+    assert got.result is not None and words in got.result["failure"]["message"]
+    WorkerResult.model_validate(got.result)
+
+
+def test_a_trainer_that_fails_is_still_scored_from_its_best_state(tmp_path: Path) -> None:
+    got = run(tmp_path, CLIMB.replace("return state", "raise RuntimeError('at the end')"))
+    assert failure(got) == ("trainer", "train_error")
+    assert got.result is not None and got.result["scores"]["best"]["train"] == 0.0
+
+
+def test_a_timeout_keeps_and_scores_the_best_state(tmp_path: Path) -> None:
+    got = run(tmp_path, CLIMB.replace("return state", "time.sleep(60)"), limits={"job_timeout": 1.0}, timeout=30)
+    assert failure(got) == ("trainer", "job_timeout")
+    assert got.result is not None and got.result["stop_reason"] == "timeout"
+    assert got.result["scores"]["best"]["train"] == 0.0
+
+
+def test_a_trainer_that_listens_ends_in_order_on_timeout(tmp_path: Path) -> None:
+    code = """
+    class Trainer:
+        uses_graph = False
+        def train(self, problem, params, context):
+            while True:
+                time.sleep(0.01)
+                context.evaluate({"x": 1.0}, [0], "train")
+    """
+    started = time.monotonic()
+    got = run(tmp_path, code, limits={"job_timeout": 0.5})
+    assert time.monotonic() - started < 5
+    assert got.result is not None and got.result["stop_reason"] == "timeout" and "final" in got.states
+
+
+def test_scoring_that_hangs_is_ended(tmp_path: Path) -> None:
+    code = "def build(c): return problem(lambda *a: time.sleep(60))"
+    got = run(tmp_path, code, limits={"score_timeout": 1.0}, timeout=30)
+    assert failure(got) == ("task", "score_timeout")
+
+
+def test_a_request_to_stop_ends_training_in_order(tmp_path: Path) -> None:
+    code = """
+    class Trainer:
+        uses_graph = False
+        def train(self, problem, params, context):
+            context.event("running")
+            while True:
+                time.sleep(0.01)
+                context.check()
+    """
+
+    def stop(worker: WorkerProcess, message: Message) -> None:
+        if message.type == "event" and message.header["event"]["event"] == "running":
+            worker.send(worker.mailbox.pack("stop", {"reason": "interrupted"}))
+
+    got = run(tmp_path, code, on_message=stop)
+    assert got.result is not None and got.result["stop_reason"] == "interrupted" and got.result["status"] == "ok"
+
+
+def test_endless_output_is_one_failure_and_is_capped_on_disk(tmp_path: Path) -> None:
+    code = """
+    class Trainer:
+        uses_graph = False
+        def train(self, problem, params, context):
+            while True:
+                print("x" * 100_000)
+    """
+    got = run(tmp_path, code, limits={"stdout_bytes": 300_000})
+    assert failure(got) == ("trainer", "output_limit")
+    assert len(got.files["stdout.log"]) <= 300_000
+
+
+def test_a_folder_that_fills_up_is_one_failure(tmp_path: Path) -> None:
+    code = """
+    class Trainer:
+        uses_graph = False
+        def train(self, problem, params, context):
+            extra = os.environ["EXTRA"]
+            for i in range(10_000):
+                open(f"{extra}/{i}", "wb").write(bytes(1 << 20))
+                time.sleep(0.02)
+            return problem.initial_state()
+    """
+    got = run(tmp_path, code.replace('os.environ["EXTRA"]', "os.path.join(os.path.dirname(os.path.dirname(os.getcwd())), 'out', 'extra')"))
+    assert failure(got) == ("trainer", "disk_limit")
+    assert not [name for name in got.files if name.startswith("extra/")]
+
+
+def test_the_worker_ends_with_its_lease(tmp_path: Path) -> None:
+    worker = WorkerProcess(lease=1.0)
+    try:
+        worker.send(worker.mailbox.pack("job", {"job": job({"builder": "nowhere:build"}, {"id": "T", "entry": "x:y"})}))
+        assert worker.process.wait(10) == 75
+    finally:
+        worker.close()
+        worker.remove()
+
+
+def test_a_new_controller_gets_everything_that_the_old_one_did_not_acknowledge(tmp_path: Path) -> None:
+    """The first host reads nothing at all; the second one says hello and hears the whole story."""
+    from tests.worker.support import HEADER
+
+    (tmp_path / "late.py").write_text(HEADER + CLIMB)
+    worker = WorkerProcess(env={"PYTHONPATH": str(tmp_path)})
+    try:
+        spec = job({"builder": "late:build"}, {"id": "T", "entry": "late:Trainer"})
+        worker.send(worker.mailbox.pack("job", {"job": spec}))
+        time.sleep(1.0)
+        worker.decoder = type(worker.decoder)()
+        seen: list[str] = []
+        numbers: list[int] = []
+        # Half a frame of the dead controller, then padding and hello of the new one.
+        worker.send(worker.mailbox.pack_ephemeral("stop", {"reason": "never"})[:20])
+        worker.send(bytes(1 << 16) + worker.mailbox.pack_ephemeral("hello", {"controller": "b", "received": 0, "lease": 20}))
+        deadline = time.monotonic() + 20
+        while "done" not in seen and time.monotonic() < deadline:
+            for message in worker.messages(1.0) or []:
+                if "n" in message.header and worker.mailbox.accept(message):
+                    numbers.append(message.header["n"])
+                    seen.append(message.type)
+                    if message.type == "event" and message.header["event"]["event"] == "train.end":
+                        worker.send(worker.mailbox.pack("heldout", {"test_seed": 1}))
+                    worker.send(worker.mailbox.ack())
+        assert numbers == list(range(1, len(numbers) + 1))
+        assert seen.count("history") == 5 and seen[-1] == "done"
+        assert worker.process.wait(10) == 0
+    finally:
+        worker.close()
+        worker.remove()
+
+
+def test_sigterm_is_a_request_to_stop(tmp_path: Path) -> None:
+    code = """
+    class Trainer:
+        uses_graph = False
+        def train(self, problem, params, context):
+            context.event("running")
+            while True:
+                time.sleep(0.01)
+                context.check()
+    """
+
+    def terminate(worker: WorkerProcess, message: Message) -> None:
+        if message.type == "event" and message.header["event"]["event"] == "running":
+            os.kill(worker.process.pid, signal.SIGTERM)
+
+    got = run(tmp_path, code, on_message=terminate)
+    assert got.result is not None and got.result["stop_reason"] == "interrupted"

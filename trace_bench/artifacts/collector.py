@@ -1,0 +1,326 @@
+"""Takes in what a sandbox hands back. It is hostile until it has been through here.
+
+`collect` reads the archive of the volume as a stream, under limits, into a temporary folder beside its place;
+checks every file of the job contract against its model; and only then moves the folder into place, in one
+step. A violation is a `CollectError` with one sentence, and what was read so far is kept under ``evidence/``.
+See ``docs/design/collector.md``.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import tempfile
+import time
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from trace_bench.artifacts import layout
+from trace_bench.artifacts.jsonio import JsonError, printable, read_model
+from trace_bench.artifacts.models import Event, HistoryLine, States, WorkerResult
+from trace_bench.artifacts.tarstream import Source, entries
+from trace_bench.artifacts.writers import write_bytes, write_json
+from trace_bench.errors import CollectError, EnvironmentUnavailable, HarnessError, TraceBenchError
+
+M = TypeVar("M", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class CollectLimits:
+    """What a sandbox may hand back; all sizes in bytes."""
+
+    total_bytes: int = 512 << 20
+    """Of the whole stream, headers and padding included."""
+    file_bytes: int = 128 << 20
+    files: int = 10_000
+    """Files and folders."""
+    depth: int = 12
+    """Folders above a file, counted from the volume."""
+    name_bytes: int = 255
+    path_bytes: int = 1024
+    json_bytes: int = 32 << 20
+    """Of ``result.json`` and ``states.json`` each."""
+    line_bytes: int = 4 << 20
+    lines: int = 1_000_000
+    """Of each ``.jsonl``."""
+    seconds: float = 600.0
+    evidence_bytes: int = 16 << 20
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What came out of a sandbox, checked.
+
+    Attributes:
+        root: the folder that holds it.
+        files: path relative to `root`, with slashes, to size in bytes.
+        result: None if the sandbox ended before it wrote one.
+        states: likewise.
+        events: number of lines of ``events.jsonl``; each of them fits its schema.
+        history: the same for ``state_history.jsonl``.
+        torn: unfinished last lines that were cut off (a killed sandbox leaves them).
+        ignored: unfinished files at the top that were passed over.
+        stream_bytes: length of the archive.
+    """
+
+    root: Path
+    files: Mapping[str, int]
+    result: WorkerResult | None
+    states: States | None
+    events: int
+    history: int
+    torn: int
+    ignored: tuple[str, ...]
+    stream_bytes: int
+    seconds: float
+
+
+def collect(chunks: Iterator[bytes], dest: Path, limits: CollectLimits | None = None) -> Collected:
+    """Collect the archive `chunks` of a sandbox's ``/out`` into `dest`.
+
+    Args:
+        chunks: a tar whose entries all begin with ``out``, as the engine's archive call gives it.
+        dest: must not exist; its parent is created.
+
+    Raises:
+        CollectError: a limit, a forbidden entry, or a schema is violated, or the stream broke.
+        EnvironmentUnavailable: this machine's disk is full.
+        HarnessError: `dest` exists.
+    """
+    limits = limits or CollectLimits()
+    if dest.exists():
+        raise HarnessError(f"{dest} exists already; every attempt is collected into a folder of its own")
+    dest.parent.mkdir(parents=True, exist_ok=True)
+    started = time.monotonic()
+    source = Source(iter(chunks), limits.total_bytes, limits.seconds)
+    work = Path(tempfile.mkdtemp(prefix=f".{dest.name}.collecting-", dir=dest.parent))
+    intake = _Intake(work / "files", limits)
+    try:
+        try:
+            intake.take(source)
+            collected = _check(intake, limits, source, dest, started)
+            intake.root.chmod(0o755)
+            intake.root.rename(dest)
+            return collected
+        except OSError as error:
+            if isinstance(error, TraceBenchError):  # the backend's own, which may be a ConnectionError too
+                raise
+            raise _translate(error, dest) from error
+    except CollectError as error:
+        kept = _keep_evidence(intake, source, dest.parent, str(error))
+        raise CollectError(f"{error}. What was read is kept in {kept}.") from error
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+@dataclass
+class _Intake:
+    """Writes entries below `root`, which nobody else can write to."""
+
+    root: Path
+    limits: CollectLimits
+    files: dict[str, int] = field(default_factory=dict)
+    ignored: list[str] = field(default_factory=list)
+    _folders: set[tuple[str, ...]] = field(default_factory=set)
+    _folded: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
+    _count: int = 0
+
+    def take(self, source: Source) -> None:
+        self.root.mkdir(mode=0o700)
+        for entry in entries(source):
+            self._count += 1
+            if self._count > self.limits.files:
+                raise CollectError(f"the archive holds more than {self.limits.files} files and folders")
+            parts = self._parts(entry.name, entry.kind == "folder")
+            if entry.kind == "folder":
+                if parts in self._folders:
+                    raise CollectError(f"the folder {printable(entry.name)} occurs twice")
+                if parts:
+                    self._admit(parts, is_folder=True)
+                    self._claim(parts)
+                    self._make_folders(parts)
+                self._folders.add(parts)
+                continue
+            if entry.size > self.limits.file_bytes:
+                raise CollectError(
+                    f"{printable(entry.name)} has {entry.size} bytes; {self.limits.file_bytes} is the limit"
+                )
+            self._take_file(parts, entry.size, source)
+
+    def _parts(self, name: str, is_folder: bool) -> tuple[str, ...]:
+        """The components of a name below ``out``, after every check on names."""
+        shown = printable(name)
+        if len(name.encode("utf-8")) > self.limits.path_bytes:
+            raise CollectError(f"the name {shown} is longer than {self.limits.path_bytes} bytes")
+        for character in name:
+            if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"):
+                raise CollectError(f"the name {shown} holds a control character or one that cannot be shown")
+        if name.startswith("/") or "\\" in name:
+            raise CollectError(f"the name {shown} is absolute or holds a backslash")
+        parts = (name.removesuffix("/") if is_folder else name).split("/")
+        if parts[0] != "out":
+            raise CollectError(f"the name {shown} does not lie in the volume 'out'")
+        for part in parts:
+            if part in ("", ".", ".."):
+                raise CollectError(f"the name {shown} has an empty component, '.' or '..'")
+            if len(part.encode("utf-8")) > self.limits.name_bytes:
+                raise CollectError(f"a component of {shown} is longer than {self.limits.name_bytes} bytes")
+        below = tuple(parts[1:])
+        if len(below) - 1 > self.limits.depth:
+            raise CollectError(f"{shown} lies deeper than {self.limits.depth} folders")
+        if not is_folder and not below:
+            raise CollectError("the volume 'out' is a file")
+        return below
+
+    def _claim(self, parts: tuple[str, ...]) -> None:
+        """Refuse two names that a file system which ignores case or composition would take for one."""
+        for end in range(1, len(parts) + 1):
+            exact = parts[:end]
+            folded = tuple(unicodedata.normalize("NFKC", p).casefold() for p in exact)
+            if self._folded.setdefault(folded, exact) != exact:
+                other = "/".join(self._folded[folded])
+                raise CollectError(f"{printable('/'.join(exact))} and {printable(other)} differ by case only")
+
+    def _admit(self, parts: tuple[str, ...], is_folder: bool) -> None:
+        """Refuse what the job contract does not name."""
+        top, alone = parts[0], len(parts) == 1
+        if top == layout.EXTRA and (is_folder or not alone):
+            return
+        if alone and not is_folder and (top in layout.OUT_FILES or layout.is_unfinished(top)):
+            return
+        kind = "folder" if is_folder else "file"
+        raise CollectError(f"{printable('/'.join(parts))} is no {kind} of the job contract")
+
+    def _make_folders(self, parts: tuple[str, ...]) -> None:
+        for end in range(1, len(parts) + 1):
+            folder = self.root.joinpath(*parts[:end])
+            if "/".join(parts[:end]) in self.files:
+                raise CollectError(f"{printable('/'.join(parts[:end]))} is a file and a folder")
+            if not folder.is_dir():
+                folder.mkdir(mode=0o755)
+                folder.chmod(0o755)
+
+    def _take_file(self, parts: tuple[str, ...], size: int, source: Source) -> None:
+        path = "/".join(parts)
+        shown = printable(path)
+        self._admit(parts, is_folder=False)
+        self._claim(parts)
+        if path in self.files or path in self.ignored:
+            raise CollectError(f"{shown} occurs twice")
+        if layout.is_unfinished(parts[0]):
+            self.ignored.append(path)
+            source.copy(size, lambda _: None)
+            return
+        self._make_folders(parts[:-1])
+        target = self.root.joinpath(*parts)
+        if target.is_dir():
+            raise CollectError(f"{shown} is a file and a folder")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(target, flags, 0o600), "wb", buffering=0) as file:
+            source.copy(size, _whole_writes(file.fileno()))
+            os.fchmod(file.fileno(), 0o644)
+        self.files[path] = size
+
+
+def _whole_writes(fd: int) -> Callable[[bytes], None]:
+    def write(data: bytes) -> None:
+        while data:
+            data = data[os.write(fd, data) :]
+
+    return write
+
+
+def _check(intake: _Intake, limits: CollectLimits, source: Source, dest: Path, started: float) -> Collected:
+    """Validate the files of the job contract."""
+    root, files = intake.root, intake.files
+    result = _document(root / layout.RESULT, WorkerResult, limits)
+    states = _document(root / layout.STATES, States, limits)
+    events, torn_events = _lines(root / layout.EVENTS, Event, limits)
+    history, torn_history = _lines(root / layout.HISTORY, HistoryLine, limits)
+    for name in (layout.EVENTS, layout.HISTORY):
+        if name in files:
+            files[name] = (root / name).stat().st_size
+    return Collected(
+        root=dest,
+        files=dict(sorted(files.items())),
+        result=result,
+        states=states,
+        events=events,
+        history=history,
+        torn=torn_events + torn_history,
+        ignored=tuple(intake.ignored),
+        stream_bytes=source.taken,
+        seconds=time.monotonic() - started,
+    )
+
+
+def _document(path: Path, model: type[M], limits: CollectLimits) -> M | None:
+    if not path.is_file():
+        return None
+    if (size := path.stat().st_size) > limits.json_bytes:
+        raise CollectError(f"{path.name} has {size} bytes; {limits.json_bytes} is the limit")
+    try:
+        return read_model(model, path.read_bytes())
+    except JsonError as error:
+        raise CollectError(f"{path.name}: {error}") from None
+
+
+def _lines(path: Path, model: type[BaseModel], limits: CollectLimits) -> tuple[int, int]:
+    """Check a JSONL file line by line; returns how many lines it has and how many torn ones were cut off."""
+    if not path.is_file():
+        return 0, 0
+    count = whole = 0
+    with path.open("r+b") as file:
+        while raw := file.readline(limits.line_bytes + 1):
+            if len(raw) > limits.line_bytes:
+                raise CollectError(f"{path.name}, line {count + 1}: it is longer than {limits.line_bytes} bytes")
+            try:
+                read_model(model, raw)
+            except JsonError as error:
+                if raw.endswith(b"\n"):
+                    raise CollectError(f"{path.name}, line {count + 1}: {error}") from None
+                file.truncate(whole)
+                return count, 1
+            count += 1
+            whole += len(raw)
+            if count > limits.lines:
+                raise CollectError(f"{path.name} has more than {limits.lines} lines")
+    return count, 0
+
+
+def _translate(error: OSError, dest: Path) -> Exception:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return EnvironmentUnavailable(f"there is no space left for {dest}; free some, then run again to resume")
+    if error.errno in (errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL):
+        return CollectError(f"this machine's file system cannot hold a file of the archive ({error.strerror})")
+    return HarnessError(f"{dest}: collecting failed: {error.strerror or error}")
+
+
+def _keep_evidence(intake: _Intake, source: Source, parent: Path, message: str) -> Path:
+    """Move what was read to a fresh ``evidence`` folder, cut to the limit."""
+    evidence = parent / "evidence"
+    number = 1
+    while evidence.exists():
+        number += 1
+        evidence = parent / f"evidence-{number}"
+    evidence.mkdir()
+    write_json(evidence / "error.json", {"message": message, "stream_bytes_read": source.taken})
+    write_bytes(evidence / "stream.head", bytes(source.head))
+    left = intake.limits.evidence_bytes
+    for folder, _, names in os.walk(intake.root):
+        for name in sorted(names):
+            path = Path(folder, name)
+            size = path.stat().st_size
+            if size > left:
+                os.truncate(path, left)
+            left -= min(size, left)
+    if intake.root.is_dir():
+        intake.root.rename(evidence / "files")
+        (evidence / "files").chmod(0o755)
+    return evidence

@@ -1,0 +1,146 @@
+"""JSON as this project reads and writes it: strictly, and the same bytes for the same value.
+
+`loads` refuses what Python's ``json`` lets pass and a second reader would take differently: ``NaN`` and
+numbers beyond a double, duplicate keys, lone surrogates, and nesting that overflows a recursive reader. It is
+what stands between hostile bytes and the rest of the program, so it raises `JsonError` and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from trace_bench.identity import canonical_json
+
+MAX_DEPTH = 64
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class JsonError(ValueError):
+    """Not acceptable JSON. The message is a phrase without place: the caller knows the file and line."""
+
+
+def dumps(value: Any, *, indent: int | None = None) -> str:
+    """`value` as JSON text: UTF-8 as it is, no NaN, keys in the order given (models keep their field
+    order)."""
+    separators = (",", ":") if indent is None else (",", ": ")
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators)
+
+
+def canonical(value: Any) -> bytes:
+    """`value` (parsed JSON) as the bytes to hash; the one rule for that is `trace_bench.identity.canonical_json`."""
+    return canonical_json(value)
+
+
+def loads(data: bytes | str, *, max_depth: int = MAX_DEPTH) -> Any:
+    """Parse `data` strictly.
+
+    Raises:
+        JsonError: it is not UTF-8, not JSON, or has a constant, number, key, character or depth that is
+        refused.
+    """
+    try:
+        text = data if isinstance(data, str) else data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise JsonError(f"it is not UTF-8 (byte {error.start})") from None
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_unique)
+    except json.JSONDecodeError as error:
+        raise JsonError(f"it is not JSON: {error.msg} at character {error.pos}") from None
+    except RecursionError:
+        raise JsonError(f"it is nested deeper than {max_depth} levels") from None
+    except JsonError:
+        raise
+    except ValueError:  # the interpreter's limit on the digits of an integer
+        raise JsonError("it holds an integer of too many digits") from None
+    _check_depth(value, max_depth)
+    _check_characters(text, value)
+    return value
+
+
+def read_model(model: type[M], data: bytes, *, max_depth: int = MAX_DEPTH) -> M:
+    """`data` as an instance of `model`, converting nothing.
+
+    Raises:
+        JsonError: as `loads`, or it breaks the model; the phrase names the first key that does.
+    """
+    loads(data, max_depth=max_depth)
+    try:
+        # Parsed a second time: only the JSON mode of the validator is strict and takes an array as a tuple.
+        return model.model_validate_json(data, strict=True)
+    except ValidationError as error:
+        raise JsonError(explain(error)) from None
+
+
+def explain(error: ValidationError) -> str:
+    """The first problem of a validation error as a phrase: ``$.scores.best.train: Input should be …``."""
+    problems = error.errors(include_url=False, include_context=False, include_input=False)
+    first = problems[0]
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return f"{json_path(first['loc'])}: {first['msg']}{more}"
+
+
+def json_path(location: Iterable[str | int]) -> str:
+    """A JSON path such as ``$.jobs[3].seed``; long keys are cut, as they may be hostile."""
+    path = "$"
+    for part in location:
+        path += f"[{part}]" if isinstance(part, int) else f".{printable(part, 60)}"
+    return path
+
+
+def printable(text: str, limit: int = 120) -> str:
+    """`text` on one line and cut to `limit` characters, for messages about input that may be hostile."""
+    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[: limit + 1])
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def _refuse_constant(name: str) -> float:
+    raise JsonError(f"{name} is not a number")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise JsonError(f"{printable(text, 30)} is beyond the range of a double")
+    return number
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise JsonError(f"the key {printable(key, 60)!r} occurs twice in one object")
+            seen.add(key)
+    return found
+
+
+def _check_depth(value: Any, limit: int) -> None:
+    layer = [value]
+    for _ in range(limit):
+        layer = [
+            child
+            for node in layer
+            if isinstance(node, dict | list)
+            for child in (node.values() if isinstance(node, dict) else node)
+            if isinstance(child, dict | list)
+        ]
+        if not layer:
+            return
+    raise JsonError(f"it is nested deeper than {limit} levels")
+
+
+def _check_characters(text: str, value: Any) -> None:
+    """Refuse lone surrogates, which no file can hold; only an escape can have made one."""
+    if "\\ud" not in text and "\\uD" not in text and text.isascii():
+        return
+    try:
+        dumps(value).encode("utf-8")
+    except UnicodeEncodeError:
+        raise JsonError("it holds half of a surrogate pair, which is not a character") from None

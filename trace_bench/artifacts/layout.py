@@ -1,0 +1,227 @@
+"""Where every file of a run lies. Only this module knows their names.
+
+See ``docs/reference/files.md``. Nothing here touches the disk, but for `RunLayout.job_dirs` and the two
+``make``s.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+JOB_ID = re.compile(r"[0-9a-f]{12}")
+
+EVENTS = "events.jsonl"
+HISTORY = "state_history.jsonl"
+STATES = "states.json"
+RESULT = "result.json"
+STDOUT = "stdout.log"
+EXTRA = "extra"
+OUT_FILES = (EVENTS, HISTORY, STATES, RESULT, STDOUT)
+"""What a sandbox may leave at the top of its volume, next to the folder `EXTRA`."""
+
+
+def is_unfinished(name: str) -> bool:
+    """True for a temporary file at the top of a volume, which a killed sandbox may leave."""
+    return name.endswith(".tmp") or (name.startswith(".") and name[1:] in OUT_FILES)
+
+
+@dataclass(frozen=True)
+class JobLayout:
+    """The folder of one job, ``jobs/<job_id>/``."""
+
+    root: Path
+
+    @property
+    def job_id(self) -> str:
+        return self.root.name
+
+    @property
+    def meta(self) -> Path:
+        return self.root / "job_meta.json"
+
+    @property
+    def results(self) -> Path:
+        return self.root / "results.json"
+
+    @property
+    def events(self) -> Path:
+        return self.root / EVENTS
+
+    @property
+    def stdout(self) -> Path:
+        return self.root / STDOUT
+
+    @property
+    def cassette(self) -> Path:
+        return self.root / "llm.jsonl"
+
+    @property
+    def artifacts(self) -> Path:
+        return self.root / "artifacts"
+
+    @property
+    def initial_state(self) -> Path:
+        return self.artifacts / "initial_state.yaml"
+
+    @property
+    def best_state(self) -> Path:
+        return self.artifacts / "best_state.yaml"
+
+    @property
+    def final_state(self) -> Path:
+        return self.artifacts / "final_state.yaml"
+
+    @property
+    def state_history(self) -> Path:
+        return self.artifacts / HISTORY
+
+    @property
+    def extra(self) -> Path:
+        return self.artifacts / EXTRA
+
+    @property
+    def tb(self) -> Path:
+        return self.root / "tb"
+
+    @property
+    def attempts(self) -> Path:
+        return self.root / "attempts"
+
+    def attempt(self, number: int) -> Path:
+        """The folder of attempt `number` (from 1): its own `out`, and what was kept of a failure."""
+        return self.attempts / str(number)
+
+    def attempt_out(self, number: int) -> Path:
+        """Where the volume of attempt `number` is collected to."""
+        return self.attempt(number) / "out"
+
+    def make(self) -> JobLayout:
+        """Create the folders."""
+        for folder in (self.artifacts, self.attempts):
+            folder.mkdir(parents=True, exist_ok=True)
+        return self
+
+
+@dataclass(frozen=True)
+class RunLayout:
+    """The folder of one run, ``runs/<run_id>/``."""
+
+    root: Path
+
+    @property
+    def run_id(self) -> str:
+        return self.root.name
+
+    @property
+    def meta(self) -> Path:
+        return self.root / "meta"
+
+    @property
+    def config_snapshot(self) -> Path:
+        return self.meta / "config.snapshot.yaml"
+
+    @property
+    def manifest(self) -> Path:
+        return self.meta / "manifest.json"
+
+    @property
+    def lock(self) -> Path:
+        return self.meta / "lock.json"
+
+    @property
+    def salt(self) -> Path:
+        """The salt of the held-out seeds while the run is not over; then it is in the lock."""
+        return self.meta / ".salt"
+
+    @property
+    def env(self) -> Path:
+        return self.meta / "env.json"
+
+    @property
+    def git(self) -> Path:
+        return self.meta / "git.json"
+
+    @property
+    def files_index(self) -> Path:
+        return self.meta / "files_index.json"
+
+    @property
+    def jobs(self) -> Path:
+        return self.root / "jobs"
+
+    def job(self, job_id: str) -> JobLayout:
+        """The folder of `job_id`.
+
+        Raises:
+            ValueError: it is not 12 hex digits, so it cannot name a folder of ours.
+        """
+        if not JOB_ID.fullmatch(job_id):
+            raise ValueError(f"a job id has 12 hex digits, not {job_id!r}")
+        return JobLayout(self.jobs / job_id)
+
+    def job_dirs(self) -> Iterator[JobLayout]:
+        """The jobs that have a folder, by id."""
+        if self.jobs.is_dir():
+            for folder in sorted(self.jobs.iterdir()):
+                if JOB_ID.fullmatch(folder.name) and folder.is_dir():
+                    yield JobLayout(folder)
+
+    @property
+    def events(self) -> Path:
+        return self.root / EVENTS
+
+    @property
+    def results_csv(self) -> Path:
+        return self.root / "results.csv"
+
+    @property
+    def summary(self) -> Path:
+        return self.root / "summary.json"
+
+    @property
+    def leaderboard(self) -> Path:
+        return self.root / "leaderboard.csv"
+
+    def relative(self, path: Path) -> str:
+        """`path` as it is written in tables: relative to the run, with slashes."""
+        return path.relative_to(self.root).as_posix()
+
+    def make(self) -> RunLayout:
+        """Create the folders."""
+        for folder in (self.meta, self.jobs):
+            folder.mkdir(parents=True, exist_ok=True)
+        return self
+
+
+_SCHEMAS = {
+    "meta/manifest.json": "manifest",
+    "meta/lock.json": "lock",
+    "meta/env.json": "env",
+    "meta/git.json": "git",
+    "meta/files_index.json": "files_index",
+    "summary.json": "summary",
+    "events.jsonl": "event",
+    "job_meta.json": "job_meta",
+    "results.json": "results",
+    "llm.jsonl": "llm_call",
+    "state_history.jsonl": "history",
+    "artifacts/state_history.jsonl": "history",
+    "artifacts/initial_state.yaml": "state",
+    "artifacts/best_state.yaml": "state",
+    "artifacts/final_state.yaml": "state",
+    "states.json": "states",
+    "result.json": "result",
+}
+_JOB_PREFIX = re.compile(r"jobs/[0-9a-f]{12}/(attempts/\d+/out/)?")
+
+
+def schema_of(relative: str) -> str | None:
+    """Name of the schema of a file, given its path relative to the run; None where it has none.
+
+    >>> schema_of("jobs/0123456789ab/llm.jsonl")
+    'llm_call'
+    """
+    return _SCHEMAS.get(_JOB_PREFIX.sub("", relative, count=1))

@@ -1,0 +1,531 @@
+"""Every file that a run writes or reads, as a model: the job contract first, then what the host records.
+
+Their JSON Schemas are exported to ``schemas/`` by `trace_bench.artifacts.schema`. Four rules hold for all of
+them: unknown keys are refused, numbers are finite, instances are frozen, and a time is ISO 8601 in UTC with a
+``Z``. A file that a sandbox wrote is read with `trace_bench.artifacts.jsonio.read_model`, which converts
+nothing (``"1"`` is not a number, ``true`` is not 1).
+
+Scores are in the task's natural units; `Results.score_direction` says whether higher or lower is better.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from trace_bench.errors import Boundary
+
+CONTRACT = 1
+"""Version of the job contract (``docs/design/job-contract.md``)."""
+
+# Not Literal[1], which takes true for 1.
+ContractVersion = Annotated[int, Field(ge=CONTRACT, le=CONTRACT)]
+Count = Annotated[int, Field(ge=0)]
+Seconds = Annotated[float, Field(ge=0)]
+Usd = Annotated[float, Field(ge=0)]
+UtcTime = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z$")]
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Json = dict[str, JsonValue]
+Value = str | int | float
+State = dict[Name, Value]
+"""``{parameter name: value}``: the unit in which states are saved and proposed."""
+Split = Literal["train", "validate", "test"]
+Direction = Literal["maximize", "minimize"]
+Mode = Literal["stub", "real", "replay"]
+Integrity = Literal["protected", "unprotected"]
+Status = Literal["ok", "failed", "skipped"]
+StopReason = Literal["completed", "budget", "timeout", "interrupted"]
+
+
+class Model(BaseModel):
+    """Base: frozen, no unknown keys, finite numbers."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+# ------------------------------------------------------------------------------------------- the job contract
+
+
+class TaskRef(Model):
+    """The task of a job. `spec` is its ``task.toml`` as a dict; `builder` is ``module:function``."""
+
+    id: str
+    suite: str
+    builder: str
+    spec: Json
+    content_hash: str
+    eval_kwargs: Json = {}
+
+
+class TrainerRef(Model):
+    """`entry` is ``module:class``; `params` holds every parameter, aliases resolved and defaults filled
+    in."""
+
+    id: str
+    entry: str
+    params: Json = {}
+
+
+class OptimizerRef(Model):
+    id: str
+    kwargs: Json = {}
+
+
+class ModelRef(Model):
+    """A model's identity; part of `job_id`. ``stub`` is a model like any other."""
+
+    id: str
+    provider: str = "stub"
+    model: str = "stub"
+    sampling: Json = {}
+
+
+class Budget(Model):
+    """What a job may spend over all its attempts; None is no limit."""
+
+    calls: Count | None = None
+    tokens: Count | None = None
+    usd: Usd | None = None
+    seconds: Seconds | None = None
+
+
+class JobLimits(Model):
+    """Limits that the supervisor applies. `job_timeout` limits training, `score_timeout` scoring
+    (seconds)."""
+
+    job_timeout: Seconds | None = None
+    score_timeout: Seconds | None = None
+    stdout_bytes: Count = 4 << 20
+    out_bytes: Count = 256 << 20
+    memory_bytes: Count | None = None
+    pids: Count | None = None
+
+
+class JobSpec(Model):
+    """``job.json``: all that a sandbox is told. No token, no test seed, no address."""
+
+    contract: ContractVersion = CONTRACT
+    run_id: str
+    job_id: str
+    fingerprint: str
+    task: TaskRef
+    trainer: TrainerRef
+    optimizer: OptimizerRef
+    seed: int
+    mode: Mode
+    model: ModelRef
+    budget: Budget = Budget()
+    limits: JobLimits = JobLimits()
+
+
+class Event(BaseModel):
+    """A line of ``events.jsonl``: when, what, and any further JSON fields.
+
+    `t` is seconds since the job started (a sandbox has no trusted clock) or, in the host's own events, a UTC
+    time.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
+    __pydantic_extra__: dict[str, JsonValue]
+
+    t: Seconds | UtcTime
+    event: Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class HistoryLine(Model):
+    """A line of ``state_history.jsonl``: one evaluated candidate, as the trainer saw it (no official score).
+
+    `score` and `best_score` (best so far, this line included) are means over the rollouts on `split`;
+    `seconds` is since training started; token, cost and evaluation counts are cumulative.
+    """
+
+    step: Count
+    candidate: Name
+    parent: str | None = None
+    split: Split
+    score: float
+    best_score: float
+    seconds: Seconds
+    prompt_tokens: Count = 0
+    completion_tokens: Count = 0
+    cost_usd: Usd = 0.0
+    evaluations: Count
+    parameters: State
+    extra: Json = {}
+
+
+class States(Model):
+    """``states.json``. `best` and `final` are None when training ended before there was one."""
+
+    initial: State
+    best: State | None = None
+    final: State | None = None
+
+
+class Failure(Model):
+    """What went wrong and at which boundary. `kind` is a short word (``no_trainable_parameters``, ``oom``
+    …)."""
+
+    boundary: Boundary
+    kind: Name
+    message: str
+
+
+class ExampleScore(Model):
+    """One example in an official score; `failed` marks the failure score of a candidate that failed."""
+
+    split: Split
+    id: str
+    score: float
+    failed: bool = False
+    feedback: str = ""
+
+
+class StateScores(Model):
+    """Official scores of one state: the mean per split, None where the split is empty or was not reached."""
+
+    train: float | None = None
+    validate_: Annotated[float | None, Field(alias="validate")] = None
+    test: float | None = None
+    examples: tuple[ExampleScore, ...] = ()
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True, serialize_by_alias=True
+    )
+
+    @property
+    def selection(self) -> float | None:
+        """The score that states are compared by: on validation data where there is any, else on training
+        data."""
+        return self.train if self.validate_ is None else self.validate_
+
+
+class Scores(Model):
+    """Official scores from the score phase, per saved state."""
+
+    initial: StateScores | None = None
+    final: StateScores | None = None
+    best: StateScores | None = None
+
+
+class WorkerResult(Model):
+    """``result.json``, written by the supervisor.
+
+    Attributes:
+        stop_reason: why training ended; None if it never began.
+        seconds: wall time per phase (``build``, ``train``, ``score``).
+        stub_inert: the stub model got only requests that it could not change anything for.
+    """
+
+    contract: ContractVersion = CONTRACT
+    status: Literal["ok", "failed"]
+    failure: Failure | None = None
+    stop_reason: StopReason | None = None
+    scores: Scores = Scores()
+    evaluations: Count = 0
+    llm_calls: Count = 0
+    seconds: dict[Name, Seconds] = {}
+    warnings: tuple[str, ...] = ()
+    stub_inert: bool = False
+
+
+class Usage(Model):
+    """What the gateway metered. `reused` calls were answered from the cassette and cost nothing again;
+    `inert` ones are stub answers that change nothing; `refused` ones met the end of the budget."""
+
+    calls: Count = 0
+    prompt_tokens: Count = 0
+    completion_tokens: Count = 0
+    cost_usd: Usd = 0.0
+    reused: Count = 0
+    inert: Count = 0
+    refused: Count = 0
+
+    @property
+    def total_tokens(self) -> int:
+        return self.prompt_tokens + self.completion_tokens
+
+
+class LlmRequestRecord(Model):
+    """A request as the provider may see it: private headers are gone, the body is parsed JSON."""
+
+    method: Literal["GET", "POST"]
+    path: str
+    body: Json
+
+
+class LlmCall(Model):
+    """A line of ``llm.jsonl``, the cassette: one answered call.
+
+    Attributes:
+        n: 1-based number of the line.
+        attempt: attempt of the job that asked.
+        request_id: as the sandbox numbered it; unique in an attempt.
+        slot: place in the search, or None from a client that cannot say.
+        request_hash: SHA-256 of the canonical request, hex.
+        response: the body, parsed; None when `reused_from` names the line that holds it.
+        latency: seconds the provider took.
+        inert: a stub answer that changes nothing.
+    """
+
+    n: Annotated[int, Field(ge=1)]
+    t: UtcTime
+    attempt: Annotated[int, Field(ge=1)] = 1
+    request_id: str
+    phase: str
+    slot: str | None
+    request_hash: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    request: LlmRequestRecord | None
+    response: JsonValue = None
+    status: Annotated[int, Field(ge=100, le=599)]
+    provider: str
+    model: str
+    prompt_tokens: Count = 0
+    completion_tokens: Count = 0
+    cost_usd: Usd = 0.0
+    latency: Seconds = 0.0
+    inert: bool = False
+    reused_from: Annotated[int, Field(ge=1)] | None = None
+
+
+# -------------------------------------------------------------------------------------- what the host records
+
+
+class ImageRecord(Model):
+    """The image of a job. `key` is identity, `image_id` is evidence only (see DESIGN "Identity")."""
+
+    family: str
+    ref: str
+    key: str
+    image_id: str = ""
+    base: str = ""
+    built_at: str = ""
+    repo_digest: str | None = None
+
+
+class ControlRecord(Model):
+    """One hardening control: what was wanted and what is in force."""
+
+    name: str
+    wanted: str
+    in_force: bool
+    detail: str = ""
+
+
+class Attempt(Model):
+    """One try of a job; its evidence lies under ``attempts/<number>/``."""
+
+    number: Annotated[int, Field(ge=1)]
+    started_at: UtcTime
+    ended_at: UtcTime | None = None
+    status: Literal["running", "ok", "failed", "interrupted"] = "running"
+    failure: Failure | None = None
+    sandbox_id: str = ""
+
+
+class JobMeta(Model):
+    """``job_meta.json``: what a job is, where it ran, and what became of it."""
+
+    run_id: str
+    job_id: str
+    fingerprint: str
+    task_id: str
+    suite: str
+    task_hash: str
+    score_direction: Direction
+    eval_kwargs: Json = {}
+    trainer_id: str
+    variant: str
+    raw_params: Json = {}
+    params: Json = {}
+    optimizer: OptimizerRef
+    guide: str = ""
+    guide_kwargs: Json = {}
+    logger: str = ""
+    logger_kwargs: Json = {}
+    seed: int
+    mode: Mode
+    model: ModelRef
+    budget: Budget = Budget()
+    limits: JobLimits = JobLimits()
+    image: ImageRecord | None = None
+    backend: str = ""
+    integrity: Integrity
+    controls: tuple[ControlRecord, ...] = ()
+    cpu_model: str = ""
+    attempts: tuple[Attempt, ...] = ()
+    created_at: UtcTime
+    started_at: UtcTime | None = None
+    ended_at: UtcTime | None = None
+    status: Literal["planned", "running", "ok", "failed", "skipped"] = "planned"
+    stop_reason: StopReason | None = None
+    failure: Failure | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class Results(Model):
+    """``results.json`` and one row of ``results.csv``, columns in this order.
+
+    `score_initial`, `score_final` and `score_best` are official means on the validation split, or on the
+    training split of a task without one; `score_test` is the best state's on held-out data. Paths are
+    relative to the run.
+    """
+
+    run_id: str
+    job_id: str
+    task_id: str
+    suite: str
+    trainer_id: str
+    variant: str
+    seed: int
+    status: Status
+    failure_kind: str | None = None
+    stop_reason: StopReason | None = None
+    integrity: Integrity
+    score_initial: float | None = None
+    score_final: float | None = None
+    score_best: float | None = None
+    score_test: float | None = None
+    score_direction: Direction
+    time_seconds: Seconds | None = None
+    evaluations: Count = 0
+    llm_calls: Count = 0
+    prompt_tokens: Count = 0
+    completion_tokens: Count = 0
+    total_tokens: Count = 0
+    cost_usd: Usd = 0.0
+    resolved_optimizer: str
+    resolved_optimizer_kwargs: Json = {}
+    resolved_guide: str = ""
+    resolved_guide_kwargs: Json = {}
+    resolved_logger: str = ""
+    resolved_logger_kwargs: Json = {}
+    resolved_trainer_kwargs: Json = {}
+    eval_kwargs: Json = {}
+    model: str
+    llm_provider: str = ""
+    llm_model: str = ""
+    image_key: str | None = None
+    backend: str = ""
+    fingerprint: str
+    failure_boundary: Boundary | None = None
+    feedback: str = ""
+    stub_inert: bool = False
+    initial_state_path: str | None = None
+    best_state_path: str | None = None
+    final_state_path: str | None = None
+    state_history_path: str | None = None
+    tb_logdir: str | None = None
+
+
+class ManifestEntry(Model):
+    """A planned job. `status` is None until it has one; ``reused`` and ``not_executed`` exist only here."""
+
+    job_id: str
+    task_id: str
+    suite: str
+    trainer_id: str
+    variant: str
+    seed: int
+    raw_params: Json = {}
+    resolved_optimizer: str
+    resolved_optimizer_kwargs: Json = {}
+    resolved_guide: str = ""
+    resolved_guide_kwargs: Json = {}
+    resolved_logger: str = ""
+    resolved_logger_kwargs: Json = {}
+    resolved_trainer_kwargs: Json = {}
+    eval_kwargs: Json = {}
+    model: str
+    status: Literal["ok", "failed", "skipped", "reused", "not_executed"] | None = None
+    reason: str | None = None
+
+
+class Manifest(Model):
+    """``manifest.json``: every job of the run, in the order of the plan; written before the first one
+    starts."""
+
+    run_id: str
+    config_hash: str
+    generated_at: UtcTime
+    tags: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    jobs: tuple[ManifestEntry, ...]
+
+
+class Lock(Model):
+    """``lock.json``: everything that determines a run.
+
+    `salt` (hex) makes the test seeds; it is None until the run has ended, when no job can profit from it any
+    more.
+    """
+
+    run_id: str
+    config_hash: str
+    code_version: str
+    sources_hash: str
+    images: dict[str, ImageRecord]
+    packages: dict[str, str] = {}
+    tasks: dict[str, str]
+    models: tuple[ModelRef, ...] = ()
+    salt: str | None = None
+
+
+class EnvInfo(Model):
+    """``env.json``: allow-listed variables with secrets masked whole, versions, and the backend as it
+    describes itself."""
+
+    captured_at: UtcTime
+    env: dict[str, str]
+    python_version: str
+    platform: str
+    cpu_model: str = ""
+    packages: dict[str, str] = {}
+    backend: dict[str, Any] = {}
+
+
+class GitInfo(Model):
+    """``git.json`` of the code that ran; all None outside a repository."""
+
+    commit: str | None = None
+    branch: str | None = None
+    dirty: bool | None = None
+
+
+class FileEntry(Model):
+    """One file of a run. `schema_name` is the schema that describes it (each line of it, for ``.jsonl``)."""
+
+    path: str
+    size: Count
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    schema_name: str | None = None
+
+
+class FilesIndex(Model):
+    """``files_index.json``: files that exist, with size and hash; it does not list itself."""
+
+    run_id: str
+    files: tuple[FileEntry, ...]
+
+
+class TokenTotals(Model):
+    prompt: Count = 0
+    completion: Count = 0
+    total: Count = 0
+
+
+class Summary(Model):
+    """``summary.json``. `counts` has every status of the manifest that occurs, and always ok, failed and
+    skipped."""
+
+    run_id: str
+    generated_at: UtcTime
+    total_jobs: Count
+    counts: dict[str, Count]
+    failures: dict[str, Count] = {}
+    unprotected_jobs: Count = 0
+    llm_calls: Count = 0
+    token_totals: TokenTotals = TokenTotals()
+    cost_usd: Usd = 0.0
+    tags: tuple[str, ...] = ()

@@ -1,0 +1,111 @@
+"""What is recorded of the machine and the code: variables from an allow-list, secrets masked whole, git's
+state."""
+
+from __future__ import annotations
+
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from trace_bench.artifacts.models import EnvInfo, GitInfo
+
+MASK = "***"
+_ALLOWED_PREFIXES = (
+    "TRACE_",
+    "OPENAI_",
+    "ANTHROPIC_",
+    "AZURE_",
+    "GEMINI_",
+    "OPENROUTER_",
+    "HF_",
+    "HUGGINGFACE_",
+    "DOCKER_",
+    "MODAL_",
+    "MLFLOW_",
+    "OMP_",
+    "OPENBLAS_",
+    "MKL_",
+    "CUDA_",
+)
+_ALLOWED = frozenset({"LANG", "LC_ALL", "TZ", "PYTHONHASHSEED", "SOURCE_DATE_EPOCH", "CI"})
+# Whole words of a name: MAX_TOKENS is a number of tokens, HF_TOKEN is a secret.
+_SECRET_NAME = re.compile(r"(^|_)(KEY|APIKEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|AUTH)(_|$)", re.IGNORECASE)
+_USER_INFO = re.compile(r"(://)[^/@\s]+@")
+PACKAGES = ("trace-bench", "docker", "pydantic", "PyYAML", "jsonschema", "rich", "typer", "tenacity")
+
+
+def now() -> str:
+    """The time in UTC as all records have it, to the second."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def capture_env(environ: Mapping[str, str], *, backend: Mapping[str, Any] | None = None) -> EnvInfo:
+    """The parts of `environ` that can change a run.
+
+    A variable whose name holds a word such as KEY, TOKEN or SECRET is recorded as set and no more; user names
+    and passwords inside addresses are cut out.
+    """
+    chosen: dict[str, str] = {}
+    for name in sorted(environ):
+        if name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES):
+            chosen[name] = MASK if _SECRET_NAME.search(name) else _USER_INFO.sub(rf"\1{MASK}@", environ[name])
+    return EnvInfo(
+        captured_at=now(),
+        env=chosen,
+        python_version=sys.version.split()[0],
+        platform=platform.platform(),
+        cpu_model=cpu_model(),
+        packages=package_versions(),
+        backend=dict(backend or {}),
+    )
+
+
+def package_versions() -> dict[str, str]:
+    """Versions of this package and of what it needs on the host, as far as they are installed."""
+    found: dict[str, str] = {}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def cpu_model() -> str:
+    """The model name of the first processor; empty where the system does not say."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return platform.processor()
+    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    return found.group(1).strip() if found else platform.processor()
+
+
+def capture_git(folder: Path) -> GitInfo:
+    """Commit, branch and whether tracked files differ, of the checkout that holds `folder`; empty outside
+    one."""
+    commit = _git(folder, "rev-parse", "HEAD")
+    if commit is None:
+        return GitInfo()
+    status = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    return GitInfo(
+        commit=commit,
+        branch=_git(folder, "rev-parse", "--abbrev-ref", "HEAD"),
+        dirty=None if status is None else bool(status),
+    )
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=20, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

@@ -1,0 +1,134 @@
+"""JSON Schemas (draft 2020-12) of every file that a run writes or reads, exported from the models.
+
+``python -m trace_bench.artifacts.schema --write`` renews ``schemas/``; ``--check`` fails where it is stale.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+from pydantic import TypeAdapter
+
+from trace_bench.artifacts import models
+from trace_bench.artifacts.jsonio import json_path, printable
+from trace_bench.artifacts.writers import write_text
+from trace_bench.errors import HarnessError, TraceBenchError
+from trace_bench.resources import data_dir
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_TITLES: dict[str, tuple[Any, str]] = {
+    "job": (models.JobSpec, "job.json: what a sandbox is told"),
+    "event": (models.Event, "a line of events.jsonl"),
+    "history": (models.HistoryLine, "a line of state_history.jsonl"),
+    "state": (models.State, "a saved state: parameter name to value"),
+    "states": (models.States, "states.json: the states a sandbox hands back"),
+    "result": (models.WorkerResult, "result.json: what a sandbox found"),
+    "job_meta": (models.JobMeta, "job_meta.json: what a job is and what became of it"),
+    "results": (models.Results, "results.json: one row of results.csv"),
+    "llm_call": (models.LlmCall, "a line of llm.jsonl, the cassette"),
+    "manifest": (models.Manifest, "manifest.json: every job of a run"),
+    "lock": (models.Lock, "lock.json: everything that determines a run"),
+    "env": (models.EnvInfo, "env.json: the machine and its settings"),
+    "git": (models.GitInfo, "git.json: the code that ran"),
+    "files_index": (models.FilesIndex, "files_index.json: every file of a run"),
+    "summary": (models.Summary, "summary.json: counts of a run"),
+}
+
+
+class SchemaViolation(TraceBenchError, ValueError):
+    """A value does not fit its schema. The message names file, JSON path and what is wrong."""
+
+
+def names() -> tuple[str, ...]:
+    """The names of all schemas."""
+    return tuple(_TITLES)
+
+
+def build(name: str) -> dict[str, Any]:
+    """The schema `name`, made from its model."""
+    kind, title = _TITLES[name]
+    made = TypeAdapter(kind).json_schema(mode="validation", by_alias=True)
+    made.pop("title", None)
+    head = {"$schema": _DIALECT, "$id": f"urn:trace-bench:schema:{models.CONTRACT}:{name}", "title": title}
+    return {**head, **made}
+
+
+def render(name: str) -> str:
+    """The text of ``<name>.schema.json``."""
+    return json.dumps(build(name), indent=2, ensure_ascii=False) + "\n"
+
+
+def file_name(name: str) -> str:
+    return f"{name}.schema.json"
+
+
+def validate(name: str, value: Any, *, where: str = "") -> None:
+    """Check `value` (parsed JSON) against the shipped schema `name`.
+
+    Args:
+        where: the file it came from, for the message.
+
+    Raises:
+        SchemaViolation: ``FILE: $.path: what is wrong``, for the most telling of the problems.
+    """
+    problem = jsonschema.exceptions.best_match(_validator(name).iter_errors(value))
+    if problem is None:
+        return
+    place = f"{where}: " if where else ""
+    raise SchemaViolation(f"{place}{json_path(problem.absolute_path)}: {printable(problem.message, 200)}")
+
+
+def stale(folder: Path) -> list[str]:
+    """The files in `folder` that are missing, differ from the models, or belong to none."""
+    found = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.schema.json")}
+    due = {file_name(name): render(name) for name in names()}
+    return sorted(name for name in found.keys() | due.keys() if found.get(name) != due.get(name))
+
+
+def write(folder: Path) -> list[str]:
+    """Renew `folder`; returns what changed."""
+    changed = stale(folder)
+    due = {file_name(name): name for name in names()}
+    for file in changed:
+        if file in due:
+            write_text(folder / file, render(due[file]))
+        else:
+            (folder / file).unlink()
+    return changed
+
+
+@functools.cache
+def _validator(name: str) -> jsonschema.Draft202012Validator:
+    if name not in _TITLES:
+        raise HarnessError(f"there is no schema named {name!r}; there are {', '.join(names())}")
+    text = (data_dir("schemas") / file_name(name)).read_text(encoding="utf-8")
+    return jsonschema.Draft202012Validator(json.loads(text))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code 0 if nothing is (or was left) stale, else 1."""
+    parser = argparse.ArgumentParser(prog="python -m trace_bench.artifacts.schema", description=__doc__)
+    action = parser.add_mutually_exclusive_group(required=True)
+    action.add_argument("--write", action="store_true", help="renew the schemas")
+    action.add_argument("--check", action="store_true", help="fail if any is stale")
+    parser.add_argument("--folder", type=Path, default=None, help="where they lie (default: schemas/)")
+    options = parser.parse_args(argv)
+    folder = options.folder or data_dir("schemas")
+    if options.write:
+        for name in write(folder):
+            sys.stdout.write(f"wrote {name}\n")
+        return 0
+    for name in (left := stale(folder)):
+        sys.stderr.write(f"{folder / name} is stale; run python -m trace_bench.artifacts.schema --write\n")
+    return 1 if left else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,242 @@
+"""Writers that leave a whole file or none, and a journal that survives ``kill -9``.
+
+**What reaches the disk when.** `write_bytes` and what builds on it write to a temporary file in the same
+folder, flush it with ``fsync``, rename it over the target, and ``fsync`` the folder: after it returns, the
+new content survives a power cut, and at no instant does a reader see half a file. Tables that can be rebuilt
+pass ``durable=False`` and skip both flushes. A `Journal` hands every line to the kernel with one ``write``,
+so that a killed process loses at most the line it was writing; ``durable=True`` (cassettes of paid models)
+adds an ``fsync`` per line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel
+
+from trace_bench.artifacts import jsonio
+from trace_bench.errors import HarnessError
+
+
+def write_bytes(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Replace `path` by `data` in one step; its folder is created."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            temporary.unlink()
+        raise
+    if durable:
+        _sync_folder(path.parent)
+
+
+def write_text(path: Path, text: str, *, durable: bool = True) -> None:
+    """Replace `path` by `text` in UTF-8, line ends as they are."""
+    write_bytes(path, text.encode("utf-8"), durable=durable)
+
+
+def write_json(path: Path, value: BaseModel | Any, *, durable: bool = True) -> None:
+    """Replace `path` by `value` as JSON, two blanks of indent and a final newline.
+
+    Raises:
+        ValueError: `value` holds NaN or infinity.
+    """
+    plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+    write_text(path, jsonio.dumps(plain, indent=2) + "\n", durable=durable)
+
+
+def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Replace `path` by a table (see `cell` for what a cell looks like). Not flushed: tables can be
+    rebuilt."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows([cell(value) for value in row] for row in rows)
+    write_text(path, text.getvalue(), durable=False)
+
+
+_BREAKS = {
+    **{code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))},
+    **{ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t", 0x2028: "\\u2028", 0x2029: "\\u2029"},
+}
+
+
+def cell(value: Any) -> str:
+    """One cell of a CSV file: a row is always one line, and no spreadsheet takes a cell for a formula.
+
+    None is empty, a float is the shortest text that reads back to it, a mapping or list is JSON. In text,
+    control characters and line breaks become visible escapes (``\\n``), and a text that starts with ``=``,
+    ``+``, ``-`` or ``@`` gets a leading apostrophe unless it is a number. The exact text is in
+    ``results.json``.
+
+    >>> cell("=1+1"), cell("-3.5"), cell(-3.5), cell("a\\nb")
+    ("'=1+1", '-3.5', '-3.5', 'a\\\\nb')
+    """
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, int):
+        return str(value)
+    text = value if isinstance(value, str) else jsonio.dumps(value)
+    text = text.translate(_BREAKS)
+    if text[:1] in tuple("=+-@") and not _is_number(text):
+        return "'" + text
+    return text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+class Place(NamedTuple):
+    """A line of a journal: offset and size in bytes, newline included."""
+
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True)
+class JournalLines:
+    """What `read_journal` found. `torn` counts an unfinished last line (0 or 1) that was dropped."""
+
+    lines: tuple[dict[str, Any], ...]
+    torn: int = 0
+    places: tuple[Place, ...] = ()
+    """Where each line lies in the file."""
+
+
+def read_journal(path: Path) -> JournalLines:
+    """All lines of a JSONL file; none if it does not exist.
+
+    Raises:
+        HarnessError: a line other than an unfinished last one is not a JSON object.
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return JournalLines(())
+    lines: list[dict[str, Any]] = []
+    places: list[Place] = []
+    start = 0
+    for number, raw in enumerate(_split(data), start=1):
+        whole = raw.endswith(b"\n")
+        try:
+            value = jsonio.loads(raw)
+            if not isinstance(value, dict):
+                raise jsonio.JsonError("it is not an object")
+        except jsonio.JsonError as error:
+            if not whole:
+                return JournalLines(tuple(lines), 1, tuple(places))
+            raise HarnessError(
+                f"{path}, line {number}: {error}. Restore the file from a copy or delete the job's folder."
+            ) from None
+        lines.append(value)
+        places.append(Place(start, len(raw)))
+        start += len(raw)
+    return JournalLines(tuple(lines), 0, tuple(places))
+
+
+def _split(data: bytes) -> Iterator[bytes]:
+    start = 0
+    while start < len(data):
+        end = data.find(b"\n", start) + 1 or len(data)
+        yield data[start:end]
+        start = end
+
+
+class Journal:
+    """An append-only JSONL file for one writing process and any number of its threads.
+
+    Opening repairs the end: an unfinished last line is cut off (`torn` is then 1), as the next line would
+    otherwise be glued to it. `found` is what was there; it may be large, so `forget` it once it is read.
+    """
+
+    def __init__(self, path: Path, *, durable: bool = False) -> None:
+        self.path = path
+        self.found = read_journal(path)
+        self.torn = self.found.torn
+        self._durable = durable
+        self._lock = threading.Lock()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._end = self._repair()
+
+    def forget(self) -> None:
+        """Free the lines found at opening."""
+        self.found = JournalLines(())
+
+    def append(self, value: BaseModel | Mapping[str, Any]) -> Place:
+        """Add one line; when this returns it survives the death of this process. Returns where it lies."""
+        plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else dict(value)
+        data = (jsonio.dumps(plain) + "\n").encode("utf-8")
+        with self._lock:
+            if self._fd < 0:
+                raise HarnessError(f"{self.path}: the journal is closed, a line came too late")
+            place = Place(self._end, len(data))
+            while data:
+                data = data[os.write(self._fd, data) :]
+            self._end += place.size
+            if self._durable:
+                os.fsync(self._fd)
+            return place
+
+    def read(self, place: Place) -> dict[str, Any]:
+        """The line at `place`, as `append` or `JournalLines.places` gave it."""
+        raw = os.pread(self._fd, place.size, place.offset)
+        line: dict[str, Any] = jsonio.loads(raw)
+        return line
+
+    def close(self) -> None:
+        with self._lock:
+            if self._fd >= 0:
+                os.fsync(self._fd)
+                os.close(self._fd)
+                self._fd = -1
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _repair(self) -> int:
+        """Make the file end in a newline; returns its size."""
+        size = os.fstat(self._fd).st_size
+        if size == 0 or os.pread(self._fd, 1, size - 1) == b"\n":
+            return size
+        if self.torn:
+            whole = sum(place.size for place in self.found.places)
+            os.ftruncate(self._fd, whole)
+            return whole
+        # A whole object that lacks only its newline.
+        return size + os.write(self._fd, b"\n")
+
+
+def _sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,189 @@
+"""The commands' names, arguments and help. What they do is in the module of each command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from trace_bench import __version__
+
+app = typer.Typer(
+    name="trace-bench",
+    help="Measure LLM-driven optimizers: isolated jobs, scores that cannot be forged, runs that can be repeated.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+images_app = typer.Typer(
+    help="The images that jobs run in: one per family, built from pinned recipes.", no_args_is_help=True
+)
+app.add_typer(images_app, name="images")
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Roots = Annotated[Optional[list[Path]], typer.Option("--root", help="A further folder with task folders.")]  # noqa: UP045
+Families = Annotated[Optional[list[str]], typer.Argument(help="Image families; all if none is named.")]  # noqa: UP045
+Base = Annotated[Optional[str], typer.Option("--base", help="Base image to build on.")]  # noqa: UP045
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"trace-bench {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _top(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command(epilog="Example: trace-bench run --config configs/smoke.yaml")
+def run(
+    config: Annotated[Path, typer.Option("--config", "-c", help="YAML or JSON; a shipped one by its file name.")],
+    root: Roots = None,
+    runs_dir: Annotated[Optional[str], typer.Option(help="Where runs are written.")] = None,  # noqa: UP045
+    run_id: Annotated[Optional[str], typer.Option(help="Name of the run; an unfinished one is continued.")] = None,  # noqa: UP045
+    max_workers: Annotated[Optional[int], typer.Option(help="Jobs at a time.")] = None,  # noqa: UP045
+    backend: Annotated[Optional[str], typer.Option(help="auto, docker or local (unprotected).")] = None,  # noqa: UP045
+    force: Annotated[bool, typer.Option("--force", help="Run every job again.")] = False,
+    no_build: Annotated[bool, typer.Option("--no-build", help="Fail where an image is missing.")] = False,
+    accept_drift: Annotated[
+        bool, typer.Option("--accept-drift", help="Use locked images although their recipe has changed.")
+    ] = False,
+    as_json: Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only.")] = False,
+) -> None:
+    """Run every job of a config and print the leaderboard."""
+    from trace_bench.cli.run import run_command
+
+    overrides: dict[str, object] = {
+        "runs_dir": runs_dir,
+        "run_id": run_id,
+        "max_workers": max_workers,
+        "backend": backend,
+        "resume": "none" if force else None,
+    }
+    code = run_command(
+        config,
+        {key: value for key, value in overrides.items() if value is not None},
+        roots=root or [],
+        build=not no_build,
+        accept_drift=accept_drift,
+        as_json=as_json,
+        quiet=quiet,
+    )
+    raise typer.Exit(code)
+
+
+@app.command("list-tasks", epilog="Example: trace-bench list-tasks --bench internal,llm4ad")
+def list_tasks(
+    root: Roots = None,
+    bench: Annotated[Optional[str], typer.Option(help="Suites, with commas or plus signs between them.")] = None,  # noqa: UP045
+    as_json: Json = False,
+) -> None:
+    """Print the ids of all tasks, one a line."""
+    from trace_bench.cli.listing import tasks_command
+
+    tasks_command(root or [], bench, as_json=as_json)
+
+
+@app.command("list-trainers", epilog="Example: trace-bench list-trainers --all")
+def list_trainers(
+    every: Annotated[bool, typer.Option("--all", help="Unavailable ones too, with the reason.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Print the trainers, one a line."""
+    from trace_bench.cli.listing import trainers_command
+
+    trainers_command(every=every, as_json=as_json)
+
+
+@app.command(epilog="Example: trace-bench schema results")
+def schema(
+    name: Annotated[Optional[str], typer.Argument(help="A schema; all names if none is given.")] = None,  # noqa: UP045
+) -> None:
+    """Print the JSON Schema of a file of a run."""
+    from trace_bench.cli.listing import schema_command
+
+    schema_command(name)
+
+
+@app.command(epilog="Example: trace-bench doctor")
+def doctor(as_json: Json = False) -> None:
+    """Say what this machine has and lacks."""
+    from trace_bench.cli.doctor import doctor_command
+
+    raise typer.Exit(doctor_command(as_json=as_json))
+
+
+@app.command(epilog="Example: trace-bench clean --run 20260101-120000-0123abcd")
+def clean(
+    run_id: Annotated[Optional[str], typer.Option("--run", help="Only the sandboxes of this run.")] = None,  # noqa: UP045
+    backend: Annotated[str, typer.Option(help="auto, docker or local.")] = "auto",
+    as_json: Json = False,
+) -> None:
+    """Remove sandboxes that controllers of yours left behind. Live ones are not touched."""
+    from trace_bench.cli.clean import clean_command
+
+    clean_command(run_id, backend, as_json=as_json)
+
+
+@images_app.command("build", epilog="Example: trace-bench images build core llm4ad")
+def images_build(families: Families = None, base: Base = None, as_json: Json = False) -> None:
+    """Build images and lock them."""
+    from trace_bench.cli.images import build_command
+
+    build_command(families or [], base, as_json=as_json)
+
+
+@images_app.command("list", epilog="Example: trace-bench images list")
+def images_list(as_json: Json = False) -> None:
+    """Print the families, what is locked for each, and whether it has drifted."""
+    from trace_bench.cli.images import list_command
+
+    list_command(as_json=as_json)
+
+
+@images_app.command("verify", epilog="Example: trace-bench images verify core")
+def images_verify(families: Families = None, as_json: Json = False) -> None:
+    """Check that lock, recipe and engine agree."""
+    from trace_bench.cli.images import verify_command
+
+    verify_command(families or [], as_json=as_json)
+
+
+@images_app.command("lock", epilog="Example: trace-bench images lock")
+def images_lock() -> None:
+    """Print the lock as JSON."""
+    from trace_bench.cli.images import lock_command
+
+    lock_command()
+
+
+@images_app.command("push", epilog="Example: trace-bench images push core --registry 127.0.0.1:5000")
+def images_push(
+    registry: Annotated[str, typer.Option("--registry", help="HOST[:PORT][/PREFIX]")],
+    families: Families = None,
+    as_json: Json = False,
+) -> None:
+    """Push images; from then on they run by the registry's digest."""
+    from trace_bench.cli.images import push_command
+
+    push_command(families or [], registry, as_json=as_json)
+
+
+@images_app.command("pull", epilog="Example: trace-bench images pull 127.0.0.1:5000/trace-bench/core@sha256:…")
+def images_pull(
+    references: Annotated[list[str], typer.Argument(help="REPOSITORY@sha256:…")], as_json: Json = False
+) -> None:
+    """Pull images by digest and lock them."""
+    from trace_bench.cli.images import pull_command
+
+    pull_command(references, as_json=as_json)

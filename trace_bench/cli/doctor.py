@@ -1,0 +1,97 @@
+"""``doctor``: what this machine has and lacks, one line each."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from trace_bench import __version__
+from trace_bench.cli.output import emit, emit_json
+from trace_bench.errors import ExitCode, TraceBenchError
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at. `needed` ones decide the exit code."""
+
+    name: str
+    ok: bool
+    needed: bool
+    detail: str
+
+
+def doctor_command(*, as_json: bool) -> int:
+    """Look at everything; 0 if nothing that is needed is missing, else 3."""
+    findings = [_look(name, needed, check) for name, needed, check in _CHECKS]
+    if as_json:
+        emit_json([asdict(f) for f in findings])
+    else:
+        for f in findings:
+            mark = "ok     " if f.ok else ("MISSING" if f.needed else "note   ")
+            emit(f"{mark} {f.name:<10} {f.detail}")
+    return int(ExitCode.OK if all(f.ok or not f.needed for f in findings) else ExitCode.ENVIRONMENT)
+
+
+def _look(name: str, needed: bool, check: Callable[[], str]) -> Finding:
+    try:
+        return Finding(name, True, needed, check())
+    except TraceBenchError as error:
+        return Finding(name, False, needed, str(error))
+
+
+def _python() -> str:
+    return f"trace-bench {__version__} on Python {platform.python_version()}"
+
+
+def _engine() -> str:
+    from trace_bench.sandbox.backends import get_backend
+
+    facts = get_backend("docker").describe()
+    return ", ".join(
+        f"{key} {value}" for key, value in facts.items() if isinstance(value, str | int | float) and value != ""
+    )
+
+
+def _images() -> str:
+    from trace_bench.images.pins import list_images
+
+    return ", ".join(
+        f"{row.family} {'ready' if row.present and not row.drift else 'will be built' if row.pin is None else 'drifted' if row.drift else 'missing'}"
+        for row in list_images()
+    )
+
+
+def _tasks() -> str:
+    from trace_bench.suites.registry import discover
+
+    return f"{len(discover())} tasks"
+
+
+def _trainers() -> str:
+    from trace_bench.trainers.registry import list_trainers
+
+    rows = list_trainers()
+    lost = [f"{name} ({reason})" for name, available, reason in rows if not available]
+    return f"{len(rows) - len(lost)} trainers" + (f"; unavailable: {', '.join(lost)}" if lost else "")
+
+
+def _disk() -> str:
+    from trace_bench.errors import EnvironmentUnavailable
+
+    free = shutil.disk_usage(Path.cwd()).free / 2**30
+    if free < 2:
+        raise EnvironmentUnavailable(f"{free:.1f} GiB are free here; runs and images want 2 GiB at least")
+    return f"{free:.0f} GiB free"
+
+
+_CHECKS: tuple[tuple[str, bool, Callable[[], str]], ...] = (
+    ("python", True, _python),
+    ("engine", True, _engine),
+    ("images", False, _images),
+    ("tasks", True, _tasks),
+    ("trainers", True, _trainers),
+    ("disk", True, _disk),
+)

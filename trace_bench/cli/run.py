@@ -1,0 +1,158 @@
+"""``run``: a config becomes a finished run and a leaderboard."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from trace_bench.artifacts.models import Results
+from trace_bench.cli.output import emit, emit_json, note
+from trace_bench.config import load_config
+from trace_bench.controller.job import JobPlan
+from trace_bench.controller.run import RunResult
+from trace_bench.controller.start import run_config
+from trace_bench.errors import ExitCode
+from trace_bench.resources import data_dir
+from trace_bench.results.leaderboard import rank
+from trace_bench.results.render import leaderboard_text
+
+
+def run_command(
+    path: Path,
+    overrides: Mapping[str, Any],
+    *,
+    roots: Sequence[Path],
+    build: bool,
+    accept_drift: bool,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    """Run the config at `path`; returns the exit code.
+
+    Raises:
+        TraceBenchError: with its own exit code.
+    """
+    config = load_config(find_config(path), overrides)
+    if accept_drift:
+        config = config.model_copy(update={"images": config.images.model_copy(update={"accept_drift": True})})
+    for warning in config.warnings:
+        note(f"warning: {warning}")
+    stop = StopOnSignals()
+    progress = Lines(quiet=quiet or as_json)
+    with stop:
+        result = run_config(
+            config,
+            roots=roots,
+            build=build,
+            progress=progress,
+            say=(lambda _: None) if quiet else note,
+            stop_wanted=stop.wanted,
+        )
+    if as_json:
+        emit_json(_as_json(result))
+    else:
+        _print(result)
+    return int(ExitCode.OK if result.ok else ExitCode.JOB_FAILED)
+
+
+def find_config(path: Path) -> Path:
+    """`path`, or the shipped config of that file name where `path` does not exist."""
+    if not path.exists():
+        shipped = data_dir("configs") / path.name
+        if shipped.is_file() and path.parent in (Path(), Path("configs")):
+            return shipped
+    return path
+
+
+class StopOnSignals:
+    """First Ctrl-C or SIGTERM: end in order. Second: kill."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._before: dict[int, Any] = {}
+
+    def wanted(self) -> str | None:
+        """What jobs are asked to do."""
+        return (None, "interrupted")[self._count] if self._count < 2 else "kill"
+
+    def __enter__(self) -> StopOnSignals:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._count += 1
+        if self._count == 1:
+            note("stopping: running jobs end in order and are collected; once more to kill them")
+
+
+class Lines:
+    """Progress as plain lines on stderr, one per job started and ended."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._done = 0
+
+    def started(self, plan: JobPlan) -> None:
+        if not self._quiet:
+            note(f"start  {_name(plan)}")
+
+    def advanced(self, plan: JobPlan, line: Mapping[str, Any]) -> None: ...
+
+    def finished(self, plan: JobPlan, row: Results, *, reused: bool) -> None:
+        if self._quiet:
+            return
+        if row.status == "ok":
+            best = "-" if row.score_best is None else f"{row.score_best:.6g}"
+            initial = "-" if row.score_initial is None else f"{row.score_initial:.6g}"
+            seconds = "reused" if reused else f"{row.time_seconds or 0:.1f} s"
+            note(f"ok     {_name(plan)}  {initial} -> {best}  {seconds}")
+        else:
+            note(f"{row.status} {_name(plan)}  {row.failure_boundary}: {row.failure_kind}: {row.feedback}")
+
+
+def _name(plan: JobPlan) -> str:
+    spec = plan.spec
+    return f"{spec.job_id}  {spec.task.id}  {spec.trainer.id}  {plan.meta.variant}  seed {spec.seed}"
+
+
+def _print(result: RunResult) -> None:
+    width = None
+    if sys.stdout.isatty():
+        import shutil
+
+        width = shutil.get_terminal_size().columns
+    shown = any(row.integrity == "unprotected" for row in result.rows)
+    emit(leaderboard_text(rank(result.rows, unprotected=shown), width=width, colour=width is not None).rstrip("\n"))
+    if shown:
+        emit("All jobs of this run are unprotected: a candidate could have written its own score.")
+    failed = [row for row in result.rows if row.status == "failed"]
+    emit()
+    emit(
+        f"{len(result.rows) - len(failed)} of {result.planned} jobs ok" + (f", {len(failed)} failed" if failed else "")
+    )
+    emit(f"run         {result.run_id}")
+    for label, path in (
+        ("folder", result.layout.root),
+        ("results", result.layout.results_csv),
+        ("leaderboard", result.layout.leaderboard),
+    ):
+        emit(f"{label:<11} {path}")
+
+
+def _as_json(result: RunResult) -> dict[str, Any]:
+    return {
+        "run_id": result.run_id,
+        "folder": str(result.layout.root),
+        "planned": result.planned,
+        "ok": result.ok,
+        "jobs": [row.model_dump(mode="json") for row in result.rows],
+    }

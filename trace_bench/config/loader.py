@@ -1,0 +1,133 @@
+"""`load_config`: a file becomes a `RunConfig`, or one error that lists everything that is wrong with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from trace_bench.config.messages import sentence
+from trace_bench.config.models import RunConfig
+from trace_bench.config.names import normalise
+from trace_bench.config.secrets import find_secrets, redact
+from trace_bench.config.source import Path_, Problem, Rows, Source, Table, placed, read
+from trace_bench.errors import ConfigError
+
+_NO_SEEDS = "seeds is empty; the seed 123 is used"
+
+
+def load_config(path: str | Path, overrides: Mapping[str, Any] | None = None) -> RunConfig:
+    """Read, check and freeze the config at `path` (YAML or JSON).
+
+    Only the file is looked at: tasks and trainers are looked up by `trace_bench.config.resolve`.
+
+    Args:
+        overrides: top-level keys that replace those of the file, from the command line (``{"max_workers":
+            4}``).
+
+    Raises:
+        ConfigError: the config is wrong. One line per problem: ``FILE, line N: key: what is wrong; what to
+            do``.
+    """
+    problems: list[Problem] = []
+    try:
+        root = read(Path(path), problems)
+    except ConfigError as error:  # what it quotes may be a key that stands where none should
+        raise ConfigError(redact(str(error))) from None
+    return _config(str(path), root, overrides or {}, problems)
+
+
+def parse_config(
+    data: Mapping[str, Any], overrides: Mapping[str, Any] | None = None, *, file: str = "config"
+) -> RunConfig:
+    """The same for a config that is already plain data, such as a snapshot; `file` stands in the messages.
+
+    Raises:
+        ConfigError: the config is wrong.
+    """
+    return _config(file, placed(data), overrides or {}, [])
+
+
+def _config(file: str, root: Table, overrides: Mapping[str, Any], problems: list[Problem]) -> RunConfig:
+    secrets = find_secrets(Source(file, root))
+    problems += [Source(file, root).problem(path, text) for path, text in secrets.items()]
+    secret_lines = {problem.line for problem in problems} if secrets else set()
+
+    top = _overridden(normalise(root, file, problems), overrides, problems)
+    source = Source(file, top)
+    warnings = _warnings(source)
+    try:
+        config = RunConfig.model_validate(top)
+    except ValidationError as error:
+        # A list with wrong entries is called too short as well, once they are not counted: that is no second problem.
+        told = [e for e in error.errors(include_url=False) if e["type"] != "too_short" or not e["input"]]
+        found = [sentence(source, dict(e)) for e in told]
+        # What is said of a secret is enough: a second sentence about its key adds nothing.
+        problems += [problem for problem in found if problem.line not in secret_lines or problem.line is None]
+        raise _error(source, problems) from None
+    problems += _repetitions(config, source)
+    if problems:
+        raise _error(source, problems)
+    config._source = Source(file, top, warnings)
+    return config
+
+
+def _error(source: Source, problems: list[Problem]) -> ConfigError:
+    ordered = sorted(problems, key=lambda p: (p.line is None, p.line or 0))
+    lines = dict.fromkeys(redact(" ".join(source.sentence(p).splitlines())) for p in ordered)
+    return ConfigError("\n".join(lines))
+
+
+def _overridden(top: Table, overrides: Mapping[str, Any], problems: list[Problem]) -> Table:
+    """`top` with the keys of `overrides` in place of its own, under any of their names."""
+    given = Table({key.replace("-", "_"): placed(value) for key, value in overrides.items()})
+    given.origins = {key: f"option --{key.replace('_', '-')}" for key in given}
+    for key, value in normalise(given, "command line", problems).items():
+        top[key] = value
+        top.lines.pop(key, None)
+        top.names.pop(key, None)
+        top.origins[key] = given.origins.get(key, f"option --{key.replace('_', '-')}")
+    return top
+
+
+def _warnings(source: Source) -> tuple[str, ...]:
+    """What the config says that is read otherwise, or not used; an empty list of seeds is filled in."""
+    top, notes = source.root, []
+    if isinstance(top.get("seeds"), Rows) and not top["seeds"]:
+        notes.append(source.problem(("seeds",), _NO_SEEDS))
+        top["seeds"] = Rows([123], top["seeds"].line)
+    for key in ("job_timeout", "score_timeout"):
+        if top.get(key) == 0 and not isinstance(top[key], bool):
+            notes.append(source.problem((key,), f"{key} 0 is read as no limit; write null to say so"))
+    if top.get("llm") and top.get("mode", "stub") == "stub":
+        notes.append(source.problem(("llm",), "llm is not used in mode stub, which asks no provider"))
+    return tuple(redact(source.sentence(note)) for note in notes)
+
+
+def _repetitions(config: RunConfig, source: Source) -> list[Problem]:
+    """Entries that would make the same job twice, as far as the file alone shows."""
+    problems: list[Problem] = []
+    groups: list[tuple[Path_, list[Any], str]] = [
+        (("seeds",), list(config.seeds), "seed"),
+        (("tasks",), [(t.id, t.eval_kwargs) for t in config.tasks], "task"),
+    ]
+    groups += [
+        (("trainers", i, "params_variants"), list(trainer.params_variants), "variant")
+        for i, trainer in enumerate(config.trainers)
+    ]
+    for path, items, noun in groups:
+        first: dict[str, int] = {}
+        for index, item in enumerate(items):
+            earlier = first.setdefault(json.dumps(item, sort_keys=True), index)
+            if earlier == index:
+                continue
+            line = source.problem((*path, earlier), "").line
+            place = source.shown((*path, earlier)) + (f" on line {line}" if line else "")
+            shown = source.shown((*path, index))
+            problems.append(
+                source.problem((*path, index), f"{shown} is the same {noun} as {place}; delete one of them")
+            )
+    return problems

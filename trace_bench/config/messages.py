@@ -1,0 +1,101 @@
+"""Turns what the models find wrong into sentences that name the key, say what was expected, and how to repair
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from trace_bench.arguments import describe, hint
+from trace_bench.config.models import RunConfig
+from trace_bench.config.names import keys_of, section_at
+from trace_bench.config.source import Path_, Problem, Source
+
+_BOUNDS = {
+    "greater_than_equal": ("ge", "at least"),
+    "greater_than": ("gt", "more than"),
+    "less_than_equal": ("le", "at most"),
+    "less_than": ("lt", "less than"),
+}
+_NOUNS = {
+    "string_type": "a string",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "dict_type": "a mapping of keys to values",
+    "model_type": "a mapping of keys to values",
+    "model_attributes_type": "a mapping of keys to values",
+    "finite_number": "a finite number",
+}
+_NEEDED = {
+    ("tasks",): "a config names at least one task",
+    ("tasks", "id"): "a task entry names its task, such as 'id: internal:numeric_param'",
+    ("trainers", "id"): "a trainer entry names its trainer, such as 'id: PrioritySearch'",
+}
+
+
+def sentence(source: Source, error: Mapping[str, Any]) -> Problem:
+    """One of pydantic's errors as a problem of the config."""
+    path: Path_ = tuple(error["loc"])
+    shown = source.shown(path)
+    kind, value, context = error["type"], error.get("input"), error.get("ctx", {})
+    text: str
+    if kind == "extra_forbidden":
+        return source.problem(path, _unknown(source, path))
+    if kind == "missing":
+        needed = _NEEDED.get(tuple(part for part in path if isinstance(part, str)), "add it")
+        text = f"is missing; {needed}"
+        return source.problem(path[:-1], f"{shown} {text}")
+    if kind == "value_error":
+        text = str(context["error"])
+    elif kind == "literal_error":
+        text = f"must be {_one_of(context['expected'])}, not {describe(value)}"
+        if isinstance(value, str):
+            near = hint(value, context["expected"].replace("'", "").replace(" or ", ", ").split(", "))
+            text += near if "did you mean" in near else ""
+    elif kind in _BOUNDS:
+        key, words = _BOUNDS[kind]
+        text = f"must be {words} {context[key]}, not {describe(value)}"
+    elif kind in ("too_short", "string_too_short"):
+        text = "is empty; name at least one, or leave the key out if it has a default"
+    elif kind in _NOUNS:
+        text = f"must be {_NOUNS[kind]}, not {describe(value)}"
+        text += _remedy(kind, value, path)
+    else:
+        text = f"is wrong: {error['msg']}"
+    return source.problem(path, f"{shown} {text}" if shown else text)
+
+
+def _unknown(source: Source, path: Path_) -> str:
+    *above, key = path
+    section = section_at(tuple(above)) or RunConfig
+    near = hint(str(key), keys_of(section))
+    elsewhere = "" if "did you mean" in near else _elsewhere(str(key), section)
+    return f"unknown key {source.shown(path)!r}{elsewhere or near}"
+
+
+def _elsewhere(key: str, section: type) -> str:
+    if section is not RunConfig and key.replace("-", "_") in keys_of(RunConfig):
+        return f"; {key!r} is a key of the top level"
+    return ""
+
+
+def _one_of(expected: str) -> str:
+    return expected if " or " not in expected else f"one of {expected.replace(' or ', ', ')}"
+
+
+def _remedy(kind: str, value: Any, path: Path_) -> str:
+    if kind == "string_type" and isinstance(value, int | float):
+        return "; put it in quotes"
+    if kind in ("int_type", "float_type", "bool_type") and isinstance(value, str):
+        if kind == "bool_type" and value.lower() in ("yes", "no", "on", "off", "y", "n"):
+            return f"; write {'true' if value.lower() in ('yes', 'on', 'y') else 'false'}"
+        return "; take it out of quotes" if value.strip().replace(".", "", 1).isdigit() else ""
+    if kind in ("tuple_type", "list_type") and not isinstance(value, dict):
+        is_short = isinstance(value, str | int) and len(str(value)) < 40
+        return f"; write [{value}]" if is_short and not isinstance(value, bool) else ""
+    return ""

@@ -1,0 +1,249 @@
+"""The config, as values: what a run is made of, checked, frozen, with defaults filled in.
+
+A new key is one field here and one line in ``docs/reference/config.md``; a second name for it is one line in
+`trace_bench.config.names`. The fields' comments are the reference in short.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    Strict,
+    model_validator,
+)
+
+from trace_bench.config.frozen import FrozenDict, FrozenMap, thaw
+from trace_bench.config.sizes import Size, format_size
+from trace_bench.config.source import Source
+
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_LARGEST_SEED = 2**63 - 1
+
+
+def _run_id(value: str) -> str:
+    if not _RUN_ID.fullmatch(value):
+        raise ValueError(
+            "must be a folder name: up to 128 letters, digits, '.', '_' and '-', beginning with a letter or digit"
+        )
+    return value
+
+
+def _variable(value: str) -> str:
+    if not _VARIABLE.fullmatch(value):
+        raise ValueError("must be the name of an environment variable, such as OPENAI_API_KEY, and not its value")
+    return value
+
+
+def _mode(value: Any) -> Any:
+    if value in ("real", "replay"):
+        raise ValueError(f"is {value!r}, but this release supports mode stub only; write 'mode: stub'")
+    return value
+
+
+def _name(value: str) -> str:
+    if not value.strip():
+        raise ValueError("must not be empty")
+    if any(ord(c) < 32 or ord(c) == 127 for c in value):
+        raise ValueError("must not hold control characters")
+    return value
+
+
+def _no_time_limit(value: Any) -> Any:
+    """0 is how other harnesses write "no limit"; the loader records that it was read so."""
+    return None if value == 0 and not isinstance(value, bool) and isinstance(value, int | float) else value
+
+
+def _only_default(value: Any) -> Any:
+    return "default" if value is None else value
+
+
+Text = Annotated[str, AfterValidator(_name)]
+Names = Annotated[tuple[Text, ...], Strict(False)]
+Count = Annotated[int, Field(ge=0, le=2**53)]
+Seconds = Annotated[float, Field(gt=0)]
+TimeLimit = Annotated[Seconds | None, BeforeValidator(_no_time_limit)]
+
+
+class Section(BaseModel):
+    """Base: frozen, no unknown keys, no conversions, finite numbers."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class ImagesConfig(Section):
+    """Images that jobs run in."""
+
+    base: Text | None = None
+    """Base image of all families; None lets ``images build`` find one."""
+    accept_drift: bool = False
+    """Go on with an image whose recipe has changed since it was locked."""
+
+
+class SandboxConfig(Section):
+    """What one sandbox may use. In a task entry, what is not given is taken from the run's ``sandbox``."""
+
+    cpus: Annotated[float, Field(ge=0.01, le=4096)] = 1.0
+    memory: Annotated[Size, Field(ge=64 << 20)] = 2 << 30
+    disk: Annotated[Size, Field(ge=1 << 20)] = 256 << 20
+    """What may be written to the job's volume."""
+    tmp: Annotated[Size, Field(ge=1 << 20)] = 256 << 20
+    """Size of /tmp, which is memory."""
+    pids: Annotated[int, Field(ge=8, le=1 << 22)] = 256
+    runtime: Text | None = None
+    """A stronger runtime of the engine, such as runsc; None is the engine's default."""
+    require_controls: Names = ()
+    """Controls to refuse to run without."""
+    allow_weaker: Names = ()
+    """Controls that may be missing."""
+
+    @model_validator(mode="after")
+    def _not_both(self) -> SandboxConfig:
+        both = sorted(set(self.require_controls) & set(self.allow_weaker))
+        if both:
+            raise ValueError(f"{both[0]!r} is in require_controls and in allow_weaker; name it in one of them")
+        return self
+
+    def over(self, base: SandboxConfig) -> SandboxConfig:
+        """These values where they were given, else those of `base`."""
+        return base.model_copy(update={name: getattr(self, name) for name in self.model_fields_set})
+
+
+class TaskConfig(Section):
+    """One task of the run."""
+
+    id: Text
+    """``suite:name``; a bare name is one of llm4ad."""
+    eval_kwargs: FrozenMap = Field(default_factory=FrozenDict)
+    """Arguments of the task, over the run's."""
+    sandbox: SandboxConfig | None = None
+    """What this task's sandboxes need otherwise than the run's."""
+
+
+class TrainerConfig(Section):
+    """One trainer of the run, with the variants of its parameters."""
+
+    id: Text
+    params_variants: Annotated[tuple[FrozenMap, ...], Strict(False), Field(min_length=1)] = (FrozenDict(),)
+    """One set of jobs for each entry."""
+    knobs: FrozenMap = Field(default_factory=FrozenDict)
+    """Knobs written on the entry itself (``ps_steps: 3``): defaults of its variants."""
+    optimizer: Text | None = None
+    """None is the trainer's default."""
+    optimizer_kwargs: FrozenMap = Field(default_factory=FrozenDict)
+    guide: Annotated[Literal["default"], BeforeValidator(_only_default)] = "default"
+    """The task's own."""
+    guide_kwargs: FrozenMap = Field(default_factory=FrozenDict)
+    logger: Annotated[Literal["default", "none", "ConsoleLogger"], BeforeValidator(_only_default)] = "default"
+    """The job's own files; the other names mean the same here."""
+    logger_kwargs: FrozenMap = Field(default_factory=FrozenDict)
+
+
+class LlmConfig(Section):
+    """The model behind the gateway. Keys are never in the config: ``api_key_env`` names a variable of the
+    host.
+    """
+
+    provider: Text | None = None
+    base_url: Text | None = None
+    model: Text | None = None
+    api_key_env: Annotated[Text, AfterValidator(_variable)] | None = None
+    temperature: Annotated[float, Field(ge=0, le=10)] | None = None
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+
+
+class BudgetConfig(Section):
+    """What one job may spend over all its attempts; None is no limit."""
+
+    calls: Count | None = None
+    tokens: Count | None = None
+    usd: Annotated[float, Field(ge=0)] | None = None
+    seconds: Seconds | None = None
+
+
+class SplitsConfig(Section):
+    """Examples of each split, for all tasks that let them be set; None is what the task says."""
+
+    train: Annotated[int, Field(ge=1)] | None = None
+    validate_: Annotated[Count | None, Field(alias="validate")] = None
+    test: Count | None = None
+
+
+class RunConfig(Section):
+    """A whole config."""
+
+    tasks: Annotated[tuple[TaskConfig, ...], Strict(False), Field(min_length=1)]
+    trainers: Annotated[tuple[TrainerConfig, ...], Strict(False), Field(min_length=1)] = (
+        TrainerConfig(id="PrioritySearch"),
+    )
+    name: Text | None = None
+    """For people; it is part of the config's hash."""
+    mode: Annotated[Literal["stub"], BeforeValidator(_mode)] = "stub"
+    """Where LLM answers come from; stub needs no provider."""
+    seeds: Annotated[tuple[Annotated[int, Field(ge=0, le=_LARGEST_SEED)], ...], Strict(False), Field(min_length=1)] = (
+        123,
+    )
+    run_id: Annotated[Text, AfterValidator(_run_id)] | None = None
+    """None makes a new one for each run."""
+    runs_dir: Text = "runs"
+    max_workers: Annotated[int, Field(ge=1, le=4096)] = 1
+    fail_fast: bool = False
+    resume: Literal["auto", "failed", "none"] = "auto"
+    job_timeout: TimeLimit = 600.0
+    """Seconds of training of one job; None is no limit."""
+    score_timeout: TimeLimit = 600.0
+    """Seconds of scoring of one job; None is no limit."""
+    retries: Annotated[int, Field(ge=0, le=100)] = 2
+    """Further attempts after a failure of provider, sandbox or harness."""
+    tags: Names = ()
+    eval_kwargs: FrozenMap = Field(default_factory=FrozenDict)
+    trainer_kwargs: FrozenMap = Field(default_factory=FrozenDict)
+    optimizer_kwargs: FrozenMap = Field(default_factory=FrozenDict)
+    task_roots: Names = ()
+    """Further folders with task folders."""
+    backend: Literal["auto", "docker", "local"] = "auto"
+    images: ImagesConfig = ImagesConfig()
+    sandbox: SandboxConfig = SandboxConfig()
+    llm: LlmConfig | None = None
+    budget: BudgetConfig = BudgetConfig()
+    splits: SplitsConfig = SplitsConfig()
+    objective: Literal["score"] = "score"
+    """What states are compared by: the task's score."""
+
+    _source: Source = PrivateAttr(default_factory=Source)
+
+    @property
+    def source(self) -> Source:
+        """Where each value was written; no part of the config's equality."""
+        return self._source
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was read in a way that the user should know of; recorded with the run."""
+        return self._source.warnings
+
+    def to_snapshot(self) -> dict[str, Any]:
+        """Plain data that loads again to an equal config: every key, defaults included."""
+        plain: dict[str, Any] = thaw(self.model_dump(mode="python", by_alias=True))
+        plain["sandbox"] = _sizes_for_people(plain["sandbox"])
+        for entry, task in zip(plain["tasks"], self.tasks, strict=True):
+            if task.sandbox is None:
+                del entry["sandbox"]
+            else:
+                given = task.sandbox.model_fields_set
+                entry["sandbox"] = _sizes_for_people({k: v for k, v in entry["sandbox"].items() if k in given})
+        for entry in plain["trainers"]:
+            entry.update(entry.pop("knobs"))
+        return plain
+
+
+def _sizes_for_people(sandbox: dict[str, Any]) -> dict[str, Any]:
+    return {k: format_size(v) if k in ("memory", "disk", "tmp") else v for k, v in sandbox.items()}

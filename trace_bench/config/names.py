@@ -1,0 +1,197 @@
+"""Second names of config keys, and the short ways to write things; all become one form before they are
+checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from trace_bench.config.models import (
+    BudgetConfig,
+    ImagesConfig,
+    LlmConfig,
+    RunConfig,
+    SandboxConfig,
+    Section,
+    SplitsConfig,
+    TaskConfig,
+    TrainerConfig,
+)
+from trace_bench.config.source import Path_, Problem, Rows, Source, Table
+from trace_bench.suites.registry import normalise_id
+
+ALIASES: Mapping[type[Section], Mapping[str, str]] = {
+    RunConfig: {"runs_root": "runs_dir", "n_concurrent": "max_workers", "seed": "seeds"},
+    TaskConfig: {"key": "id", "task": "id"},
+    TrainerConfig: {
+        "name": "id",
+        "trainer": "id",
+        "key": "id",
+        "params": "params_variants",
+        "trainer_kwargs": "params_variants",
+    },
+    LlmConfig: {"api_base": "base_url"},
+}
+"""``{second name: key}`` of each section. Everywhere, hyphens are taken for underscores."""
+
+KNOBS = (
+    "threads",
+    "num_threads",
+    "verbose",
+    "ps_steps",
+    "ps_batches",
+    "ps_candidates",
+    "ps_proposals",
+    "ps_mem_update",
+    "gepa_iters",
+    "gepa_train_bs",
+    "gepa_merge_every",
+    "gepa_pareto_subset",
+)
+"""Trainer parameters that may be written at the top level (for all trainers) or on a trainer entry (for its
+variants).
+"""
+
+SECTIONS: Mapping[str, type[Section]] = {
+    "images": ImagesConfig,
+    "sandbox": SandboxConfig,
+    "llm": LlmConfig,
+    "budget": BudgetConfig,
+    "splits": SplitsConfig,
+}
+
+_SINGLE = {"seed", "params", "trainer_kwargs"}
+"""Names that take one entry where the key that they stand for takes a list."""
+
+
+def keys_of(section: type[Section]) -> list[str]:
+    """Every key that a user may write in `section`, second names included."""
+    keys = [field.alias or name for name, field in section.model_fields.items() if name != "knobs"]
+    knobs = KNOBS if section in (RunConfig, TrainerConfig) else ()
+    return [*keys, *ALIASES.get(section, {}), *knobs]
+
+
+def section_at(path: Path_) -> type[Section] | None:
+    """The section whose keys stand at `path`; None where keys are free."""
+    match path:
+        case ():
+            return RunConfig
+        case (str(name),) if name in SECTIONS:
+            return SECTIONS[name]
+        case ("tasks", int()):
+            return TaskConfig
+        case ("tasks", int(), "sandbox"):
+            return SandboxConfig
+        case ("trainers", int()):
+            return TrainerConfig
+    return None
+
+
+def normalise(root: Table, file: str, problems: list[Problem]) -> Table:
+    """`root` in the one form that the models take, lines and written names kept.
+
+    Second names become names, bare ids become mappings, single entries become lists, and knobs move below
+    ``trainer_kwargs`` (from the top level) or ``knobs`` (from a trainer entry).
+    """
+    top = _renamed(root, RunConfig, (), Source(file, root), problems)
+    source = Source(file, top)
+    for name, section in SECTIONS.items():
+        if isinstance(top.get(name), Table):
+            top[name] = _renamed(top[name], section, (name,), source, problems)
+    _gather_knobs(top, "trainer_kwargs", problems, prefix="/")
+    _each(top, "tasks", lambda i, entry: _task(entry, i, source, problems))
+    _each(top, "trainers", lambda i, entry: _trainer(entry, i, source, problems))
+    return top
+
+
+def _each(table: Table, key: str, change: Callable[[int, Any], Any]) -> None:
+    entries = table.get(key)
+    if isinstance(entries, Rows):
+        for index, entry in enumerate(entries):
+            entries[index] = change(index, entry)
+
+
+def _task(entry: Any, index: int, source: Source, problems: list[Problem]) -> Any:
+    path: Path_ = ("tasks", index)
+    if isinstance(entry, str):
+        entry = _bare(entry, source, path)
+    if not isinstance(entry, Table):
+        return entry
+    task = _renamed(entry, TaskConfig, path, source, problems)
+    if isinstance(task.get("id"), str) and task["id"].strip():
+        task["id"] = normalise_id(task["id"])
+    if isinstance(task.get("sandbox"), Table):
+        task["sandbox"] = _renamed(task["sandbox"], SandboxConfig, (*path, "sandbox"), source, problems)
+    return task
+
+
+def _trainer(entry: Any, index: int, source: Source, problems: list[Problem]) -> Any:
+    path: Path_ = ("trainers", index)
+    if isinstance(entry, str):
+        entry = _bare(entry, source, path)
+    if not isinstance(entry, Table):
+        return entry
+    trainer = _renamed(entry, TrainerConfig, path, source, problems)
+    if "knobs" in trainer:  # the home that `_gather_knobs` makes, and no key that a user may write
+        shown = source.shown((*path, "knobs"))
+        problems.append(Problem(trainer.lines["knobs"], f"unknown key {shown!r}; write each knob on the entry itself"))
+        del trainer["knobs"]
+    _gather_knobs(trainer, "knobs", problems, prefix="")
+    return trainer
+
+
+def _bare(task_or_trainer: str, source: Source, path: Path_) -> Table:
+    line = source.problem(path, "").line
+    table = Table({"id": task_or_trainer}, line)
+    table.lines["id"] = line
+    return table
+
+
+def _renamed(table: Table, section: type[Section], path: Path_, source: Source, problems: list[Problem]) -> Table:
+    """`table` with each key under its own name; two names of one key are a problem."""
+    known = set(keys_of(section))
+    aliases = ALIASES.get(section, {})
+    renamed = Table(line=table.line)
+    for written, value in table.items():
+        plain = written.replace("-", "_")
+        name = aliases.get(plain, plain) if plain in known else written
+        if name in renamed:
+            other = renamed.names.get(name, name)
+            text = f"{source.shown((*path, written))} and {other!r} are two names of one key; keep one of them"
+            problems.append(Problem(table.lines.get(written), text, table.origins.get(written, "")))
+            continue
+        if plain in _SINGLE and name != plain and not isinstance(value, Rows):
+            rows = Rows([value], table.lines.get(written), single=True)
+            rows.lines = [value.line if isinstance(value, Table) else table.lines.get(written)]
+            value = rows
+        renamed[name] = value
+        renamed.lines[name] = table.lines.get(written)
+        if written != name:
+            renamed.names[name] = table.names.get(written, written)
+        if written in table.origins:
+            renamed.origins[name] = table.origins[written]
+    return renamed
+
+
+def _gather_knobs(table: Table, home: str, problems: list[Problem], *, prefix: str) -> None:
+    """Move the knobs of `table` into the mapping `home`, from where they are resolved like any parameter."""
+    knobs = [key for key in KNOBS if key in table]
+    if not knobs or not isinstance(table.get(home, Table()), Table):
+        return
+    given = table.get(home, Table())
+    gathered = Table(given, given.line if home in table else table.line)
+    gathered.lines, gathered.names, gathered.origins = dict(given.lines), dict(given.names), dict(given.origins)
+    for key in knobs:
+        if key in gathered:
+            text = f"{key!r} is given here and under {home!r}; keep one of them"
+            problems.append(Problem(table.lines.get(key), text, table.origins.get(key, "")))
+        gathered[key] = table.pop(key)
+        gathered.lines[key] = table.lines.get(key)
+        gathered.names[key] = prefix + table.names.get(key, key)
+        if key in table.origins:
+            gathered.origins[key] = table.origins[key]
+    if home not in table:
+        table.names[home] = ""
+    table[home] = gathered
+    table.lines.setdefault(home, gathered.line)

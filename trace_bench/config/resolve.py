@@ -1,0 +1,91 @@
+"""Looks up what a config names, and checks the config against it: the last word before anything is built or
+run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from trace_bench.config.models import RunConfig
+from trace_bench.config.task_choices import resolve_tasks
+from trace_bench.config.variants import resolve_variants
+from trace_bench.errors import ConfigError
+from trace_bench.suites.registry import TaskEntry, discover, load_suites, not_found, suite_names
+from trace_bench.suites.spec import Task, load_task_spec
+from trace_bench.trainers.base import Trainer
+from trace_bench.trainers.registry import load_trainer
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """The tasks and trainers that a config names, by id."""
+
+    tasks: dict[str, Task]
+    trainers: dict[str, type[Trainer]]
+
+
+def resolve(config: RunConfig, roots: Sequence[Path] = ()) -> Resolved:
+    """Load the specs of the config's tasks and the classes of its trainers, and check the config against
+    them.
+
+    Nothing of a task is imported, no image or engine is touched.
+
+    Args:
+        roots: extra folders with task folders (``--root``), beside the config's ``task_roots``. Relative ones
+            are taken
+            from the current folder, like ``runs_dir``.
+
+    Raises:
+        ConfigError: unknown tasks or trainers, broken task specs, arguments that they do not take; one line
+            each.
+    """
+    problems: list[str] = []
+    tasks = _tasks(config, [*roots, *(Path(root) for root in config.task_roots)], problems)
+    trainers = _trainers(config, problems)
+    missing_tasks = any(entry.id not in tasks for entry in config.tasks)
+    missing_trainers = any(entry.id not in trainers for entry in config.trainers)
+    # What is missing has been told above, in more words than a lookup in the rest could.
+    if not missing_tasks:
+        resolve_tasks(config, tasks, problems)
+    if not missing_trainers:
+        resolve_variants(config, trainers, problems)
+    if problems:
+        raise ConfigError("\n".join(dict.fromkeys(problems)))
+    return Resolved(tasks, trainers)
+
+
+def _tasks(config: RunConfig, roots: Sequence[Path], problems: list[str]) -> dict[str, Task]:
+    suites = load_suites()
+    names = suite_names()
+    wanted = {entry.id.partition(":")[0] for entry in config.tasks} & set(names)
+    entries: dict[str, TaskEntry] = {entry.id: entry for entry in discover(sorted(wanted), roots)}
+    tasks: dict[str, Task] = {}
+    for index, named in enumerate(config.tasks):
+        if named.id in tasks:
+            continue
+        where = config.source.where(("tasks", index, "id"))
+        entry = entries.get(named.id)
+        if entry is None:
+            problems.append(f"{where}: {not_found(named.id, names, entries, roots)}")
+            continue
+        try:
+            spec = load_task_spec(entry.folder)
+        except ConfigError as error:
+            problems += str(error).splitlines()
+            continue
+        tasks[named.id] = Task(named.id, suites[entry.suite], entry.folder, spec)
+    return tasks
+
+
+def _trainers(config: RunConfig, problems: list[str]) -> dict[str, type[Trainer]]:
+    trainers: dict[str, type[Trainer]] = {}
+    for index, named in enumerate(config.trainers):
+        if named.id in trainers:
+            continue
+        try:
+            trainers[named.id] = load_trainer(named.id)
+        except ConfigError as error:
+            problems.append(f"{config.source.where(('trainers', index, 'id'))}: {error}")
+    return trainers

@@ -1,0 +1,198 @@
+"""What each trainer entry asks for, once the layers of the config are laid over each other. Pure.
+
+Parameters: ``trainer_kwargs`` and knobs of the top level < knobs of the entry < the variant. Optimizer
+arguments: ``optimizer_kwargs`` of the top level < of the entry < of the variant. What stands at the top level
+applies to the trainers that take it, and is an error only if none does; everything else is strict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trace_bench.arguments import Argument, Where, canonical, checked, describe, find, hint
+from trace_bench.config.frozen import FrozenDict, freeze
+from trace_bench.config.models import RunConfig, TrainerConfig
+from trace_bench.config.source import Path_
+from trace_bench.trainers.base import Trainer
+from trace_bench.trainers.optimizers import DEFAULT_OPTIMIZER, OPTIMIZERS, UNAVAILABLE
+from trace_bench.trainers.registry import arguments_of
+
+NO_OPTIMIZER = "none"
+"""The optimizer of a trainer that uses none."""
+_LABEL_LENGTH = 80
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One entry of a trainer's ``params_variants``, resolved.
+
+    Attributes:
+        trainer: index of the entry in ``trainers``.
+        index: in ``params_variants``.
+        label: what tells it from the entry's other variants (``num_steps=3``), for people; ``default`` if
+            nothing.
+    """
+
+    trainer: int
+    trainer_id: str
+    index: int
+    label: str
+    params: FrozenDict
+    optimizer: str
+    optimizer_kwargs: FrozenDict
+
+    @property
+    def path(self) -> Path_:
+        return ("trainers", self.trainer, "params_variants", self.index)
+
+
+def resolve_variants(config: RunConfig, trainers: Mapping[str, type[Trainer]], problems: list[str]) -> list[Variant]:
+    """Every variant of every trainer entry, in order; what is wrong is added to `problems`, one sentence
+    each.
+    """
+    variants: list[Variant] = []
+    taken: dict[str, set[str]] = {"trainer_kwargs": set(), "optimizer_kwargs": set()}
+    classes: list[type[Trainer]] = []
+    for index, entry in enumerate(config.trainers):
+        if entry.id not in trainers:
+            where = config.source.where(("trainers", index, "id"))
+            problems.append(f"{where}: there is no trainer {entry.id!r}{hint(entry.id, trainers)}")
+            continue
+        classes.append(trainers[entry.id])
+        _guide_and_logger_take_nothing(config, index, problems)
+        variants += _Entry(config, index, trainers[entry.id], problems, taken).variants()
+    if len(classes) == len(config.trainers):
+        _nothing_is_left_over(config, classes, taken, problems)
+    return variants
+
+
+class _Entry:
+    """Resolves the variants of one trainer entry."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        index: int,
+        trainer: type[Trainer],
+        problems: list[str],
+        taken: dict[str, set[str]],
+    ) -> None:
+        self._config = config
+        self._entry: TrainerConfig = config.trainers[index]
+        self._path: Path_ = ("trainers", index)
+        self._index = index
+        self._trainer = trainer
+        self._arguments = arguments_of(trainer.params)
+        self._owner = f"trainer {trainer.name!r}"
+        self._problems = problems
+        self._taken = taken
+
+    def variants(self) -> list[Variant]:
+        shared = self._from_top("trainer_kwargs", self._arguments, self._owner)
+        on_entry = self._layer(self._entry.knobs, (*self._path, "knobs"), self._arguments, self._owner)
+        optimizer, optimizer_arguments = self._optimizer()
+        optimizer_owner = f"optimizer {optimizer!r}" if optimizer != NO_OPTIMIZER else self._owner
+        shared_optimizer = self._from_top("optimizer_kwargs", optimizer_arguments, optimizer_owner)
+        entry_optimizer = self._layer(
+            self._entry.optimizer_kwargs, (*self._path, "optimizer_kwargs"), optimizer_arguments, optimizer_owner
+        )
+        result: list[Variant] = []
+        for number, variant in enumerate(self._entry.params_variants):
+            path: Path_ = (*self._path, "params_variants", number)
+            own = {key: value for key, value in variant.items() if key.replace("-", "_") != "optimizer_kwargs"}
+            given = self._layer(own, path, self._arguments, self._owner)
+            optimizer_given = self._layer(
+                self._optimizer_part(variant, path), (*path, "optimizer_kwargs"), optimizer_arguments, optimizer_owner
+            )
+            told = given | {f"optimizer.{key}": value for key, value in optimizer_given.items()}
+            result.append(
+                Variant(
+                    trainer=self._index,
+                    trainer_id=self._entry.id,
+                    index=number,
+                    label=_label(told),
+                    params=_filled(self._arguments, shared | on_entry | given),
+                    optimizer=optimizer,
+                    optimizer_kwargs=_filled(optimizer_arguments, shared_optimizer | entry_optimizer | optimizer_given),
+                )
+            )
+        return result
+
+    def _from_top(self, key: str, arguments: Sequence[Argument], owner: str) -> dict[str, Any]:
+        """The part of the top level's mapping `key` that is for this trainer."""
+        given = {name: value for name, value in getattr(self._config, key).items() if find(arguments, name) is not None}
+        self._taken[key].update(given)
+        return self._layer(given, (key,), arguments, owner)
+
+    def _layer(
+        self, given: Mapping[str, Any], path: Path_, arguments: Sequence[Argument], owner: str
+    ) -> dict[str, Any]:
+        """`given` under the arguments' own names, checked."""
+        where = self._where(path)
+        written = canonical(arguments, given, where, owner, self._problems)
+        by_name = {argument.name: argument for argument in arguments}
+        return {name: checked(by_name[name], given[key], where(key), self._problems) for name, key in written.items()}
+
+    def _where(self, path: Path_) -> Where:
+        return lambda key: self._config.source.where((*path, key) if key else path)
+
+    def _optimizer_part(self, variant: Mapping[str, Any], path: Path_) -> Mapping[str, Any]:
+        for key, value in variant.items():
+            if key.replace("-", "_") == "optimizer_kwargs":
+                if isinstance(value, Mapping):
+                    return value
+                place = self._config.source.where((*path, key))
+                self._problems.append(f"{place} must be a mapping of keys to values, not {describe(value)}")
+        return {}
+
+    def _optimizer(self) -> tuple[str, tuple[Argument, ...]]:
+        named = self._entry.optimizer
+        place = self._config.source.where((*self._path, "optimizer"))
+        if not self._trainer.uses_graph:
+            if named not in (None, NO_OPTIMIZER):
+                self._problems.append(f"{place}: {self._owner} uses no optimizer; delete this key")
+            return NO_OPTIMIZER, ()
+        name = named or DEFAULT_OPTIMIZER
+        if name not in OPTIMIZERS:
+            known = ", ".join(OPTIMIZERS)
+            why = f" {UNAVAILABLE[name]}" if name in UNAVAILABLE else " is not known"
+            near = hint(name, OPTIMIZERS) if name not in UNAVAILABLE else f"; known are {known}"
+            self._problems.append(f"{place}: the optimizer {name!r}{why}{near}")
+            name = DEFAULT_OPTIMIZER
+        return name, arguments_of(OPTIMIZERS[name])
+
+
+def _filled(arguments: Sequence[Argument], given: Mapping[str, Any]) -> FrozenDict:
+    filled: FrozenDict = freeze({a.name: given.get(a.name, a.default) for a in arguments})
+    return filled
+
+
+def _label(given: Mapping[str, Any]) -> str:
+    text = ",".join(f"{name}={value}" for name, value in given.items()) or "default"
+    text = "".join(c if c.isprintable() else "?" for c in text)
+    return text if len(text) <= _LABEL_LENGTH else text[: _LABEL_LENGTH - 1] + "…"
+
+
+def _guide_and_logger_take_nothing(config: RunConfig, index: int, problems: list[str]) -> None:
+    for noun in ("guide", "logger"):
+        key = f"{noun}_kwargs"
+        if getattr(config.trainers[index], key):
+            where = config.source.where(("trainers", index, key))
+            problems.append(f"{where}: the {noun} takes no arguments; delete this key")
+
+
+def _nothing_is_left_over(
+    config: RunConfig, classes: Sequence[type[Trainer]], taken: Mapping[str, set[str]], problems: list[str]
+) -> None:
+    """What the top level sets for all trainers must be for one of them at least."""
+    known = {
+        "trainer_kwargs": [n for c in classes for p in c.params for n in (p.name, *p.aliases)],
+        "optimizer_kwargs": [p.name for c in classes if c.uses_graph for ps in OPTIMIZERS.values() for p in ps],
+    }
+    for path, noun in (("trainer_kwargs", "trainer"), ("optimizer_kwargs", "optimizer")):
+        for key in getattr(config, path):
+            if key not in taken[path]:
+                where = config.source.where((path, key))
+                problems.append(f"{where}: no {noun} of this config takes {key!r}{hint(key, known[path])}")

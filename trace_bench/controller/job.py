@@ -1,0 +1,361 @@
+"""One job on the host: make a sandbox, see the session through, collect, record.
+
+Whatever happens, one clear record comes out: ``job_meta.json`` and ``results.json`` of the job, with the failure and
+its boundary if there was one. Only an interruption and a defect of the harness leave this module as exceptions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from trace_bench.artifacts import layout as files
+from trace_bench.artifacts import yamlio
+from trace_bench.artifacts.collector import Collected, CollectLimits, collect
+from trace_bench.artifacts.layout import JobLayout, RunLayout
+from trace_bench.artifacts.models import Attempt, ControlRecord, Failure, JobMeta, JobSpec, Results, Usage, WorkerResult
+from trace_bench.artifacts.writers import write_json
+from trace_bench.controller.session import Listener, SandboxGone, Session, Silence
+from trace_bench.errors import Boundary, CollectError, Interrupted, ProtocolError, SandboxError, TraceBenchError
+from trace_bench.gateway.server import Gateway, Scope
+from trace_bench.results.rows import results_row
+from trace_bench.sandbox.base import Backend, ExitStatus, Resources, Sandbox, SandboxRequest, Stream
+from trace_bench.sandbox.labels import JOB, UID_BASE, job_labels
+from trace_bench.sandbox.uids import UidBlock, UidBlocks
+
+WORKER_COMMAND = ("python3", "-sP", "-m", "trace_bench.worker")
+EXIT_PATIENCE = 10.0
+"""Seconds that a supervisor has to exit after its last message."""
+
+
+@dataclass(frozen=True)
+class JobPlan:
+    """All that running one job takes.
+
+    Attributes:
+        task: the task folder as a tar.
+        test_seed: of held-out data; handed over after training.
+        meta: the record so far (status ``planned``).
+    """
+
+    spec: JobSpec
+    task: bytes
+    test_seed: int
+    meta: JobMeta
+    image_ref: str
+    resources: Resources = field(default_factory=Resources)
+    runtime: str | None = None
+    require_controls: frozenset[str] = frozenset()
+    allow_weaker: frozenset[str] = frozenset()
+
+
+@dataclass
+class _Ending:
+    """What became of one attempt."""
+
+    result: WorkerResult | None = None
+    failure: Failure | None = None
+    collected: Collected | None = None
+    controls: tuple[ControlRecord, ...] = ()
+    sandbox_id: str = ""
+
+
+@dataclass(frozen=True)
+class JobRunner:
+    """Runs jobs of one run on one backend. Safe to use from many threads at once.
+
+    Attributes:
+        lease: seconds that a sandbox lives on without this controller.
+        stop_wanted: asked often; ``"interrupted"`` ends jobs in order, ``"kill"`` at once.
+    """
+
+    backend: Backend
+    gateway: Gateway
+    uids: UidBlocks
+    layout: RunLayout
+    lease: float = 60.0
+    limits: CollectLimits = field(default_factory=CollectLimits)
+    stop_wanted: Callable[[], str | None] = lambda: None
+
+    def run(self, plan: JobPlan, listener: Listener | None = None) -> Results:
+        """Run `plan` in a new sandbox.
+
+        Raises:
+            Interrupted: the user wanted it killed. The sandbox is gone; what it had is collected.
+        """
+        return self._attempt(plan, listener or Silence(), None)
+
+    def adopt(self, plan: JobPlan, sandbox: Sandbox, listener: Listener | None = None) -> Results:
+        """Continue a job whose controller died, or collect it if it has ended meanwhile.
+
+        Raises:
+            Interrupted: as `run`.
+            EnvironmentUnavailable: its controller is alive.
+        """
+        return self._attempt(plan, listener or Silence(), sandbox)
+
+    def _attempt(self, plan: JobPlan, listener: Listener, adopted: Sandbox | None) -> Results:
+        job = self.layout.job(plan.spec.job_id).make()
+        number = _next_attempt(job)
+        started = time.monotonic()
+        meta = plan.meta.model_copy(update={"status": "running", "started_at": _now()})
+        write_json(job.meta, meta, durable=False)
+        ending = _Ending()
+        with self.gateway.open(
+            plan.spec.job_id, plan.spec.seed, plan.spec.model, job.cassette, plan.spec.budget, attempt=number
+        ) as scope:
+            interrupted: Interrupted | None = None
+            try:
+                if adopted is None:
+                    with self._new_sandbox(plan) as sandbox:
+                        self._drive(plan, sandbox, scope, listener, ending, job.attempt_out(number), adopt=False)
+                else:
+                    with self._adopted_sandbox(adopted) as sandbox:
+                        self._drive(plan, sandbox, scope, listener, ending, job.attempt_out(number), adopt=True)
+            except Interrupted as error:
+                interrupted = error
+                ending.failure = Failure(boundary=Boundary.HARNESS, kind="interrupted", message=str(error))
+            except TraceBenchError as error:
+                if error.exit_code == 3:
+                    # The machine lacks something: no other job would fare better.
+                    raise
+                ending.failure = Failure(boundary=error.boundary, kind=_kind(error), message=str(error))
+            if scope.provider_failures() and ending.failure is not None:
+                ending.failure = Failure(
+                    boundary=Boundary.PROVIDER, kind="provider_error", message=scope.provider_failures()[0]
+                )
+            row = self._record(job, number, meta, ending, scope.usage(), time.monotonic() - started)
+        if interrupted is not None:
+            raise interrupted
+        return row
+
+    # -- the sandbox ---------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _new_sandbox(self, plan: JobPlan) -> Iterator[Sandbox]:
+        with self.uids.acquire(self._bases_in_use()) as block:
+            request = SandboxRequest(
+                name=f"trace-bench-{plan.spec.run_id}-{plan.spec.job_id}"[:120],
+                image=plan.image_ref,
+                command=(*WORKER_COMMAND, "--uid-base", str(block.base), "--lease", f"{self.lease:g}"),
+                labels=job_labels(plan.spec.run_id, plan.spec.job_id, self.lease),
+                uid_base=block.base,
+                resources=plan.resources,
+                runtime=plan.runtime,
+                require_controls=plan.require_controls,
+                allow_weaker=plan.allow_weaker,
+            )
+            sandbox = self.backend.create(request)
+            with _removed(sandbox):
+                yield sandbox
+
+    @contextmanager
+    def _adopted_sandbox(self, sandbox: Sandbox) -> Iterator[Sandbox]:
+        base = sandbox.labels.get(UID_BASE)
+        block: UidBlock | None = self.uids.adopt(int(base)) if base else None
+        try:
+            with _removed(sandbox):
+                yield sandbox
+        finally:
+            if block is not None:
+                block.release()
+
+    def _bases_in_use(self) -> list[int]:
+        # Locks are enough among live controllers; sandboxes whose controller died are adopted or cleaned first.
+        return []
+
+    def _drive(
+        self,
+        plan: JobPlan,
+        sandbox: Sandbox,
+        scope: Scope,
+        listener: Listener,
+        ending: _Ending,
+        out: Path,
+        *,
+        adopt: bool,
+    ) -> None:
+        ending.sandbox_id = sandbox.id
+        try:
+            if not (adopt and sandbox.status() == "exited"):
+                stream = sandbox.attach()
+                try:
+                    if not adopt:
+                        sandbox.start()
+                    ending.controls = tuple(
+                        ControlRecord(name=c.name, wanted=c.wanted, in_force=c.in_force, detail=c.detail)
+                        for c in sandbox.controls()
+                    )
+                    self._converse(plan, sandbox, scope, listener, stream, adopt=adopt)
+                finally:
+                    stream.close()
+                if sandbox.wait(EXIT_PATIENCE) is None:
+                    sandbox.kill()
+        except Interrupted:
+            sandbox.kill()
+            raise
+        except (SandboxError, ProtocolError) as error:
+            sandbox.kill()
+            ending.failure = _sandbox_failure(error, sandbox)
+        finally:
+            self._collect(sandbox, ending, out)
+
+    def _converse(
+        self, plan: JobPlan, sandbox: Sandbox, scope: Scope, listener: Listener, stream: Stream, *, adopt: bool
+    ) -> None:
+        session = Session(
+            stream=stream,
+            scope=scope,
+            test_seed=plan.test_seed,
+            lease=self.lease,
+            listener=listener,
+            stop_wanted=self.stop_wanted,
+        )
+        if adopt:
+            session.adopt()
+        else:
+            session.start(plan.spec.model_dump(mode="json"), plan.task)
+
+    def _collect(self, sandbox: Sandbox, ending: _Ending, out: Path) -> None:
+        try:
+            ending.collected = collect(sandbox.collect(), out, self.limits)
+        except CollectError as error:
+            # Only the trainer's uid can put anything but the supervisor's own files there.
+            if ending.failure is None:
+                ending.failure = Failure(boundary=Boundary.TRAINER, kind="bad_output", message=str(error))
+            return
+        except SandboxError as error:
+            if ending.failure is None:
+                ending.failure = Failure(boundary=Boundary.SANDBOX, kind="not_collected", message=str(error))
+            return
+        ending.result = ending.collected.result
+        if ending.result is None and ending.failure is None:
+            ending.failure = Failure(
+                boundary=Boundary.SANDBOX, kind="no_result", message="the sandbox ended without a result"
+            )
+
+    # -- the record ----------------------------------------------------------------------------------------------
+
+    def _record(
+        self, job: JobLayout, number: int, meta: JobMeta, ending: _Ending, usage: Usage, seconds: float
+    ) -> Results:
+        result = ending.result
+        failure = ending.failure or (result.failure if result is not None else None)
+        status = "ok" if failure is None and result is not None and result.status == "ok" else "failed"
+        if ending.collected is not None:
+            _publish(ending.collected, job)
+        attempt = Attempt(
+            number=number,
+            started_at=meta.started_at or _now(),
+            ended_at=_now(),
+            status="interrupted" if failure is not None and failure.kind == "interrupted" else status,  # type: ignore[arg-type]
+            failure=failure,
+            sandbox_id=ending.sandbox_id,
+        )
+        warnings = [*meta.warnings, *(result.warnings if result is not None else ())]
+        meta = meta.model_copy(
+            update={
+                "status": status,
+                "failure": failure,
+                "controls": ending.controls,
+                "attempts": (*meta.attempts, attempt),
+                "ended_at": _now(),
+                "stop_reason": result.stop_reason if result is not None else None,
+                "warnings": tuple(warnings),
+                "cpu_model": cpu_model(),
+            }
+        )
+        row = results_row(meta, result, usage, seconds, self.layout)
+        write_json(job.results, row)
+        write_json(job.meta, meta, durable=False)
+        return row
+
+
+@contextmanager
+def _removed(sandbox: Sandbox) -> Iterator[None]:
+    """Remove `sandbox` on the way out, whatever happened, without making the record wait for it."""
+    try:
+        yield
+    finally:
+        sandbox.remove()
+
+
+def _publish(collected: Collected, job: JobLayout) -> None:
+    """Move what the last attempt left to where people look for it."""
+    job.artifacts.mkdir(exist_ok=True)
+    places = {
+        files.EVENTS: job.events,
+        files.STDOUT: job.stdout,
+        files.HISTORY: job.state_history,
+        files.EXTRA: job.extra,
+    }
+    for name, target in places.items():
+        source = collected.root / name
+        if source.exists():
+            if target.is_dir():
+                shutil.rmtree(target)
+            source.replace(target)
+    states = collected.states
+    if states is not None:
+        for path, state in (
+            (job.initial_state, states.initial),
+            (job.best_state, states.best),
+            (job.final_state, states.final),
+        ):
+            if state is not None:
+                yamlio.write_state(path, state)
+
+
+def _sandbox_failure(error: SandboxError, sandbox: Sandbox) -> Failure:
+    status: ExitStatus | None = None
+    words = ""
+    with contextlib.suppress(SandboxError):
+        status = sandbox.wait(EXIT_PATIENCE)
+        words = sandbox.last_words().strip()
+    message, kind = str(error), _kind(error)
+    if isinstance(error, SandboxGone) and status is not None:
+        kind = "sandbox_died"
+        message = f"the sandbox ended with exit code {status.code} before the job was done"
+        if status.oom_killed:
+            kind, message = "out_of_memory", f"{message}; the memory limit was hit"
+        if status.error:
+            message += f" ({status.error})"
+    if words:
+        message += f"; its last words: {words.splitlines()[-1][:500]}"
+    return Failure(boundary=Boundary.SANDBOX, kind=kind, message=message)
+
+
+def _kind(error: TraceBenchError) -> str:
+    name = type(error).__name__.removesuffix("Error")
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
+
+
+def _next_attempt(job: JobLayout) -> int:
+    taken = [int(p.name) for p in job.attempts.iterdir() if p.name.isdigit()] if job.attempts.is_dir() else []
+    number = max(taken, default=0) + 1
+    job.attempt(number).mkdir(parents=True)
+    return number
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def cpu_model() -> str:
+    """The processor's name as the kernel has it, empty if unknown."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return ""
+
+
+def sandboxes_by_job(backend: Backend, labels: Mapping[str, str]) -> dict[str, Sandbox]:
+    """Sandboxes that carry `labels`, by job id: what a new controller may adopt."""
+    return {s.labels[JOB]: s for s in backend.find(labels) if JOB in s.labels}

@@ -1,0 +1,213 @@
+"""The host's end of one control stream: from ``job`` to ``done``, whoever starts or picks it up.
+
+A session answers LLM calls through a gateway scope, renews the lease, and passes events on. It believes nothing beyond
+their form: the files that count are collected from the volume afterwards.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from trace_bench.errors import ProtocolError, SandboxError
+from trace_bench.gateway.base import LlmRequest
+from trace_bench.gateway.server import Scope
+from trace_bench.sandbox.base import Stream
+from trace_bench.worker.frames import PADDING, Decoder, Mailbox, Message
+
+
+class Listener(Protocol):
+    """Hears what a job does while it does it."""
+
+    def event(self, line: Mapping[str, Any]) -> None:
+        """A line of ``events.jsonl``."""
+
+    def history(self, line: Mapping[str, Any]) -> None:
+        """A line of ``state_history.jsonl``."""
+
+    def log(self, phase: str, text: str) -> None:
+        """Captured output of a phase."""
+
+
+@dataclass(frozen=True)
+class Silence:
+    """A listener that does nothing."""
+
+    def event(self, line: Mapping[str, Any]) -> None: ...
+
+    def history(self, line: Mapping[str, Any]) -> None: ...
+
+    def log(self, phase: str, text: str) -> None: ...
+
+
+class SandboxSilent(SandboxError, TimeoutError):
+    """The sandbox has not been heard for longer than its lease."""
+
+
+class SandboxGone(SandboxError, ConnectionError):
+    """The stream ended before the job was done."""
+
+
+@dataclass
+class Session:
+    """One conversation with one supervisor.
+
+    Attributes:
+        test_seed: handed over when the sandbox says that training has ended, never before.
+        lease: seconds that the sandbox lives on without a heartbeat.
+        silence: seconds without any message from the sandbox after which it counts as dead.
+    """
+
+    stream: Stream
+    scope: Scope
+    test_seed: int
+    lease: float
+    listener: Listener = field(default_factory=Silence)
+    silence: float = 0.0
+    stop_wanted: Callable[[], str | None] = lambda: None
+    _decoder: Decoder = field(default_factory=Decoder)
+    _mailbox: Mailbox = field(default_factory=Mailbox)
+    _stop_sent: bool = False
+    _resync_at: float = 0.0
+
+    def start(self, job: Mapping[str, Any], task: bytes) -> dict[str, Any]:
+        """Hand over a job and see it through; returns the ``done`` message's result.
+
+        Raises:
+            SandboxGone, SandboxSilent, ProtocolError
+        """
+        self._hello()
+        self._write(self._mailbox.pack("job", {"job": dict(job)}, task))
+        return self._serve()
+
+    def adopt(self) -> dict[str, Any]:
+        """Pick up a job that another controller started; same return and errors as `start`.
+
+        What the sandbox sent to nobody it sends again; an LLM call that was answered before is answered from the
+        cassette.
+        """
+        self._write(PADDING)
+        self._mailbox.sent = -1
+        self._hello()
+        return self._serve()
+
+    def _serve(self) -> dict[str, Any]:
+        last_beat = heard = time.monotonic()
+        patience = self.silence or 2 * self.lease + 10
+        while True:
+            now = time.monotonic()
+            if now - last_beat > self.lease / 4:
+                self._write(self._mailbox.pack_ephemeral("heartbeat"))
+                last_beat = now
+            self._pass_on_stop()
+            data = self.stream.read(min(0.25, self.lease / 8))
+            if data is None:
+                if now - heard > patience:
+                    raise SandboxSilent(f"the sandbox has not been heard for {patience:.0f} s; it counts as dead")
+                continue
+            if not data:
+                raise SandboxGone("the sandbox ended before the job was done")
+            heard = time.monotonic()
+            for message in self._decoder.feed(data):
+                result = self._on_message(message)
+                if result is not None:
+                    return result
+
+    def _on_message(self, message: Message) -> dict[str, Any] | None:
+        kind, header = message.type, message.header
+        if kind == "ack":
+            self._mailbox.acknowledged(_int(header, "received"))
+            return None
+        if kind == "hello":
+            self._on_hello(_int(header, "received"))
+            return None
+        if not self._mailbox.accept(message):
+            number = header.get("n")
+            if isinstance(number, int) and number > self._mailbox.received and time.monotonic() > self._resync_at:
+                # Something was lost on the way: ask for everything after what is here.
+                self._resync_at = time.monotonic() + 1.0
+                self._hello()
+            return None
+        if "n" in header and kind != "done":
+            self._write(self._mailbox.ack())
+        if kind == "event":
+            self._on_event(header)
+        elif kind == "history":
+            self.listener.history(_mapping(header, "line"))
+        elif kind == "log":
+            self.listener.log(str(header.get("phase")), str(header.get("text", "")))
+        elif kind == "llm.request":
+            self._on_llm_request(header, message.blob)
+        elif kind == "done":
+            result = dict(_mapping(header, "result"))
+            self._write(self._mailbox.ack())
+            return result
+        return None
+
+    def _on_hello(self, received: int) -> None:
+        if self._mailbox.sent < 0:
+            # An adopted sandbox knows how many messages it has had; ours are numbered on from there.
+            self._mailbox.sent = received
+        self._write(self._mailbox.resend(received))
+
+    def _on_event(self, header: Mapping[str, Any]) -> None:
+        line = _mapping(header, "event")
+        self.listener.event(line)
+        if line.get("event") == "train.end":
+            self._write(self._mailbox.pack("heldout", {"test_seed": self.test_seed}))
+
+    def _on_llm_request(self, header: Mapping[str, Any], body: bytes) -> None:
+        headers = {str(k): str(v) for k, v in _mapping(header, "headers").items()}
+        request = LlmRequest(
+            id=str(header.get("id")),
+            method=str(header.get("method")),
+            path=str(header.get("path")),
+            headers=headers,
+            body=body,
+            phase=str(header.get("phase")),
+        )
+        before = self.scope.usage()
+        response = self.scope.handle(request)
+        after = self.scope.usage()
+        fields = {
+            "id": header.get("id"),
+            "status": response.status,
+            "inert": after.inert > before.inert,
+            "usage": {
+                "prompt_tokens": after.prompt_tokens - before.prompt_tokens,
+                "completion_tokens": after.completion_tokens - before.completion_tokens,
+            },
+        }
+        self._write(self._mailbox.pack("llm.response", fields, response.body))
+
+    def _pass_on_stop(self) -> None:
+        if self._stop_sent:
+            return
+        reason = self.stop_wanted()
+        if reason is not None:
+            self._stop_sent = True
+            self._write(self._mailbox.pack("stop", {"reason": reason}))
+
+    def _hello(self) -> None:
+        fields = {"controller": "host", "received": self._mailbox.received, "lease": self.lease}
+        self._write(self._mailbox.pack_ephemeral("hello", fields))
+
+    def _write(self, data: bytes) -> None:
+        if data:
+            self.stream.write(data)
+
+
+def _int(header: Mapping[str, Any], key: str) -> int:
+    value = header.get(key)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ProtocolError(f"a {header.get('type')} message has no number {key!r}")
+    return value
+
+
+def _mapping(header: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = header.get(key)
+    if not isinstance(value, dict):
+        raise ProtocolError(f"a {header.get('type')} message has no object {key!r}")
+    return value

@@ -1,0 +1,139 @@
+"""What the gateway and its providers say to each other.
+
+The gateway is the only way out of a sandbox. It knows the job behind a request; a provider knows how to get
+an answer, and sees neither the sandbox's headers nor, unless it is the stub, the private hints in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from trace_bench.artifacts.models import ModelRef
+from trace_bench.errors import Boundary, TraceBenchError
+
+SLOT_HEADER = "x-trace-bench-slot"
+VARIABLES_HEADER = "x-trace-bench-variables"
+PRIVATE_PREFIX = "x-trace-bench-"
+
+
+@dataclass(frozen=True)
+class LlmRequest:
+    """A call as it leaves a sandbox: message ``llm.request`` of the job contract.
+
+    Attributes:
+        id: the sandbox's number for it, unique in an attempt; a resent request has the same.
+        headers: of the client, names in any case.
+    """
+
+    id: str
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+    phase: str = "train"
+
+
+@dataclass(frozen=True)
+class LlmResponse:
+    """What goes back into the sandbox: message ``llm.response``; the body is always JSON.
+
+    Attributes:
+        inert: a stub answer that changes nothing.
+        usage: ``prompt_tokens``, ``completion_tokens`` and ``cost_usd`` of the answer, also when it came from
+        the
+            cassette (`Usage` of the scope says what was paid for); empty for a refusal.
+    """
+
+    status: int
+    body: bytes
+    inert: bool = False
+    usage: Mapping[str, int | float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Hints:
+    """The private headers of our own proposer, for the stub only."""
+
+    slot: str | None
+    variables: str | None
+    """As received: base64 of zlib of JSON; decoding it is the stub's business."""
+
+
+@dataclass(frozen=True)
+class ProviderRequest:
+    """A checked call on its way to a provider. `path` starts with ``/v1/``."""
+
+    path: str
+    body: Mapping[str, Any]
+    model: ModelRef
+    seed: int
+    request_hash: str
+    hints: Hints | None = None
+
+
+@dataclass(frozen=True)
+class ProviderReply:
+    """A provider's answer. `status` is 200, or the provider's own refusal (4xx) to be passed on as it is."""
+
+    status: int
+    body: Mapping[str, Any]
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float = 0.0
+    inert: bool = False
+
+
+class Provider(Protocol):
+    """Gets answers from one LLM service. Called from many threads at once."""
+
+    name: str
+    paid: bool
+    """True if an answer costs money: its cassette line is then flushed to the disk before the sandbox gets
+    it."""
+    wants_hints: bool
+    """True for the stub alone."""
+
+    def complete(self, request: ProviderRequest) -> ProviderReply:
+        """Answer `request`, retrying as the service asks for.
+
+        Raises:
+            ProviderError: no answer could be had. It is an infrastructure failure, never a score of zero.
+        """
+
+
+class ProviderError(TraceBenchError):
+    """A provider could not be reached, timed out, or answered with a failure of its own."""
+
+    boundary = Boundary.PROVIDER
+
+
+class Refusal(Exception):
+    """The gateway itself says no; becomes an error body in OpenAI's shape.
+
+    Attributes:
+        status: HTTP status.
+        code: a word for programs, e.g. ``budget_exhausted``.
+        message: one sentence for people.
+        param: the key of the request that is at fault.
+    """
+
+    def __init__(self, status: int, code: str, message: str, *, param: str | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.param = param
+
+    def body(self) -> dict[str, Any]:
+        kind = "invalid_request_error" if self.status < 429 else "trace_bench_error"
+        return {"error": {"message": self.message, "type": kind, "param": self.param, "code": self.code}}
+
+
+@dataclass(frozen=True)
+class GatewayLimits:
+    """Bounds on what a sandbox may send."""
+
+    body_bytes: int = 8 << 20
+    header_bytes: int = 6 << 20

@@ -1,0 +1,103 @@
+"""The cassette: every answered call of a job, so that none is paid twice and a run can be replayed.
+
+A line is found in three ways. By attempt and request id: a request that was resent over a new connection. By
+slot and request hash: the same place of the search in a later attempt, or a client's own retry. And, for
+clients that cannot send slots, by request hash and how often this attempt has asked for it: equal requests
+are exchangeable, so the k-th asking of a later attempt gets the k-th recorded answer.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from trace_bench.artifacts.jsonio import explain
+from trace_bench.artifacts.models import LlmCall
+from trace_bench.artifacts.writers import Journal, Place
+from trace_bench.errors import HarnessError
+
+
+class Cassette:
+    """``llm.jsonl`` of one job, opened by the one controller that runs it. Thread-safe.
+
+    Bodies stay on the disk and are read when they are asked for; only keys are held in memory.
+    """
+
+    def __init__(self, path: Path, *, durable: bool = False) -> None:
+        self._journal = Journal(path, durable=durable)
+        self._lock = threading.Lock()
+        self._places: list[Place] = []
+        self._by_id: dict[tuple[int, str], int] = {}
+        self._by_slot: dict[tuple[str, str], int] = {}
+        self._unslotted: dict[str, list[int]] = defaultdict(list)
+        self._asked: Counter[tuple[int, str]] = Counter()
+        self.torn = self._journal.torn
+        self.restored: tuple[LlmCall, ...] = self._restore(path)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def resent(self, attempt: int, request_id: str) -> LlmCall | None:
+        """The line that answered this very request."""
+        with self._lock:
+            n = self._by_id.get((attempt, request_id))
+        return None if n is None else self.read(n)
+
+    def at_slot(self, slot: str, request_hash: str) -> int | None:
+        """The line that answered the same request at the same place of the search."""
+        with self._lock:
+            return self._by_slot.get((slot, request_hash))
+
+    def take(self, attempt: int, request_hash: str) -> int | None:
+        """The next recorded answer that this attempt has not had yet, for a request without a slot."""
+        with self._lock:
+            k = self._asked[attempt, request_hash]
+            self._asked[attempt, request_hash] += 1
+            recorded = self._unslotted[request_hash]
+            return recorded[k] if k < len(recorded) else None
+
+    def read(self, n: int) -> LlmCall:
+        """Line `n`, or the line that it was reused from."""
+        call = LlmCall.model_validate(self._journal.read(self._places[n - 1]))
+        return call if call.reused_from is None else self.read(call.reused_from)
+
+    def add(self, make: Callable[[int], LlmCall]) -> LlmCall:
+        """Append the line that `make` builds from its number."""
+        with self._lock:
+            call = make(len(self._places) + 1)
+            self._places.append(self._journal.append(call))
+            self._index(call)
+            return call
+
+    def close(self) -> None:
+        self._journal.close()
+
+    def _restore(self, path: Path) -> tuple[LlmCall, ...]:
+        found, calls = self._journal.found, []
+        for number, (line, place) in enumerate(zip(found.lines, found.places, strict=True), start=1):
+            try:
+                call = LlmCall.model_validate(line)
+            except ValidationError as error:
+                raise HarnessError(f"{path}, line {number}: {explain(error)}") from None
+            if call.n != number or (call.reused_from or 0) >= number:
+                raise HarnessError(f"{path}, line {number}: the lines are not in order; restore the file")
+            self._places.append(place)
+            self._index(call)
+            if call.slot is None:
+                self._asked[call.attempt, call.request_hash] += 1
+            calls.append(call.model_copy(update={"request": None, "response": None}))
+        self._journal.forget()
+        return tuple(calls)
+
+    def _index(self, call: LlmCall) -> None:
+        self._by_id[call.attempt, call.request_id] = call.n
+        if call.reused_from is not None or call.status != 200:
+            return  # a refusal is no answer to reuse in a later attempt
+        if call.slot is None:
+            self._unslotted[call.request_hash].append(call.n)
+        else:
+            self._by_slot.setdefault((call.slot, call.request_hash), call.n)

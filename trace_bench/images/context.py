@@ -1,0 +1,50 @@
+"""Build contexts: tar archives whose bytes depend on contents alone."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO
+
+from trace_bench.images.recipe import Family, worker_sources
+
+
+def write_context(files: Mapping[str, Path | bytes], into: IO[bytes]) -> None:
+    """Write `files` (``{path in the context: file or content}``) as a tar: sorted, times 0, owner 0, mode
+    0644.
+
+    Times and modes of the host would end up in the image's layers and make two builds of one recipe differ.
+    """
+    with tarfile.open(fileobj=into, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for folder in sorted({p.as_posix() for name in files for p in Path(name).parents if p.name}):
+            archive.addfile(_member(folder, 0o755, tarfile.DIRTYPE, 0))
+        for name in sorted(files):
+            source = files[name]
+            if isinstance(source, bytes):
+                archive.addfile(_member(name, 0o644, tarfile.REGTYPE, len(source)), io.BytesIO(source))
+            else:
+                with source.open("rb") as content:
+                    archive.addfile(_member(name, 0o644, tarfile.REGTYPE, source.stat().st_size), content)
+
+
+def dependencies_context(family: Family, wheels: list[Path]) -> dict[str, Path | bytes]:
+    """What the family's Dockerfile sees: itself, and a wheelhouse with its requirements."""
+    files: dict[str, Path | bytes] = {"Dockerfile": family.dockerfile}
+    files["wheelhouse/requirements.txt"] = family.requirements
+    files |= {f"wheelhouse/{wheel.name}": wheel for wheel in wheels}
+    return files
+
+
+def worker_context(family: Family) -> dict[str, Path | bytes]:
+    """What ``worker.Dockerfile`` sees: itself, and the sources that run inside a sandbox."""
+    files: dict[str, Path | bytes] = {"Dockerfile": family.worker_dockerfile}
+    files |= {f"worker/trace_bench/{name}": path for name, path in worker_sources().items()}
+    return files
+
+
+def _member(name: str, mode: int, kind: bytes, size: int) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.mode, member.type, member.size = mode, kind, size
+    return member

@@ -1,0 +1,172 @@
+"""Makes a base out of Debian packages where no registry can be reached: mmdebstrap, then ``docker import``.
+
+The packages come from the mirror that this machine's apt uses; its address is read at run time and does not
+stay in the image. What such a base *is*, is its list of packages and versions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trace_bench.errors import EnvironmentUnavailable
+from trace_bench.images.engine import engine_errors
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+Progress = Callable[[str], None]
+
+REPOSITORY = "trace-bench/debian"
+IDENTITY_LABEL = "trace-bench.base-identity"
+RECIPE_LABEL = "trace-bench.base-recipe"
+
+# usr-is-merged keeps out usrmerge, which would bring 50 MB of Perl; the hook makes its claim true.
+_INCLUDE = ("python3", "usr-is-merged")
+_MERGED_USR = Path("/usr/share/mmdebstrap/hooks/maybe-merged-usr")
+_EPOCH = "1735689600"
+_STRIP = (
+    "/usr/share/man/*",
+    "/usr/share/info/*",
+    "/usr/share/locale/*",
+    "/usr/share/lintian/*",
+    "/usr/share/doc/*",
+)
+_KEEP = ("/usr/share/doc/*/copyright",)
+# The byte code that Debian's packages make on installation names its sources' times, which the fixed epoch
+# changes; unless it is made again, each interpreter would compile what it imports. Set-uid programs have no
+# business here. /tmp is left alone: mmdebstrap keeps its apt configuration there, and without it would tidy the
+# lists of this machine in place of the base's.
+_HOOKS = (
+    'chroot "$1" python3 -m compileall -q -f --invalidation-mode unchecked-hash /usr/lib/python3 /usr/lib/python3.*',
+    'rm -rf "$1"/etc/apt/sources.list "$1"/etc/apt/sources.list.d/* "$1"/etc/resolv.conf "$1"/etc/hostname',
+    'rm -rf "$1"/var/log/* "$1"/var/cache/* "$1"/var/lib/dpkg/*-old "$1"/var/lib/apt/lists/* "$1"/etc/machine-id',
+    'find "$1" -xdev -perm /6000 -type f -exec chmod ug-s {} +',
+)
+
+
+def hindrance() -> str | None:
+    """Why no base can be made on this machine, in a few words; None if one can."""
+    if not Path("/etc/debian_version").exists() or shutil.which("apt-get") is None:
+        return "this is no Debian or Ubuntu"
+    if os.geteuid() != 0:
+        return "making one from Debian packages needs root"
+    return None
+
+
+def made_base(engine: DockerClient) -> str | None:
+    """The newest base that was made here before by today's recipe, as ``repository:tag``."""
+    with engine_errors("list the engine's images"):
+        images = engine.api.images(filters={"reference": REPOSITORY, "label": f"{RECIPE_LABEL}={_recipe()}"})
+    tagged = sorted((i for i in images if i.get("RepoTags")), key=lambda i: int(i["Created"]))
+    return str(tagged[-1]["RepoTags"][0]) if tagged else None
+
+
+def make_base(engine: DockerClient, progress: Progress) -> str:
+    """Make a base and import it; returns ``trace-bench/debian:<12 digits of its identity>``. Takes half a
+    minute.
+
+    Raises:
+        EnvironmentUnavailable: the packages cannot be had.
+    """
+    if (why := hindrance()) is not None:
+        raise EnvironmentUnavailable(f"no base can be made here: {why}")
+    _need_mmdebstrap(progress)
+    progress("making a base from Debian packages (mmdebstrap, about half a minute)")
+    with tempfile.TemporaryDirectory(prefix="trace-bench-base-") as folder:
+        archive, listing = Path(folder) / "base.tar", Path(folder) / "packages"
+        sources = _sources()
+        hooks = [f"chroot \"$1\" dpkg-query -W -f '${{Package}}=${{Version}}\\n' > {listing}", *_HOOKS]
+        command = [
+            "mmdebstrap", "--quiet", "--variant=minbase",
+            f"--include={','.join(_INCLUDE)}", f"--hook-dir={_MERGED_USR}",
+            *(f"--dpkgopt=path-exclude={pattern}" for pattern in _STRIP),
+            *(f"--dpkgopt=path-include={pattern}" for pattern in _KEEP),
+            *(f"--customize-hook={hook}" for hook in hooks),
+            _codename(), str(archive), "-",
+        ]  # fmt: skip
+        _run(command, f"make a base with {command[0]}", stdin="\n".join(sources) + "\n")
+        packages = sorted(listing.read_text("utf-8").split())
+        identity = "packages:" + hashlib.sha256("\n".join([_recipe(), *packages]).encode()).hexdigest()
+        tag = identity.removeprefix("packages:")[:12]
+        progress(f"importing the base of {len(packages)} packages as {REPOSITORY}:{tag}")
+        with engine_errors("import the base that was made"):
+            changes = [f"LABEL {IDENTITY_LABEL}={identity}", f"LABEL {RECIPE_LABEL}={_recipe()}"]
+            changes.append("ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+            with archive.open("rb") as content:
+                engine.api.import_image_from_data(content, repository=REPOSITORY, tag=tag, changes=changes)
+    return f"{REPOSITORY}:{tag}"
+
+
+def _recipe() -> str:
+    """Hash of how bases are made, so that a base made otherwise is not taken for one of these."""
+    text = repr((_codename(), platform.machine(), _INCLUDE, _EPOCH, _STRIP, _KEEP, _HOOKS))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _codename() -> str:
+    try:
+        return platform.freedesktop_os_release()["VERSION_CODENAME"]
+    except (OSError, KeyError):
+        return "unknown"
+
+
+def _sources() -> list[str]:
+    """One ``deb`` line for each suite of this release that this machine's apt knows, third parties left out."""
+    codename = _codename()
+    lines = _known_sources(codename)
+    if not lines:  # apt shows what it has fetched, and slim images throw that away
+        _run(["apt-get", "update", "-qq"], "update apt's lists")
+        lines = _known_sources(codename)
+    if not any(f" {codename} " in line for line in lines):
+        raise EnvironmentUnavailable(
+            f"no base can be made: this machine's apt has no source for {codename} main; "
+            "add one, or set TRACE_BENCH_BASE to an image with CPython 3.11 to 3.13"
+        )
+    return sorted(lines)
+
+
+def _known_sources(codename: str) -> set[str]:
+    shown = _run(
+        ["apt-get", "indextargets", "--format", "$(CREATED_BY)|$(REPO_URI)|$(RELEASE)|$(COMPONENT)"],
+        "read this machine's apt sources",
+    )
+    wanted = {codename, f"{codename}-updates", f"{codename}-security"}
+    lines = set()
+    for line in shown.splitlines():
+        kind, uri, suite, component = line.split("|")
+        if kind == "Packages" and suite in wanted and component in ("main", "universe"):
+            lines.add(f"deb {uri} {suite} {component}")
+    return lines
+
+
+def _need_mmdebstrap(progress: Progress) -> None:
+    if shutil.which("mmdebstrap") is not None:
+        return
+    progress("installing mmdebstrap")
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    _run(["apt-get", "update", "-qq"], "update apt's lists to install mmdebstrap", env=environment)
+    install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "mmdebstrap"]
+    _run(install, "install mmdebstrap", env=environment)
+
+
+def _run(command: list[str], doing: str, *, stdin: str | None = None, env: dict[str, str] | None = None) -> str:
+    environment = (env if env is not None else dict(os.environ)) | {
+        "SOURCE_DATE_EPOCH": _EPOCH,
+        "LC_ALL": "C.UTF-8",
+    }
+    done = subprocess.run(command, input=stdin or "", capture_output=True, text=True, env=environment, check=False)
+    if done.returncode != 0:
+        last = " ".join(" ".join(done.stderr.split("\n")[-12:]).split())
+        raise EnvironmentUnavailable(
+            f"cannot {doing} (exit {done.returncode}: {last[-600:]}); "
+            "set TRACE_BENCH_BASE to an image with CPython 3.11 to 3.13 instead"
+        )
+    return done.stdout

@@ -1,0 +1,247 @@
+"""Recipes: all that goes into an image, as content hashes, and the key that they add up to.
+
+The key of an image is a hash over contents only (Dockerfiles, hashed requirements, worker sources, build
+arguments and the identity of the base). Neither times, places, owners nor image ids enter it, so two machines
+that build one recipe on one base get one key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from trace_bench.errors import ConfigError, EnvironmentUnavailable
+from trace_bench.resources import data_dir, package_dir
+
+PARTS = ("base", "dockerfile", "requirements", "worker", "arguments")
+"""What a key is made of, in the order in which drift is reported."""
+
+WORKER_SOURCES = ("__init__.py", "errors.py", "suites", "trainers", "worker")
+"""What of the package runs inside a sandbox, relative to it."""
+
+_FORMAT = "trace-bench image 1"
+
+
+@dataclass(frozen=True)
+class Family:
+    """One folder of ``images/``.
+
+    Attributes:
+        name: of the folder.
+        title: for people.
+        folder: holds ``Dockerfile``, ``requirements.txt`` and ``family.toml``.
+        parent: the family whose dependencies this one stands on; None stands on the base itself.
+        preload: modules that the supervisor imports before it forks the phases.
+    """
+
+    name: str
+    title: str
+    folder: Path
+    parent: Family | None = None
+    preload: tuple[str, ...] = ()
+
+    @property
+    def dockerfile(self) -> Path:
+        return self.folder / "Dockerfile"
+
+    @property
+    def requirements(self) -> Path:
+        """Hashed pins of what this family adds to its parent."""
+        return self.folder / "requirements.txt"
+
+    @property
+    def bootstrap(self) -> Path:
+        """Hashed pin of the installer, the same for all families."""
+        return self.folder.parent / "bootstrap.txt"
+
+    @property
+    def worker_dockerfile(self) -> Path:
+        """Adds the worker to any family."""
+        return self.folder.parent / "worker.Dockerfile"
+
+    @property
+    def lineage(self) -> tuple[Family, ...]:
+        """From the family that stands on the base down to this one."""
+        return (*(self.parent.lineage if self.parent else ()), self)
+
+    @property
+    def arguments(self) -> dict[str, str]:
+        """Build arguments besides the base."""
+        return {"PRELOAD": ",".join(self.preload)}
+
+    @cached_property
+    def recipe(self) -> Recipe:
+        """Read once; take a new `load_families` to see later changes."""
+        return Recipe.of(self)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Content hashes (SHA-256, hex) of all that an image of `family` is made of, save its base."""
+
+    family: str
+    dockerfile: str
+    requirements: str
+    worker: str
+    arguments: str
+
+    @classmethod
+    def of(cls, family: Family) -> Recipe:
+        """Read the recipe of `family` as it stands.
+
+        Raises:
+            EnvironmentUnavailable: a file of the recipe is missing.
+        """
+        lineage = family.lineage
+        dockerfiles = [*(f.dockerfile for f in lineage), family.worker_dockerfile]
+        requirements = [family.bootstrap, *(f.requirements for f in lineage)]
+        return cls(
+            family=family.name,
+            dockerfile=_digest([_read(path) for path in dockerfiles]),
+            requirements=_digest([_read(path) for path in requirements]),
+            worker=worker_sources_hash(),
+            arguments=_digest([json.dumps(family.arguments, sort_keys=True).encode()]),
+        )
+
+    def parts(self, base: str) -> dict[str, str]:
+        """The hash of each part, named as in `PARTS`; `base` is the identity of the base."""
+        named = {"base": base} | {part: str(getattr(self, part)) for part in PARTS if part != "base"}
+        return {part: named[part] for part in PARTS}
+
+
+def image_key(recipe: Recipe, base: str) -> str:
+    """The key (64 hex digits) of what `recipe` builds on the base with the identity `base`."""
+    return key_of_parts(recipe.family, recipe.parts(base))
+
+
+def key_of_parts(family: str, parts: Mapping[str, str]) -> str:
+    """The key of an image from its recorded parts."""
+    return _digest([_FORMAT.encode(), family.encode(), json.dumps(dict(parts), sort_keys=True).encode()])
+
+
+def dependencies_key(family: Family, base: str) -> str:
+    """The key of `family` without the worker: of the layer that changes seldom and that children stand on."""
+    lineage = family.lineage
+    contents = [_read(path) for f in lineage for path in (f.dockerfile, f.requirements)]
+    return _digest([_FORMAT.encode(), b"dependencies", base.encode(), _read(family.bootstrap), *contents])
+
+
+def load_families(root: Path | None = None) -> dict[str, Family]:
+    """All families under `root` (default: the ``images/`` of this installation), by name, in alphabetical
+    order.
+
+    Raises:
+        ConfigError: a ``family.toml`` is wrong; the message names file and key.
+        EnvironmentUnavailable: the installation has no recipes.
+    """
+    try:
+        folder = root if root is not None else data_dir("images")
+    except FileNotFoundError as error:
+        raise EnvironmentUnavailable(str(error)) from error
+    raw = {path.parent.name: _read_toml(path) for path in sorted(folder.glob("*/family.toml"))}
+    if not raw:
+        raise EnvironmentUnavailable(f"{folder} holds no image family; reinstall the package")
+    families: dict[str, Family] = {}
+    for name in raw:
+        _load(name, folder, raw, families, ())
+    return dict(sorted(families.items()))
+
+
+def family_named(name: str, root: Path | None = None) -> Family:
+    """The family `name`.
+
+    Raises:
+        ConfigError: there is none of that name.
+    """
+    families = load_families(root)
+    if name not in families:
+        raise ConfigError(f"there is no image family {name!r}; choose one of {', '.join(families)}")
+    return families[name]
+
+
+def worker_sources(package: Path | None = None) -> dict[str, Path]:
+    """What of the package an image carries: ``{path below the package, with slashes: file}``, sorted."""
+    root = package if package is not None else package_dir()
+    found: list[Path] = []
+    for name in WORKER_SOURCES:
+        path = root / name
+        found.extend(path.rglob("*") if path.is_dir() else [path])
+    relative = {path.relative_to(root).as_posix(): path for path in found if path.is_file()}
+    return {name: relative[name] for name in sorted(relative) if not _is_residue(name)}
+
+
+def worker_sources_hash(package: Path | None = None) -> str:
+    """Content hash (64 hex digits) of worker, suites and trainers; also part of each job's fingerprint."""
+    chunks: list[bytes] = []
+    for name, path in worker_sources(package).items():
+        chunks += [name.encode(), _read(path)]
+    return _digest(chunks)
+
+
+def _load(
+    name: str,
+    folder: Path,
+    raw: Mapping[str, dict[str, object]],
+    families: dict[str, Family],
+    below: tuple[str, ...],
+) -> Family:
+    if name in families:
+        return families[name]
+    place = folder / name / "family.toml"
+    table = raw[name]
+    if unknown := sorted(set(table) - {"title", "parent", "preload"}):
+        raise ConfigError(f"{place}: unknown key {unknown[0]!r}; it knows title, parent and preload")
+    title, parent, preload = table.get("title"), table.get("parent"), table.get("preload", [])
+    if not isinstance(title, str) or not title:
+        raise ConfigError(f"{place}: title must be a text; describe the family in a few words")
+    if not isinstance(preload, list) or not all(
+        isinstance(m, str) and m.replace(".", "_").isidentifier() for m in preload
+    ):
+        raise ConfigError(f"{place}: preload must be a list of module names")
+    if parent is not None and (not isinstance(parent, str) or parent not in raw):
+        raise ConfigError(f"{place}: parent {parent!r} is no family; choose one of {', '.join(raw)}")
+    if parent in (*below, name):
+        raise ConfigError(f"{place}: parent {parent!r} makes a circle; a family stands on the base in the end")
+    families[name] = Family(
+        name=name,
+        title=title,
+        folder=place.parent,
+        parent=_load(parent, folder, raw, families, (*below, name)) if isinstance(parent, str) else None,
+        preload=tuple(preload),
+    )
+    return families[name]
+
+
+def _is_residue(name: str) -> bool:
+    """True for byte code, and for what editors and file managers leave behind."""
+    return name.endswith((".pyc", "~")) or any(p == "__pycache__" or p.startswith(".") for p in name.split("/"))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise EnvironmentUnavailable(
+            f"{path} of the image recipe cannot be read ({error.strerror}); reinstall the package"
+        ) from error
+
+
+def _read_toml(path: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(_read(path).decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: {error}; correct the file") from error
+
+
+def _digest(chunks: list[bytes]) -> str:
+    """SHA-256 of `chunks`, each with its length, so that moving a byte from one to the next is seen."""
+    total = hashlib.sha256()
+    for chunk in chunks:
+        total.update(len(chunk).to_bytes(8, "big"))
+        total.update(chunk)
+    return total.hexdigest()

@@ -1,0 +1,110 @@
+"""Images by digest: push what was built, pull what somebody else pushed."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trace_bench.errors import ConfigError, EnvironmentUnavailable
+from trace_bench.images.build import BASE_LABEL, FAMILY_LABEL, KEY_LABEL, PARTS_LABEL, silent
+from trace_bench.images.debian import Progress
+from trace_bench.images.engine import connect, engine_errors, inspect_image
+from trace_bench.images.lock import ImagePin, building, record
+from trace_bench.images.pins import verify
+from trace_bench.images.recipe import key_of_parts
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+_BY_DIGEST = re.compile(r"^[a-z0-9][^\s@]*@sha256:[0-9a-f]{64}$")
+_REGISTRY = re.compile(r"^[a-z0-9]([a-z0-9.\-]*[a-z0-9])?(:\d+)?(/[a-z0-9._\-]+)*$")
+
+
+def push(
+    family: str,
+    registry: str,
+    *,
+    engine: DockerClient | None = None,
+    progress: Progress | None = None,
+    home: Path | None = None,
+) -> ImagePin:
+    """Push the locked image of `family` as ``<registry>/trace-bench/<family>:<key>`` and lock it by digest.
+
+    Its key stays the recipe's: it is the same image. Credentials are those of ``docker login``.
+
+    Args:
+        registry: ``host[:port][/path]``.
+
+    Raises:
+        ConfigError: `registry` is no registry's name.
+        EnvironmentUnavailable: no locked image, drift, or the registry refuses.
+    """
+    if not _REGISTRY.match(registry):
+        raise ConfigError(f"{registry!r} is no registry; name it as host[:port][/path], without a scheme or a tag")
+    say = progress or silent
+    client = connect(engine)
+    with building(home):
+        pin = verify(family, engine=client, home=home)
+        repository, tag = f"{registry}/trace-bench/{family}", key_of_parts(family, pin.parts)[:12]
+        say(f"pushing {repository}:{tag}")
+        digest = ""
+        with engine_errors(f"push {repository}:{tag}"):
+            client.api.tag(pin.ref, repository, tag)
+            for chunk in client.api.push(repository, tag, stream=True, decode=True):
+                if "error" in chunk:
+                    raise EnvironmentUnavailable(
+                        f"cannot push {repository}:{tag}: {' '.join(str(chunk['error']).split())}; "
+                        f"check the name, and `docker login {registry.partition('/')[0]}`"
+                    )
+                digest = str((chunk.get("aux") or {}).get("Digest") or digest)
+        if not digest:
+            raise EnvironmentUnavailable(f"the registry took {repository}:{tag} but named no digest; push again")
+        pinned = f"{repository}@{digest}"
+        return record(replace(pin, ref=pinned, repo_digest=pinned), home=home)
+
+
+def pull(
+    ref: str,
+    *,
+    engine: DockerClient | None = None,
+    progress: Progress | None = None,
+    home: Path | None = None,
+) -> ImagePin:
+    """Pull ``repository@sha256:…`` and lock it for the family that its label names; its key is that digest.
+
+    Raises:
+        ConfigError: `ref` names no digest.
+        EnvironmentUnavailable: it cannot be pulled, or is no image of ours.
+    """
+    if not _BY_DIGEST.match(ref):
+        raise ConfigError(f"{ref!r} names no digest; give repository@sha256:<64 hex digits>, a tag may move")
+    client = connect(engine)
+    (progress or silent)(f"pulling {ref}")
+    with engine_errors(f"pull {ref}"):
+        client.api.pull(ref)
+        image = inspect_image(client, ref)
+    labels = image["Config"].get("Labels") or {}
+    try:
+        family, base, parts = labels[FAMILY_LABEL], labels[BASE_LABEL], json.loads(labels[PARTS_LABEL])
+        honest = key_of_parts(family, parts) == labels[KEY_LABEL] and parts["base"] == base
+    except (KeyError, TypeError, ValueError):
+        honest = False
+    if not honest:
+        raise EnvironmentUnavailable(
+            f"{ref} is no image of trace-bench, or its labels contradict each other; pull one that `images push` made"
+        )
+    pin = ImagePin(
+        family=family,
+        ref=ref,
+        key=ref.rpartition("@")[2],
+        image_id=str(image["Id"]),
+        base=base,
+        built_at=str(image["Created"]),
+        repo_digest=ref,
+        parts=parts,
+    )
+    with building(home):
+        return record(pin, home=home)

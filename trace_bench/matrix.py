@@ -1,0 +1,151 @@
+"""The matrix: a config becomes jobs, task by task, trainer by trainer, variant by variant, seed by seed.
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from trace_bench.config.frozen import FrozenDict
+from trace_bench.config.models import RunConfig, SandboxConfig
+from trace_bench.config.task_choices import TaskChoice, resolve_tasks
+from trace_bench.config.variants import Variant, resolve_variants
+from trace_bench.errors import ConfigError
+from trace_bench.identity import JobIdPrefix
+from trace_bench.suites.spec import Task
+from trace_bench.trainers.base import Trainer
+
+
+@dataclass(frozen=True)
+class VariantName:
+    """Which entry of ``params_variants`` a job is of: its index, and a label for people."""
+
+    index: int
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Task × trainer × variant × model × seed: the unit of isolation, timeout, retry and resume.
+
+    Attributes:
+        job_id: 12 hex digits; see `trace_bench.identity.job_id`.
+        params: every parameter of the trainer, aliases resolved, defaults filled in.
+        optimizer: ``none`` for a trainer that uses none.
+        model: ``id``, and for a real model ``provider``, ``model`` and ``sampling``.
+        splits: examples of each split, as far as spec and config say.
+        limits: all limits that can change a score: ``job_timeout``, ``score_timeout`` (seconds or None),
+            ``candidate``
+            (``wall_seconds``, ``cpu_seconds``, ``memory_bytes``) and ``sandbox`` (``cpus``, ``memory_bytes``,
+            ``disk_bytes``, ``tmp_bytes``, ``pids``).
+        sandbox: resources (bytes) and controls of the job's sandbox.
+        image_family: the family of the pinned image that the job runs in.
+    """
+
+    job_id: str
+    task_id: str
+    suite: str
+    trainer_id: str
+    variant: VariantName
+    params: FrozenDict
+    optimizer: str
+    optimizer_kwargs: FrozenDict
+    guide: str
+    guide_kwargs: FrozenDict
+    logger: str
+    eval_kwargs: FrozenDict
+    seed: int
+    model: FrozenDict
+    splits: FrozenDict
+    limits: FrozenDict
+    sandbox: SandboxConfig
+    image_family: str
+
+
+def expand(config: RunConfig, tasks: Mapping[str, Task], trainers: Mapping[str, type[Trainer]]) -> list[Job]:
+    """The jobs of `config`, in the order task, trainer, variant, seed.
+
+    Args:
+        tasks, trainers: what `trace_bench.config.resolve.resolve` found, by id.
+
+    Raises:
+        ConfigError: an argument that a task or trainer does not take, or one job twice; one line each, with
+            its place.
+    """
+    problems: list[str] = []
+    choices = resolve_tasks(config, tasks, problems)
+    variants = resolve_variants(config, trainers, problems)
+    if problems:
+        raise ConfigError("\n".join(dict.fromkeys(problems)))
+    model = model_of(config)
+    jobs: list[Job] = []
+    first: dict[str, tuple[TaskChoice, Variant]] = {}
+    for choice in choices:
+        for variant in variants:
+            prefix = _prefix(config, choice, variant, model)
+            same = first.setdefault(prefix.job_id(config.seeds[0]), (choice, variant))
+            if same != (choice, variant):
+                problems.append(_repeated(config, (choice, variant), same))
+                continue
+            jobs += _jobs(config, choice, variant, model, prefix)
+    if problems:
+        raise ConfigError("\n".join(dict.fromkeys(problems)))
+    return jobs
+
+
+def model_of(config: RunConfig) -> FrozenDict:
+    """The identity of the model that answers: in mode stub, the stub."""
+    return FrozenDict({"id": config.mode})
+
+
+def _prefix(config: RunConfig, choice: TaskChoice, variant: Variant, model: FrozenDict) -> JobIdPrefix:
+    trainer = config.trainers[variant.trainer]
+    return JobIdPrefix(
+        task_id=choice.task.id,
+        eval_kwargs=choice.eval_kwargs,
+        trainer_id=variant.trainer_id,
+        params=variant.params,
+        optimizer=variant.optimizer,
+        optimizer_kwargs=variant.optimizer_kwargs,
+        guide=trainer.guide,
+        guide_kwargs=trainer.guide_kwargs,
+        model=model,
+    )
+
+
+def _jobs(config: RunConfig, choice: TaskChoice, variant: Variant, model: FrozenDict, prefix: JobIdPrefix) -> list[Job]:
+    """One job for each seed. Everything but id and seed is shared between them."""
+    trainer = config.trainers[variant.trainer]
+    name = VariantName(variant.index, variant.label)
+    guide_kwargs = FrozenDict(trainer.guide_kwargs)
+    return [
+        Job(
+            job_id=prefix.job_id(seed),
+            task_id=choice.task.id,
+            suite=choice.task.suite.name,
+            trainer_id=variant.trainer_id,
+            variant=name,
+            params=variant.params,
+            optimizer=variant.optimizer,
+            optimizer_kwargs=variant.optimizer_kwargs,
+            guide=trainer.guide,
+            guide_kwargs=guide_kwargs,
+            logger=trainer.logger,
+            eval_kwargs=choice.eval_kwargs,
+            seed=seed,
+            model=model,
+            splits=choice.splits,
+            limits=choice.limits,
+            sandbox=choice.sandbox,
+            image_family=choice.task.image_family,
+        )
+        for seed in config.seeds
+    ]
+
+
+def _repeated(config: RunConfig, here: tuple[TaskChoice, Variant], there: tuple[TaskChoice, Variant]) -> str:
+    """The sentence for two entries that make the same jobs once aliases and defaults are filled in."""
+    part = 0 if here[0] is not there[0] else 1
+    mine, other = config.source.where(here[part].path), config.source.where(there[part].path)
+    return f"{mine} makes the same jobs as {other}, once aliases and defaults are filled in; delete one of them"

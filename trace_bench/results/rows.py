@@ -1,0 +1,109 @@
+"""One row per job: what `results.json` and `results.csv` say about it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trace_bench.artifacts.layout import JobLayout, RunLayout
+from trace_bench.artifacts.models import Failure, JobMeta, Results, Scores, StateScores, Usage, WorkerResult
+from trace_bench.errors import HarnessError
+
+FEEDBACK_CHARACTERS = 2000
+
+
+def results_row(
+    meta: JobMeta,
+    result: WorkerResult | None,
+    usage: Usage,
+    seconds: float | None,
+    run: RunLayout,
+) -> Results:
+    """The row of a job that has come to its end.
+
+    Args:
+        result: what the sandbox wrote, once collected; None if there is none.
+        usage: as the gateway metered it. What the sandbox says about calls is not used.
+        seconds: wall time of the job as the host measured it; where it is None, the sum over the sandbox's phases.
+
+    Raises:
+        HarnessError: the job has no final status yet.
+    """
+    if meta.status not in ("ok", "failed", "skipped"):
+        raise HarnessError(f"job {meta.job_id} is {meta.status}: it has no row before it has ended")
+    failure = meta.failure or (result.failure if result else None)
+    scores = result.scores if result else Scores()
+    job = run.job(meta.job_id)
+    if seconds is None and result is not None:
+        seconds = sum(result.seconds.values())
+    return Results(
+        run_id=meta.run_id,
+        job_id=meta.job_id,
+        task_id=meta.task_id,
+        suite=meta.suite,
+        trainer_id=meta.trainer_id,
+        variant=meta.variant,
+        seed=meta.seed,
+        status=meta.status,
+        failure_kind=failure.kind if failure else None,
+        stop_reason=meta.stop_reason or (result.stop_reason if result else None),
+        integrity=meta.integrity,
+        score_initial=_selection(scores.initial),
+        score_final=_selection(scores.final),
+        score_best=_selection(scores.best),
+        score_test=scores.best.test if scores.best else None,
+        score_direction=meta.score_direction,
+        time_seconds=seconds,
+        evaluations=result.evaluations if result else 0,
+        llm_calls=usage.calls,
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        total_tokens=usage.total_tokens,
+        cost_usd=usage.cost_usd,
+        resolved_optimizer=meta.optimizer.id,
+        resolved_optimizer_kwargs=meta.optimizer.kwargs,
+        resolved_guide=meta.guide,
+        resolved_guide_kwargs=meta.guide_kwargs,
+        resolved_logger=meta.logger,
+        resolved_logger_kwargs=meta.logger_kwargs,
+        resolved_trainer_kwargs=meta.params,
+        eval_kwargs=meta.eval_kwargs,
+        model=meta.model.id,
+        llm_provider=meta.model.provider,
+        llm_model=meta.model.model,
+        image_key=meta.image.key if meta.image else None,
+        backend=meta.backend,
+        fingerprint=meta.fingerprint,
+        failure_boundary=failure.boundary if failure else None,
+        feedback=_feedback(failure, scores.best),
+        stub_inert=meta.model.provider == "stub" and usage.calls > 0 and usage.inert == usage.calls,
+        **_paths(run, job),
+    )
+
+
+def _selection(scores: StateScores | None) -> float | None:
+    return scores.selection if scores else None
+
+
+def _feedback(failure: Failure | None, best: StateScores | None) -> str:
+    """Why the job failed, or what the guide says of the best state: of the first example that it fails, else
+    of the first."""
+    if failure is not None:
+        return failure.message[:FEEDBACK_CHARACTERS]
+    if best is None or not best.examples:
+        return ""
+    # Held-out feedback stays out of tables: people read them while they tune.
+    shown = [example for example in best.examples if example.split != "test"] or list(best.examples)
+    chosen = next((example for example in shown if example.failed), shown[0])
+    return chosen.feedback[:FEEDBACK_CHARACTERS]
+
+
+def _paths(run: RunLayout, job: JobLayout) -> dict[str, str | None]:
+    """Paths of the files that exist, relative to the run."""
+    files: dict[str, Path] = {
+        "initial_state_path": job.initial_state,
+        "best_state_path": job.best_state,
+        "final_state_path": job.final_state,
+        "state_history_path": job.state_history,
+        "tb_logdir": job.tb,
+    }
+    return {name: run.relative(path) if path.exists() else None for name, path in files.items()}

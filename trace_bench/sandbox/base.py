@@ -1,0 +1,262 @@
+"""What a sandbox is, whichever backend makes it.
+
+A backend starts one command in a sandbox and gives one byte stream to it, opened from outside. It knows nothing of
+what the bytes mean (see ``docs/design/job-contract.md``). What it does know is isolation: which `Control` was asked
+for, and which is in force.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from trace_bench.errors import ConfigError
+
+Integrity = Literal["protected", "unprotected"]
+SandboxState = Literal["created", "running", "exited", "removed"]
+
+CONTROLS: Mapping[str, str] = {
+    "network": "no network but the sandbox's own loopback",
+    "capabilities": "SETUID, SETGID, KILL and CHOWN for the supervisor, none else",
+    "no_new_privileges": "no process gains rights by executing a file",
+    "mounts": "nothing of the host is mounted: one volume at /out, no engine socket, no device",
+    "namespaces": "own process, network, mount, IPC and host-name namespaces; not privileged",
+    "seccomp": "the engine's default system-call filter",
+    "apparmor": "the engine's default AppArmor profile",
+    "read_only_root": "the image's files cannot be changed",
+    "memory": "memory limit",
+    "swap": "no swap beyond the memory limit",
+    "cpus": "CPU limit",
+    "pids": "limit of processes and threads",
+    "nofile": "limit of open files of a process",
+    "core": "no core dumps",
+    "tmpfs": "/tmp and /run in memory, sized, nosuid, nodev",
+    "noexec": "nothing in /tmp and /run can be executed",
+    "ipc": "no /dev/shm, no message queue, semaphore or shared memory that outlives its process",
+    "init": "a reaper as process 1",
+    "log_cap": "the engine's log of the stream is capped",
+    "user": "the supervisor is uid 0 of the sandbox, phases and candidates have uids of their own",
+    "disk": "limit of what the sandbox can write to /out",
+    "runtime": "the runtime that was asked for",
+}
+"""Every control by name, and what it means. Documented in ``docs/reference/sandbox-controls.md``."""
+
+NEVER_WEAKER = frozenset({"network", "capabilities", "no_new_privileges", "mounts", "namespaces", "user", "runtime"})
+"""Controls that no config can give up: without one of them the results mean nothing."""
+
+SMALLEST_MEMORY = 64 << 20
+SMALLEST_PIDS = 8
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What one sandbox may use.
+
+    Raises:
+        ConfigError: a value is out of range.
+    """
+
+    cpus: float = 1.0
+    """CPU time per wall time."""
+    memory_bytes: int = 2 << 30
+    """Memory of all processes together, /tmp and /run included; there is no swap beyond it."""
+    disk_bytes: int = 256 << 20
+    """What may be written to /out."""
+    tmp_bytes: int = 256 << 20
+    """Size of /tmp, part of `memory_bytes` once it is used."""
+    pids: int = 256
+    """Processes and threads of the whole sandbox."""
+    nofile: int = 1024
+    """Open files of one process."""
+
+    def __post_init__(self) -> None:
+        for name, smallest in (
+            ("cpus", 0.01),
+            ("memory_bytes", SMALLEST_MEMORY),
+            ("disk_bytes", 1 << 20),
+            ("tmp_bytes", 1 << 20),
+            ("pids", SMALLEST_PIDS),
+            ("nofile", 64),
+        ):
+            value = getattr(self, name)
+            if value < smallest:
+                raise ConfigError(f"sandbox resource {name} is {value}; give at least {smallest}")
+
+
+@dataclass(frozen=True)
+class SandboxRequest:
+    """One sandbox to be created.
+
+    Attributes:
+        name: unique on the engine; letters, digits, ``_``, ``.`` and ``-``.
+        image: what the backend calls an image; the local backend ignores it.
+        command: what to start, with no shell in between. Its first word ``python3`` is the image's Python.
+        labels: see `trace_bench.sandbox.labels`.
+        uid_base: first uid of the job's block (`trace_bench.sandbox.uids`).
+        runtime: a stronger runtime of the engine (``runsc``); None is the engine's default.
+        require_controls: controls to refuse to go without, beyond those that the backend always requires.
+        allow_weaker: controls that this sandbox goes without: left off where they can be left off (``read_only_root``,
+            ``noexec``, ``ipc``), else tolerated where the host cannot set them.
+
+    Raises:
+        ConfigError: a control has an unknown name, is both required and given up, or cannot be given up.
+    """
+
+    name: str
+    image: str
+    command: tuple[str, ...]
+    labels: Mapping[str, str]
+    uid_base: int
+    resources: Resources = field(default_factory=Resources)
+    runtime: str | None = None
+    require_controls: frozenset[str] = frozenset()
+    allow_weaker: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        for key, names in (("require_controls", self.require_controls), ("allow_weaker", self.allow_weaker)):
+            unknown = sorted(names - CONTROLS.keys())
+            if unknown:
+                raise ConfigError(f"{key}: no control is called {unknown[0]!r}; known are {', '.join(CONTROLS)}")
+        both = sorted(self.require_controls & self.allow_weaker)
+        if both:
+            raise ConfigError(f"control {both[0]!r} is in require_controls and in allow_weaker; name it in one of them")
+        never = sorted(self.allow_weaker & NEVER_WEAKER)
+        if never:
+            raise ConfigError(f"allow_weaker: control {never[0]!r} cannot be given up; take it out of allow_weaker")
+
+
+@dataclass(frozen=True)
+class Control:
+    """One control of one sandbox, read back from what is in force rather than from what was asked for."""
+
+    name: str
+    wanted: str
+    in_force: bool
+    detail: str
+
+
+@dataclass(frozen=True)
+class ExitStatus:
+    """How a sandbox ended.
+
+    Attributes:
+        code: exit code of the command, 128 + signal where it was killed; None where nobody saw it end.
+        oom_killed: the memory limit killed a process of the sandbox: no evidence of which one, nor that it mattered.
+        error: what the engine says, empty if nothing.
+    """
+
+    code: int | None
+    oom_killed: bool
+    error: str
+
+
+class Stream(Protocol):
+    """The byte stream to a sandbox: its stdin and stdout. One thread may read while another writes."""
+
+    def read(self, timeout: float) -> bytes | None:
+        """Bytes of stdout, as many as are there; ``b""`` at the end of the stream; None if nothing came in `timeout`
+        seconds.
+
+        Raises:
+            SandboxError: the connection broke.
+        """
+
+    def write(self, data: bytes) -> None:
+        """Write all of `data` to stdin. Takes in what arrives meanwhile: two full pipes cannot block each other.
+
+        Raises:
+            StreamTimeout: the sandbox did not take it within the stream's deadline.
+            SandboxError: the sandbox or the connection is gone.
+        """
+
+    def stderr_tail(self) -> str:
+        """The last words on stderr, at most 64 KiB, with what is not UTF-8 replaced."""
+
+    def fileno(self) -> int:
+        """For `select`: readable means that `read(0)` is worth calling; call it until it returns None, then wait."""
+
+    def close(self) -> None:
+        """Detach. The sandbox runs on and sees no end of file."""
+
+
+class Sandbox(Protocol):
+    """One sandbox, created or adopted. All methods but `attach` may be called from any thread."""
+
+    @property
+    def id(self) -> str:
+        """The backend's own name of it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def labels(self) -> Mapping[str, str]: ...
+
+    def attach(self) -> Stream:
+        """Open the stream. Before `start` nothing is lost; later, what was written while nobody was attached may be."""
+
+    def start(self) -> None:
+        """Start the command."""
+
+    def controls(self) -> list[Control]:
+        """What is in force."""
+
+    def status(self) -> SandboxState: ...
+
+    def wait(self, timeout: float) -> ExitStatus | None:
+        """How it ended, or None if it has not after `timeout` seconds."""
+
+    def kill(self) -> None:
+        """End every process of the sandbox, at once. Nothing happens if it has ended."""
+
+    def last_words(self) -> str:
+        """The end of stderr as the backend kept it, also of a sandbox that nobody was attached to."""
+
+    def collect(self) -> Iterator[bytes]:
+        """A tar stream of /out, of a running or an ended sandbox. Members are called ``out/…``. Hostile input.
+
+        Raises:
+            SandboxError: it cannot be read.
+        """
+
+    def remove(self) -> None:
+        """Remove it with all it wrote, whatever state it is in; once is enough, twice does no harm."""
+
+
+class Backend(Protocol):
+    """Makes sandboxes and finds them again."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def integrity(self) -> Integrity:
+        """What its results are worth: ``unprotected`` ones are flagged in every table."""
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Names of controls that it can put in force, and of what else it can do: ``oom_flag``, ``quota``."""
+
+    @property
+    def default_uid_base(self) -> int:
+        """First uid that jobs may have here."""
+
+    def check(self) -> None:
+        """
+        Raises:
+            EnvironmentUnavailable: it cannot work on this machine; the message says what to do.
+        """
+
+    def create(self, request: SandboxRequest) -> Sandbox:
+        """Create a sandbox without starting it. Nothing is left behind if it fails.
+
+        Raises:
+            SandboxError: the backend refused; EnvironmentUnavailable: a required control cannot be put in force.
+        """
+
+    def find(self, labels: Mapping[str, str]) -> list[Sandbox]:
+        """All sandboxes that carry `labels`, in whatever state, also those of a controller that died."""
+
+    def describe(self) -> dict[str, Any]:
+        """Facts for ``env.json`` and ``doctor``; JSON values only."""

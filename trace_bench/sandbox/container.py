@@ -1,0 +1,115 @@
+"""The hardened container: everything that is asked of the engine, on one page.
+
+What each line is for, and how it is read back, stands in ``docs/reference/sandbox-controls.md``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trace_bench.sandbox import labels
+from trace_bench.sandbox.base import SandboxRequest
+
+OUT = "/out"
+RUN_BYTES = 16 << 20
+CAPABILITIES = ("CHOWN", "KILL", "SETGID", "SETUID")
+"""What the supervisor needs to give phases their uids and to sweep them, and nothing else."""
+
+NO_IPC = {
+    "fs.mqueue.queues_max": "0",
+    "kernel.msgmni": "0",
+    "kernel.sem": "0 0 0 0",
+    "kernel.shmmni": "0",
+}
+"""Message queues, semaphores and shared memory of the IPC namespace are open to any uid and outlive the process that
+made them; so none can be made."""
+
+LOG_DRIVER = "local"
+LOG_BYTES = 1 << 20
+"""stdout carries the control stream, so the log is no record, only last words. ``local`` keeps raw bytes; ``json-file``
+would spend CPU on escaping them."""
+
+
+def container_config(request: SandboxRequest, *, volume: str, quota: bool) -> dict[str, Any]:
+    """The body of the engine's create call.
+
+    Args:
+        volume: name of the volume for /out; the engine makes it, labels and all, in the same call.
+        quota: let the volume driver hold /out to its size (needs xfs with project quotas below the engine).
+    """
+    own_labels = {
+        **request.labels,
+        labels.UID_BASE: str(request.uid_base),
+        labels.VOLUME: volume,
+    }
+    return {
+        "Image": request.image,
+        # As the entry point, so that an image's own entry point or command has no say.
+        "Entrypoint": list(request.command),
+        "Cmd": [],
+        "User": "0:0",
+        "WorkingDir": "/",
+        "Hostname": "sandbox",
+        "Labels": own_labels,
+        "Tty": False,
+        "OpenStdin": True,
+        # The stream outlives whoever is attached: a new controller picks it up.
+        "StdinOnce": False,
+        "AttachStdin": False,
+        "AttachStdout": False,
+        "AttachStderr": False,
+        "StopTimeout": 1,
+        "Healthcheck": {"Test": ["NONE"]},
+        "HostConfig": _host_config(request, volume, quota, own_labels),
+    }
+
+
+def _host_config(request: SandboxRequest, volume: str, quota: bool, own_labels: dict[str, str]) -> dict[str, Any]:
+    resources = request.resources
+    weaker = request.allow_weaker
+    flags = "rw,nosuid,nodev,exec" if "noexec" in weaker else "rw,nosuid,nodev,noexec"
+    volume_options: dict[str, Any] = {"NoCopy": True, "Labels": own_labels}
+    if quota:
+        volume_options["DriverConfig"] = {"Name": "local", "Options": {"size": str(resources.disk_bytes)}}
+    config: dict[str, Any] = {
+        "NetworkMode": "none",
+        "CapDrop": ["ALL"],
+        "CapAdd": list(CAPABILITIES),
+        # Seccomp and AppArmor are not named here: naming them is how they are turned off.
+        "SecurityOpt": ["no-new-privileges"],
+        "ReadonlyRootfs": "read_only_root" not in weaker,
+        # Owned by uid 0: phases get folders of their own in it, so that no two uids share a place to write.
+        "Tmpfs": {
+            "/tmp": f"{flags},size={resources.tmp_bytes},mode=0755",
+            "/run": f"{flags},size={RUN_BYTES},mode=0755",
+        },
+        # "none" leaves no /dev/shm at all, which any uid could write to.
+        "IpcMode": "private" if "ipc" in weaker else "none",
+        "Sysctls": {} if "ipc" in weaker else dict(NO_IPC),
+        "Memory": resources.memory_bytes,
+        "MemorySwap": resources.memory_bytes,
+        "NanoCpus": int(resources.cpus * 1e9),
+        "PidsLimit": resources.pids,
+        "Ulimits": [
+            {"Name": "nofile", "Soft": resources.nofile, "Hard": resources.nofile},
+            {"Name": "core", "Soft": 0, "Hard": 0},
+            {"Name": "fsize", "Soft": file_bytes(request), "Hard": file_bytes(request)},
+        ],
+        "Init": True,
+        "LogConfig": {
+            "Type": LOG_DRIVER,
+            "Config": {"max-size": str(LOG_BYTES), "max-file": "1", "compress": "false"},
+        },
+        "RestartPolicy": {"Name": "no"},
+        "AutoRemove": False,
+        "Privileged": False,
+        "Mounts": [{"Type": "volume", "Source": volume, "Target": OUT, "VolumeOptions": volume_options}],
+    }
+    if request.runtime is not None:
+        config["Runtime"] = request.runtime
+    return config
+
+
+def file_bytes(request: SandboxRequest) -> int:
+    """Largest single file that any process of the sandbox can write."""
+    return max(request.resources.disk_bytes, request.resources.tmp_bytes)

@@ -1,0 +1,399 @@
+"""The Docker backend: one hardened container and one volume per sandbox.
+
+Calls to the engine per sandbox: create, inspect (to read back what is in force), attach, start; at the end wait,
+inspect, one archive call, and two to remove. The volume is made by the create call and goes last: a volume cannot be
+removed below its container, and a container without its volume could not be told from one that never wrote.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import ssl
+import struct
+import threading
+import time
+import weakref
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+import requests
+
+from trace_bench.errors import EnvironmentUnavailable, SandboxError
+from trace_bench.sandbox.base import (
+    CONTROLS,
+    Control,
+    ExitStatus,
+    Integrity,
+    Sandbox,
+    SandboxRequest,
+    SandboxState,
+)
+from trace_bench.sandbox.container import OUT, container_config
+from trace_bench.sandbox.controls import missing, read_back, security_options
+from trace_bench.sandbox.dial import Connection, attach
+from trace_bench.sandbox.engine import OLDEST_API, Engine, labels_filter
+from trace_bench.sandbox.errors import ControlMissing, EngineGone, SandboxGone
+from trace_bench.sandbox.labels import OWNER, UID_BASE, VOLUME, owner
+from trace_bench.sandbox.streams import CHUNK, PolledStream, Tail
+from trace_bench.sandbox.uids import DEFAULT_BASE, MAPPED_BASE
+
+HOST_DEPENDENT = frozenset({"apparmor"})
+"""Controls that are put in force where the host has them, and not asked for where it does not."""
+ALWAYS_REQUIRED = CONTROLS.keys() - HOST_DEPENDENT
+_NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+_STATES: Mapping[str, SandboxState] = {
+    "created": "created",
+    "exited": "exited",
+    "dead": "exited",
+    "removing": "removed",
+}
+
+
+class DockerBackend:
+    """Makes hardened containers on a Docker engine (20.10 or newer, Linux containers).
+
+    Args:
+        host: the engine's address as in ``DOCKER_HOST``; None finds it as the docker client does.
+    """
+
+    name = "docker"
+    integrity: Integrity = "protected"
+
+    def __init__(self, host: str | None = None) -> None:
+        self._engine = Engine(host)
+        self._quota: bool | None = None
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        found = set(CONTROLS) | {"oom_flag"}
+        if "apparmor" not in security_options(self._engine.info):
+            found.discard("apparmor")
+        if self._has_quota():
+            found.add("quota")
+        return frozenset(found)
+
+    @property
+    def default_uid_base(self) -> int:
+        """Below 65536 where the engine maps uids: no more of them exist inside."""
+        return MAPPED_BASE if self._maps_uids() else DEFAULT_BASE
+
+    def check(self) -> None:
+        try:
+            info, version = self._engine.info, self._engine.version
+        except EngineGone as error:
+            raise EnvironmentUnavailable(
+                f"{error} Start the engine, set DOCKER_HOST, or get the right to use its socket (docker group)."
+            ) from error
+        if info.get("OSType") != "linux":
+            raise EnvironmentUnavailable(
+                f"the Docker engine at {self._engine.url} runs {info.get('OSType')} containers; "
+                "switch it to Linux containers."
+            )
+        api = tuple(int(part) for part in str(version.get("ApiVersion", "0.0")).split("."))
+        if api < OLDEST_API:
+            raise EnvironmentUnavailable(
+                f"the Docker engine {version.get('Version')} at {self._engine.url} is too old; install 20.10 or newer."
+            )
+
+    def create(self, request: SandboxRequest) -> Sandbox:
+        # A name of its own each time: a volume that outlived an earlier sandbox of that name must never be mounted.
+        volume = f"{request.name}-out-{secrets.token_hex(4)}"
+        config = container_config(request, volume=volume, quota=self._has_quota())
+        runtime = request.runtime or ""
+        errors = self._engine.errors("create a sandbox", image=request.image, name=request.name, runtime=runtime)
+        try:
+            with errors:
+                made = self._engine.client.create_container_from_config(config, request.name)  # type: ignore[no-untyped-call]
+        except BaseException:
+            self._drop_volume(volume)
+            raise
+        sandbox = DockerSandbox(self._engine, str(made["Id"]), request.name, config["Labels"])
+        try:
+            lacking = missing(sandbox.controls(), (ALWAYS_REQUIRED | request.require_controls) - request.allow_weaker)
+            if lacking:
+                raise ControlMissing(
+                    f"the Docker engine at {self._engine.url} cannot put in force: "
+                    + "; ".join(f"{control.name} ({control.detail})" for control in lacking)
+                    + ". Mend the host, or name it in allow_weaker."
+                )
+        except BaseException:
+            sandbox.remove()
+            raise
+        return sandbox
+
+    def find(self, labels: Mapping[str, str]) -> list[Sandbox]:
+        """Volumes whose container is gone are found too: sandboxes in state ``removed`` that only wait for `remove`."""
+        filters = labels_filter(labels)
+        with self._engine.errors("list sandboxes"):
+            containers = self._engine.client.containers(all=True, filters=filters)
+            volumes = self._engine.client.volumes(filters=filters).get("Volumes") or []
+        found: list[Sandbox] = []
+        for item in containers:
+            name = str((item.get("Names") or [item["Id"]])[0]).lstrip("/")
+            found.append(DockerSandbox(self._engine, str(item["Id"]), name, item.get("Labels") or {}))
+        held = {sandbox.labels.get(VOLUME) for sandbox in found}
+        for item in volumes:
+            if item["Name"] not in held:
+                found.append(DockerSandbox(self._engine, "", str(item["Name"]), item.get("Labels") or {}))
+        return found
+
+    def uid_bases_in_use(self) -> frozenset[int]:
+        """First uids of all sandboxes of this engine that have not ended, whoever owns them: `taken` of `UidBlocks`."""
+        filters = {"label": [UID_BASE], "status": ["created", "running", "paused", "restarting"]}
+        with self._engine.errors("list sandboxes"):
+            containers = self._engine.client.containers(all=True, filters=filters)
+        texts = [str((item.get("Labels") or {}).get(UID_BASE, "")) for item in containers]
+        return frozenset(int(text) for text in texts if text.isdigit())
+
+    def describe(self) -> dict[str, Any]:
+        info, version = self._engine.info, self._engine.version
+        return {
+            "backend": self.name,
+            "integrity": self.integrity,
+            "engine": version.get("Version"),
+            "api": self._engine.api_version,
+            "kernel": info.get("KernelVersion"),
+            "operating_system": info.get("OperatingSystem"),
+            "architecture": info.get("Architecture"),
+            "storage_driver": info.get("Driver"),
+            "backing_filesystem": dict(info.get("DriverStatus") or []).get("Backing Filesystem"),
+            "disk_control": "quota" if self._has_quota() else "watcher",
+            "cgroup_version": str(info.get("CgroupVersion") or "1"),
+            "default_runtime": info.get("DefaultRuntime"),
+            "runtimes": sorted(info.get("Runtimes") or {}),
+            "security_options": sorted(security_options(info)),
+            "cpus": info.get("NCPU"),
+            "memory_bytes": info.get("MemTotal"),
+        }
+
+    def _maps_uids(self) -> bool:
+        return bool({"rootless", "userns"} & security_options(self._engine.info).keys())
+
+    def _has_quota(self) -> bool:
+        """Whether the volume driver takes a size. Only xfs with project quotas does, and only a trial tells."""
+        if self._quota is None:
+            status = dict(self._engine.info.get("DriverStatus") or [])
+            self._quota = status.get("Backing Filesystem") == "xfs" and self._try_quota()
+        return self._quota
+
+    def _try_quota(self) -> bool:
+        probe = f"trace-bench-probe-{secrets.token_hex(4)}"
+        try:
+            with self._engine.errors("try a quota"):
+                self._engine.client.create_volume(
+                    probe, driver="local", driver_opts={"size": str(1 << 20)}, labels={OWNER: owner()}
+                )
+        except SandboxError:
+            return False  # the refusal is the answer: describe() and the disk control say "watcher"
+        self._drop_volume(probe)
+        return True
+
+    def _drop_volume(self, volume: str) -> None:
+        with contextlib.suppress(SandboxError), self._engine.errors("remove a volume"):
+            # Suppressed: the error under way matters more, and find() meets a volume that was left.
+            self._engine.client.remove_volume(volume)
+
+
+class DockerSandbox:
+    """A container with its volume, created or found."""
+
+    def __init__(self, engine: Engine, container: str, name: str, own_labels: Mapping[str, str]) -> None:
+        self._engine = engine
+        self.id = container
+        self.name = name
+        self.labels: Mapping[str, str] = dict(own_labels)
+        self._controls: list[Control] | None = None
+        self._streams: weakref.WeakSet[DockerStream] = weakref.WeakSet()
+
+    def attach(self) -> DockerStream:
+        stream = DockerStream(
+            attach(self._engine.endpoint, self._engine.api_version, self._there(), self._engine.timeout)
+        )
+        self._streams.add(stream)
+        return stream
+
+    def start(self) -> None:
+        with self._errors("start a sandbox"):
+            self._engine.client.start(self._there())
+
+    def controls(self) -> list[Control]:
+        if self._controls is None:
+            self._controls = read_back(self._inspect(), self._engine.info)
+        return self._controls
+
+    def status(self) -> SandboxState:
+        if not self.id:
+            return "removed"
+        try:
+            state = str(self._inspect()["State"]["Status"])
+        except SandboxGone:
+            return "removed"
+        return _STATES.get(state, "running")
+
+    def wait(self, timeout: float) -> ExitStatus | None:
+        end = time.monotonic() + timeout
+        while True:
+            left = end - time.monotonic()
+            if left > 0:
+                self._wait_once(left)
+            state = self._inspect()["State"]
+            if state["Status"] in ("exited", "dead"):
+                return ExitStatus(int(state["ExitCode"]), bool(state["OOMKilled"]), str(state.get("Error") or ""))
+            if left <= 0:
+                return None
+            if state["Status"] == "created":  # the engine's wait returns at once for what has not started
+                time.sleep(min(left, 0.05))
+
+    def kill(self) -> None:
+        try:
+            with self._errors("kill a sandbox"), self._drained():
+                self._engine.client.kill(self._there())
+        except SandboxGone:
+            return
+        except SandboxError as error:
+            if "is not running" not in str(error):
+                raise
+
+    @contextlib.contextmanager
+    def _drained(self) -> Iterator[None]:
+        """Take in what our streams hold meanwhile: the engine reports no end of a container before its last output is
+        read, so that a killed one whose output nobody reads would keep `kill` waiting for ever."""
+        streams = [stream for stream in self._streams if not stream.closed]
+        if not streams:
+            yield
+            return
+        done = threading.Event()
+
+        def drain() -> None:
+            while not done.wait(0.002):
+                for stream in streams:
+                    stream.drain()
+
+        thread = threading.Thread(target=drain, name="drain", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+    def last_words(self) -> str:
+        with self._errors("show the log of a sandbox"):
+            log = self._engine.client.logs(self._there(), stdout=False, stderr=True, tail=200)
+        tail = Tail()
+        tail.add(bytes(log))
+        return tail.text()
+
+    def collect(self) -> Iterator[bytes]:
+        with self._errors("archive /out"):
+            chunks, _ = self._engine.client.get_archive(self._there(), OUT, chunk_size=CHUNK)
+            yield from chunks
+
+    def remove(self) -> None:
+        if self.id:
+            for stream in list(self._streams):
+                stream.close()
+            with contextlib.suppress(SandboxGone), self._errors("remove a sandbox"):
+                self._engine.client.remove_container(self.id, v=True, force=True)
+        volume = self.labels.get(VOLUME)
+        if volume:
+            self._remove_volume(volume)
+
+    def _remove_volume(self, volume: str) -> None:
+        try:
+            with self._errors("remove a volume"):
+                self._engine.client.remove_volume(volume)
+        except SandboxError as error:
+            if "no such volume" not in str(error).lower():
+                raise
+
+    def _wait_once(self, seconds: float) -> None:
+        """Block until the container has ended, at most `seconds`."""
+        try:
+            with self._errors("wait for a sandbox"):
+                self._engine.client.wait(self._there(), timeout=cast(int, seconds))
+        except EngineGone as error:
+            if not isinstance(error.__cause__, requests.Timeout) and "timed out" not in str(error).lower():
+                raise
+
+    def _inspect(self) -> dict[str, Any]:
+        with self._errors("inspect a sandbox"):
+            return dict(self._engine.client.inspect_container(self._there()))
+
+    def _there(self) -> str:
+        if not self.id:
+            raise SandboxGone(f"sandbox {self.name} has no container any more, only its volume; remove it.")
+        return self.id
+
+    def _errors(self, action: str) -> contextlib.AbstractContextManager[None]:
+        return self._engine.errors(action, name=self.name)
+
+
+class DockerStream(PolledStream):
+    """The attached stream. The engine frames output as ``stream u8 | 0 0 0 | length u32``: 1 is stdout, 2 is stderr."""
+
+    _HEAD = struct.Struct(">BxxxI")
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__()
+        self._connection = connection
+        self.closed = False
+        self._stderr = Tail()
+        self._head = bytearray()
+        self._kind = 0
+        self._left = 0
+
+    def fileno(self) -> int:
+        return self._connection.sock.fileno()
+
+    def close(self) -> None:
+        self.closed = True
+        self._connection.close()
+
+    def stderr_tail(self) -> str:
+        return self._stderr.text()
+
+    def _write_fileno(self) -> int:
+        return self._connection.sock.fileno()
+
+    def _receive(self) -> list[bytes] | None:
+        if self._connection.leftover:
+            data, self._connection.leftover = self._connection.leftover, b""
+            return self._demultiplex(data)
+        try:
+            data = self._connection.sock.recv(CHUNK)
+        except _NOT_NOW as error:
+            raise BlockingIOError from error
+        except OSError as error:
+            raise EngineGone(f"the Docker engine broke off the stream of a sandbox: {error}.") from error
+        return self._demultiplex(data) if data else None
+
+    def _send(self, data: memoryview) -> int:
+        try:
+            return self._connection.sock.send(data[:CHUNK])
+        except _NOT_NOW as error:
+            raise BlockingIOError from error
+        except OSError as error:
+            raise EngineGone(f"the sandbox takes no more input; it has ended or is gone: {error}.") from error
+
+    def _demultiplex(self, data: bytes) -> list[bytes]:
+        pieces = []
+        view = memoryview(data)
+        while view:
+            if self._left == 0:
+                wanted = self._HEAD.size - len(self._head)
+                self._head += view[:wanted]
+                view = view[wanted:]
+                if len(self._head) == self._HEAD.size:
+                    self._kind, self._left = self._HEAD.unpack(self._head)
+                    self._head.clear()
+                continue
+            piece = bytes(view[: self._left])
+            view = view[len(piece) :]
+            self._left -= len(piece)
+            if self._kind in (0, 1):
+                pieces.append(piece)
+            else:
+                self._stderr.add(piece)
+        return pieces

@@ -1,0 +1,176 @@
+"""The connection to a Docker engine: where it is, one client per thread, and its errors in one sentence each."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import docker
+import requests
+import urllib3
+from docker.context import ContextAPI
+from docker.errors import APIError, DockerException
+from docker.utils import kwargs_from_env, parse_host
+
+from trace_bench.errors import SandboxError
+from trace_bench.sandbox.dial import Endpoint
+from trace_bench.sandbox.errors import (
+    EngineGone,
+    ImageMissing,
+    NameConflict,
+    OutOfDisk,
+    RuntimeMissing,
+    SandboxGone,
+)
+from trace_bench.sandbox.ssh import PLACEHOLDER, SshAdapter
+
+TIMEOUT = 120.0
+"""Seconds for one call. An overloaded engine takes tens of seconds to start a container; it is not gone."""
+OLDEST_API = (1, 41)
+NEWEST_API = (1, 47)
+"""Newest version of the API that this code was written for; a newer engine still speaks it."""
+
+
+class Engine:
+    """Finds the engine as the docker client does: ``DOCKER_HOST`` and its companions, else the current context.
+
+    Clients are made on first use, one per thread: the SDK's is a `requests.Session`, which is not safe to share.
+    """
+
+    def __init__(self, host: str | None = None, timeout: float = TIMEOUT) -> None:
+        settings: dict[str, Any] = {} if host else dict(kwargs_from_env())
+        url = host or settings.get("base_url") or _context_host()
+        self._tls = settings.get("tls")
+        self.url = str(parse_host(url, is_win32=os.name == "nt", tls=bool(self._tls)))
+        self.endpoint = Endpoint(self.url, _ssl_context(self._tls))
+        self.timeout = timeout
+        self._local = threading.local()
+        self._lock = threading.Lock()
+        self._version: dict[str, Any] | None = None
+        self._info: dict[str, Any] | None = None
+
+    @property
+    def client(self) -> docker.APIClient:
+        """This thread's client."""
+        found: docker.APIClient | None = getattr(self._local, "client", None)
+        if found is None:
+            found = self._connect(self.api_version)
+            self._local.client = found
+        return found
+
+    @property
+    def api_version(self) -> str:
+        """The version of the API that is spoken, negotiated once."""
+        theirs = _numbers(str(self.version.get("ApiVersion") or "1.41"))
+        return ".".join(str(number) for number in min(theirs, NEWEST_API))
+
+    @property
+    def version(self) -> dict[str, Any]:
+        """The engine's ``version``, asked once."""
+        with self._lock:
+            if self._version is None:
+                with self.errors("say its version"):
+                    self._version = dict(self._connect(None).version(api_version=False))
+            return self._version
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """The engine's ``info``, asked once: what it says of its host does not change while it runs."""
+        client = self.client
+        with self._lock:
+            if self._info is None:
+                with self.errors("describe itself"):
+                    self._info = dict(client.info())
+            return self._info
+
+    @contextmanager
+    def errors(self, action: str, *, image: str = "", name: str = "", runtime: str = "") -> Iterator[None]:
+        """Raise one of `trace_bench.sandbox.errors` for what the SDK raises; `action` completes "refused to"."""
+        try:
+            yield
+        except APIError as error:
+            raise _translated(error, action, image, name, runtime) from error
+        except (DockerException, requests.RequestException, urllib3.exceptions.HTTPError, ConnectionError) as error:
+            raise EngineGone(f"the Docker engine at {self.url} did not {action}: {_short(error)}.") from error
+
+    def _connect(self, api_version: str | None) -> docker.APIClient:
+        ssh = self.url.startswith("ssh://")
+        with self.errors("answer"):
+            client = docker.APIClient(
+                base_url=PLACEHOLDER if ssh else self.url,
+                version=api_version or ".".join(map(str, OLDEST_API)),
+                timeout=int(self.timeout),
+                tls=self._tls or False,
+            )
+            if ssh:
+                client.mount(PLACEHOLDER, SshAdapter(self.url))
+            return client
+
+
+def _translated(error: APIError, action: str, image: str, name: str, runtime: str) -> SandboxError:
+    text = str(error.explanation or error).strip()
+    lower = text.lower()
+    status = error.status_code
+    if "no space left on device" in lower:
+        return OutOfDisk(f"the engine's disk is full ({text}); free some, for instance with docker image prune.")
+    if status == 404 and "no such image" in lower:
+        return ImageMissing(f"image {image} is not on this engine; build it with trace-bench images build, or pull it.")
+    if status == 404 and ("no such container" in lower or "could not find" in lower):
+        return SandboxGone(f"sandbox {name} is no longer there; somebody removed it.")
+    if status == 409 and "already in use" in lower:
+        return NameConflict(f"a sandbox called {name} is there already; remove it, or adopt it by its labels.")
+    if "unknown runtime" in lower or "unknown or invalid runtime" in lower:
+        return RuntimeMissing(f"the engine has no runtime {runtime!r}; install it there, or take it out of the config.")
+    if "executable file not found" in lower:
+        return SandboxError(f"image {image or name} lacks the command that the sandbox starts with: {text}.")
+    return SandboxError(f"the engine refused to {action}: {text}.")
+
+
+def _short(error: BaseException) -> str:
+    """The innermost reason: the SDK wraps "permission denied" four times."""
+    seen = error
+    while True:
+        inner = seen.__cause__ or seen.__context__
+        if inner is None:
+            inner = next((arg for arg in seen.args if isinstance(arg, BaseException)), None)
+        if inner is None:
+            return str(seen).strip(" .") or type(seen).__name__
+        seen = inner
+
+
+def _numbers(version: str) -> tuple[int, int]:
+    major, _, minor = version.partition(".")
+    return int(major), int(minor or 0)
+
+
+def _context_host() -> str | None:
+    """Host of the docker client's current context (Docker Desktop, rootless and colima set one)."""
+    try:
+        context = ContextAPI.get_current_context()
+    except (DockerException, OSError, ValueError, KeyError):
+        return None  # an unreadable context file: the default socket is the best guess, and check() names it
+    return getattr(context, "Host", None)
+
+
+def _ssl_context(tls: Any) -> Any:
+    if not tls:
+        return None
+    import ssl
+
+    context = ssl.create_default_context(cafile=tls.ca_cert or None)
+    if not tls.verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if tls.cert:
+        certificate, key = (Path(str(item)) for item in tls.cert)
+        context.load_cert_chain(certificate, key)
+    return context
+
+
+def labels_filter(labels: Mapping[str, str]) -> dict[str, list[str]]:
+    """The engine's filter for things that carry all of `labels`."""
+    return {"label": [f"{key}={value}" for key, value in sorted(labels.items())]}

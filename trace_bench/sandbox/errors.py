@@ -1,0 +1,45 @@
+"""What can go wrong with a sandbox. The boundary of all of it is ``sandbox``: retried, and never a score of zero."""
+
+from __future__ import annotations
+
+from trace_bench.errors import EnvironmentUnavailable, ExitCode, SandboxError
+
+
+class EngineGone(SandboxError, ConnectionError):
+    """The engine does not answer."""
+
+    exit_code = ExitCode.ENVIRONMENT
+
+
+class ImageMissing(SandboxError, LookupError):
+    """The engine does not have the image. Images are never pulled while a run is under way."""
+
+    exit_code = ExitCode.ENVIRONMENT
+
+
+class RuntimeMissing(SandboxError, LookupError):
+    """The engine does not have the runtime that was asked for."""
+
+    exit_code = ExitCode.ENVIRONMENT
+
+
+class NameConflict(SandboxError, FileExistsError):
+    """A sandbox of that name is there already."""
+
+
+class OutOfDisk(SandboxError, OSError):
+    """The engine's disk is full."""
+
+    exit_code = ExitCode.ENVIRONMENT
+
+
+class SandboxGone(SandboxError, LookupError):
+    """The sandbox has been removed, by us or by somebody else."""
+
+
+class StreamTimeout(SandboxError, TimeoutError):
+    """The sandbox did not take what was written to it in time."""
+
+
+class ControlMissing(EnvironmentUnavailable):
+    """A required control is not in force, so the sandbox was not started."""

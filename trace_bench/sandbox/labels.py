@@ -1,0 +1,45 @@
+"""Names of the labels that sandboxes carry. Adoption, sweeping and ``ps`` find sandboxes by these alone."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+
+PREFIX = "trace-bench."
+RUN = PREFIX + "run"
+"""Run id."""
+JOB = PREFIX + "job"
+"""Job id."""
+OWNER = PREFIX + "owner"
+"""Host and user whose controllers may adopt or sweep it; see `owner`."""
+LEASE = PREFIX + "lease"
+"""Seconds that the supervisor lives on without a heartbeat."""
+UID_BASE = PREFIX + "uid-base"
+"""First uid of its block; set by the backend."""
+VOLUME = PREFIX + "volume"
+"""Name of the volume at /out; set by the backend."""
+
+
+def owner() -> str:
+    """This host and user as 16 hex digits: stable over reboots, different for each user of a shared engine."""
+    machine = Path("/etc/machine-id")
+    host = machine.read_text().strip() if machine.is_file() else ""
+    user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "")
+    return hashlib.sha256(f"{host or platform.node()}\0{user}".encode()).hexdigest()[:16]
+
+
+def job_labels(run_id: str, job_id: str, lease: float) -> dict[str, str]:
+    """The labels of one job's sandbox.
+
+    >>> sorted(job_labels("r", "j", 60))
+    ['trace-bench.job', 'trace-bench.lease', 'trace-bench.owner', 'trace-bench.run']
+    """
+    return {RUN: run_id, JOB: job_id, OWNER: owner(), LEASE: f"{lease:g}"}
+
+
+def matches(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
+    """True if `labels` has every pair of `wanted`."""
+    return all(labels.get(key) == value for key, value in wanted.items())

@@ -1,0 +1,378 @@
+"""The local backend: a plain process of this user. No isolation; its results are marked unprotected.
+
+It is there for machines without an engine and for work on tasks and trainers. What it shares with the other backends is
+the job contract: one command, one byte stream that outlives whoever is attached, one folder that comes back as a tar.
+
+A sandbox is a folder: ``state.json`` (labels), ``spec.json`` (what to start), the pipes ``stdin`` and ``stdout``,
+``running.json``, ``exit.json``, ``stderr.log``, ``out/`` and ``tmp/``. So a controller that died leaves nothing that
+the next one cannot find. What this cannot do stands in ``docs/reference/sandbox-controls.md``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import select
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from trace_bench.errors import EnvironmentUnavailable, SandboxError
+from trace_bench.resources import package_dir
+from trace_bench.sandbox import launcher
+from trace_bench.sandbox.archive import tar_of
+from trace_bench.sandbox.base import (
+    CONTROLS,
+    Control,
+    ExitStatus,
+    Integrity,
+    Sandbox,
+    SandboxRequest,
+    SandboxState,
+    Stream,
+)
+from trace_bench.sandbox.errors import ControlMissing, NameConflict, SandboxGone
+from trace_bench.sandbox.labels import UID_BASE, matches
+from trace_bench.sandbox.streams import CHUNK, STDERR_BYTES, PolledStream
+from trace_bench.sandbox.uids import DEFAULT_BASE
+
+STATE_DIR_VARIABLE = "TRACE_BENCH_STATE_DIR"
+START_SECONDS = 30.0
+KILL_SECONDS = 12.0
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+_PARTLY = {
+    "memory": "RLIMIT_AS for each process, not for all together",
+    "nofile": "RLIMIT_NOFILE, which protects nobody else",
+    "core": "RLIMIT_CORE, which protects nobody else",
+    "disk": "RLIMIT_FSIZE for each file, not for all together",
+}
+
+
+class LocalBackend:
+    """Runs sandboxes as processes of this user, with this Python. Linux only.
+
+    Args:
+        state_dir: folder for the sandboxes; private to this user.
+    """
+
+    name = "local"
+    integrity: Integrity = "unprotected"
+    capabilities: frozenset[str] = frozenset()
+
+    def __init__(self, state_dir: Path | None = None) -> None:
+        self._chosen = state_dir
+
+    @property
+    def default_uid_base(self) -> int:
+        """Not used: there are no uids to give to phases."""
+        return DEFAULT_BASE
+
+    def check(self) -> None:
+        if not Path("/proc/self/stat").exists():
+            raise EnvironmentUnavailable("the local backend needs Linux; use --backend docker.")
+        self._root()
+
+    def create(self, request: SandboxRequest) -> Sandbox:
+        if request.require_controls:
+            names = ", ".join(sorted(request.require_controls))
+            raise ControlMissing(f"the local backend cannot put in force: {names}. Use --backend docker.")
+        folder = self._root() / request.name
+        try:
+            folder.mkdir(mode=0o700)
+        except FileExistsError as error:
+            raise NameConflict(f"a sandbox called {request.name} is there already ({folder}); remove it.") from error
+        try:
+            for part in ("out", "tmp"):
+                (folder / part).mkdir(mode=0o700)
+            for pipe in ("stdin", "stdout"):
+                os.mkfifo(folder / pipe, 0o600)
+            launcher.write_json(folder / "spec.json", _spec(request, folder))
+            own_labels = {**request.labels, UID_BASE: str(request.uid_base)}
+            launcher.write_json(folder / "state.json", {"labels": own_labels})
+        except BaseException:
+            _remove_tree(folder)
+            raise
+        return LocalSandbox(folder, own_labels)
+
+    def find(self, labels: Mapping[str, str]) -> list[Sandbox]:
+        found: list[Sandbox] = []
+        for folder in sorted(self._root().iterdir()):
+            own_labels = (_read_json(folder / "state.json") or {}).get("labels")
+            if isinstance(own_labels, dict) and matches(own_labels, labels):
+                found.append(LocalSandbox(folder, own_labels))
+        return found
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "backend": self.name,
+            "integrity": self.integrity,
+            "python": sys.version.split()[0],
+            "kernel": os.uname().release,
+            "architecture": os.uname().machine,
+            "cpus": os.cpu_count(),
+            "disk_control": "none",
+        }
+
+    def _root(self) -> Path:
+        chosen = self._chosen or os.environ.get(STATE_DIR_VARIABLE)
+        root = Path(chosen) if chosen else Path(tempfile.gettempdir()) / f"trace-bench-local-{os.getuid()}"
+        try:
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            status = root.lstat()
+        except OSError as error:
+            raise EnvironmentUnavailable(
+                f"{root} cannot be made ({error.strerror}); set {STATE_DIR_VARIABLE} to a folder of yours."
+            ) from error
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
+            raise EnvironmentUnavailable(
+                f"{root} is not a folder that only you can write; set {STATE_DIR_VARIABLE} to one that is."
+            )
+        return root
+
+
+class LocalSandbox:
+    """A folder, and the process that its launcher started."""
+
+    def __init__(self, folder: Path, own_labels: Mapping[str, str]) -> None:
+        self._folder = folder
+        self.id = folder.name
+        self.name = folder.name
+        self.labels: Mapping[str, str] = dict(own_labels)
+        self._launcher: subprocess.Popen[bytes] | None = None
+
+    def attach(self) -> Stream:
+        self._check_there()
+        return LocalStream(self._folder, self.status)
+
+    def start(self) -> None:
+        self._check_there()
+        command = [sys.executable, "-I", launcher.__file__, str(self._folder)]
+        self._launcher = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env={},
+            start_new_session=True,
+        )
+        end = time.monotonic() + START_SECONDS
+        while not (self._folder / "running.json").exists():
+            if self._launcher.poll() is not None or time.monotonic() > end:
+                self.kill()
+                assert self._launcher.stderr is not None
+                words = self._launcher.stderr.read().decode(errors="replace").strip().splitlines()
+                raise SandboxError(f"sandbox {self.name} did not start: {words[-1] if words else 'no reason given'}.")
+            time.sleep(0.002)
+
+    def controls(self) -> list[Control]:
+        return [Control(name, wanted, False, _PARTLY.get(name, "none")) for name, wanted in CONTROLS.items()]
+
+    def status(self) -> SandboxState:
+        if not self._folder.exists():
+            return "removed"
+        if (self._folder / "exit.json").exists():
+            return "exited"
+        if not (self._folder / "running.json").exists():
+            return "created"
+        return "running" if self._pid() is not None else "exited"
+
+    def wait(self, timeout: float) -> ExitStatus | None:
+        end = time.monotonic() + timeout
+        while True:
+            state = self.status()
+            if state == "exited":
+                return self._exit_status()
+            if state == "removed":
+                self._check_there()
+            left = end - time.monotonic()
+            if left <= 0:
+                return None
+            self._wait_once(left)
+
+    def kill(self) -> None:
+        pid = self._pid()
+        if pid is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)  # the launcher sweeps; it is the one that orphans come to
+        end = time.monotonic() + KILL_SECONDS
+        while self._pid() is not None:
+            if time.monotonic() > end:  # somebody stopped the launcher
+                launcher.kill_all([*launcher.descendants(pid), pid])
+            self._wait_once(0.05)
+
+    def last_words(self) -> str:
+        self._check_there()
+        return _tail(self._folder / "stderr.log")
+
+    def collect(self) -> Iterator[bytes]:
+        self._check_there()
+        return tar_of(self._folder / "out", "out")
+
+    def remove(self) -> None:
+        self.kill()
+        _remove_tree(self._folder)
+
+    def _pid(self) -> int | None:
+        """The launcher's pid if it is alive."""
+        if self._launcher is not None:
+            return self._launcher.pid if self._launcher.poll() is None else None
+        running = _read_json(self._folder / "running.json")
+        if running is None:
+            return None
+        pid = int(running["pid"])
+        return pid if launcher.start_time(pid) == running["start"] else None
+
+    def _wait_once(self, seconds: float) -> None:
+        """Until the launcher has ended, at most `seconds`; a moment if it has not started."""
+        pid = self._pid()
+        if pid is None:
+            time.sleep(min(seconds, 0.02))
+            return
+        try:
+            descriptor = os.pidfd_open(pid)
+        except ProcessLookupError:
+            return
+        try:
+            poll = select.poll()
+            poll.register(descriptor, select.POLLIN)
+            poll.poll(seconds * 1000)
+        finally:
+            os.close(descriptor)
+
+    def _exit_status(self) -> ExitStatus:
+        found = _read_json(self._folder / "exit.json")
+        if found is None:
+            return ExitStatus(None, False, "its launcher was killed from outside")
+        return ExitStatus(int(found["code"]), False, str(found["error"]))
+
+    def _check_there(self) -> None:
+        if not self._folder.exists():
+            raise SandboxGone(f"sandbox {self.name} is no longer there; somebody removed {self._folder}.")
+
+
+class LocalStream(PolledStream):
+    """The two pipes."""
+
+    def __init__(self, folder: Path, status: Callable[[], SandboxState]) -> None:
+        super().__init__()
+        self._stderr = folder / "stderr.log"
+        self._status = status
+        self._in = os.open(folder / "stdout", os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            # For reading too: before the start nobody else holds the other end.
+            self._out = os.open(folder / "stdin", os.O_RDWR | os.O_NONBLOCK)
+        except BaseException:
+            os.close(self._in)
+            raise
+        self._closed = False
+
+    def fileno(self) -> int:
+        return self._in
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            os.close(self._in)
+            os.close(self._out)
+
+    def stderr_tail(self) -> str:
+        return _tail(self._stderr)
+
+    def _write_fileno(self) -> int:
+        return self._out
+
+    def _receive(self) -> list[bytes] | None:
+        data = os.read(self._in, CHUNK)
+        if data:
+            return [data]
+        if self._status() in ("exited", "removed"):
+            return None
+        raise BlockingIOError(errno.EAGAIN, "the launcher has not opened the pipe yet")
+
+    def _send(self, data: memoryview) -> int:
+        if self._status() in ("exited", "removed"):
+            raise SandboxError("the sandbox takes no more input: its process has ended.")
+        return os.write(self._out, data[:CHUNK])
+
+
+def _spec(request: SandboxRequest, folder: Path) -> dict[str, Any]:
+    resources = request.resources
+    tmp = str(folder / "tmp")
+    env = {
+        "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
+        "LANG": "C.UTF-8",
+        "HOME": tmp,
+        "TMPDIR": tmp,
+        "PYTHONHASHSEED": "0",
+        **dict.fromkeys(_THREADS, "1"),
+    }
+    return {
+        "command": [*_command(request.command), "--local", "--out", str(folder / "out"), "--tmp", tmp],
+        "env": env,
+        "cwd": tmp,
+        "rlimits": {
+            "RLIMIT_AS": resources.memory_bytes,
+            "RLIMIT_FSIZE": max(resources.disk_bytes, resources.tmp_bytes),
+            "RLIMIT_NOFILE": resources.nofile,
+            "RLIMIT_CORE": 0,
+        },
+    }
+
+
+def _command(command: tuple[str, ...]) -> list[str]:
+    """`command` for this Python. ``-I`` sees no PYTHONPATH, so ``-m`` becomes code that first imports this package."""
+    words = list(command)
+    if words[0] in ("python3", "python"):
+        words[0] = sys.executable
+        if "-m" in words:
+            at = words.index("-m")
+            parent = str(package_dir().parent)
+            code = (
+                f"import runpy, sys; sys.path.insert(0, {parent!r}); import trace_bench; sys.path.remove({parent!r}); "
+                "sys.argv = sys.argv[1:]; runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
+            )
+            words[at : at + 1] = ["-c", code]
+    found = shutil.which(words[0])
+    if found is None:
+        raise SandboxError(f"this machine has no command {words[0]!r}; install it, or use --backend docker.")
+    return [found, *words[1:]]
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    """The content of `path`; None if it is missing or no JSON object, as when a controller died making the folder."""
+    try:
+        value = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _tail(path: Path) -> str:
+    if not path.exists():
+        return ""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - STDERR_BYTES))
+        return file.read(STDERR_BYTES).decode("utf-8", errors="replace")
+
+
+def _remove_tree(folder: Path) -> None:
+    def unlock(function: Callable[..., Any], path: str, _: object) -> None:
+        if isinstance(_, tuple) and isinstance(_[1], FileNotFoundError):
+            return
+        Path(path).parent.chmod(0o700)
+        with contextlib.suppress(NotADirectoryError, FileNotFoundError):
+            Path(path).chmod(0o700, follow_symlinks=False) if not Path(path).is_symlink() else None
+        function(path)
+
+    if folder.exists():
+        shutil.rmtree(folder, onerror=unlock)

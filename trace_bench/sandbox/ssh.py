@@ -1,0 +1,63 @@
+"""An engine behind ``ssh://``, through the ssh program that the user has set up. The SDK would need paramiko for that."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import Any
+
+import requests
+import requests.adapters
+import urllib3.connection
+import urllib3.connectionpool
+
+from trace_bench.sandbox.dial import dial_ssh
+
+PLACEHOLDER = "http://engine-over-ssh.invalid"
+"""What the SDK is told; no such host is ever looked up."""
+
+
+class SshAdapter(requests.adapters.HTTPAdapter):
+    """Sends every request through one ``ssh … docker system dial-stdio`` per pooled connection."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._pool: _Pool | None = None
+        super().__init__()
+
+    def get_connection_with_tls_context(self, *args: Any, **kwargs: Any) -> _Pool:
+        if self._pool is None:
+            self._pool = _Pool(self._url)
+        return self._pool
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.close()
+        super().close()
+
+
+class _Pool(urllib3.connectionpool.HTTPConnectionPool):
+    def __init__(self, url: str) -> None:
+        super().__init__("engine-over-ssh.invalid", maxsize=4)
+        self._url = url
+
+    def _new_conn(self) -> _Connection:
+        return _Connection(self._url)
+
+
+class _Connection(urllib3.connection.HTTPConnection):
+    def __init__(self, url: str) -> None:
+        super().__init__("engine-over-ssh.invalid")
+        self._url = url
+        self._helper: subprocess.Popen[bytes] | None = None
+
+    def connect(self) -> None:
+        self.sock, self._helper = dial_ssh(self._url)
+        timeout = self.timeout
+        self.sock.settimeout(timeout if isinstance(timeout, (int, float)) else None)
+
+    def close(self) -> None:
+        super().close()
+        if self._helper is not None:
+            self._helper.terminate()
+            self._helper.wait()
+            self._helper = None

@@ -1,0 +1,278 @@
+"""Builds the problem of a code task: one program to write, scored on instances by the task's own evaluator.
+
+The folder holds ``task.toml``, the programs that it names under ``[candidates]``, and ``evaluator.py``
+(trusted) with
+
+* ``instances(split, seed, count, **eval_kwargs) -> list``: exactly `count` instances;
+* ``evaluate(program, instance, **eval_kwargs) -> (score, feedback)``: ``program(*args)`` calls the
+  candidate in a process of its own, one process per instance. It raises `CandidateError` for an answer that
+  breaks the rules (`trace_bench.suites.checks` helps) and returns natural units;
+* where they depend on the arguments, any of ``failure_score(**eval_kwargs) -> float``,
+  ``best_known(**eval_kwargs) -> float | None``, ``score_range(**eval_kwargs) -> (a, b)`` and
+  ``split_sizes(**eval_kwargs) -> {split: count}``, which go before what ``task.toml`` says.
+
+``eval_kwargs`` are those of the task spec without the common ones
+(`trace_bench.suites.splits.COMMON_EVAL_KWARGS`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
+
+from trace_bench.suites.splits import COMMON_EVAL_KWARGS, SPLITS, Split, split_seed, split_sizes
+from trace_bench.suites.task_folder import Scoring, load_module, number, oriented, place, scoring, task_fault
+from trace_bench.worker.problem import (
+    BuildContext,
+    CandidateError,
+    Example,
+    Limits,
+    Parameter,
+    Problem,
+    ProblemError,
+    Program,
+    Programs,
+    checked_score,
+)
+
+PARAMETER = "code"
+"""Name of the one trainable parameter."""
+
+_QUOTED = 160
+
+
+def build(context: BuildContext) -> Problem:
+    """Build the problem of a code task folder.
+
+    Raises:
+        ProblemError: files, spec or arguments are at fault, or the evaluator raised; the message names the
+        place.
+    """
+    evaluator = _Evaluator.load(context)
+    score = evaluator.scoring(scoring(context))
+    template, alternatives = _candidates(context)
+    entry = _required(context.spec, "entry")
+    signature = _required(context.spec, "signature").strip()
+    parameter = Parameter(
+        name=PARAMETER,
+        value=template,
+        kind="code",
+        description=f"Python source that defines {entry}",
+        alternatives=alternatives,
+        entry=entry,
+        signature=signature,
+    )
+    sizes = split_sizes(context, evaluator.split_sizes())
+    splits = {split: evaluator.examples(context, split, sizes[split]) for split in SPLITS}
+    return Problem(
+        parameters=(parameter,),
+        guide=CodeGuide(evaluator, context.programs, entry, limits(context), score),
+        train=splits["train"],
+        validate=splits["validate"],
+        test=splits["test"],
+        objective=objective(context.spec, signature, entry, score, evaluator.kwargs),
+        direction=score.direction,
+        failure_score=score.failure,
+        score_range=score.score_range,
+        metadata={
+            "entry": entry,
+            "best_known": score.best_known,
+            "interaction": context.spec.get("interaction"),
+        },
+    )
+
+
+def limits(context: BuildContext) -> Limits:
+    """What one candidate process may use: ``[limits]`` of the spec.
+
+    ``timeout_seconds`` of the config replaces the wall limit of a call, and lifts the CPU limit of the
+    process if that is lower.
+    """
+    table: Mapping[str, Any] = context.spec.get("limits", {})
+    base = Limits()
+    wall = number(table.get("wall_seconds", base.wall_seconds), "task.toml, [limits] wall_seconds")
+    cpu = number(table.get("cpu_seconds", base.cpu_seconds), "task.toml, [limits] cpu_seconds")
+    memory = number(table.get("memory_mb", base.memory_bytes / 2**20), "task.toml, [limits] memory_mb")
+    asked = context.eval_kwargs.get("timeout_seconds")
+    if asked is not None:
+        wall = number(asked, "eval_kwargs.timeout_seconds")
+        cpu = max(cpu, wall)
+    if not (0 < wall < float("inf") and 0 < cpu < float("inf") and memory > 0):
+        raise ProblemError("the limits of a candidate must be above zero and finite; see timeout_seconds and [limits]")
+    return replace(base, wall_seconds=wall, cpu_seconds=cpu, memory_bytes=int(memory * 2**20))
+
+
+def objective(spec: Mapping[str, Any], signature: str, entry: str, score: Scoring, settings: Mapping[str, Any]) -> str:
+    """The statement given to the optimizer: the spec's, with what is particular to this job."""
+    way = "Higher is better." if score.direction == "maximize" else "Lower is better."
+    known = f" Best known score: {score.best_known:g}." if score.best_known is not None else ""
+    here = ", ".join(f"{name} = {value!r}" for name, value in settings.items())
+    return (
+        f"{_required(spec, 'statement').strip()}\n\n"
+        + (f"Settings: {here}.\n\n" if here else "")
+        + f"Write Python source that defines `{entry}`:\n\n{signature}\n\n"
+        f"{way}{known} A program that fails or breaks a rule on an instance scores {score.failure:g} for it. "
+        "Each instance is given to a fresh process without network or files; answer with plain data."
+    )
+
+
+@dataclass(frozen=True)
+class CodeGuide:
+    """Scores a program on one instance (the example's reference) in a process of its own."""
+
+    evaluator: _Evaluator
+    programs: Programs
+    entry: str
+    limits: Limits
+    score: Scoring
+
+    def __call__(self, query: Any, response: Any, reference: Any) -> tuple[float, str]:
+        if not isinstance(response, str):
+            raise CandidateError("compile", f"the program must be source text, not {type(response).__name__}")
+        try:
+            with self.programs.open(response, self.entry, self.limits) as program:
+                value, remark = self.evaluator.evaluate(program, reference)
+        except CandidateError as error:
+            raise _with_source_line(error, response) from error
+        return value, f"{self._verdict(value)} {remark}".rstrip()
+
+    def _verdict(self, value: float) -> str:
+        score = self.score
+        way = "higher" if score.direction == "maximize" else "lower"
+        text = f"Score {value:.10g} ({way} is better)."
+        if score.best_known is None:
+            return text
+        gap = score.best_known - value if score.direction == "maximize" else value - score.best_known
+        if gap > 0:
+            return f"{text} Best known: {score.best_known:g}; gap {gap:.6g}."
+        return f"{text} That reaches the best known score, {score.best_known:g}."
+
+
+@dataclass(frozen=True)
+class _Evaluator:
+    """The task's ``evaluator.py``, with its faults told apart from the candidate's and from ours."""
+
+    path: Path
+    module: ModuleType
+    kwargs: Mapping[str, Any]
+
+    @classmethod
+    def load(cls, context: BuildContext) -> _Evaluator:
+        path = context.task_dir / "evaluator.py"
+        module = load_module(path)
+        for name in ("instances", "evaluate"):
+            if not callable(getattr(module, name, None)):
+                raise ProblemError(f"{place(path)} defines no {name}(); see docs/design/job-contract.md")
+        kwargs = {k: v for k, v in context.eval_kwargs.items() if k not in COMMON_EVAL_KWARGS}
+        return cls(path, module, kwargs)
+
+    def examples(self, context: BuildContext, split: Split, count: int) -> tuple[Example, ...]:
+        seed = split_seed(context, split)
+        if count == 0 or seed is None:
+            return ()
+        made = self._run(self.module.instances, split, seed, count)
+        if not isinstance(made, list | tuple) or len(made) != count:
+            size = len(made) if isinstance(made, list | tuple) else type(made).__name__
+            raise ProblemError(f"{place(self.path)}: instances() gave {size} for {split} where {count} were asked for")
+        return tuple(Example(id=f"{split}-{i}", reference=instance) for i, instance in enumerate(made))
+
+    def evaluate(self, program: Program, instance: Any) -> tuple[float, str]:
+        watched = _Watched(program)
+        try:
+            outcome = self.module.evaluate(watched, instance, **self.kwargs)
+        except (CandidateError, ProblemError):
+            raise
+        except Exception as error:
+            if error is watched.fault:  # the candidate runner's trouble (a lost sandbox, a stop), not the task's
+                raise
+            raise task_fault(self.path, error) from error
+        if not isinstance(outcome, tuple) or len(outcome) != 2 or not isinstance(outcome[1], str):
+            raise ProblemError(f"{place(self.path)}: evaluate() must return (score, feedback)")
+        return checked_score(outcome[0]), outcome[1]
+
+    def scoring(self, declared: Scoring) -> Scoring:
+        where = place(self.path)
+        found = declared
+        if hook := self._hook("failure_score"):
+            found = replace(found, failure=number(self._run(hook), f"{where}, failure_score()"))
+        if hook := self._hook("best_known"):
+            best = self._run(hook)
+            found = replace(found, best_known=None if best is None else number(best, f"{where}, best_known()"))
+        if hook := self._hook("score_range"):
+            pair = oriented(declared.direction, self._run(hook), f"{where}, score_range()")
+            found = replace(found, score_range=pair)
+        return found
+
+    def split_sizes(self) -> Mapping[str, int]:
+        hook = self._hook("split_sizes")
+        return cast("Mapping[str, int]", self._run(hook)) if hook else {}
+
+    def _hook(self, name: str) -> Callable[..., Any] | None:
+        hook = getattr(self.module, name, None)
+        return hook if callable(hook) else None
+
+    def _run(self, function: Callable[..., Any], *args: Any) -> Any:
+        try:
+            return function(*args, **self.kwargs)
+        except ProblemError:
+            raise
+        except Exception as error:
+            raise task_fault(self.path, error) from error
+
+
+class _Watched:
+    """A program that remembers what its runner raised other than the candidate's own failure."""
+
+    __slots__ = ("_program", "fault")
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self.fault: Exception | None = None
+
+    def __call__(self, *args: Any) -> Any:
+        try:
+            return self._program(*args)
+        except CandidateError:
+            raise
+        except Exception as error:
+            self.fault = error
+            raise
+
+
+def _with_source_line(error: CandidateError, source: str) -> CandidateError:
+    """The same failure with the source line that it names, which says more than a number."""
+    lines = source.splitlines()
+    if error.line is None or not 1 <= error.line <= len(lines) or not (code := lines[error.line - 1].strip()):
+        return error
+    shown = code if len(code) <= _QUOTED else code[:_QUOTED] + " …"
+    return CandidateError(error.phase, f"{error.message} (the line reads: {shown})", line=error.line)
+
+
+def _candidates(context: BuildContext) -> tuple[str, tuple[str, ...]]:
+    table: Mapping[str, Any] = context.spec["candidates"]
+    template = table.get("template")
+    if not isinstance(template, str):
+        raise ProblemError("task.toml, [candidates] template: name the file that the search starts from")
+    alternatives = tuple(_source(context.task_dir, name) for name in table.get("alternatives", ()))
+    return _source(context.task_dir, template), alternatives
+
+
+def _source(folder: Path, name: str) -> str:
+    path = folder / name
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise ProblemError(f"task.toml, [candidates]: {name} lies outside the task folder; move it in")
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise ProblemError(f"task.toml, [candidates]: {name} cannot be read ({reason})") from error
+
+
+def _required(spec: Mapping[str, Any], key: str) -> str:
+    value = spec.get(key)
+    if not isinstance(value, str) or not value.strip():
+        raise ProblemError(f"task.toml lacks {key!r}, which a code task needs")
+    return value

@@ -1,0 +1,239 @@
+"""Finds suites (entry point group ``trace_bench.suites``) and their tasks, without importing or parsing any
+task.
+
+A task is a folder with a ``task.toml``; the folder's path below its suite's root is the task's name. Listing
+walks folders and nothing else, so that it stays fast with hundreds of tasks and cannot be stopped by a broken
+one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from trace_bench.arguments import hint
+from trace_bench.errors import ConfigError, EnvironmentUnavailable
+from trace_bench.resources import data_dir
+from trace_bench.suites.base import Suite
+
+GROUP = "trace_bench.suites"
+DEFAULT_SUITE = "llm4ad"
+"""The suite of a task id without a colon."""
+FOREIGN_SUITE = "internal"
+"""The suite of a task under an extra root that names none."""
+SUITES_WITHOUT_TASKS = ("hf", "kernelbench", "rollouts", "terminal_bench", "veribench")
+"""Names that are taken; these families bring no tasks with this release."""
+
+_SPEC = "task.toml"
+_ID_PREFIXES = {"example": "trace_examples"}
+_LLM4AD_ROOT = ("LLM4AD", "benchmark_tasks")
+_SUITE_LINE = re.compile(r"""^\s*suite\s*=\s*(["'])(?P<name>[^"']*)\1\s*(#.*)?$""")
+
+
+@dataclass(frozen=True, order=True)
+class TaskEntry:
+    """Where a task lies. Nothing of it has been read."""
+
+    id: str
+    suite: str
+    folder: Path
+
+
+def load_suites() -> dict[str, Suite]:
+    """Every installed suite, by name.
+
+    Raises:
+        EnvironmentUnavailable: the package is not installed, so that there are no entry points.
+        ConfigError: a plug-in's entry point cannot be loaded.
+    """
+    points = sorted(entry_points(group=GROUP), key=lambda p: p.name)
+    if not points:
+        raise EnvironmentUnavailable(
+            f"no installed package declares an entry point of the group {GROUP!r}; install trace-bench with "
+            "'pip install -e .' (or 'pip install .') in the Python that runs it"
+        )
+    suites: dict[str, Suite] = {}
+    for point in points:
+        try:
+            suite = point.load()
+        except Exception as error:
+            raise ConfigError(
+                f"suite {point.name!r} ({point.value}) cannot be loaded: {type(error).__name__}: {error}; "
+                "repair or uninstall that package"
+            ) from error
+        if not isinstance(suite, Suite):
+            raise ConfigError(f"suite {point.name!r} ({point.value}) is no Suite; repair or uninstall that package")
+        suites[suite.name] = suite
+    return suites
+
+
+def suite_names() -> list[str]:
+    """All names that may stand before the colon of a task id, sorted."""
+    return sorted({*load_suites(), *SUITES_WITHOUT_TASKS})
+
+
+def normalise_id(task_id: str) -> str:
+    """`task_id` as ``suite:name``: a bare name is one of llm4ad, and ``example:x`` is ``trace_examples:x``.
+
+    >>> normalise_id("circle_packing"), normalise_id("example:greeting_stub")
+    ('llm4ad:circle_packing', 'trace_examples:greeting_stub')
+    """
+    suite, colon, name = task_id.strip().partition(":")
+    if not colon:
+        suite, name = DEFAULT_SUITE, suite
+    return f"{_ID_PREFIXES.get(suite, suite)}:{name}"
+
+
+def discover(suites: Sequence[str] | None = None, roots: Sequence[Path] = ()) -> list[TaskEntry]:
+    """The tasks of `suites` (all if None), sorted by id.
+
+    Args:
+        roots: extra folders with task folders. One that is the LLM4AD root (its path ends in
+            ``LLM4AD/benchmark_tasks``) takes the place of the LLM4AD tasks that come with the package. In any
+            other, a ``task.toml`` may say ``suite = "…"``; without it the task belongs to ``internal``.
+
+    Raises:
+        ConfigError: an unknown suite, a root that is no folder, or one id in two folders.
+    """
+    installed = load_suites()
+    known = {*installed, *SUITES_WITHOUT_TASKS}
+    wanted = set(known if suites is None else suites)
+    for name in sorted(wanted - known):
+        raise ConfigError(f"there is no suite {name!r}{hint(name, known)}")
+
+    found: dict[str, TaskEntry] = {}
+    replaced: set[str] = set()
+    for root in roots:
+        if not root.is_dir():
+            what = "is not a folder" if root.exists() else "does not exist"
+            raise ConfigError(f"the task root {root} {what}; name a folder that holds task folders")
+        if _is_llm4ad_root(root):
+            replaced.add(DEFAULT_SUITE)
+            _add(found, _entries(root, DEFAULT_SUITE))
+        else:
+            _add(found, _foreign_entries(root, known))
+    for suite in installed.values():
+        if suite.name in wanted and suite.name not in replaced:
+            _add(found, _entries(_suite_root(suite), suite.name))
+    return sorted(entry for entry in found.values() if entry.suite in wanted)
+
+
+def resolve(task_id: str, roots: Sequence[Path] = ()) -> TaskEntry:
+    """The task that `task_id` names.
+
+    Raises:
+        ConfigError: no such suite or task; the nearest ids are named.
+    """
+    return resolve_all([task_id], roots)[0]
+
+
+def resolve_all(task_ids: Sequence[str], roots: Sequence[Path] = ()) -> list[TaskEntry]:
+    """`resolve` for many ids with one walk; every id that is not found is one line of the error."""
+    problems: list[str] = []
+    wanted = [normalise_id(task_id) for task_id in task_ids]
+    known = suite_names()
+    entries = {e.id: e for e in discover(sorted({w.partition(":")[0] for w in wanted} & set(known)), roots)}
+    for written, task_id in zip(task_ids, wanted, strict=True):
+        if task_id not in entries:
+            problems.append(not_found(written, known, entries, roots))
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return [entries[w] for w in wanted]
+
+
+def not_found(
+    written: str, suites: Sequence[str], ids: Sequence[str] | dict[str, TaskEntry], roots: Sequence[Path]
+) -> str:
+    """The sentence for a task id that names nothing."""
+    task_id = normalise_id(written)
+    suite = task_id.partition(":")[0]
+    if suite not in suites:
+        return f"there is no suite {suite!r} (task id {written!r}){hint(suite, suites)}"
+    near = hint(task_id, [i for i in ids if i.startswith(f"{suite}:")])
+    if "did you mean" not in near:
+        everywhere = [e.id for e in discover(None, roots)]
+        name = task_id.partition(":")[2]
+        same = [i for i in everywhere if i.partition(":")[2] == name] or [
+            i for i in everywhere if i.partition(":")[2].rpartition("/")[2] == name
+        ]
+        near = f"; did you mean {same[0]!r}?" if same else hint(task_id, everywhere)
+        if "did you mean" not in near:
+            near = f"; 'trace-bench list-tasks --bench {suite}' lists the tasks of that suite"
+    return f"there is no task {written!r}{near}"
+
+
+def _suite_root(suite: Suite) -> Path:
+    try:
+        return data_dir("benchmarks") / suite.root
+    except FileNotFoundError as error:
+        raise EnvironmentUnavailable(str(error)) from error
+
+
+def _is_llm4ad_root(root: Path) -> bool:
+    return root.resolve().parts[-2:] == _LLM4AD_ROOT
+
+
+def _add(found: dict[str, TaskEntry], entries: Iterator[TaskEntry]) -> None:
+    for entry in entries:
+        other = found.setdefault(entry.id, entry)
+        if other is not entry and other.folder.resolve() != entry.folder.resolve():
+            raise ConfigError(
+                f"task {entry.id!r} lies in two folders, {other.folder} and {entry.folder}; rename one of them"
+            )
+
+
+def _entries(root: Path, suite: str) -> Iterator[TaskEntry]:
+    for folder, name in _task_folders(root):
+        yield TaskEntry(f"{suite}:{name}", suite, folder)
+
+
+def _foreign_entries(root: Path, known: set[str]) -> Iterator[TaskEntry]:
+    for folder, name in _task_folders(root):
+        suite = _named_suite(folder / _SPEC) or FOREIGN_SUITE
+        if suite not in known:
+            raise ConfigError(f"{folder / _SPEC}: there is no suite {suite!r}{hint(suite, known)}")
+        yield TaskEntry(f"{suite}:{name}", suite, folder)
+
+
+def _task_folders(root: Path) -> Iterator[tuple[Path, str]]:
+    """Task folders below `root` with their names. Links are not followed; a task folder holds no other
+    tasks.
+    """
+    if (root / _SPEC).is_file():
+        yield root, root.resolve().name
+        return
+    pending = [(str(root), "")]
+    while pending:
+        folder, name = pending.pop()
+        try:
+            with os.scandir(folder) as entries:
+                children = list(entries)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise ConfigError(f"{folder}: cannot be listed: {error.strerror or error}") from error
+        if name and any(child.name == _SPEC and child.is_file() for child in children):
+            yield Path(folder), name
+            continue
+        for child in children:
+            hidden = child.name.startswith(".") or child.name == "__pycache__"
+            if not hidden and child.is_dir(follow_symlinks=False):
+                pending.append((child.path, f"{name}/{child.name}" if name else child.name))
+
+
+def _named_suite(spec: Path) -> str | None:
+    """The value of ``suite`` before the first table, read line by line: listing parses no TOML."""
+    try:
+        with spec.open(encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                if line.lstrip().startswith("["):
+                    return None
+                if match := _SUITE_LINE.match(line):
+                    return match["name"]
+    except OSError as error:
+        raise ConfigError(f"{spec}: cannot be read: {error.strerror or error}") from error
+    return None

@@ -1,0 +1,381 @@
+"""Task specs: ``task.toml`` checked, hashed and packed without importing anything of the task.
+
+The format is in ``docs/design/job-contract.md`` ("Task folders").
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import stat
+import tarfile
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, Strict, ValidationError, model_validator
+
+from trace_bench.arguments import Argument, Where, describe, hint, resolve
+from trace_bench.errors import ConfigError
+from trace_bench.suites.base import Suite
+
+SPEC_FILE = "task.toml"
+MAX_TASK_BYTES = 64 << 20
+"""Of all files of a task folder together."""
+
+COMMON_EVAL_KWARGS = (
+    Argument("num_train", int, None, minimum=1),
+    Argument("num_validate", int, None, minimum=0),
+    Argument("num_test", int, None, minimum=0),
+    Argument("timeout_seconds", float, None, minimum=0.001),
+)
+"""Every code task takes these, unless its spec defines them anew: sizes of the splits, and the wall limit of
+a candidate.
+"""
+
+Interaction = Literal["solve", "policy", "fit", "agent", "value"]
+Direction = Literal["maximize", "minimize"]
+_Names = Annotated[tuple[str, ...], Strict(False)]
+_TYPES: Mapping[str, type] = {"int": int, "float": float, "str": str, "bool": bool, "list": list}
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class ScoreSpec(_Table):
+    """How a score reads. Numbers are in the task's natural units."""
+
+    direction: Direction
+    failure: float
+    """What a candidate that fails gets for an example."""
+    best_known: float | None = None
+    range: Annotated[tuple[float, float], Strict(False)] | None = None
+
+
+class SplitSpec(_Table):
+    """Number of examples of each split, unless ``eval_kwargs`` say otherwise."""
+
+    train: Annotated[int, Field(ge=1)] = 1
+    validate_: Annotated[int, Field(ge=0, alias="validate")] = 0
+    test: Annotated[int, Field(ge=0)] = 0
+
+
+class LimitSpec(_Table):
+    """Limits of one candidate process."""
+
+    wall_seconds: Annotated[float, Field(gt=0)] = 30.0
+    cpu_seconds: Annotated[float, Field(gt=0)] = 30.0
+    memory_mb: Annotated[int, Field(ge=1)] = 1024
+
+
+class EvalKwargSpec(_Table):
+    """One argument that a config may give."""
+
+    type: Literal["int", "float", "str", "bool", "list"]
+    default: Any = None
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: Annotated[tuple[Any, ...], Strict(False)] | None = None
+    doc: str = ""
+
+    def argument(self, name: str) -> Argument:
+        return Argument(name, _TYPES[self.type], self.default, self.minimum, self.maximum, self.choices)
+
+    @model_validator(mode="after")
+    def _default_fits(self) -> EvalKwargSpec:
+        resolve([Argument("value", _TYPES[self.type], None, self.minimum, self.maximum, self.choices)],
+                {"value": self.default}, lambda _: "its default", "the argument")  # fmt: skip
+        return self
+
+
+class CandidateSpec(_Table):
+    """The programs that come with a code task, as paths in its folder."""
+
+    template: str
+    alternatives: _Names = ()
+
+
+class TaskSpec(_Table):
+    """Static metadata of a task. `raw` is the same as the plain dict that goes into ``job.json``."""
+
+    title: str = Field(min_length=1)
+    statement: str = Field(min_length=1)
+    interaction: Interaction
+    score: ScoreSpec
+    entry: str | None = None
+    signature: str | None = None
+    suite: str | None = None
+    image: str | None = None
+    """Image family, where it is not the suite's."""
+    tags: _Names = ()
+    source: str = ""
+    licence: str = ""
+    tolerance: Annotated[float, Field(ge=0)] = 1e-9
+    timing_sensitive: bool = False
+    splits: SplitSpec = SplitSpec()
+    limits: LimitSpec = LimitSpec()
+    eval_kwargs: dict[str, EvalKwargSpec] = Field(default_factory=dict)
+    candidates: CandidateSpec | None = None
+
+    _raw: dict[str, Any] = PrivateAttr(default_factory=dict)
+
+    @property
+    def raw(self) -> dict[str, Any]:
+        """``task.toml`` as read."""
+        return self._raw
+
+    @property
+    def is_code_task(self) -> bool:
+        return self.candidates is not None
+
+    def arguments(self) -> tuple[Argument, ...]:
+        """What ``eval_kwargs`` may hold: the task's own arguments, and the common ones of a code task."""
+        own = tuple(spec.argument(name) for name, spec in self.eval_kwargs.items())
+        common = COMMON_EVAL_KWARGS if self.is_code_task else ()
+        return own + tuple(a for a in common if a.name not in self.eval_kwargs)
+
+    @model_validator(mode="after")
+    def _code_tasks_are_whole(self) -> TaskSpec:
+        if self.candidates is not None:
+            for name in ("entry", "signature"):
+                if not getattr(self, name):
+                    raise ValueError(f"a task with [candidates] must also say {name!r}")
+        return self
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task of a run: where it lies, the suite that builds it, and its spec."""
+
+    id: str
+    suite: Suite
+    folder: Path
+    spec: TaskSpec
+
+    @property
+    def image_family(self) -> str:
+        return self.spec.image or self.suite.image
+
+    @cached_property
+    def content_hash(self) -> str:
+        """`content_hash` of the folder, read once."""
+        return content_hash(self.folder)
+
+
+def load_task_spec(folder: Path) -> TaskSpec:
+    """Read and check ``task.toml`` of a task folder.
+
+    Raises:
+        ConfigError: it is missing, no TOML, or breaks the format; one line per problem, with the line where
+            known.
+    """
+    path = folder / SPEC_FILE
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: does not exist; a task folder needs a {SPEC_FILE}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: is not UTF-8 (byte {error.start}); save it as UTF-8") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from None
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(_toml_sentence(path, text, str(error))) from None
+    except RecursionError:
+        raise ConfigError(f"{path}: is nested too deeply to be a task spec") from None
+    try:
+        spec = TaskSpec.model_validate(raw)
+    except ValidationError as error:
+        problems = [_spec_sentence(path, text, dict(e)) for e in error.errors(include_url=False)]
+        raise ConfigError("\n".join(problems)) from None
+    spec._raw = raw
+    _check_files(folder, text, spec)
+    return spec
+
+
+def resolve_eval_kwargs(spec: TaskSpec, given: Mapping[str, Any], where: Where) -> dict[str, Any]:
+    """The arguments that the task is built with: checked, defaults filled in.
+
+    The common arguments of a code task are in it only if they were given: the spec's splits and limits hold
+        otherwise.
+
+    Raises:
+        ConfigError: one line for each argument that is unknown, of the wrong type or out of bounds.
+    """
+    values = resolve(spec.arguments(), given, where, "the task")
+    optional = {a.name for a in COMMON_EVAL_KWARGS} - set(spec.eval_kwargs)
+    return {name: value for name, value in values.items() if value is not None or name not in optional}
+
+
+def task_files(folder: Path) -> list[tuple[str, Path]]:
+    """``(relative path, path)`` of every file of a task folder, sorted by relative path.
+
+    Hidden files, ``__pycache__`` and ``*.pyc`` are not part of a task.
+
+    Raises:
+        ConfigError: the folder holds a link, a device, a name that is not UTF-8, or more than
+            `MAX_TASK_BYTES`.
+    """
+    files = sorted(_walk(folder, ""))
+    total = sum(path.stat().st_size for _, path in files)
+    if total > MAX_TASK_BYTES:
+        raise ConfigError(
+            f"{folder}: holds {total / 2**20:.0f} MiB; a task folder may hold {MAX_TASK_BYTES >> 20} MiB, "
+            "so fetch large data when the image is built"
+        )
+    return files
+
+
+def content_hash(folder: Path) -> str:
+    """SHA-256 over relative paths and bytes of a task folder: what a job's result depends on, and nothing
+    else.
+    """
+    digest = hashlib.sha256(b"trace-bench/task/1\n")
+    for name, path in task_files(folder):
+        data = path.read_bytes()
+        # Lengths keep two different folders from having one stream of bytes.
+        digest.update(f"{len(name.encode())}:{name}:{len(data)}:".encode())
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def pack_task(folder: Path) -> bytes:
+    """The task folder as a tar that depends on nothing but its content: sorted, uid 0, mtime 0, modes 0644
+    and 0755.
+
+    No file is executable: task code is imported, never executed.
+    """
+    files = task_files(folder)
+    folders = {str(parent) for name, _ in files for parent in Path(name).parents if str(parent) != "."}
+    members: list[tuple[str, Path | None]] = [*((name, None) for name in folders), *files]
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for name, path in sorted(members, key=lambda m: m[0]):
+            info = tarfile.TarInfo(name)
+            if path is None:
+                info.type, info.mode = tarfile.DIRTYPE, 0o755
+                tar.addfile(info)
+            else:
+                data = path.read_bytes()
+                info.mode, info.size = 0o644, len(data)
+                tar.addfile(info, io.BytesIO(data))
+    return buffer.getvalue()
+
+
+def _walk(folder: Path, prefix: str) -> Iterator[tuple[str, Path]]:
+    try:
+        children = sorted(folder.iterdir())
+    except OSError as error:
+        raise ConfigError(f"{folder}: cannot be listed: {error.strerror or error}") from None
+    for child in children:
+        if child.name.startswith(".") or child.name == "__pycache__" or child.suffix == ".pyc":
+            continue
+        name = prefix + child.name
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise ConfigError(f"{folder}: holds a file whose name is not UTF-8; rename it") from None
+        mode = child.lstat().st_mode
+        if stat.S_ISDIR(mode):
+            yield from _walk(child, f"{name}/")
+        elif stat.S_ISREG(mode):
+            yield name, child
+        else:
+            kind = "a link" if stat.S_ISLNK(mode) else "not a plain file"
+            raise ConfigError(f"{child}: is {kind}; a task folder holds plain files and folders only, so copy the file")
+
+
+def _check_files(folder: Path, text: str, spec: TaskSpec) -> None:
+    problems: list[str] = []
+    if spec.candidates is None:
+        needed = ["problem.py"] if not (folder / "evaluator.py").is_file() else []
+        names: list[str] = []
+    else:
+        needed = ["evaluator.py"]
+        names = [spec.candidates.template, *spec.candidates.alternatives]
+    for name in names:
+        place = _place(folder / SPEC_FILE, _find_line(text, ("candidates", "template")))
+        path = Path(name)
+        if path.is_absolute() or ".." in path.parts:
+            problems.append(f"{place}: {name!r} leaves the task folder; give a path inside it")
+        elif not (folder / path).is_file():
+            problems.append(
+                f"{place}: {name!r} does not exist in the task folder; add it or take it out of [candidates]"
+            )
+    for name in needed:
+        if not (folder / name).is_file():
+            problems.append(f"{folder / SPEC_FILE}: the task folder has no {name}; see docs/design/job-contract.md")
+    if problems:
+        raise ConfigError("\n".join(problems))
+
+
+def _toml_sentence(path: Path, text: str, message: str) -> str:
+    match = re.search(r" \(at line (\d+), column (\d+)\)$", message)
+    if match:
+        return f"{path}, line {match[1]}: is not valid TOML: {message[: match.start()]} (column {match[2]})"
+    message = message.removesuffix(" (at end of document)")
+    return f"{path}, line {max(1, len(text.splitlines()))}: is not valid TOML: {message} at the end of the file"
+
+
+def _spec_sentence(path: Path, text: str, error: Mapping[str, Any]) -> str:
+    location = tuple(str(part) for part in error["loc"])
+    shown = ".".join(location)
+    place = _place(path, _find_line(text, location))
+    kind, context = error["type"], error.get("ctx", {})
+    if kind == "extra_forbidden":
+        return f"{place}: unknown key {shown!r}{hint(location[-1], _known_keys(location[:-1]))}"
+    if kind == "missing":
+        return f"{place}: {shown!r} is missing"
+    if kind == "literal_error":
+        return f"{place}: {shown} must be one of {context['expected']}, not {describe(error['input'])}"
+    if kind == "value_error":
+        return f"{place}: {f'{shown}: ' if shown else ''}{context['error']}"
+    return f"{place}: {shown}: {error['msg'].lower()}, not {describe(error['input'])}"
+
+
+def _known_keys(location: tuple[str, ...]) -> list[str]:
+    tables: Mapping[str, type[_Table]] = {
+        "score": ScoreSpec,
+        "splits": SplitSpec,
+        "limits": LimitSpec,
+        "eval_kwargs": EvalKwargSpec,
+        "candidates": CandidateSpec,
+    }
+    model = tables[location[0]] if location and location[0] in tables else TaskSpec
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _place(path: Path, line: int | None) -> str:
+    return f"{path}, line {line}" if line else str(path)
+
+
+def _find_line(text: str, location: tuple[str, ...]) -> int | None:
+    """The line that `location` is written on, as far as plain ``[table]`` headers and ``key =`` lines show
+    it.
+    """
+    keys = [part for part in location if not part.isdigit()]
+    if not keys:
+        return None
+    table, best, in_string = "", None, ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if in_string:
+            in_string = "" if in_string in line else in_string
+            continue
+        if header := re.match(r"^\s*\[\s*([^\[\]]+?)\s*\]", line):
+            table = header[1].replace(" ", "").replace('"', "")
+            if table == ".".join(keys) or (best is None and table == ".".join(keys[:-1])):
+                best = number
+        elif key := re.match(r"""^\s*["']?([A-Za-z0-9_.-]+)["']?\s*=""", line):
+            full = f"{table}.{key[1]}" if table else key[1]
+            if full == ".".join(keys) or (full == ".".join(keys[:-1]) and best is None):
+                best = number
+            for quote in ('"""', "'''"):
+                if line.count(quote) == 1:
+                    in_string = quote
+    return best

@@ -1,0 +1,53 @@
+"""Sizes and seeds of a task's splits: the one place that says where an instance's randomness comes from.
+
+Train and validation data follow from the job's seed. Test data follow from the test seed alone, which only
+the score phase gets, once training is over: nothing that training sees tells anything about them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Literal, get_args
+
+from trace_bench.worker.problem import BuildContext, ProblemError
+
+Split = Literal["train", "validate", "test"]
+SPLITS: tuple[Split, ...] = get_args(Split)
+
+COMMON_EVAL_KWARGS = frozenset({"num_train", "num_validate", "num_test", "timeout_seconds"})
+"""Arguments that every code task takes. They are the builder's; an evaluator never sees them."""
+
+
+def split_seed(context: BuildContext, split: Split) -> int | None:
+    """A 63-bit seed for the data of `split`; None where the split is held out from this phase.
+
+    Splits and seeds are separated by SHA-256, so that two splits of one seed, or one split of two seeds,
+    share nothing.
+    """
+    seed = context.test_seed if split == "test" else context.seed
+    if seed is None:
+        return None
+    digest = hashlib.sha256(f"trace-bench/split/{split}/{seed}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
+def split_sizes(context: BuildContext, defaults: Mapping[str, int] | None = None) -> dict[Split, int]:
+    """How many examples each split has: ``num_<split>`` of the config, else `defaults`, else ``[splits]``
+    of the spec.
+
+    Raises:
+        ProblemError: a size is negative, or there is nothing to train on.
+    """
+    declared: Mapping[str, int] = context.spec.get("splits", {})
+    sizes: dict[Split, int] = {}
+    for split in SPLITS:
+        size = context.eval_kwargs.get(f"num_{split}")
+        if size is None:
+            size = (defaults or {}).get(split, declared.get(split, 1 if split == "train" else 0))
+        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+            raise ProblemError(f"num_{split} is {size!r}; give a whole number of examples, 0 or more")
+        sizes[split] = size
+    if sizes["train"] == 0:
+        raise ProblemError("num_train is 0, which leaves nothing to train on; give at least 1")
+    return sizes

@@ -1,0 +1,167 @@
+"""Reads a model's answer to an optimizer's prompt, and checks it against the parameters. Standard library only.
+
+An answer is hostile input. Whatever it holds, reading it ends in values that the parameters admit, or in
+`Unusable` with one sentence about why.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trace_bench.worker.problem import Parameter, Value
+
+
+class Unusable(Exception):
+    """An answer, or one value of it, cannot be used. The text is one sentence."""
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A parameter as the prompt shows it.
+
+    Attributes:
+        prompt_name: its name in the prompt and in the answer.
+        value: its current value.
+    """
+
+    prompt_name: str
+    parameter: Parameter
+    value: Value
+
+    def header(self) -> dict[str, Any]:
+        """What the stub model is told, in a private header that no provider sees."""
+        return {
+            "name": self.prompt_name,
+            "kind": self.parameter.kind,
+            "value": self.value,
+            "bounds": list(self.parameter.bounds) if self.parameter.bounds is not None else None,
+            "alternatives": list(self.parameter.alternatives),
+        }
+
+
+def content(response: Mapping[str, Any]) -> str:
+    """The text of a chat completion.
+
+    Raises:
+        Unusable: there is none.
+    """
+    try:
+        text = response["choices"][0]["message"]["content"]
+    except (KeyError, IndexError, TypeError):
+        raise Unusable("the response holds no message") from None
+    if not isinstance(text, str) or not text.strip():
+        raise Unusable("the message is empty")
+    return text
+
+
+def suggestion(text: str) -> dict[str, Any] | None:
+    """The ``suggestion`` of an answer, or None where the whole answer is TERMINATE ("nothing to change").
+
+    Takes JSON alone, in a code fence, or after other text. The word TERMINATE inside an answer means nothing.
+
+    Raises:
+        Unusable: there is no JSON object with a ``suggestion`` that is an object.
+    """
+    if text.strip().strip("\"'`.#* \n") == "TERMINATE":
+        return None
+    found: Any = None
+    for start in _object_starts(text):
+        try:
+            found, _ = json.JSONDecoder(strict=False).raw_decode(text, start)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(found, dict) and "suggestion" in found:
+            break
+    if not isinstance(found, dict):
+        raise Unusable("the answer holds no JSON object")
+    if not isinstance(found.get("suggestion"), dict):
+        raise Unusable('the answer has no "suggestion" object')
+    suggested: dict[str, Any] = found["suggestion"]
+    return suggested
+
+
+def _object_starts(text: str, limit: int = 64) -> list[int]:
+    """Where a JSON object may start, outermost first; at most `limit` places, so that reading ends soon."""
+    return [match.start() for match in re.finditer(r"\{", text)][:limit]
+
+
+def pick(suggested: Mapping[str, Any], variables: Sequence[Variable]) -> tuple[dict[str, Any], list[str]]:
+    """``{parameter name: suggested value}`` of the known variables, and the names that no variable has."""
+    by_name = {v.parameter.name: v.parameter.name for v in variables}
+    by_name.update({v.prompt_name: v.parameter.name for v in variables})
+    known = {by_name[name]: value for name, value in suggested.items() if name in by_name}
+    return known, [name for name in suggested if name not in by_name]
+
+
+def cast(parameter: Parameter, value: Any) -> Value:
+    """`value` as a value of `parameter`. Nothing is rounded or clipped.
+
+    Raises:
+        Unusable: it is of another type, not finite, out of bounds, or empty source.
+    """
+    if parameter.kind == "code":
+        return _code(value)
+    if parameter.kind == "text":
+        return _text(value)
+    number = _number(parameter.kind, value)
+    if parameter.bounds is not None and not parameter.bounds[0] <= number <= parameter.bounds[1]:
+        low, high = parameter.bounds
+        raise Unusable(f"{number!r} is not in the bounds from {low:.10g} to {high:.10g}")
+    return number
+
+
+def _code(value: Any) -> str:
+    if not isinstance(value, str):
+        raise Unusable(f"source is due, and the answer gives {_kind(value)}")
+    fenced = re.fullmatch(r"\s*```[a-zA-Z0-9]*\n(.*?)\n?```\s*", value, re.DOTALL)
+    source = fenced.group(1) if fenced else value
+    if not source.strip():
+        raise Unusable("the source is empty")
+    return _encodable(source)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return _encodable(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return json.dumps(value)
+    raise Unusable(f"text is due, and the answer gives {_kind(value)}")
+
+
+def _encodable(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Unusable("the text holds half of a surrogate pair, which no file can hold") from None
+    return text
+
+
+def _number(kind: str, value: Any) -> int | float:
+    if isinstance(value, str):
+        try:
+            value = int(value) if kind == "int" else float(value)
+        except ValueError:
+            raise Unusable("a number is due, and the answer gives text that is none") from None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Unusable(f"a number is due, and the answer gives {_kind(value)}")
+    try:
+        number = float(value)
+    except OverflowError:
+        raise Unusable("the number is too large") from None
+    if not math.isfinite(number):
+        raise Unusable("the number is not finite")
+    if kind == "float":
+        return number
+    if number != int(value):
+        raise Unusable(f"a whole number is due, and the answer gives {number!r}")
+    return int(value)
+
+
+def _kind(value: Any) -> str:
+    names = {bool: "true or false", type(None): "null", list: "a list", dict: "an object", int: "a number"}
+    return names.get(type(value), "a number" if isinstance(value, float) else "text")

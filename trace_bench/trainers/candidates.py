@@ -1,0 +1,147 @@
+"""What PrioritySearch remembers: candidates with their scores, the heap that ranks them, and the minibatches.
+
+Scores in here are oriented: higher is better, whatever the problem's direction (`Orientation`).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from trace_bench.trainers.proposer import Past
+from trace_bench.worker.problem import Problem, Value
+
+
+@dataclass
+class Candidate:
+    """A state that was, or is about to be, evaluated.
+
+    Attributes:
+        id: its place in the search, e.g. ``s3.c0.p1``: step 3, explored candidate 0, proposal 1.
+        created: 0 for the seed, then 1, 2, … in slot order. It stands in for a clock.
+        scores: of all rollouts so far, oriented.
+    """
+
+    id: str
+    state: Mapping[str, Value]
+    parent: str | None
+    created: int
+    past: Past = ()
+    scores: list[float] = field(default_factory=list)
+
+    @property
+    def mean(self) -> float:
+        """Mean of all scores. A candidate without any is worse than every other."""
+        return math.fsum(self.scores) / len(self.scores) if self.scores else -math.inf
+
+
+@dataclass(frozen=True)
+class Orientation:
+    """Turns natural units into "higher is better", and back."""
+
+    sign: float
+
+    @classmethod
+    def of(cls, problem: Problem) -> Orientation:
+        return cls(1.0 if problem.direction == "maximize" else -1.0)
+
+    def oriented(self, score: float) -> float:
+        """`score` in natural units as a number of which higher is better, or the other way round."""
+        return self.sign * score
+
+    def bounds(self, score_range: tuple[float, float] | None) -> tuple[float, float] | None:
+        """(lowest, highest) oriented score of a range in natural units, whichever way round it is given."""
+        if score_range is None:
+            return None
+        ends = sorted(self.oriented(end) for end in score_range)
+        return ends[0], ends[1]
+
+
+def upper_confidence_bound(
+    mean: float, count: int, iterations: int, constant: float, span: float, clip: tuple[float, float] | None
+) -> float:
+    """``clip(mean + constant * sqrt(ln(iterations + 2) / count) * span)``, after Hoeffding's inequality.
+
+    Args:
+        count: rollouts behind `mean`, at least 1.
+        iterations: finished before this one counts; 1 for the first children.
+        span: highest minus lowest score.
+        clip: (lowest, highest) score, or None for no clipping.
+    """
+    bound = mean + constant * math.sqrt(math.log(iterations + 2) / count) * span
+    return bound if clip is None else min(max(bound, clip[0]), clip[1])
+
+
+class Memory:
+    """A max-heap of candidates by priority, each in it once. Of equal priorities the newest comes first."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int]] = []
+        self._priority: dict[int, float] = {}
+        self._candidates: dict[int, Candidate] = {}
+
+    def __len__(self) -> int:
+        return len(self._candidates)
+
+    def push(self, candidate: Candidate, priority: float) -> None:
+        """Add `candidate`, or give it a new priority."""
+        self._candidates[candidate.created] = candidate
+        self._priority[candidate.created] = priority
+        heapq.heappush(self._heap, (-priority, -candidate.created))
+
+    def pop(self) -> Candidate:
+        """Remove and return the candidate of highest priority.
+
+        Raises:
+            IndexError: the memory is empty.
+        """
+        while True:
+            negative, created = heapq.heappop(self._heap)
+            # An entry whose candidate has left, or has another priority by now, is a leftover.
+            if self._priority.get(-created) == -negative:
+                del self._priority[-created]
+                return self._candidates.pop(-created)
+
+    def best(self) -> Candidate:
+        """The candidate of highest mean score, which stays; of equal ones the newest.
+
+        Raises:
+            ValueError: the memory is empty.
+        """
+        return max(self._candidates.values(), key=lambda c: (c.mean, c.created))
+
+    def drain_into(self, other: Memory) -> None:
+        """Move everything to `other`."""
+        for created, candidate in self._candidates.items():
+            other.push(candidate, self._priority[created])
+        self._heap, self._priority, self._candidates = [], {}, {}
+
+
+class Minibatches:
+    """Endless minibatches of training examples, a fresh permutation for each epoch.
+
+    The last minibatch of an epoch may be shorter; none holds an example twice.
+
+    Args:
+        count: number of examples. size: of a minibatch. seed: the same seed gives the same minibatches.
+    """
+
+    def __init__(self, count: int, size: int, seed: int) -> None:
+        self._count = count
+        self._size = size
+        self._random = random.Random(f"trace-bench/minibatches/{seed}")
+        self._left: list[int] = []
+        self.epochs = 0
+        """Finished passes over all examples."""
+
+    def take(self) -> tuple[int, ...]:
+        """Indices of the next minibatch."""
+        if not self._left:
+            self._left = list(range(self._count))
+            self._random.shuffle(self._left)
+        taken, self._left = self._left[: self._size], self._left[self._size :]
+        self.epochs += not self._left
+        return tuple(taken)

@@ -1,0 +1,120 @@
+"""Runs one state on a minibatch of examples as one graph, for one backward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trace_bench.errors import TaskError, TraceBenchError
+from trace_bench.worker.graph_nodes import GraphNodes, clipped
+from trace_bench.worker.graph_ops import GraphOps
+from trace_bench.worker.problem import (
+    CandidateError,
+    Example,
+    Problem,
+    ProblemError,
+    Programs,
+    Value,
+    checked_score,
+)
+from trace_bench.worker.training import Rollout, StopTraining
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A rollout, and the node to send its feedback to."""
+
+    rollout: Rollout
+    target: Any
+
+
+class MinibatchGraph(GraphNodes):
+    """The graph of one state on one minibatch; see `GraphNodes` on how to open it.
+
+    Args:
+        programs: opens the sources of trainable operators.
+    """
+
+    def __init__(self, problem: Problem, state: Mapping[str, Value], programs: Programs) -> None:
+        super().__init__(problem, state)
+        self._programs = programs
+
+    def __enter__(self) -> MinibatchGraph:
+        super().__enter__()
+        return self
+
+    def run(self, example: Example) -> Traced:
+        """Run the problem's agent on one example and score its response.
+
+        Raises:
+            TaskError: agent or guide raised anything but `CandidateError`.
+            StopTraining: passed on.
+        """
+        target = None
+        try:
+            target, response = self._respond(example)
+            score, feedback = self.problem.guide(example.query, response, example.reference)
+            return Traced(Rollout(example.id, checked_score(score), str(feedback)), target)
+        except CandidateError as error:
+            # An operator's failure has a node of its own; without one, the response is where feedback enters.
+            target = getattr(error, "exception_node", None) or target
+            return self._failed(example, error, target)
+        except (TraceBenchError, StopTraining):
+            raise
+        except ProblemError as error:
+            raise TaskError(f"{error} (example {example.id!r})") from error
+        except Exception as error:
+            what = "guide" if target is not None else "agent"
+            raise TaskError(f"the {what} raised {type(error).__name__}: {error} (example {example.id!r})") from error
+
+    def _respond(self, example: Example) -> tuple[Any, Any]:
+        if self.problem.agent is None:
+            raise TaskError("this problem has no agent to run")
+        with GraphOps(self, self._programs) as ops:
+            response = self.problem.agent(ops, example.query)
+            return ops.node_of(response), ops.data_of(response)
+
+    def _failed(self, example: Example, error: CandidateError, target: Any) -> Traced:
+        if target is None:
+            inputs = {name: node for name, node in self.parameters.items() if node.trainable}
+            target = self.exception(error, function="agent", doc="The agent.", inputs=inputs)
+        rollout = Rollout(example.id, self.problem.failure_score, str(error), failed=True)
+        return Traced(rollout, target)
+
+    def evaluated(self, rollout: Rollout) -> Traced:
+        """The graph of a problem without agent: its only trainable parameter, evaluated without a graph.
+
+        Raises:
+            TaskError: the problem has not exactly one trainable parameter.
+        """
+        if len(self.problem.trainable) != 1:
+            raise TaskError(
+                "a problem without agent needs exactly one trainable parameter, "
+                f"and this one has {len(self.problem.trainable)}"
+            )
+        name = self.problem.trainable[0].name
+        doc = f"Runs {name} on one example of the problem and scores it."
+        inputs = {name: self.parameters[name]}
+        if rollout.failed:
+            error = CandidateError("call", rollout.feedback)
+            target = self.exception(error, function="evaluate", doc=doc, inputs=inputs)
+            target._data = rollout.feedback
+        else:
+            target = self.message(rollout.score, function="evaluate", name="score", doc=doc, inputs=inputs)
+        return Traced(rollout, target)
+
+    def batch(self, traced: Sequence[Traced]) -> tuple[Any, str]:
+        """One target and one feedback for all of `traced`: feedbacks that meet in one graph must be equal."""
+        better = "higher" if self.problem.direction == "maximize" else "lower"
+        told = [f"(score {t.rollout.score:.10g}, {better} is better) {t.rollout.feedback}".rstrip() for t in traced]
+        if len(traced) == 1 and isinstance(traced[0].target, self.opto.MessageNode):
+            return traced[0].target, told[0]
+        target = self.message(
+            "\n".join(f"ID [{i}]: {clipped(t.target._data)}" for i, t in enumerate(traced)),
+            function="join",
+            name="results",
+            doc="Puts the results of all examples together, each under its ID.",
+            inputs={f"result_{i}": t.target for i, t in enumerate(traced)},
+        )
+        return target, "\n".join(f"ID [{i}]: {line}" for i, line in enumerate(told))
