@@ -84,7 +84,9 @@ def test_a_job_carries_everything_resolved() -> None:
     [job] = jobs_of(
         {
             "tasks": [{"id": "internal:a", "eval_kwargs": {"n": 3}, "sandbox": {"pids": 32}}],
-            "trainers": [{"id": "FakeSearch", "params": {"iters": 7, "weight": 2}, "optimizer_kwargs": {"memory_size": 1}}],
+            "trainers": [
+                {"id": "FakeSearch", "params": {"iters": 7, "weight": 2}, "optimizer_kwargs": {"memory_size": 1}}
+            ],
             "job_timeout": 9,
         }
     )
@@ -139,7 +141,8 @@ def test_what_is_another_job_has_another_id(changes: dict[str, Any]) -> None:
     ("text", "line", "other"),
     [
         (
-            "tasks: [internal:a]\ntrainers:\n  - id: FakeSearch\n    params_variants:\n      - {}\n      - {iters: 5}\n",
+            "tasks: [internal:a]\ntrainers:\n  - id: FakeSearch\n"
+            "    params_variants:\n      - {}\n      - {iters: 5}\n",
             6,
             5,
         ),

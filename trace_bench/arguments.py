@@ -25,8 +25,7 @@ class Argument:
     """One argument that a config may give.
 
     Attributes:
-        type: ``int``, ``float``, ``str``, ``bool``, ``list`` or ``dict``. None is accepted where it is the
-            default.
+        type: ``int``, ``float``, ``str``, ``bool``, ``list`` or ``dict``. None is accepted where it is the default.
         minimum, maximum: inclusive, for numbers.
     """
 
@@ -37,6 +36,10 @@ class Argument:
     maximum: float | None = None
     choices: tuple[Any, ...] | None = None
     aliases: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.type is float and isinstance(self.default, int) and not isinstance(self.default, bool):
+            object.__setattr__(self, "default", float(self.default))  # as any value given would be
 
 
 _NOUNS: Mapping[type, str] = {

@@ -1,5 +1,4 @@
-"""What a job, a result, a config and a run are called: hashes of what determines them, and of nothing else.
-Pure.
+"""What a job, a result, a config and a run are called: hashes of what determines them. Pure.
 
 All of them are SHA-256 over `canonical_json`. A whole number and a float are different values there (``1``
 and ``1.0``): a parameter that is declared a float is made one before it gets here (`trace_bench.arguments`),
@@ -20,8 +19,7 @@ JOB_ID_LENGTH = 12
 _SEED_BITS = 63
 
 CONFIG_KEYS_WITHOUT_EFFECT = frozenset({"max_workers", "run_id", "runs_dir", "task_roots", "tags"})
-"""Top-level config keys that `config_hash` leaves out: worker counts, paths (a run's id names its folder) and
-tags.
+"""Top-level config keys that `config_hash` leaves out: worker counts, tags, paths (a run's id names its folder).
 
 Loggers (of a trainer entry) and credentials (``llm.api_key_env``) are left out too. A task's place does not
 count, as its content does.
@@ -63,8 +61,7 @@ def canonical_json(value: Any) -> bytes:
 
     Raises:
         ValueError: a float that is not finite.
-        TypeError: anything that is not None, bool, int, float, str, list, tuple or a mapping with string
-            keys.
+        TypeError: anything that is not None, bool, int, float, str, list, tuple or a mapping with string keys.
     """
     return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
 
@@ -190,8 +187,7 @@ def config_hash(snapshot: Mapping[str, Any], task_hashes: Mapping[str, str]) -> 
 
 
 def run_id(now: datetime, config_hash: str, git_sha: str) -> str:
-    """``YYYYMMDD-HHMMSS-<8 hex>`` in UTC; the digits are of the time (to the microsecond), the config and the
-    code.
+    """``YYYYMMDD-HHMMSS-<8 hex>`` in UTC; the digits are of the time (to the microsecond), the config and the code.
 
     Args:
         git_sha: commit of the code, empty if it is not known.
@@ -206,9 +202,7 @@ def run_id(now: datetime, config_hash: str, git_sha: str) -> str:
 
 
 def test_seed(salt: str, task_id: str, seed: int) -> int:
-    """The seed of held-out data, 63 bits: an HMAC-SHA256 under the run's salt, unknowable until the salt is
-    published.
-    """
+    """The seed of held-out data, 63 bits: an HMAC-SHA256 under the run's salt, which is published last."""
     mac = hmac.new(salt.encode(), canonical_json(["test", task_id, seed]), hashlib.sha256)
     return _as_seed(mac.digest())
 
@@ -226,9 +220,7 @@ def _as_seed(hashed: bytes) -> int:
 
 
 def _plain(value: Any) -> Any:
-    """`value` in the types that JSON has, refusing what `json` would quietly change (keys, tuples of types,
-    NaN).
-    """
+    """`value` in the types that JSON has, refusing what `json` would quietly change (keys, tuples of types, NaN)."""
     if value is None or isinstance(value, str | bool):
         return value
     if isinstance(value, int):

@@ -35,8 +35,7 @@ class Job:
         optimizer: ``none`` for a trainer that uses none.
         model: ``id``, and for a real model ``provider``, ``model`` and ``sampling``.
         splits: examples of each split, as far as spec and config say.
-        limits: all limits that can change a score: ``job_timeout``, ``score_timeout`` (seconds or None),
-            ``candidate``
+        limits: all limits that can change a score: ``job_timeout``, ``score_timeout`` (seconds or None), ``candidate``
             (``wall_seconds``, ``cpu_seconds``, ``memory_bytes``) and ``sandbox`` (``cpus``, ``memory_bytes``,
             ``disk_bytes``, ``tmp_bytes``, ``pids``).
         sandbox: resources (bytes) and controls of the job's sandbox.
@@ -70,8 +69,7 @@ def expand(config: RunConfig, tasks: Mapping[str, Task], trainers: Mapping[str, 
         tasks, trainers: what `trace_bench.config.resolve.resolve` found, by id.
 
     Raises:
-        ConfigError: an argument that a task or trainer does not take, or one job twice; one line each, with
-            its place.
+        ConfigError: an argument that a task or trainer does not take, or one job twice; one line each, with its place.
     """
     problems: list[str] = []
     choices = resolve_tasks(config, tasks, problems)

@@ -94,7 +94,9 @@ def broken_samples(draw: st.DrawFn) -> tuple[str, Any]:
     holder: Any = value
     for key in path[:-1]:
         holder = holder[key]
-    new = draw(st.sampled_from([None, True, -1, 0, 1.5, 10**30, "", "x", "2026-01-02T03:04:05Z", [], {}, {"x": 1}]))
+    new: Any = draw(
+        st.sampled_from([None, True, -1, 0, 1.5, 10**30, "", "x", "2026-01-02T03:04:05Z", [], {}, {"x": 1}])
+    )
     action = draw(st.sampled_from(["replace", "drop", "add"]))
     if action == "drop" and len(path) > 1:
         del holder[path[-1]]

@@ -191,7 +191,9 @@ trainers:
 
 
 def test_json_with_tabs_escapes_and_no_spaces_is_the_same_config(tmp_path: Path) -> None:
-    text = '{\n\t"tasks":["internal:numeric_param"],\t"name":"tab\\\\ \\u00e9 \\ud83d\\ude00 \\/",\n\t"seeds":[1,2]\n}\n'
+    text = (
+        '{\n\t"tasks":["internal:numeric_param"],\t"name":"tab\\\\ \\u00e9 \\ud83d\\ude00 \\/",\n\t"seeds":[1,2]\n}\n'
+    )
     for name in ("c.json", "c.yaml"):
         config = load_config(write(tmp_path, text, name))
         assert config.name == "tab\\ é 😀 /" and config.seeds == (1, 2)

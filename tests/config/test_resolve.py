@@ -110,7 +110,12 @@ BAD: list[tuple[str, int, str, str]] = [
     (TASKS + "trainers: [{id: NoOp, optimizer: OptoPrime}]\n", 2, "optimizer", "uses no optimizer"),
     (TASKS + "trainers: [{id: NoOp, params: {num_steps: 1}}]\n", 2, "params.num_steps", "nothing to set"),
     (TASKS + "trainers: [NoOp]\nps_steps: 3\n", 3, "ps_steps", "no trainer of this config takes"),
-    (TASKS + "trainers: [NoOp]\noptimizer_kwargs: {memory_size: 3}\n", 3, "optimizer_kwargs.memory_size", "no optimizer"),
+    (
+        TASKS + "trainers: [NoOp]\noptimizer_kwargs: {memory_size: 3}\n",
+        3,
+        "optimizer_kwargs.memory_size",
+        "no optimizer",
+    ),
     ("tasks:\n  - circle_packin\n", 2, "tasks[0]", "did you mean 'llm4ad:circle_packing'?"),
     ("tasks:\n  - numeric_param\n", 2, "tasks[0]", "did you mean 'internal:numeric_param'?"),
     ("tasks:\n  - id: intern:numeric_param\n", 2, "tasks[0].id", "did you mean 'internal'?"),
@@ -141,7 +146,9 @@ def test_what_a_task_or_trainer_does_not_take_is_named_with_its_line(
 
 
 def test_all_problems_of_all_entries_are_listed(tmp_path: Path) -> None:
-    text = "tasks: [nothing_like_it, 'internal:nor_this']\ntrainers: [Nope, {id: PrioritySearch, params: {a: 1, b: 2}}]\n"
+    text = (
+        "tasks: [nothing_like_it, 'internal:nor_this']\ntrainers: [Nope, {id: PrioritySearch, params: {a: 1, b: 2}}]\n"
+    )
     assert len(refusal(tmp_path, text).splitlines()) == 3
     text = PS + "    params: {a: 1, num_steps: x}\n  - {id: NoOp, params: {b: 1}}\ngepa_iters: 3\n"
     assert len(refusal(tmp_path, text).splitlines()) == 4

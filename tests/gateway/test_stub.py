@@ -158,7 +158,7 @@ def test_the_wording_of_the_prompt_does_not_matter(open_scope: OpenScope) -> Non
 def test_values_stay_the_same_from_release_to_release(open_scope: OpenScope) -> None:
     """Recorded once: a change here changes every stub run, and is to be a decision."""
     scope = open_scope(seed=7)
-    variables = [
+    variables: list[dict[str, Any]] = [
         {"name": "x", "kind": "float", "value": 1.0, "bounds": [0, 10]},
         {"name": "k", "kind": "int", "value": 3},
         {"name": "f", "kind": "code", "value": "a", "alternatives": ["b", "c", "d"]},

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from trace_bench.trainers.base import Param, Rollout, Slot, State, StopTraining
+from trace_bench.trainers.base import Param, Rollout, Slot, State
 from trace_bench.trainers.priority_search import PrioritySearch
 from trace_bench.worker import candidate_runner
 from trace_bench.worker.candidates import CandidatePrograms
@@ -61,7 +61,6 @@ class MemoryContext:
     seed: int = 1
     optimizer: str = "OptoPrime"
     optimizer_kwargs: Mapping[str, Any] = field(default_factory=dict)
-    stop_after_calls: int | None = None
     calls: list[Call] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
@@ -86,8 +85,6 @@ class MemoryContext:
         variables: Sequence[Mapping[str, Any]] = (),
         **request: Any,
     ) -> dict[str, Any]:
-        if self.stop_after_calls is not None and len(self.calls) >= self.stop_after_calls:
-            raise StopTraining("budget")
         self.calls.append(Call(slot, messages, list(variables), request))
         content = self.model(messages, slot, list(variables))
         return {"choices": [{"message": {"role": "assistant", "content": content}, "finish_reason": "stop"}]}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -95,8 +97,6 @@ def test_call_runs_the_operator_in_a_process_of_its_own(ops: GraphOps) -> None:
 def test_an_operator_of_another_state_is_the_one_called(programs: Programs) -> None:
     code = Parameter("pid", "def pid():\n    return 0\n", "code", entry="pid")
     source = "import os\ndef pid():\n    return os.getpid()\n"
-    import os
-
     with GraphNodes(problem(code), {"pid": source}) as nodes, GraphOps(nodes, programs) as ops:
         assert ops.call("pid").data not in (0, os.getpid())
 
@@ -229,12 +229,15 @@ def test_an_agent_that_raises_is_the_tasks_fault_and_says_where(programs: Progra
 
 
 def test_the_lock_is_free_after_a_failure(programs: Programs) -> None:
-    import threading
-
     with pytest.raises(ZeroDivisionError), MinibatchGraph(problem(), {}, programs) as graph:
         raise ZeroDivisionError
     free: list[bool] = []
-    thread = threading.Thread(target=lambda: free.append(graph.opto.lock.acquire(timeout=1)))
+
+    def take() -> None:
+        free.append(graph.opto.lock.acquire(timeout=1))
+        graph.opto.lock.release()
+
+    thread = threading.Thread(target=take)
     thread.start()
     thread.join()
     assert free == [True]

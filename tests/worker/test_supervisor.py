@@ -272,3 +272,17 @@ def test_sigterm_is_a_request_to_stop(tmp_path: Path) -> None:
 
     got = run(tmp_path, code, on_message=terminate)
     assert got.result is not None and got.result["stop_reason"] == "interrupted"
+
+
+def test_a_budget_of_seconds_ends_training_in_order_and_the_job_is_ok(tmp_path: Path) -> None:
+    code = """
+    class Trainer:
+        uses_graph = False
+        def train(self, problem, params, context):
+            while True:
+                time.sleep(0.01)
+                context.evaluate({"x": 1.0}, [0], "train")
+    """
+    got = run(tmp_path, code, over={"budget": {"seconds": 0.5}})
+    assert got.result is not None
+    assert (got.result["status"], got.result["stop_reason"]) == ("ok", "budget")

@@ -56,12 +56,16 @@ def _engine() -> str:
 
 
 def _images() -> str:
-    from trace_bench.images.pins import list_images
+    from trace_bench.images.pins import ImageStatus, list_images
 
-    return ", ".join(
-        f"{row.family} {'ready' if row.present and not row.drift else 'will be built' if row.pin is None else 'drifted' if row.drift else 'missing'}"
-        for row in list_images()
-    )
+    def state(row: ImageStatus) -> str:
+        if row.pin is None:
+            return "will be built"
+        if row.drift:
+            return "drifted"
+        return "ready" if row.present else "missing"
+
+    return ", ".join(f"{row.family} {state(row)}" for row in list_images())
 
 
 def _tasks() -> str:

@@ -12,8 +12,9 @@ from pydantic import ValidationError
 from trace_bench.config.messages import sentence
 from trace_bench.config.models import RunConfig
 from trace_bench.config.names import normalise
+from trace_bench.config.reader import read
 from trace_bench.config.secrets import find_secrets, redact
-from trace_bench.config.source import Path_, Problem, Rows, Source, Table, placed, read
+from trace_bench.config.source import Path_, Problem, Rows, Source, Table, placed
 from trace_bench.errors import ConfigError
 
 _NO_SEEDS = "seeds is empty; the seed 123 is used"
@@ -29,8 +30,7 @@ def load_config(path: str | Path, overrides: Mapping[str, Any] | None = None) ->
             4}``).
 
     Raises:
-        ConfigError: the config is wrong. One line per problem: ``FILE, line N: key: what is wrong; what to
-            do``.
+        ConfigError: the config is wrong. One line per problem: ``FILE, line N: key: what is wrong; what to do``.
     """
     problems: list[Problem] = []
     try:
@@ -54,11 +54,12 @@ def parse_config(
 def _config(file: str, root: Table, overrides: Mapping[str, Any], problems: list[Problem]) -> RunConfig:
     secrets = find_secrets(Source(file, root))
     problems += [Source(file, root).problem(path, text) for path, text in secrets.items()]
-    secret_lines = {problem.line for problem in problems} if secrets else set()
+    hidden = [Source(file, root).shown(path) for path in secrets]
 
     top = _overridden(normalise(root, file, problems), overrides, problems)
     source = Source(file, top)
     warnings = _warnings(source)
+    problems += _repetitions(source)
     try:
         config = RunConfig.model_validate(top)
     except ValidationError as error:
@@ -66,9 +67,8 @@ def _config(file: str, root: Table, overrides: Mapping[str, Any], problems: list
         told = [e for e in error.errors(include_url=False) if e["type"] != "too_short" or not e["input"]]
         found = [sentence(source, dict(e)) for e in told]
         # What is said of a secret is enough: a second sentence about its key adds nothing.
-        problems += [problem for problem in found if problem.line not in secret_lines or problem.line is None]
+        problems += [problem for problem in found if not any(shown in problem.text for shown in hidden)]
         raise _error(source, problems) from None
-    problems += _repetitions(config, source)
     if problems:
         raise _error(source, problems)
     config._source = Source(file, top, warnings)
@@ -107,21 +107,22 @@ def _warnings(source: Source) -> tuple[str, ...]:
     return tuple(redact(source.sentence(note)) for note in notes)
 
 
-def _repetitions(config: RunConfig, source: Source) -> list[Problem]:
+def _repetitions(source: Source) -> list[Problem]:
     """Entries that would make the same job twice, as far as the file alone shows."""
+    top = source.root
+    groups: list[tuple[Path_, Any, str]] = [(("seeds",), top.get("seeds"), "seed")]
+    tasks = top.get("tasks")
+    if isinstance(tasks, Rows) and all(isinstance(task, Table) and "id" in task for task in tasks):
+        groups.append((("tasks",), [[task["id"], task.get("eval_kwargs", {})] for task in tasks], "task"))
+    trainers = top.get("trainers")
+    for index, trainer in enumerate(trainers if isinstance(trainers, Rows) else []):
+        if isinstance(trainer, Table):
+            groups.append((("trainers", index, "params_variants"), trainer.get("params_variants"), "variant"))
     problems: list[Problem] = []
-    groups: list[tuple[Path_, list[Any], str]] = [
-        (("seeds",), list(config.seeds), "seed"),
-        (("tasks",), [(t.id, t.eval_kwargs) for t in config.tasks], "task"),
-    ]
-    groups += [
-        (("trainers", i, "params_variants"), list(trainer.params_variants), "variant")
-        for i, trainer in enumerate(config.trainers)
-    ]
     for path, items, noun in groups:
         first: dict[str, int] = {}
-        for index, item in enumerate(items):
-            earlier = first.setdefault(json.dumps(item, sort_keys=True), index)
+        for index, item in enumerate(items if isinstance(items, list) else []):
+            earlier = first.setdefault(json.dumps(item, sort_keys=True, default=repr), index)
             if earlier == index:
                 continue
             line = source.problem((*path, earlier), "").line

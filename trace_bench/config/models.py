@@ -148,9 +148,7 @@ class TrainerConfig(Section):
 
 
 class LlmConfig(Section):
-    """The model behind the gateway. Keys are never in the config: ``api_key_env`` names a variable of the
-    host.
-    """
+    """The model behind the gateway. Keys are never in the config: ``api_key_env`` names a variable of the host."""
 
     provider: Text | None = None
     base_url: Text | None = None

@@ -1,6 +1,4 @@
-"""Second names of config keys, and the short ways to write things; all become one form before they are
-checked.
-"""
+"""Second names of config keys, and the short ways to write things; all become one form before the checks."""
 
 from __future__ import annotations
 
@@ -49,9 +47,7 @@ KNOBS = (
     "gepa_merge_every",
     "gepa_pareto_subset",
 )
-"""Trainer parameters that may be written at the top level (for all trainers) or on a trainer entry (for its
-variants).
-"""
+"""Trainer parameters that may be written at the top level (for all trainers) or on an entry (for its variants)."""
 
 SECTIONS: Mapping[str, type[Section]] = {
     "images": ImagesConfig,

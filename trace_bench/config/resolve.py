@@ -27,8 +27,7 @@ class Resolved:
 
 
 def resolve(config: RunConfig, roots: Sequence[Path] = ()) -> Resolved:
-    """Load the specs of the config's tasks and the classes of its trainers, and check the config against
-    them.
+    """Load the specs of the config's tasks and the classes of its trainers, and check the config against them.
 
     Nothing of a task is imported, no image or engine is touched.
 
@@ -38,8 +37,7 @@ def resolve(config: RunConfig, roots: Sequence[Path] = ()) -> Resolved:
             from the current folder, like ``runs_dir``.
 
     Raises:
-        ConfigError: unknown tasks or trainers, broken task specs, arguments that they do not take; one line
-            each.
+        ConfigError: unknown tasks or trainers, broken task specs, arguments that they do not take; one line each.
     """
     problems: list[str] = []
     tasks = _tasks(config, [*roots, *(Path(root) for root in config.task_roots)], problems)

@@ -28,11 +28,9 @@ class TaskChoice:
     Attributes:
         entry: index in ``tasks``.
         eval_kwargs: what the task is built with.
-        splits: examples of each split, as far as spec and config say; a task may make it depend on its
-            arguments.
+        splits: examples of each split, as far as spec and config say; a task may make it depend on its arguments.
         limits: time limits of the job, of one candidate process, and the sandbox's resources: all that can
-            change a
-            score.
+            change a score.
     """
 
     entry: int

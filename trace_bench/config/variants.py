@@ -31,8 +31,7 @@ class Variant:
     Attributes:
         trainer: index of the entry in ``trainers``.
         index: in ``params_variants``.
-        label: what tells it from the entry's other variants (``num_steps=3``), for people; ``default`` if
-            nothing.
+        label: what tells it from the entry's other variants (``num_steps=3``), for people; ``default`` if nothing.
     """
 
     trainer: int
@@ -49,9 +48,7 @@ class Variant:
 
 
 def resolve_variants(config: RunConfig, trainers: Mapping[str, type[Trainer]], problems: list[str]) -> list[Variant]:
-    """Every variant of every trainer entry, in order; what is wrong is added to `problems`, one sentence
-    each.
-    """
+    """Every variant of every trainer entry, in order; what is wrong is added to `problems`, one sentence each."""
     variants: list[Variant] = []
     taken: dict[str, set[str]] = {"trainer_kwargs": set(), "optimizer_kwargs": set()}
     classes: list[type[Trainer]] = []

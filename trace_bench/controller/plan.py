@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from trace_bench import __version__
+from trace_bench.arguments import hint
 from trace_bench.artifacts.models import (
     Budget,
     ImageRecord,
@@ -24,12 +25,13 @@ from trace_bench.artifacts.models import (
     TrainerRef,
 )
 from trace_bench.config.frozen import thaw
-from trace_bench.config.models import RunConfig
+from trace_bench.config.models import RunConfig, SandboxConfig
 from trace_bench.config.resolve import Resolved
 from trace_bench.controller.job import JobPlan
+from trace_bench.errors import ConfigError
 from trace_bench.identity import config_hash, fingerprint, run_id, test_seed
 from trace_bench.matrix import Job, expand
-from trace_bench.sandbox.base import Backend, Resources
+from trace_bench.sandbox.base import CONTROLS, NEVER_WEAKER, Backend, Resources
 from trace_bench.suites.spec import Task, pack_task
 from trace_bench.trainers.registry import entry_of
 
@@ -78,6 +80,7 @@ def plan_run(
         ConfigError: from the matrix. EnvironmentUnavailable: from `images`.
     """
     jobs = expand(config, resolved.tasks, resolved.trainers)
+    _check_controls(config)
     used = {job.task_id: resolved.tasks[job.task_id] for job in jobs}
     hashes = {task_id: task.content_hash for task_id, task in used.items()}
     blobs = {task_id: pack_task(task.folder) for task_id, task in used.items()}
@@ -120,6 +123,27 @@ def plan_run(
         jobs=tuple(manifest_entry(p.meta) for p in planned),
     )
     return RunPlan(name, config, whole_hash, planned, manifest, lock, salt, config.warnings)
+
+
+def _check_controls(config: RunConfig) -> None:
+    """Names of controls, before any image is looked at.
+
+    Raises:
+        ConfigError: an unknown control, or one that cannot be given up.
+    """
+    problems = []
+    sections: list[tuple[tuple[str | int, ...], SandboxConfig]] = [(("sandbox",), config.sandbox)]
+    sections += [(("tasks", i, "sandbox"), task.sandbox) for i, task in enumerate(config.tasks) if task.sandbox]
+    for path, section in sections:
+        for key in ("require_controls", "allow_weaker"):
+            for name in getattr(section, key):
+                where = config.source.where((*path, key))
+                if name not in CONTROLS:
+                    problems.append(f"{where}: there is no control {name!r}{hint(name, CONTROLS)}")
+                elif key == "allow_weaker" and name in NEVER_WEAKER:
+                    problems.append(f"{where}: the control {name!r} cannot be given up; take it out")
+    if problems:
+        raise ConfigError("\n".join(dict.fromkeys(problems)))
 
 
 def _plan_job(

@@ -92,15 +92,16 @@ def identity_in_engine(engine: DockerClient, ref: str) -> str | None:
 def _identity(image: dict[str, Any], ref: str) -> str:
     if "@sha256:" in ref:
         return ref.rpartition("@")[2]
-    labels = image["Config"].get("Labels") or {}
-    if (made := labels.get(debian.IDENTITY_LABEL)) is not None:
-        return str(made)
+    layers, environment = image["RootFS"]["Layers"], image["Config"].get("Env") or []
+    made = (image["Config"].get("Labels") or {}).get(debian.IDENTITY_LABEL)
+    if made is not None and len(layers) == 1 and environment == [debian.ENVIRONMENT]:
+        return str(made)  # as it was imported; what is built on it inherits the label, and is something else
     repository = _repository(ref)
     for known in image.get("RepoDigests") or []:
         if known.rpartition("@")[0] == repository:
             return str(known.rpartition("@")[2])
-    layers = "\n".join(image["RootFS"]["Layers"])
-    return "layers:" + hashlib.sha256(layers.encode()).hexdigest()
+    contents = json.dumps([layers, sorted(environment)])
+    return "layers:" + hashlib.sha256(contents.encode()).hexdigest()
 
 
 def _repository(ref: str) -> str:

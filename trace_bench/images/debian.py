@@ -27,6 +27,7 @@ Progress = Callable[[str], None]
 REPOSITORY = "trace-bench/debian"
 IDENTITY_LABEL = "trace-bench.base-identity"
 RECIPE_LABEL = "trace-bench.base-recipe"
+ENVIRONMENT = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 # usr-is-merged keeps out usrmerge, which would bring 50 MB of Perl; the hook makes its claim true.
 _INCLUDE = ("python3", "usr-is-merged")
@@ -99,7 +100,7 @@ def make_base(engine: DockerClient, progress: Progress) -> str:
         progress(f"importing the base of {len(packages)} packages as {REPOSITORY}:{tag}")
         with engine_errors("import the base that was made"):
             changes = [f"LABEL {IDENTITY_LABEL}={identity}", f"LABEL {RECIPE_LABEL}={_recipe()}"]
-            changes.append("ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+            changes.append(f"ENV {ENVIRONMENT}")
             with archive.open("rb") as content:
                 engine.api.import_image_from_data(content, repository=REPOSITORY, tag=tag, changes=changes)
     return f"{REPOSITORY}:{tag}"

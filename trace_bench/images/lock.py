@@ -31,7 +31,7 @@ class Base:
     Attributes:
         ref: what a build starts from: ``repository@sha256:…`` where the engine knows a digest, else a tag.
         identity: what the base *is*: a registry's digest (``sha256:…``), the hash of its package list
-            (``packages:…``, for a base made here) or of its layers' contents (``layers:…``). Never an image
+            (``packages:…``, for a base made here) or of its layers and environment (``layers:…``). Never an image
             id.
         source: ``given`` by name, from the ``registry``, or made from ``debian`` packages.
         requested: the name that was given, if one was.

@@ -7,6 +7,7 @@ for, and which is in force.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -45,6 +46,7 @@ CONTROLS: Mapping[str, str] = {
 NEVER_WEAKER = frozenset({"network", "capabilities", "no_new_privileges", "mounts", "namespaces", "user", "runtime"})
 """Controls that no config can give up: without one of them the results mean nothing."""
 
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,120}")
 SMALLEST_MEMORY = 64 << 20
 SMALLEST_PIDS = 8
 
@@ -114,6 +116,10 @@ class SandboxRequest:
     allow_weaker: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ConfigError(
+                f"sandbox name {self.name!r} has other than ASCII letters, digits, '_', '.' and '-'; choose another."
+            )
         for key, names in (("require_controls", self.require_controls), ("allow_weaker", self.allow_weaker)):
             unknown = sorted(names - CONTROLS.keys())
             if unknown:

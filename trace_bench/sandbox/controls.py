@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from trace_bench.sandbox.base import CONTROLS, Control
-from trace_bench.sandbox.container import CAPABILITIES, OUT
+from trace_bench.sandbox.container import CAPABILITIES, NO_IPC, OUT
 
 Facts = Mapping[str, Any]
 Verdict = tuple[bool, str]
@@ -89,7 +89,7 @@ def _namespaces(container: Facts, engine: Facts) -> Verdict:
     if host.get("Privileged"):
         shared.append("privileged")
     own_users = "userns" in security_options(engine) or "rootless" in security_options(engine)
-    return not shared, ", ".join(shared) or ("own" if own_users else "own, but uids are the host's")
+    return bool(host) and not shared, ", ".join(shared) or ("own" if own_users else "own, but uids are the host's")
 
 
 def _seccomp(container: Facts, engine: Facts) -> Verdict:
@@ -159,8 +159,7 @@ def _tmpfs_flags(container: Facts) -> dict[str, set[str]]:
 def _tmpfs(container: Facts, engine: Facts) -> Verdict:
     found = _tmpfs_flags(container)
     good = set(found) == {"/tmp", "/run"} and all(
-        {"nosuid", "nodev", "mode=0755"} <= flags and any(flag.startswith("size=") for flag in flags)
-        for flags in found.values()
+        {"nosuid", "nodev"} <= flags and any(flag.startswith("size=") for flag in flags) for flags in found.values()
     )
     detail = "; ".join(f"{place} {','.join(sorted(flags))}" for place, flags in sorted(found.items()))
     return good, detail or "none"
@@ -173,7 +172,8 @@ def _noexec(container: Facts, engine: Facts) -> Verdict:
 
 def _ipc(container: Facts, engine: Facts) -> Verdict:
     mode = str(_host(container).get("IpcMode") or "")
-    return mode == "none", f"mode {mode or 'default'}"
+    off = (_host(container).get("Sysctls") or {}).items() >= NO_IPC.items()
+    return mode == "none" and off, f"mode {mode or 'default'}, queues {'off' if off else 'on'}"
 
 
 def _init(container: Facts, engine: Facts) -> Verdict:
@@ -211,7 +211,7 @@ def _disk(container: Facts, engine: Facts) -> Verdict:
 def _runtime(container: Facts, engine: Facts) -> Verdict:
     runtime = str(_host(container).get("Runtime") or engine.get("DefaultRuntime") or "")
     known = engine.get("Runtimes") or {}
-    return not known or runtime in known, runtime
+    return runtime in known, runtime or "unknown"
 
 
 _CHECKS: Mapping[str, Callable[[Facts, Facts], Verdict]] = {

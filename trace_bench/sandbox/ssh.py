@@ -1,4 +1,4 @@
-"""An engine behind ``ssh://``, through the ssh program that the user has set up. The SDK would need paramiko for that."""
+"""An engine behind ``ssh://``, through the ssh program that the user has set up; the SDK would need paramiko for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import urllib3.connectionpool
 
 from trace_bench.sandbox.dial import dial_ssh
 
-PLACEHOLDER = "http://engine-over-ssh.invalid"
+PLACEHOLDER = "http://engine-over-ssh.invalid:80"
 """What the SDK is told; no such host is ever looked up."""
 
 

@@ -200,9 +200,7 @@ def _foreign_entries(root: Path, known: set[str]) -> Iterator[TaskEntry]:
 
 
 def _task_folders(root: Path) -> Iterator[tuple[Path, str]]:
-    """Task folders below `root` with their names. Links are not followed; a task folder holds no other
-    tasks.
-    """
+    """Task folders below `root` with their names. Links are not followed; a task folder holds no other tasks."""
     if (root / _SPEC).is_file():
         yield root, root.resolve().name
         return

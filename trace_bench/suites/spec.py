@@ -171,8 +171,7 @@ def load_task_spec(folder: Path) -> TaskSpec:
     """Read and check ``task.toml`` of a task folder.
 
     Raises:
-        ConfigError: it is missing, no TOML, or breaks the format; one line per problem, with the line where
-            known.
+        ConfigError: it is missing, no TOML, or breaks the format; one line per problem, with the line where known.
     """
     path = folder / SPEC_FILE
     try:
@@ -202,8 +201,7 @@ def load_task_spec(folder: Path) -> TaskSpec:
 def resolve_eval_kwargs(spec: TaskSpec, given: Mapping[str, Any], where: Where) -> dict[str, Any]:
     """The arguments that the task is built with: checked, defaults filled in.
 
-    The common arguments of a code task are in it only if they were given: the spec's splits and limits hold
-        otherwise.
+    The common arguments of a code task are in it only if they were given: the spec's splits and limits hold otherwise.
 
     Raises:
         ConfigError: one line for each argument that is unknown, of the wrong type or out of bounds.
@@ -219,8 +217,7 @@ def task_files(folder: Path) -> list[tuple[str, Path]]:
     Hidden files, ``__pycache__`` and ``*.pyc`` are not part of a task.
 
     Raises:
-        ConfigError: the folder holds a link, a device, a name that is not UTF-8, or more than
-            `MAX_TASK_BYTES`.
+        ConfigError: the folder holds a link, a device, a name that is not UTF-8, or more than `MAX_TASK_BYTES`.
     """
     files = sorted(_walk(folder, ""))
     total = sum(path.stat().st_size for _, path in files)
@@ -233,9 +230,7 @@ def task_files(folder: Path) -> list[tuple[str, Path]]:
 
 
 def content_hash(folder: Path) -> str:
-    """SHA-256 over relative paths and bytes of a task folder: what a job's result depends on, and nothing
-    else.
-    """
+    """SHA-256 over relative paths and bytes of a task folder: what a job's result depends on."""
     digest = hashlib.sha256(b"trace-bench/task/1\n")
     for name, path in task_files(folder):
         data = path.read_bytes()
@@ -246,8 +241,7 @@ def content_hash(folder: Path) -> str:
 
 
 def pack_task(folder: Path) -> bytes:
-    """The task folder as a tar that depends on nothing but its content: sorted, uid 0, mtime 0, modes 0644
-    and 0755.
+    """The task folder as a tar that depends on nothing but its content: sorted, uid 0, mtime 0, modes 0644 and 0755.
 
     No file is executable: task code is imported, never executed.
     """
@@ -356,9 +350,7 @@ def _place(path: Path, line: int | None) -> str:
 
 
 def _find_line(text: str, location: tuple[str, ...]) -> int | None:
-    """The line that `location` is written on, as far as plain ``[table]`` headers and ``key =`` lines show
-    it.
-    """
+    """The line that `location` is written on, as far as plain ``[table]`` headers and ``key =`` lines show it."""
     keys = [part for part in location if not part.isdigit()]
     if not keys:
         return None

@@ -46,9 +46,7 @@ def _load(point: EntryPoint) -> type[Trainer]:
 
 
 def list_trainers() -> list[tuple[str, bool, str]]:
-    """``(id, available, reason)`` of every registered trainer, sorted by id; the reason is empty if
-    available.
-    """
+    """``(id, available, reason)`` of every registered trainer, sorted by id; the reason is empty if available."""
     rows: list[tuple[str, bool, str]] = []
     for name, point in _entry_points().items():
         try:
@@ -106,7 +104,6 @@ def resolve_params(trainer: type[Trainer], given: Mapping[str, Any], where: Wher
     """Every parameter of `trainer` by its own name: aliases resolved, types checked, defaults filled in.
 
     Raises:
-        ConfigError: one line for each parameter that is unknown, named twice, of the wrong type or out of
-            bounds.
+        ConfigError: one line for each parameter that is unknown, named twice, of the wrong type or out of bounds.
     """
     return resolve(arguments_of(trainer.params), given, where, f"trainer {trainer.name!r}")

@@ -151,6 +151,9 @@ class Supervisor:
                     "message": f"training took more than job_timeout = {seconds:g} s; its best state was scored",
                 }
                 self._ask_to_stop("timeout")
+            allowed = self._job["budget"].get("seconds")
+            if allowed is not None and elapsed > allowed:
+                self._ask_to_stop("budget")
         elif phase.name in ("build", "score") and phase.kill_at is None:
             seconds = limits.get("score_timeout")
             if seconds is not None and elapsed > seconds:
@@ -424,7 +427,7 @@ class Supervisor:
         failure = phase.failure
         if failure is None and phase.result is None:
             failure = _death(phase, self._stop_reason)
-        if failure is not None and not (phase.name == "train" and self._stop_reason in ("timeout", "interrupted")):
+        if failure is not None and not (phase.name == "train" and self._stop_reason in ("timeout", "interrupted", "budget")):
             self._fail(**failure)
         getattr(self, f"_after_{phase.name}")(phase)
 

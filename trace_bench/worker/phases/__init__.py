@@ -76,6 +76,8 @@ def enter(name: str, ctl: socket.socket, spawn: socket.socket) -> None:
         result = module.run(link, start, programs)
     except PhaseFailure as failure:
         link.send("failed", boundary=failure.boundary, kind=failure.kind, message=failure.message)
+    except ProblemError as error:
+        link.send("failed", boundary="task", kind=f"{name}_error", message=str(error))
     except Exception as error:
         traceback.print_exc()
         link.send(

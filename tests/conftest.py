@@ -1,0 +1,49 @@
+"""Says at the end which groups of tests ran, and fails if a group that was required did not."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+GROUPS = ("docker", "modal", "gpu", "slow")
+_ran: Counter[str] = Counter()
+_skipped: dict[str, Counter[str]] = {group: Counter() for group in GROUPS}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    report = yield
+    for group in GROUPS:
+        if item.get_closest_marker(group) is None:
+            continue
+        if report.skipped and report.when in ("setup", "call"):
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+            _skipped[group][reason.removeprefix("Skipped: ")] += 1
+        elif report.when == "call":
+            _ran[group] += 1
+    return report
+
+
+def _lost() -> list[str]:
+    """Required groups of which nothing ran, or of which tests were skipped for want of what they need."""
+    required = [g for g in os.environ.get("TRACE_BENCH_REQUIRE", "").split(",") if g]
+    return [g for g in required if not _ran[g] or any("no engine" in reason.lower() for reason in _skipped[g])]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    terminalreporter.section("groups")
+    for group in GROUPS:
+        skipped = sum(_skipped[group].values())
+        terminalreporter.line(f"{group:8} {_ran[group]} ran, {skipped} skipped")
+        for reason, count in _skipped[group].items():
+            terminalreporter.line(f"         {count} x {reason}")
+    for group in _lost():
+        terminalreporter.line(f"REQUIRED BUT NOT RUN: {group}", red=True)
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    if _lost() and not session.config.option.collectonly:
+        session.exitstatus = 1

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from pathlib import Path
+
+from trace_bench.images.context import dependencies_context, worker_context, write_context
+from trace_bench.images.recipe import family_named
+
+
+def test_bytes_depend_on_contents_alone(tmp_path: Path) -> None:
+    archives = []
+    for number, mode in enumerate((0o600, 0o755)):
+        file = tmp_path / f"{number}" / "a.py"
+        file.parent.mkdir()
+        file.write_text("x = 1\n")
+        file.chmod(mode)
+        os.utime(file, (number * 1000, number * 1000))
+        target = io.BytesIO()
+        write_context({"b/c/a.py": file, "Dockerfile": b"FROM x\n"}, target)
+        archives.append(target.getvalue())
+    assert archives[0] == archives[1]
+    with tarfile.open(fileobj=io.BytesIO(archives[0])) as archive:
+        assert archive.getnames() == ["b", "b/c", "Dockerfile", "b/c/a.py"]
+        assert {(m.uid, m.mtime, m.mode) for m in archive if m.isfile()} == {(0, 0, 0o644)}
+
+
+def test_worker_context_holds_the_worker_and_nothing_of_the_host() -> None:
+    names = set(worker_context(family_named("core")))
+    assert {"Dockerfile", "worker/trace_bench/worker/problem.py", "worker/trace_bench/errors.py"} <= names
+    assert not {n for n in names if n.startswith(("worker/trace_bench/cli", "worker/trace_bench/gateway"))}
+
+
+def test_dependencies_context_holds_the_wheels_it_was_given(tmp_path: Path) -> None:
+    names = set(dependencies_context(family_named("core"), [tmp_path / "x-1-py3-none-any.whl"]))
+    assert names == {"Dockerfile", "wheelhouse/requirements.txt", "wheelhouse/x-1-py3-none-any.whl"}

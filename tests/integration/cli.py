@@ -1,0 +1,62 @@
+"""Runs the command as a user would, and reads what it left."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+TASKS = REPOSITORY / "tests" / "tasks"
+
+
+@dataclass(frozen=True)
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def environment(home: Path | None = None, **extra: str) -> dict[str, str]:
+    found = {**os.environ, **extra}
+    if home is not None:
+        found["TRACE_BENCH_HOME"] = str(home)
+    return found
+
+
+def cli(*arguments: str, home: Path | None = None, timeout: float = 300, cwd: Path | None = None, **env: str) -> Done:
+    done = subprocess.run(
+        [sys.executable, "-m", "trace_bench", *arguments],
+        capture_output=True, text=True, timeout=timeout, cwd=cwd, env=environment(home, **env), check=False,
+    )  # fmt: skip
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def start(*arguments: str, home: Path, cwd: Path | None = None) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "trace_bench", *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd, env=environment(home),
+    )  # fmt: skip
+
+
+def write_config(folder: Path, **config: Any) -> Path:
+    path = folder / "config.json"
+    path.write_text(json.dumps({"runs_dir": str(folder / "runs"), "mode": "stub", **config}), encoding="utf-8")
+    return path
+
+
+def run(folder: Path, home: Path | None, *arguments: str, timeout: float = 300, **config: Any) -> dict[str, Any]:
+    """Run a config; the ``--json`` result with ``code`` and ``stderr`` added."""
+    path = write_config(folder, **config)
+    done = cli("run", "--config", str(path), "--root", str(TASKS), "--json", *arguments, home=home, timeout=timeout)
+    assert done.stdout.startswith("{"), (done.returncode, done.stdout, done.stderr)
+    return {**json.loads(done.stdout), "code": done.returncode, "stderr": done.stderr}
+
+
+def history(result: dict[str, Any], row: dict[str, Any]) -> list[dict[str, Any]]:
+    path = Path(result["folder"]) / row["state_history_path"]
+    return [json.loads(line) for line in path.read_text().splitlines()]

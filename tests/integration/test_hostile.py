@@ -1,0 +1,112 @@
+"""Whatever goes wrong in a sandbox ends in one clear failure, and nothing is left."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.cli import run
+from trace_bench.artifacts.layout import RunLayout
+from trace_bench.artifacts.schema import validate
+
+pytestmark = pytest.mark.docker
+SMALL = {"memory": "256m", "disk": "8m", "tmp": "16m", "pids": 128}
+
+
+def misbehave(folder: Path, home: Path, deed: str, **config: Any) -> dict[str, Any]:
+    task = {"id": "internal:hostile", "eval_kwargs": {"deed": deed}}
+    got = run(folder, home, tasks=[task], trainers=["NoOp"], **{"sandbox": SMALL, "score_timeout": 60, **config})
+    row: dict[str, Any] = got["jobs"][0]
+    job = RunLayout(Path(got["folder"])).job(row["job_id"])
+    validate("results", json.loads(job.results.read_text()))
+    validate("job_meta", json.loads(job.meta.read_text()))
+    return {**row, "code": got["code"], "stderr": got["stderr"], "folder": job.root}
+
+
+@pytest.mark.parametrize(
+    ("deed", "boundary", "kind"),
+    [
+        ("stdout", "trainer", "output_limit"),
+        ("out_of_memory", "trainer", "train_died"),
+        ("fork_bomb", "trainer", "train_error"),
+        ("full_volume", "trainer", "disk_limit"),
+        ("links", "trainer", "bad_output"),
+        ("hard_links", "trainer", "bad_output"),
+        ("fifo", "trainer", "bad_output"),
+        ("many_files", "trainer", "bad_output"),
+        ("bad_name", "trainer", "bad_output"),
+        ("deep", "trainer", "bad_output"),
+        ("segfault", "trainer", "train_died"),
+        ("nan", "task", "train_error"),
+    ],
+)
+def test_one_clear_failure(images: Path, tmp_path: Path, deed: str, boundary: str, kind: str) -> None:
+    got = misbehave(tmp_path, images, deed)
+    assert got["code"] == 1 and got["status"] == "failed"
+    assert (got["failure_boundary"], got["failure_kind"]) == (boundary, kind), got["feedback"]
+    assert got["feedback"] and "Traceback" not in got["stderr"]
+
+
+def test_what_breaks_the_collectors_limits_is_kept_as_evidence(images: Path, tmp_path: Path) -> None:
+    got = misbehave(tmp_path, images, "links")
+    assert list((got["folder"] / "attempts" / "1").rglob("evidence*"))
+
+
+def test_a_trainer_cannot_write_the_results(images: Path, tmp_path: Path) -> None:
+    got = misbehave(tmp_path, images, "overwrite_result")
+    assert got["status"] == "ok" and got["score_best"] == -2.0
+    log = (got["folder"] / "stdout.log").read_text()
+    assert log.count("DENIED") == 3
+
+
+def test_a_training_that_hangs_is_ended_and_scored(images: Path, tmp_path: Path) -> None:
+    task = {"id": "internal:slow", "eval_kwargs": {"seconds": 600.0}}
+    started = time.monotonic()
+    got = run(tmp_path, images, tasks=[task], trainers=["NoOp"], job_timeout=1.0)
+    row = got["jobs"][0]
+    assert time.monotonic() - started < 60
+    assert (row["status"], row["failure_kind"], row["stop_reason"]) == ("failed", "job_timeout", "timeout")
+    assert row["score_initial"] == -3.0
+
+
+JUNK = "import os,time\nfor _ in range(200): os.write(1, os.urandom(50_000))\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "kind"),
+    [
+        (JUNK, "sandbox_died"),
+        ("import sys\nprint('all went well, score 1e9')\nsys.exit(0)", "sandbox_died"),
+        ("x = []\nwhile True: x.append(bytearray(1 << 24))", "out_of_memory"),
+        (
+            "import sys; sys.path.insert(0, '/'); from trace_bench.worker.frames import Mailbox; import os\n"
+            "os.write(1, Mailbox().pack('event', {'event': 7}))\nimport time; time.sleep(60)",
+            "protocol",
+        ),
+        (
+            "from trace_bench.worker.frames import Mailbox; import os\n"
+            "os.write(1, Mailbox().pack('done', {'result': {'status': 'ok', 'scores': {'best': {'train': 1e9}}}}))",
+            "no_result",
+        ),
+    ],
+)
+def test_a_worker_that_is_not_ours_gets_no_score(
+    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, kind: str
+) -> None:
+    from trace_bench.config import parse_config
+    from trace_bench.controller import job
+    from trace_bench.controller.start import run_config
+
+    monkeypatch.setenv("TRACE_BENCH_HOME", str(images))
+    monkeypatch.setattr(job, "WORKER_COMMAND", ("python3", "-c", program))
+    config = parse_config(
+        {"tasks": ["internal:numeric_param"], "trainers": ["NoOp"], "runs_dir": str(tmp_path),
+         "sandbox": {"memory": "128m"}}
+    )  # fmt: skip
+    row = run_config(config).rows[0]
+    assert row.status == "failed" and row.score_best is None
+    assert (row.failure_boundary, row.failure_kind) == ("sandbox", kind), row.feedback

@@ -1,0 +1,111 @@
+"""What each process of a job can and cannot do, asked from inside by a task that looks around."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.cli import run
+
+pytestmark = pytest.mark.docker
+NONE = "0000000000000000"
+
+
+@pytest.fixture(scope="module")
+def seen(images: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    got = run(tmp_path_factory.mktemp("probe"), images, tasks=["internal:probe"], trainers=["NoOp"])
+    row = got["jobs"][0]
+    assert row["status"] == "ok", row["feedback"]
+    log = Path(got["folder"], "jobs", row["job_id"], "stdout.log").read_text()
+    found = [json.loads(line.removeprefix("PROBE ")) for line in log.splitlines() if line.startswith("PROBE")]
+    return {item["who"]: item for item in found}
+
+
+def uid(item: dict[str, Any]) -> int:
+    return int(item["status"]["Uid"].split()[0])
+
+
+@pytest.mark.parametrize("who", ["train", "score", "candidate of train", "candidate of score"])
+def test_no_process_but_the_supervisors_has_a_capability(seen: dict[str, Any], who: str) -> None:
+    status = seen[who]["status"]
+    assert status["CapEff"] == status["CapPrm"] == NONE
+    assert status["NoNewPrivs"] == "1" and status["Seccomp"] == "2" and status["Groups"] == ""
+
+
+def test_the_supervisor_has_four_capabilities_and_no_more(seen: dict[str, Any]) -> None:
+    # CHOWN 0, KILL 5, SETGID 6, SETUID 7
+    wanted = f"{1 << 0 | 1 << 5 | 1 << 6 | 1 << 7:016x}"
+    caps = {status["CapBnd"] for status in seen["train"]["supervisor"].values()}
+    assert caps == {wanted}
+
+
+def test_every_process_has_a_uid_of_its_own_in_one_block(seen: dict[str, Any]) -> None:
+    uids = {who: uid(seen[who]) for who in ("train", "score", "candidate of train", "candidate of score")}
+    base = uids["train"] - 1
+    assert base % 16 == 0
+    assert uids["score"] == base + 2
+    assert all(base + 4 <= uids[who] <= base + 15 for who in uids if who.startswith("candidate"))
+
+
+@pytest.mark.parametrize("who", ["train", "score"])
+def test_a_phase_cannot_touch_the_supervisor_the_root_or_the_result(seen: dict[str, Any], who: str) -> None:
+    item = seen[who]
+    assert set(r[0] for r in item["kill_supervisor"].values()) == {"PermissionError"}
+    assert set(r[0] for r in item["mem_supervisor"].values()) == {"PermissionError"}
+    assert item["write_result"][0] == "PermissionError" and item["write_root"][0] in ("PermissionError", "OSError")
+    assert item["setuid0"][0] == "PermissionError"
+    assert item["write_home"][0] == "done" and item["others_home"] == [who]
+
+
+def test_only_the_trainer_may_leave_files(seen: dict[str, Any]) -> None:
+    assert seen["train"]["write_extra"][0] == "done"
+    assert seen["score"]["write_extra"][0] == "PermissionError"
+
+
+@pytest.mark.parametrize("who", ["train", "score"])
+def test_there_is_no_network_but_loopback(seen: dict[str, Any], who: str) -> None:
+    assert seen[who]["interfaces"] == ["lo"]
+    assert seen[who]["outside"][0] in ("OSError", "TimeoutError")
+
+
+def test_a_phase_reaches_its_own_relay_only(seen: dict[str, Any]) -> None:
+    for who in ("train", "score"):
+        answers = list(seen[who]["relays"].values())
+        assert len(answers) == 1 and answers[0] == ["done", "HTTP/1.1 200 OK"]
+
+
+@pytest.mark.parametrize("who", ["train", "score", "candidate of train", "candidate of score"])
+def test_no_environment_variable_holds_anything_of_the_host(seen: dict[str, Any], who: str) -> None:
+    allowed = {"PATH", "HOME", "TMPDIR", "HOSTNAME", "LANG", "LC_ALL", "LC_CTYPE", "PYTHONHASHSEED", "PYTHONPATH",
+               "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS",
+               "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "TRACE_BENCH_PRELOAD"}  # fmt: skip
+    assert set(seen[who]["environ"]) <= allowed
+    if who.startswith("candidate"):
+        assert seen[who]["environ"] == {}
+
+
+@pytest.mark.parametrize("who", ["candidate of train", "candidate of score"])
+class TestCandidate:
+    def test_makes_no_socket_traces_nobody_and_has_no_namespace(self, seen: dict[str, Any], who: str) -> None:
+        item = seen[who]
+        assert item["socket"] == ["PermissionError", 1] and item["socketpair"] == ["PermissionError", 1]
+        assert item["ptrace"] == ["done", -1] and item["unshare"] == -1 and item["shmget"] == -1
+        assert item["memfd"][0] == "PermissionError" and item["setuid0"][0] == "PermissionError"
+
+    def test_reads_and_kills_no_other_process(self, seen: dict[str, Any], who: str) -> None:
+        item = seen[who]
+        assert item["kill_others"]
+        for what in ("kill_others", "mem_others", "environ_others", "fd_others"):
+            assert set(r[0] for r in item[what].values()) <= {"PermissionError", "ProcessLookupError"}, what
+
+    def test_can_write_nowhere(self, seen: dict[str, Any], who: str) -> None:
+        assert seen[who]["writable"] == []
+
+    def test_has_a_bounded_number_of_processes(self, seen: dict[str, Any], who: str) -> None:
+        assert 0 < seen[who]["processes"][1] < 32
+
+    def test_leaves_no_process_behind(self, seen: dict[str, Any], who: str) -> None:
+        assert seen[f"after {who.split()[-1]}"]["candidate_processes"] == []

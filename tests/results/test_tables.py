@@ -1,0 +1,265 @@
+"""Tables are derived from files, and only from files."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.artifacts.samples import ENTRY, HASH, RESULTS, TIME
+from trace_bench.artifacts import schema
+from trace_bench.artifacts.layout import RunLayout
+from trace_bench.artifacts.models import Results
+from trace_bench.artifacts.writers import write_json
+from trace_bench.errors import HarnessError
+from trace_bench.results import tables as tables_module
+from trace_bench.results.leaderboard import LeaderboardRow, rank
+from trace_bench.results.render import EMPTY, leaderboard_text
+from trace_bench.results.tables import COLUMNS, RunTables, read_rows, write_files_index
+
+FIRST_COLUMNS = (
+    "run_id,job_id,task_id,suite,trainer_id,variant,seed,status,failure_kind,stop_reason,integrity,score_initial,"
+    "score_final,score_best,score_test,score_direction,time_seconds,evaluations,llm_calls,prompt_tokens,"
+    "completion_tokens,total_tokens,cost_usd"
+)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[RunLayout]:
+    yield RunLayout(tmp_path / "20260102-030405-0123abcd").make()
+
+
+def results(job_id: str = "0123456789ab", **change: Any) -> Results:
+    return Results.model_validate({**RESULTS, "job_id": job_id, **change})
+
+
+def put(run: RunLayout, *rows: Results) -> None:
+    for row in rows:
+        write_json(run.job(row.job_id).make().results, row)
+
+
+def put_manifest(run: RunLayout, *entries: dict[str, Any]) -> None:
+    jobs = [{**ENTRY, **entry} for entry in entries]
+    write_json(run.manifest, {"run_id": "r", "config_hash": HASH, "generated_at": TIME, "tags": ["demo"], "jobs": jobs})
+
+
+def read_csv(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_columns_are_in_the_documented_order() -> None:
+    assert ",".join(COLUMNS).startswith(FIRST_COLUMNS + ",resolved_optimizer,")
+
+
+def test_a_rerun_replaces_its_row(run: RunLayout) -> None:
+    tables = RunTables(run)
+    for score in (1.0, 2.0):
+        put(run, results(score_best=score))
+        tables.refresh()
+        [row] = read_csv(run.results_csv)
+        assert float(row["score_best"]) == score
+
+
+def test_rows_follow_the_manifest(run: RunLayout) -> None:
+    put(run, results("aaaaaaaaaaaa"), results("bbbbbbbbbbbb"), results("cccccccccccc"))
+    assert [row.job_id[0] for row in read_rows(run)] == ["a", "b", "c"]
+    put_manifest(run, {"job_id": "cccccccccccc"}, {"job_id": "aaaaaaaaaaaa"}, {"job_id": "bbbbbbbbbbbb"})
+    assert [row.job_id[0] for row in read_rows(run)] == ["c", "a", "b"]
+
+
+def test_tables_are_rebuilt_from_files_alone(run: RunLayout) -> None:
+    put(run, results(score_best=0.5, feedback="line one\nline two", eval_kwargs={"n": [1, 2]}))
+    RunTables(run).refresh()
+    before = {path.name: path.read_bytes() for path in (run.results_csv, run.leaderboard)}
+    for name in before:
+        (run.root / name).unlink()
+    RunTables(run).refresh()
+    assert {name: (run.root / name).read_bytes() for name in before} == before
+    [row] = read_csv(run.results_csv)
+    assert row["feedback"] == "line one\\nline two"
+    assert json.loads(row["eval_kwargs"]) == {"n": [1, 2]}
+    assert len(run.results_csv.read_text().splitlines()) == 2
+
+
+def test_refreshing_is_throttled_and_reads_only_what_changed(run: RunLayout, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[Path] = []
+    original = tables_module.read_row
+
+    def read_row(path: Path) -> Results:
+        reads.append(path)
+        return original(path)
+
+    monkeypatch.setattr("trace_bench.results.tables.read_row", read_row)
+    put(run, results("aaaaaaaaaaaa"), results("bbbbbbbbbbbb"))
+    tables = RunTables(run, min_interval=3600)
+    assert tables.maybe_refresh()
+    assert not tables.maybe_refresh()
+    put(run, results("bbbbbbbbbbbb", score_best=9.0))
+    tables.refresh()
+    assert [path.parent.name[0] for path in reads] == ["a", "b", "b"]
+
+
+def test_a_damaged_row_is_named(run: RunLayout) -> None:
+    job = run.job("0123456789ab").make()
+    job.results.write_text('{"run_id": 1}')
+    with pytest.raises(HarnessError, match=r"results\.json: \$\.run_id: .* run the job again"):
+        RunTables(run).refresh()
+    write_json(job.results, results("aaaaaaaaaaaa"))
+    with pytest.raises(HarnessError, match="belongs to job aaaaaaaaaaaa"):
+        RunTables(run).refresh()
+    put(run, results())
+    run.manifest.write_text("{")
+    with pytest.raises(HarnessError, match=r"manifest\.json: it is not JSON"):
+        RunTables(run).refresh()
+
+
+def test_the_summary_counts_every_job_of_the_manifest(run: RunLayout) -> None:
+    put(
+        run,
+        results("aaaaaaaaaaaa", prompt_tokens=3, completion_tokens=4, llm_calls=1),
+        results("bbbbbbbbbbbb", status="failed", failure_kind="oom", failure_boundary="sandbox"),
+        results("cccccccccccc", integrity="unprotected", cost_usd=0.5),
+    )
+    put_manifest(
+        run,
+        {"job_id": "aaaaaaaaaaaa", "status": "ok"},
+        {"job_id": "bbbbbbbbbbbb"},
+        {"job_id": "cccccccccccc", "status": "reused"},
+        {"job_id": "dddddddddddd"},
+    )
+    RunTables(run).refresh()
+    summary = json.loads(run.summary.read_text())
+    schema.validate("summary", summary)
+    assert summary["counts"] == {"ok": 1, "failed": 1, "skipped": 0, "reused": 1, "not_executed": 1}
+    assert summary["total_jobs"] == 4
+    assert summary["failures"] == {"sandbox:oom": 1}
+    assert summary["token_totals"] == {"prompt": 3, "completion": 4, "total": 7}
+    assert (summary["unprotected_jobs"], summary["cost_usd"], summary["tags"]) == (1, 0.5, ["demo"])
+
+
+def test_an_empty_run_has_tables_with_headers(run: RunLayout) -> None:
+    RunTables(run).refresh()
+    assert run.results_csv.read_text() == ",".join(COLUMNS) + "\n"
+    assert run.leaderboard.read_text() == ",".join(LeaderboardRow.columns()) + "\n"
+    assert json.loads(run.summary.read_text())["total_jobs"] == 0
+
+
+def ranked(*rows: Results, **options: bool) -> list[tuple[str, int, str]]:
+    return [(row.task_id, row.rank, row.trainer_id) for row in rank(rows, **options)]
+
+
+def test_the_leaderboard_ranks_within_a_task_and_in_its_direction() -> None:
+    up = {"task_id": "internal:up", "score_direction": "maximize"}
+    down = {"task_id": "internal:down", "score_direction": "minimize"}
+    got = ranked(
+        results(trainer_id="A", score_best=1.0, **up),
+        results(trainer_id="B", score_best=2.0, **up),
+        results(trainer_id="A", score_best=1.0, **down),
+        results(trainer_id="B", score_best=2.0, **down),
+    )
+    assert got == [
+        ("internal:down", 1, "A"),
+        ("internal:down", 2, "B"),
+        ("internal:up", 1, "B"),
+        ("internal:up", 2, "A"),
+    ]
+
+
+def test_a_lucky_seed_does_not_lead() -> None:
+    lucky = [results(f"{i:012x}", trainer_id="lucky", seed=i, score_best=s) for i, s in enumerate((10.0, 0.0, 0.0))]
+    steady = [results(f"{i + 9:012x}", trainer_id="steady", seed=i, score_best=5.0) for i in range(3)]
+    first, second = rank([*lucky, *steady])
+    assert (first.trainer_id, first.score_mean, first.score_std, first.jobs) == ("steady", 5.0, 0.0, 3)
+    assert (second.score_best, second.best_job_id) == (10.0, "000000000000")
+
+
+def test_equal_means_share_a_rank() -> None:
+    rows = [results(f"{i:012x}", trainer_id=t, score_best=s) for i, (t, s) in enumerate([("A", 1), ("B", 1), ("C", 0)])]
+    assert [row.rank for row in rank(rows)] == [1, 1, 3]
+
+
+def test_failed_and_unprotected_jobs_stay_out_unless_asked_for() -> None:
+    rows = [
+        results("aaaaaaaaaaaa", trainer_id="A", score_best=1.0),
+        results("bbbbbbbbbbbb", trainer_id="B", score_best=9.0, integrity="unprotected"),
+        results("cccccccccccc", trainer_id="C", score_best=9.5, status="failed"),
+        results("dddddddddddd", trainer_id="D", score_best=None),
+        results("eeeeeeeeeeee", trainer_id="E", status="skipped", score_best=9.9),
+    ]
+    assert [t for _, _, t in ranked(*rows)] == ["A"]
+    assert [t for _, _, t in ranked(*rows, unprotected=True)] == ["B", "A"]
+    assert [t for _, _, t in ranked(*rows, unprotected=True, failed=True)] == ["C", "B", "A"]
+
+
+def test_tasks_with_other_arguments_are_not_compared() -> None:
+    rows = rank([
+        results("aaaaaaaaaaaa", score_best=1.0, eval_kwargs={"n": 10}),
+        results("bbbbbbbbbbbb", score_best=2.0, eval_kwargs={"n": 20}),
+    ])  # fmt: skip
+    assert [(row.rank, row.jobs) for row in rows] == [(1, 1), (1, 1)]
+
+
+def test_a_test_score_is_given_only_if_every_seed_has_one() -> None:
+    rows = [results("aaaaaaaaaaaa", score_best=1.0, score_test=3.0), results("bbbbbbbbbbbb", seed=2, score_best=1.0)]
+    assert rank(rows[:1])[0].score_test == 3.0
+    assert rank(rows)[0].score_test is None
+
+
+def test_every_file_is_indexed_with_its_hash_and_schema(run: RunLayout, tmp_path: Path) -> None:
+    put(run, results(score_best=1.0))
+    RunTables(run).refresh()
+    job = run.job("0123456789ab")
+    job.stdout.write_bytes(b"out")
+    (run.root / "link").symlink_to(tmp_path)
+    (run.root / ".results.csv.1.2.tmp").write_text("half")
+    (job.attempts / ".out.collecting-x").mkdir()
+    (job.attempts / ".out.collecting-x" / "a").write_text("half")
+    index = write_files_index(run)
+    again = write_files_index(run)
+    assert index == again
+    entries = {entry.path: entry for entry in index.files}
+    folder = f"jobs/{job.job_id}"
+    assert set(entries) == {
+        "results.csv",
+        "summary.json",
+        "leaderboard.csv",
+        f"{folder}/results.json",
+        f"{folder}/stdout.log",
+    }
+    stdout = entries[f"jobs/{job.job_id}/stdout.log"]
+    assert (stdout.size, stdout.sha256, stdout.schema_name) == (3, hashlib.sha256(b"out").hexdigest(), None)
+    assert entries[f"jobs/{job.job_id}/results.json"].schema_name == "results"
+    schema.validate("files_index", json.loads(run.files_index.read_text()))
+
+
+def test_the_leaderboard_is_shown_as_plain_columns_for_a_pipe() -> None:
+    text = leaderboard_text(rank([results(score_best=-0.5, score_initial=-3.0, time_seconds=1.25, total_tokens=120)]))
+    header, row = text.splitlines()
+    assert header.split()[:4] == ["task", "#", "trainer", "variant"]
+    assert row.split() == [
+        "internal:numeric_param", "1", "NoOp", "0", "OptoPrime", "stub", "1", "-3", "-0.5", "↑", "-", "1.2", "120",
+    ]  # fmt: skip
+
+
+def test_the_leaderboard_is_shown_as_a_table_for_a_terminal() -> None:
+    rows = rank([results(score_best=-0.5, integrity="unprotected")], unprotected=True)
+    text = leaderboard_text(rows, width=150, colour=True)
+    assert "\x1b[" in text
+    assert "(unprotected)" in text
+    assert max(len(line) for line in leaderboard_text(rows, width=60).splitlines()) <= 60
+
+
+def test_names_in_the_leaderboard_are_neither_markup_nor_terminal_codes() -> None:
+    rows = rank([results(score_best=1.0, variant="[red]x[/red]\x1b[31m")])
+    for text in (leaderboard_text(rows), leaderboard_text(rows, width=200)):
+        assert "[red]x[/red]\\x1b[31m" in text
+
+
+def test_an_empty_leaderboard_says_why() -> None:
+    assert leaderboard_text([]) == EMPTY + "\n"

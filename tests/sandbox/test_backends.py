@@ -1,0 +1,37 @@
+"""Backends are found by name, and owners are told apart."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from trace_bench.errors import ConfigError
+from trace_bench.sandbox import backend_names, get_backend, labels
+
+
+def test_built_in_backends_are_registered_like_any_other() -> None:
+    assert {"docker", "local"} <= set(backend_names())
+
+
+def test_unknown_backend_is_a_config_error_that_lists_the_known() -> None:
+    with pytest.raises(ConfigError, match=r"no backend is called 'dokcer'; known are auto, docker, local"):
+        get_backend("dokcer")
+
+
+def test_local_is_had_by_name() -> None:
+    backend = get_backend("local")
+    assert (backend.name, backend.integrity) == ("local", "unprotected")
+
+
+def test_owner_is_stable_and_differs_between_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = labels.owner()
+    assert mine == labels.owner() and len(mine) == 16
+    monkeypatch.setattr(os, "getuid", lambda: 4711)
+    assert labels.owner() != mine
+
+
+def test_labels_match_only_if_every_pair_is_there() -> None:
+    assert labels.matches({"a": "1", "b": "2"}, {"a": "1"})
+    assert not labels.matches({"a": "1"}, {"a": "1", "b": "2"})
+    assert not labels.matches({"a": "1"}, {"a": "2"})

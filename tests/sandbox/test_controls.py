@@ -1,0 +1,166 @@
+"""Each control is read back from what the engine says: take it away there, and it is no longer reported in force."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from trace_bench.errors import ConfigError
+from trace_bench.sandbox import CONTROLS, Resources, SandboxRequest
+from trace_bench.sandbox.base import NEVER_WEAKER
+from trace_bench.sandbox.container import container_config
+from trace_bench.sandbox.controls import missing, read_back
+
+ENGINE: dict[str, Any] = {
+    "SecurityOptions": ["name=apparmor", "name=seccomp,profile=default"],
+    "MemoryLimit": True,
+    "SwapLimit": True,
+    "CpuCfsQuota": True,
+    "PidsLimit": True,
+    "DefaultRuntime": "runc",
+    "Runtimes": {"runc": {}},
+    "InitBinary": "docker-init",
+}
+
+
+def request(**changes: Any) -> SandboxRequest:
+    settings: dict[str, Any] = {"name": "n", "image": "i", "command": ("python3",), "labels": {}, "uid_base": 16}
+    return SandboxRequest(**{**settings, **changes})
+
+
+def container(**changes: Any) -> dict[str, Any]:
+    """What ``inspect`` would say of a container that got all it was asked for."""
+    config = container_config(request(**changes), volume="v", quota=False)
+    return {
+        "Config": {key: value for key, value in config.items() if key != "HostConfig"},
+        "HostConfig": config["HostConfig"],
+        "Mounts": [{"Type": "volume", "Destination": "/out"}],
+        "AppArmorProfile": "docker-default",
+    }
+
+
+def in_force(facts: dict[str, Any], engine: dict[str, Any]) -> set[str]:
+    return {control.name for control in read_back(facts, engine) if control.in_force}
+
+
+def host(**changes: Any) -> Callable[[dict[str, Any], dict[str, Any]], None]:
+    return lambda facts, engine: facts["HostConfig"].update(changes)
+
+
+def of_engine(**changes: Any) -> Callable[[dict[str, Any], dict[str, Any]], None]:
+    return lambda facts, engine: engine.update(changes)
+
+
+def of_container(**changes: Any) -> Callable[[dict[str, Any], dict[str, Any]], None]:
+    return lambda facts, engine: facts.update(changes)
+
+
+TAKEN_AWAY: list[tuple[str, set[str], Callable[[dict[str, Any], dict[str, Any]], None]]] = [
+    ("bridge", {"network"}, host(NetworkMode="bridge")),
+    ("host network", {"network", "namespaces"}, host(NetworkMode="host")),
+    ("one capability more", {"capabilities"}, host(CapAdd=["CAP_SYS_ADMIN", "KILL"])),
+    ("no drop", {"capabilities"}, host(CapDrop=None)),
+    ("new privileges", {"no_new_privileges"}, host(SecurityOpt=[])),
+    ("new privileges spelt out", {"no_new_privileges"}, host(SecurityOpt=["no-new-privileges:false"])),
+    ("seccomp off", {"seccomp"}, host(SecurityOpt=["no-new-privileges", "seccomp=unconfined"])),
+    ("engine without seccomp", {"seccomp", "apparmor"}, of_engine(SecurityOptions=[])),
+    (
+        "engine's own profile is none",
+        {"seccomp", "apparmor"},
+        of_engine(SecurityOptions=["name=seccomp,profile=unconfined"]),
+    ),
+    ("apparmor off", {"apparmor"}, of_container(AppArmorProfile="unconfined")),
+    ("bind", {"mounts"}, host(Binds=["/:/host"])),
+    ("device", {"mounts"}, host(Devices=[{"PathOnHost": "/dev/kvm"}])),
+    ("a volume more", {"mounts"}, of_container(Mounts=[{"Type": "volume", "Destination": "/data"}])),
+    ("socket", {"mounts"}, of_container(Mounts=[{"Type": "bind", "Destination": "/var/run/docker.sock"}])),
+    ("host pids", {"namespaces"}, host(PidMode="host")),
+    ("another container's pids", {"namespaces"}, host(PidMode="container:abc")),
+    ("privileged", {"namespaces"}, host(Privileged=True)),
+    ("writable root", {"read_only_root"}, host(ReadonlyRootfs=False)),
+    ("no memory limit", {"memory", "swap"}, host(Memory=0, MemorySwap=0)),
+    ("swap beyond memory", {"swap"}, host(MemorySwap=-1)),
+    ("kernel without swap accounting", {"swap"}, of_engine(SwapLimit=False)),
+    ("no cpu limit", {"cpus"}, host(NanoCpus=0)),
+    ("no pids limit", {"pids"}, host(PidsLimit=None)),
+    ("engine cannot limit pids", {"pids"}, of_engine(PidsLimit=False)),
+    ("no ulimits", {"nofile", "core", "disk"}, host(Ulimits=[])),
+    ("core dumps", {"core"}, host(Ulimits=[{"Name": n, "Hard": 9} for n in ("core", "nofile", "fsize")])),
+    ("no tmpfs", {"tmpfs", "noexec"}, host(Tmpfs=None)),
+    ("tmpfs without size", {"tmpfs"}, host(Tmpfs=dict.fromkeys(("/tmp", "/run"), "nosuid,nodev,noexec"))),
+    ("tmpfs with exec", {"noexec"}, host(Tmpfs=dict.fromkeys(("/tmp", "/run"), "nosuid,nodev,exec,size=1"))),
+    ("one tmpfs more", {"tmpfs"}, host(Tmpfs=dict.fromkeys(("/tmp", "/run", "/x"), "nosuid,nodev,noexec,size=1"))),
+    ("shareable ipc", {"ipc"}, host(IpcMode="shareable")),
+    ("host ipc", {"ipc", "namespaces"}, host(IpcMode="host")),
+    ("message queues", {"ipc"}, host(Sysctls={})),
+    ("no init", {"init"}, host(Init=None)),
+    ("endless log", {"log_cap"}, host(LogConfig={"Type": "json-file", "Config": {}})),
+    ("log elsewhere", {"log_cap"}, host(LogConfig={"Type": "syslog", "Config": {}})),
+    ("user of the image", {"user"}, of_container(Config={"User": ""})),
+    ("unknown runtime", {"runtime"}, host(Runtime="other")),
+]
+
+
+def test_all_controls_are_in_force_where_the_engine_did_as_asked() -> None:
+    assert in_force(container(), ENGINE) == set(CONTROLS)
+
+
+@pytest.mark.parametrize(("what", "gone", "take"), TAKEN_AWAY, ids=[item[0] for item in TAKEN_AWAY])
+def test_what_is_taken_away_is_not_reported(
+    what: str, gone: set[str], take: Callable[[dict[str, Any], dict[str, Any]], None]
+) -> None:
+    facts, engine = copy.deepcopy(container()), copy.deepcopy(ENGINE)
+    take(facts, engine)
+    assert set(CONTROLS) - in_force(facts, engine) == gone
+
+
+def test_every_control_has_a_case_that_takes_it_away() -> None:
+    assert set().union(*(gone for _, gone, _ in TAKEN_AWAY)) == set(CONTROLS)
+
+
+def test_nothing_is_in_force_where_nothing_is_known() -> None:
+    assert in_force({}, {"SecurityOptions": [], "Runtimes": {"runc": {}}}) == set()
+
+
+def test_quota_is_told_from_the_watcher() -> None:
+    config = container_config(request(resources=Resources(disk_bytes=9 << 20)), volume="v", quota=True)
+    details = {c.name: c.detail for c in read_back({"HostConfig": config["HostConfig"]}, ENGINE)}
+    assert details["disk"] == f"quota {9 << 20} bytes"
+    assert "watcher" in {c.name: c.detail for c in read_back(container(), ENGINE)}["disk"]
+
+
+def test_missing_names_only_what_is_required() -> None:
+    facts = container()
+    facts["HostConfig"]["NetworkMode"] = "bridge"
+    facts["HostConfig"]["Init"] = None
+    assert [c.name for c in missing(read_back(facts, ENGINE), {"init", "pids"})] == ["init"]
+
+
+@pytest.mark.parametrize("name", sorted(NEVER_WEAKER))
+def test_some_controls_cannot_be_given_up(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name}.*cannot be given up"):
+        request(allow_weaker=frozenset({name}))
+
+
+def test_control_names_are_checked() -> None:
+    with pytest.raises(ConfigError, match=r"require_controls: no control is called 'netwrok'; known are network"):
+        request(require_controls=frozenset({"netwrok"}))
+    with pytest.raises(ConfigError, match="'swap' is in require_controls and in allow_weaker"):
+        request(require_controls=frozenset({"swap"}), allow_weaker=frozenset({"swap"}))
+
+
+@pytest.mark.parametrize("name", ["", "-x", "a/b", "../x", "a b", "ä"])
+def test_sandbox_names_are_checked(name: str) -> None:
+    with pytest.raises(ConfigError, match="sandbox name"):
+        request(name=name)
+
+
+@pytest.mark.parametrize(
+    "change", [{"cpus": 0}, {"memory_bytes": 1024}, {"pids": 1}, {"nofile": 3}, {"tmp_bytes": 0}, {"disk_bytes": -1}]
+)
+def test_resources_are_checked(change: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=f"{next(iter(change))} is .*; give at least"):
+        Resources(**change)
