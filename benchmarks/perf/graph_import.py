@@ -1,8 +1,8 @@
-"""How long importing the graph library takes, through our one door and as it comes. Run: python benchmarks/perf/graph_import.py
+"""How long importing the graph library takes, through our one door and as it comes.
 
-Each import happens in a fresh interpreter; the bare interpreter's start is subtracted. "as it comes" puts empty packages in
-the place of litellm, openai, black and graphviz, so that the difference is that of `inspect.stack` alone: with the real
-packages it takes seconds more.
+Run it as `python benchmarks/perf/graph_import.py`. Each import happens in a fresh interpreter; the bare interpreter's
+start is subtracted. "as it comes" puts empty packages in the place of litellm, openai, black and graphviz, so that the
+difference is that of `inspect.stack` alone: with the real packages it takes seconds more.
 """
 
 from __future__ import annotations

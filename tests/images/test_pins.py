@@ -115,6 +115,7 @@ def test_a_tag_that_points_elsewhere_is_not_the_image(
     edited.edit("trace_bench/worker/problem.py", "\n# moved\n")
     pin = edited.call("build.build", "core")
     remove_later(pin["ref"])
+    remove_later(pin["image_id"])
     repository, _, tag = pin["ref"].partition(":")
     engine.images.get(built[1]["ref"]).tag(repository, tag)
     assert "does not have" in edited.call("pins.ensure", "core", allow_build=False)["error"]

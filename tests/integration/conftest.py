@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,15 +50,18 @@ def _nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     import docker
 
-    client = docker.from_env()
-    try:
-        left = client.containers.list(all=True, filters={"label": "trace-bench.run"})
-        volumes = client.volumes.list(filters={"label": "trace-bench.run"})
-        names = [c.name for c in left] + [v.name for v in volumes]
-        for container in left:
-            container.remove(force=True)
-        for volume in volumes:
-            volume.remove(force=True)
-    finally:
-        client.close()
-    assert names == [], "this test left sandboxes behind"
+    client = docker.from_env().api
+    wanted = {"label": "trace-bench.run"}
+    left = [c["Names"][0].lstrip("/") for c in client.containers(all=True, filters=wanted) if _of_a_run(c["Labels"])]
+    volumes = [v["Name"] for v in client.volumes(filters=wanted)["Volumes"] or [] if _of_a_run(v["Labels"])]
+    for name in left:
+        client.remove_container(name, force=True)
+    for name in volumes:
+        client.remove_volume(name, force=True)
+    client.close()
+    assert left + volumes == [], "this test left sandboxes behind"
+
+
+def _of_a_run(labels: dict[str, str]) -> bool:
+    """True for what `trace-bench run` made; other tests make sandboxes too, with run labels of their own."""
+    return re.fullmatch(r"\d{8}-\d{6}-[0-9a-f]{8}", labels.get("trace-bench.run", "")) is not None

@@ -45,7 +45,9 @@ def misbehave(folder: Path, home: Path, deed: str, **config: Any) -> dict[str, A
     ],
 )
 def test_one_clear_failure(images: Path, tmp_path: Path, deed: str, boundary: str, kind: str) -> None:
-    got = misbehave(tmp_path, images, deed)
+    # Small enough to be reached soon, but for the test that is about the number of files.
+    sandbox = {**SMALL, "disk": "64m"} if deed == "many_files" else SMALL
+    got = misbehave(tmp_path, images, deed, sandbox=sandbox)
     assert got["code"] == 1 and got["status"] == "failed"
     assert (got["failure_boundary"], got["failure_kind"]) == (boundary, kind), got["feedback"]
     assert got["feedback"] and "Traceback" not in got["stderr"]

@@ -60,7 +60,13 @@ def test_an_answer_without_a_suggestion_is_unusable_for_a_reason(answer: str, wh
 
 @pytest.mark.parametrize(
     "response",
-    [{}, {"choices": []}, {"choices": [{"message": None}]}, {"choices": [{"message": {"content": None}}]}, {"choices": 3}],
+    [
+        {},
+        {"choices": []},
+        {"choices": [{"message": None}]},
+        {"choices": [{"message": {"content": None}}]},
+        {"choices": 3},
+    ],
 )
 def test_a_response_without_a_message_is_unusable(response: Any) -> None:
     with pytest.raises(Unusable):

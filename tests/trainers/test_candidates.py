@@ -7,9 +7,9 @@ import statistics
 from typing import Any
 
 import pytest
-from conftest import numeric
 from hypothesis import given
 from hypothesis import strategies as st
+from memory_context import numeric
 
 from trace_bench.trainers.candidates import Candidate, Memory, Minibatches, Orientation, upper_confidence_bound
 
@@ -18,9 +18,7 @@ def candidate(created: int, *scores: float) -> Candidate:
     return Candidate(f"c{created}", {"x": created}, None, created, scores=list(scores))
 
 
-@given(
-    st.floats(-5, 5), st.integers(1, 50), st.integers(0, 100), st.floats(0, 3), st.floats(-3, 0), st.floats(0.1, 3)
-)
+@given(st.floats(-5, 5), st.integers(1, 50), st.integers(0, 100), st.floats(0, 3), st.floats(-3, 0), st.floats(0.1, 3))
 def test_the_bound_is_mean_plus_bonus_clipped_to_the_range(
     mean: float, count: int, iterations: int, constant: float, low: float, high: float
 ) -> None:

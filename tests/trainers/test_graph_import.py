@@ -39,8 +39,8 @@ def test_listing_the_trainers_imports_no_graph_library() -> None:
 
 def test_noop_trains_without_the_graph_library() -> None:
     out = python(
-        "import sys\nsys.path.insert(0, 'tests/trainers')\n"
-        "from conftest import MemoryContext, numeric\nfrom trace_bench.trainers.noop import NoOp\n"
+        f"import sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "from memory_context import MemoryContext, numeric\nfrom trace_bench.trainers.noop import NoOp\n"
         "NoOp().train(numeric(), {}, MemoryContext(numeric(), None, None))\n"
         "print('opto' in sys.modules)"
     )

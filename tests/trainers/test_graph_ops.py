@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import DECIDE_BROKEN, greeting, name_of
+from memory_context import DECIDE_BROKEN, greeting, name_of
 
 from trace_bench.errors import HarnessError, TaskError
 from trace_bench.worker.graph_nodes import GraphNodes
@@ -74,7 +74,7 @@ def test_apply_looks_into_containers(ops: GraphOps) -> None:
 
 
 def test_an_error_of_a_fixed_function_is_the_tasks_fault(ops: GraphOps) -> None:
-    with pytest.raises(TaskError, match="name_of.*AttributeError"):
+    with pytest.raises(TaskError, match=r"name_of.*AttributeError"):
         ops.apply(name_of, ops.param("x"))
 
 
@@ -127,9 +127,12 @@ def test_a_failing_candidate_runner_is_no_fault_of_the_candidate() -> None:
             raise OSError("no process left")
 
     code = Parameter("double", "def double(v):\n    return v\n", "code", entry="double")
-    with GraphNodes(problem(code), {}) as nodes, GraphOps(nodes, Broken()) as ops:
-        with pytest.raises(HarnessError, match="no process left"):
-            ops.call("double", 1)
+    with (
+        GraphNodes(problem(code), {}) as nodes,
+        GraphOps(nodes, Broken()) as ops,
+        pytest.raises(HarnessError, match="no process left"),
+    ):
+        ops.call("double", 1)
 
 
 def test_names_in_a_prompt_never_collide() -> None:

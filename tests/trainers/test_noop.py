@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from conftest import numeric
+from memory_context import numeric
 
 from trace_bench.trainers.noop import NoOp
 

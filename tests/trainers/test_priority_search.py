@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 import pytest
-from conftest import (
+from memory_context import (
     DECIDE_BROKEN,
     DECIDE_RIGHT,
     GREET_RIGHT,

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 import pytest
-from conftest import DECIDE_BROKEN, greeting, numeric, suggest
+from memory_context import DECIDE_BROKEN, greeting, numeric, suggest
 
 from trace_bench.errors import TrainerError
 from trace_bench.trainers.base import Slot

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
 from trace_bench.artifacts import layout as files
@@ -20,6 +19,7 @@ from trace_bench.artifacts import yamlio
 from trace_bench.artifacts.collector import Collected, CollectLimits, collect
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.models import Attempt, ControlRecord, Failure, JobMeta, JobSpec, Results, Usage, WorkerResult
+from trace_bench.artifacts.provenance import cpu_model, now
 from trace_bench.artifacts.writers import write_json
 from trace_bench.controller.session import Listener, SandboxGone, Session, Silence
 from trace_bench.errors import Boundary, CollectError, Interrupted, ProtocolError, SandboxError, TraceBenchError
@@ -104,7 +104,7 @@ class JobRunner:
         job = self.layout.job(plan.spec.job_id).make()
         number = _next_attempt(job)
         started = time.monotonic()
-        meta = plan.meta.model_copy(update={"status": "running", "started_at": _now()})
+        meta = plan.meta.model_copy(update={"status": "running", "started_at": now()})
         write_json(job.meta, meta, durable=False)
         ending = _Ending()
         with self.gateway.open(
@@ -252,8 +252,8 @@ class JobRunner:
             _publish(ending.collected, job)
         attempt = Attempt(
             number=number,
-            started_at=meta.started_at or _now(),
-            ended_at=_now(),
+            started_at=meta.started_at or now(),
+            ended_at=now(),
             status="interrupted" if failure is not None and failure.kind == "interrupted" else status,  # type: ignore[arg-type]
             failure=failure,
             sandbox_id=ending.sandbox_id,
@@ -265,7 +265,7 @@ class JobRunner:
                 "failure": failure,
                 "controls": ending.controls,
                 "attempts": (*meta.attempts, attempt),
-                "ended_at": _now(),
+                "ended_at": now(),
                 "stop_reason": result.stop_reason if result is not None else None,
                 "warnings": tuple(warnings),
                 "cpu_model": cpu_model(),
@@ -302,14 +302,13 @@ def _publish(collected: Collected, job: JobLayout) -> None:
                 shutil.rmtree(target)
             source.replace(target)
     states = collected.states
-    if states is not None:
-        for path, state in (
-            (job.initial_state, states.initial),
-            (job.best_state, states.best),
-            (job.final_state, states.final),
-        ):
-            if state is not None:
-                yamlio.write_state(path, state)
+    for path, name in ((job.initial_state, "initial"), (job.best_state, "best"), (job.final_state, "final")):
+        state = getattr(states, name, None)
+        if state is not None:
+            yamlio.write_state(path, state)
+        else:
+            # An earlier attempt's state is not this one's.
+            path.unlink(missing_ok=True)
 
 
 def _sandbox_failure(error: SandboxError, sandbox: Sandbox) -> Failure:
@@ -341,19 +340,6 @@ def _next_attempt(job: JobLayout) -> int:
     number = max(taken, default=0) + 1
     job.attempt(number).mkdir(parents=True)
     return number
-
-
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def cpu_model() -> str:
-    """The processor's name as the kernel has it, empty if unknown."""
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return ""
 
 
 def sandboxes_by_job(backend: Backend, labels: Mapping[str, str]) -> dict[str, Sandbox]:

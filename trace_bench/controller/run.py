@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 from trace_bench.artifacts.jsonio import read_model
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.models import JobMeta, Lock, Results
+from trace_bench.artifacts.provenance import capture_env, capture_git, now
 from trace_bench.artifacts.writers import Journal, write_json, write_text
 from trace_bench.artifacts.yamlio import dump_document
-from trace_bench.controller.environment import capture_environment, capture_git
 from trace_bench.controller.job import JobPlan, JobRunner, sandboxes_by_job
 from trace_bench.controller.plan import RunPlan, manifest_entry
 from trace_bench.errors import ConfigError, Interrupted
@@ -209,7 +209,7 @@ class Run:
         write_text(layout.salt, plan.salt)
         layout.salt.chmod(0o600)
         write_json(layout.lock, plan.lock, durable=False)
-        write_json(layout.env, capture_environment(self._backend.describe()), durable=False)
+        write_json(layout.env, capture_env(os.environ, backend=self._backend.describe()), durable=False)
         write_json(layout.git, capture_git(package_dir()), durable=False)
         write_json(layout.manifest, plan.manifest, durable=False)
 
@@ -235,8 +235,7 @@ class Run:
         write_files_index(self.layout)
 
     def _note(self, event: str, **fields: Any) -> None:
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        self._journal.append({"t": now, "event": event, **fields})
+        self._journal.append({"t": now(), "event": event, **fields})
 
 
 def salt_of(layout: RunLayout) -> str | None:

@@ -168,17 +168,12 @@ class Session:
             body=body,
             phase=str(header.get("phase")),
         )
-        before = self.scope.usage()
         response = self.scope.handle(request)
-        after = self.scope.usage()
         fields = {
             "id": header.get("id"),
             "status": response.status,
-            "inert": after.inert > before.inert,
-            "usage": {
-                "prompt_tokens": after.prompt_tokens - before.prompt_tokens,
-                "completion_tokens": after.completion_tokens - before.completion_tokens,
-            },
+            "inert": response.inert,
+            "usage": dict(response.usage),
         }
         self._write(self._mailbox.pack("llm.response", fields, response.body))
 

@@ -27,6 +27,11 @@ def main() -> int:
         tmp=arguments.tmp,
         file_bytes=arguments.file_bytes,
     )
+    if options.uid_base is not None:
+        # Some runtimes give a tmpfs the mode of the image's folder (1777) whatever was asked for: two candidates
+        # could then leave each other notes.
+        for shared in (arguments.tmp, Path("/run")):
+            shared.chmod(0o755)
     return Supervisor(options, arguments.out, arguments.lease).run()
 
 

@@ -125,7 +125,8 @@ def constraint(parameter: Parameter) -> str | None:
     if parameter.bounds is not None:
         said.append(f"from {parameter.bounds[0]:.10g} to {parameter.bounds[1]:.10g}, both included")
     if parameter.kind == "code" and parameter.signature:
-        said.append(f"The code should start with:\n{parameter.signature}")
+        begin = f"The code should start with:\n{parameter.signature}"
+        return f"{'; '.join(said)}\n{begin}" if said else begin
     return "; ".join(said) or None
 
 
