@@ -427,7 +427,9 @@ class Supervisor:
         failure = phase.failure
         if failure is None and phase.result is None:
             failure = _death(phase, self._stop_reason)
-        if failure is not None and not (phase.name == "train" and self._stop_reason in ("timeout", "interrupted", "budget")):
+        if failure is not None and not (
+            phase.name == "train" and self._stop_reason in ("timeout", "interrupted", "budget")
+        ):
             self._fail(**failure)
         getattr(self, f"_after_{phase.name}")(phase)
 

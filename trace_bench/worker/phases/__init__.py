@@ -7,10 +7,12 @@ import os
 import random
 import socket
 import sys
+import threading
 import traceback
 from pathlib import Path
 from typing import Any
 
+from trace_bench.errors import TraceBenchError
 from trace_bench.worker import wire
 from trace_bench.worker.candidates import CandidatePrograms, SpawnerClient
 from trace_bench.worker.problem import BuildContext, Problem, ProblemError
@@ -23,25 +25,30 @@ class Link:
         self._sock = sock
         self._unpacker = wire.Unpacker()
         self._inbox: list[dict[str, Any]] = []
+        # A trainer may report and ask from several threads.
+        self._sending, self._receiving = threading.Lock(), threading.Lock()
 
     def send(self, op: str, **fields: Any) -> None:
         """Send one message. A supervisor that is gone ends the phase."""
         try:
-            self._sock.sendall(wire.pack({"op": op, **fields}))
+            with self._sending:
+                self._sock.sendall(wire.pack({"op": op, **fields}))
         except OSError:
             os._exit(71)
 
     def receive(self) -> dict[str, Any]:
         """The next message; blocks."""
-        while not self._inbox:
-            self._read(0)
-        return self._inbox.pop(0)
+        with self._receiving:
+            while not self._inbox:
+                self._read(0)
+            return self._inbox.pop(0)
 
     def poll(self) -> dict[str, Any] | None:
         """The next message if one has arrived."""
-        if not self._inbox:
-            self._read(socket.MSG_DONTWAIT)
-        return self._inbox.pop(0) if self._inbox else None
+        with self._receiving:
+            if not self._inbox:
+                self._read(socket.MSG_DONTWAIT)
+            return self._inbox.pop(0) if self._inbox else None
 
     def _read(self, flags: int) -> None:
         try:
@@ -78,6 +85,8 @@ def enter(name: str, ctl: socket.socket, spawn: socket.socket) -> None:
         link.send("failed", boundary=failure.boundary, kind=failure.kind, message=failure.message)
     except ProblemError as error:
         link.send("failed", boundary="task", kind=f"{name}_error", message=str(error))
+    except TraceBenchError as error:
+        link.send("failed", boundary=error.boundary.value, kind=f"{name}_error", message=str(error))
     except Exception as error:
         traceback.print_exc()
         link.send(

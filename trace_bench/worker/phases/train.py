@@ -42,7 +42,7 @@ def run(link: Link, start: dict[str, Any], programs: CandidatePrograms) -> dict[
         final = trainer.train(problem, job["trainer"]["params"], context)
     except StopTraining as stop:
         stop_reason = stop.reason
-        final = context.last_state
+        final = context.best_state
     if not isinstance(final, dict):
         raise PhaseFailure("trainer", "bad_state", f"{job['trainer']['id']} returned no state")
     link.send("state", kind="final", values=final)
@@ -59,7 +59,8 @@ class WorkerTrainContext:
         self.optimizer_kwargs: Mapping[str, Any] = job["optimizer"]["kwargs"]
         self.programs = programs
         self.evaluations = 0
-        self.last_state: State = problem.initial_state()
+        self.best_state: State = problem.initial_state()
+        """What a search that is stopped ends with."""
         self._link = link
         self._problem = problem
         self._best: float | None = None
@@ -102,9 +103,10 @@ class WorkerTrainContext:
     ) -> None:
         """See `training.TrainContext.step`."""
         score = mean_score(rollouts)
-        self.last_state = dict(state)
+        _check_text(state)
         if split == self._selection and (self._best is None or self._problem.better(score, self._best)):
             self._best = score
+            self.best_state = dict(state)
             self._link.send("state", kind="best", values=dict(state))
         self._link.send(
             "history",
@@ -174,3 +176,17 @@ class WorkerTrainContext:
             raise StopTraining("budget")
         message = error_body.get("message") if isinstance(error_body, dict) else None
         raise PhaseFailure("provider", "provider_error", f"HTTP {response.status}: {message or 'no explanation'}")
+
+
+def _check_text(state: State) -> None:
+    """A text that is no Unicode cannot be written to any file.
+
+    Raises:
+        PhaseFailure: at ``trainer``.
+    """
+    for name, value in state.items():
+        if isinstance(value, str):
+            try:
+                value.encode()
+            except UnicodeEncodeError as error:
+                raise PhaseFailure("trainer", "bad_state", f"{name} holds text that is no Unicode: {error}") from None
