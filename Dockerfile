@@ -2,7 +2,7 @@
 # wheelhouse; nothing is downloaded here.
 #
 #   docker run --rm -v /var/run/docker.sock:/var/run/docker.sock -v trace-bench-home:/var/lib/trace-bench \
-#     -v "$PWD":/work -w /work trace-bench/controller:VERSION run --config CONFIG
+#     -v /run/lock/trace-bench:/run/lock/trace-bench -v "$PWD":/work -w /work trace-bench/controller:VERSION run --config CONFIG
 #
 # Who may use the engine's socket may do anything on its host: this container is trusted, those that it starts are not.
 ARG BASE

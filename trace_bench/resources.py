@@ -1,11 +1,15 @@
-"""Finds the files that ship with the package: recipes, tasks, configs, schemas.
+"""Finds what ships with the package (recipes, tasks, configs, schemas), and what plugs into it.
 
-In a checkout they are folders at its top; in an installed wheel they lie under ``trace_bench/_data``.
+In a checkout the files are folders at its top; in an installed wheel they lie under ``trace_bench/_data``.
 """
 
 from __future__ import annotations
 
+import sys
+from functools import lru_cache
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -26,3 +30,14 @@ def data_dir(name: str) -> Path:
         if found.is_dir():
             return found
     raise FileNotFoundError(f"this installation of trace-bench has no {name}/ folder; reinstall the package")
+
+
+def plug_ins(group: str) -> list[metadata.EntryPoint]:
+    """The entry points of `group` of all installed packages, sorted by name."""
+    return sorted(_entry_points(tuple(sys.path)).select(group=group), key=lambda point: point.name)
+
+
+@lru_cache(maxsize=4)
+def _entry_points(path: tuple[str, ...]) -> Any:  # its type differs between versions of Python
+    # Each look reads the metadata of every package in `path` (5 to 10 ms), and a start looks seven times.
+    return metadata.entry_points()

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from tests.integration.cli import REPOSITORY, cli
+
+_BEGAN = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
 
 
 @pytest.fixture(scope="session")
@@ -52,8 +55,8 @@ def _nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
 
     client = docker.from_env().api
     wanted = {"label": "trace-bench.run"}
-    left = [c["Names"][0].lstrip("/") for c in client.containers(all=True, filters=wanted) if _of_a_run(c["Labels"])]
-    volumes = [v["Name"] for v in client.volumes(filters=wanted)["Volumes"] or [] if _of_a_run(v["Labels"])]
+    left = [c["Names"][0].lstrip("/") for c in client.containers(all=True, filters=wanted) if _is_ours(c["Labels"])]
+    volumes = [v["Name"] for v in client.volumes(filters=wanted)["Volumes"] or [] if _is_ours(v["Labels"])]
     for name in left:
         client.remove_container(name, force=True)
     for name in volumes:
@@ -62,6 +65,18 @@ def _nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     assert left + volumes == [], "this test left sandboxes behind"
 
 
-def _of_a_run(labels: dict[str, str]) -> bool:
-    """True for what `trace-bench run` made; other tests make sandboxes too, with run labels of their own."""
-    return re.fullmatch(r"\d{8}-\d{6}-[0-9a-f]{8}", labels.get("trace-bench.run", "")) is not None
+def _is_ours(labels: dict[str, str]) -> bool:
+    """True for what `trace-bench run` made since these tests began and whose controller is gone. Other tests and
+    benchmarks make sandboxes too, with run labels of their own, and somebody else may run jobs on this engine."""
+    from trace_bench.errors import EnvironmentUnavailable
+    from trace_bench.sandbox.labels import RUN, UID_BASE
+    from trace_bench.sandbox.uids import UidBlocks
+
+    run = labels.get(RUN, "")
+    if re.fullmatch(r"\d{8}-\d{6}-[0-9a-f]{8}", run) is None or run < _BEGAN:
+        return False
+    try:
+        UidBlocks().adopt(int(labels[UID_BASE])).release()
+    except EnvironmentUnavailable:
+        return False
+    return True

@@ -90,13 +90,14 @@ def cpu_model() -> str:
 def capture_git(folder: Path) -> GitInfo:
     """Commit, branch and whether tracked files differ, of the checkout that holds `folder`; empty outside
     one."""
-    commit = _git(folder, "rev-parse", "HEAD")
-    if commit is None:
+    head = _git(folder, "rev-parse", "HEAD", "--abbrev-ref", "HEAD")
+    if head is None:
         return GitInfo()
+    commit, _, branch = head.partition("\n")
     status = _git(folder, "status", "--porcelain", "--untracked-files=no")
     return GitInfo(
         commit=commit,
-        branch=_git(folder, "rev-parse", "--abbrev-ref", "HEAD"),
+        branch=branch or None,
         dirty=None if status is None else bool(status),
     )
 

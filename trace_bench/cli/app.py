@@ -2,31 +2,65 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Any
 
 import typer
 
 from trace_bench import __version__
+from trace_bench.errors import ConfigError, ExitCode
+
+UNWRAPPED = 100_000
+"""Columns of help that goes into a pipe or a file."""
 
 app = typer.Typer(
     name="trace-bench",
     help="Measure LLM-driven optimizers: isolated jobs, scores that cannot be forged, runs that can be repeated.",
-    no_args_is_help=True,
+    epilog="Example: trace-bench run --config configs/smoke.yaml",
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 images_app = typer.Typer(
-    help="The images that jobs run in: one per family, built from pinned recipes.", no_args_is_help=True
+    help="The images that jobs run in: one per family, built from pinned recipes.",
+    epilog="Example: trace-bench images build core llm4ad",
 )
 app.add_typer(images_app, name="images")
 
+# typer depended on click and now brings a copy of its own; in both, this is the base of every mistake in arguments.
+_UsageError: Any = typer.BadParameter.__base__
+
+
+def run_app() -> int:
+    """Do what the command line says; returns the exit code.
+
+    Raises:
+        TraceBenchError: with its own exit code; a `ConfigError` for a mistake in the arguments.
+    """
+    wide = {} if sys.stdout.isatty() else {"terminal_width": UNWRAPPED, "max_content_width": UNWRAPPED}
+    try:
+        code = app(prog_name="trace-bench", standalone_mode=False, **wide)
+    except _UsageError as error:
+        command = error.ctx.command_path if error.ctx else "trace-bench"
+        said = " ".join(error.format_message().split()).rstrip(".")
+        raise ConfigError(f"{said}; see {command} --help") from error
+    return code if isinstance(code, int) else int(ExitCode.OK)
+
+
+def _help_without_command(ctx: typer.Context) -> None:
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
+        raise typer.Exit(int(ExitCode.USAGE))
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Roots = Annotated[Optional[list[Path]], typer.Option("--root", help="A further folder with task folders.")]  # noqa: UP045
-Families = Annotated[Optional[list[str]], typer.Argument(help="Image families; all if none is named.")]  # noqa: UP045
-Base = Annotated[Optional[str], typer.Option("--base", help="Base image to build on.")]  # noqa: UP045
+Roots = Annotated[
+    list[Path] | None, typer.Option("--root", metavar="FOLDER", help="A further folder with task folders.")
+]
+Families = Annotated[list[str] | None, typer.Argument(metavar="FAMILY", help="Image families; all if none is named.")]
+Base = Annotated[str | None, typer.Option("--base", metavar="IMAGE", help="Base image to build on.")]
 
 
 def _version(wanted: bool) -> None:
@@ -35,23 +69,33 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _top(
+    ctx: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    pass
+    _help_without_command(ctx)
+
+
+@images_app.callback(invoke_without_command=True)
+def _images(ctx: typer.Context) -> None:
+    _help_without_command(ctx)
 
 
 @app.command(epilog="Example: trace-bench run --config configs/smoke.yaml")
 def run(
-    config: Annotated[Path, typer.Option("--config", "-c", help="YAML or JSON; a shipped one by its file name.")],
+    config: Annotated[
+        Path, typer.Option("--config", "-c", metavar="FILE", help="YAML or JSON; a shipped one by its file name.")
+    ],
     root: Roots = None,
-    runs_dir: Annotated[Optional[str], typer.Option(help="Where runs are written.")] = None,  # noqa: UP045
-    run_id: Annotated[Optional[str], typer.Option(help="Name of the run; an unfinished one is continued.")] = None,  # noqa: UP045
-    max_workers: Annotated[Optional[int], typer.Option(help="Jobs at a time.")] = None,  # noqa: UP045
-    backend: Annotated[Optional[str], typer.Option(help="auto, docker or local (unprotected).")] = None,  # noqa: UP045
+    runs_dir: Annotated[str | None, typer.Option(metavar="FOLDER", help="Where runs are written.")] = None,
+    run_id: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Name of the run; an unfinished one is continued.")
+    ] = None,
+    max_workers: Annotated[int | None, typer.Option(metavar="NUMBER", help="Jobs at a time.")] = None,
+    backend: Annotated[str | None, typer.Option(metavar="NAME", help="auto, docker or local (unprotected).")] = None,
     force: Annotated[bool, typer.Option("--force", help="Run every job again.")] = False,
     no_build: Annotated[bool, typer.Option("--no-build", help="Fail where an image is missing.")] = False,
     accept_drift: Annotated[
@@ -85,7 +129,9 @@ def run(
 @app.command("list-tasks", epilog="Example: trace-bench list-tasks --bench internal,llm4ad")
 def list_tasks(
     root: Roots = None,
-    bench: Annotated[Optional[str], typer.Option(help="Suites, with commas or plus signs between them.")] = None,  # noqa: UP045
+    bench: Annotated[
+        str | None, typer.Option(metavar="SUITES", help="Suites, with commas or plus signs between them.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Print the ids of all tasks, one a line."""
@@ -107,7 +153,7 @@ def list_trainers(
 
 @app.command(epilog="Example: trace-bench schema results")
 def schema(
-    name: Annotated[Optional[str], typer.Argument(help="A schema; all names if none is given.")] = None,  # noqa: UP045
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A schema; all names if none is given.")] = None,
 ) -> None:
     """Print the JSON Schema of a file of a run."""
     from trace_bench.cli.listing import schema_command
@@ -125,8 +171,8 @@ def doctor(as_json: Json = False) -> None:
 
 @app.command(epilog="Example: trace-bench clean --run 20260101-120000-0123abcd")
 def clean(
-    run_id: Annotated[Optional[str], typer.Option("--run", help="Only the sandboxes of this run.")] = None,  # noqa: UP045
-    backend: Annotated[str, typer.Option(help="auto, docker or local.")] = "auto",
+    run_id: Annotated[str | None, typer.Option("--run", metavar="NAME", help="Only the sandboxes of this run.")] = None,
+    backend: Annotated[str, typer.Option(metavar="NAME", help="auto, docker or local.")] = "auto",
     as_json: Json = False,
 ) -> None:
     """Remove sandboxes that controllers of yours left behind. Live ones are not touched."""
@@ -169,7 +215,7 @@ def images_lock() -> None:
 
 @images_app.command("push", epilog="Example: trace-bench images push core --registry 127.0.0.1:5000")
 def images_push(
-    registry: Annotated[str, typer.Option("--registry", help="HOST[:PORT][/PREFIX]")],
+    registry: Annotated[str, typer.Option("--registry", metavar="HOST[:PORT][/PREFIX]", help="Where to.")],
     families: Families = None,
     as_json: Json = False,
 ) -> None:
@@ -181,7 +227,10 @@ def images_push(
 
 @images_app.command("pull", epilog="Example: trace-bench images pull 127.0.0.1:5000/trace-bench/core@sha256:…")
 def images_pull(
-    references: Annotated[list[str], typer.Argument(help="REPOSITORY@sha256:…")], as_json: Json = False
+    references: Annotated[
+        list[str], typer.Argument(metavar="REPOSITORY@sha256:DIGEST", help="Images that `images push` made.")
+    ],
+    as_json: Json = False,
 ) -> None:
     """Pull images by digest and lock them."""
     from trace_bench.cli.images import pull_command

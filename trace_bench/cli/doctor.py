@@ -63,7 +63,7 @@ def _images() -> str:
             return "will be built"
         if row.drift:
             return "drifted"
-        return "ready" if row.present else "missing"
+        return {True: "ready", False: "missing", None: "unknown"}[row.present]
 
     return ", ".join(f"{row.family} {state(row)}" for row in list_images())
 

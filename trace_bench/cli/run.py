@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,10 +13,11 @@ from typing import Any
 from trace_bench.artifacts.models import Results
 from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.config import load_config
+from trace_bench.config.models import RunConfig
 from trace_bench.controller.job import JobPlan
 from trace_bench.controller.run import RunResult
 from trace_bench.controller.start import run_config
-from trace_bench.errors import ExitCode
+from trace_bench.errors import ConfigError, EnvironmentUnavailable, ExitCode, Interrupted, TraceBenchError
 from trace_bench.resources import data_dir
 from trace_bench.results.leaderboard import rank
 from trace_bench.results.render import leaderboard_text
@@ -39,19 +41,31 @@ def run_command(
     config = load_config(find_config(path), overrides)
     if accept_drift:
         config = config.model_copy(update={"images": config.images.model_copy(update={"accept_drift": True})})
+    check_runs_dir(config)
     for warning in config.warnings:
         note(f"warning: {warning}")
     stop = StopOnSignals()
     progress = Lines(quiet=quiet or as_json)
-    with stop:
-        result = run_config(
-            config,
-            roots=roots,
-            build=build,
-            progress=progress,
-            say=(lambda _: None) if quiet else note,
-            stop_wanted=stop.wanted,
-        )
+    try:
+        with stop:
+            result = run_config(
+                config,
+                roots=roots,
+                build=build,
+                progress=progress,
+                say=(lambda _: None) if quiet else note,
+                stop_wanted=stop.wanted,
+            )
+    except Interrupted as error:  # typer ends a command on a KeyboardInterrupt, which this is, without a word
+        note(f"error: {error}")
+        return int(error.exit_code)
+    except TraceBenchError:  # some of which are an OSError too
+        raise
+    except OSError as error:
+        raise EnvironmentUnavailable(
+            f"{f'{error.filename}: ' if error.filename else ''}{error.strerror or error}; what has finished is kept: "
+            "correct that, and continue with --run-id"
+        ) from error
     if as_json:
         emit_json(_as_json(result))
     else:
@@ -66,6 +80,20 @@ def find_config(path: Path) -> Path:
         if shipped.is_file() and path.parent in (Path(), Path("configs")):
             return shipped
     return path
+
+
+def check_runs_dir(config: RunConfig) -> None:
+    """Before images are built and sandboxes made for a run that could not be written.
+
+    Raises:
+        ConfigError: a file is in its place. EnvironmentUnavailable: there is no right to write there.
+    """
+    folder = Path(config.runs_dir).absolute()
+    there = next(path for path in (folder, *folder.parents) if path.exists() or path.is_symlink())
+    if not there.is_dir():
+        raise ConfigError(f"{config.source.where(('runs_dir',))}: {there} is no folder; name another one")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise EnvironmentUnavailable(f"{there} cannot be written; name another folder with --runs-dir")
 
 
 class StopOnSignals:
@@ -99,10 +127,13 @@ class Lines:
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
-        self._done = 0
+        self._named = False
 
     def started(self, plan: JobPlan) -> None:
         if not self._quiet:
+            if not self._named:
+                note(f"run    {plan.spec.run_id}")
+                self._named = True
             note(f"start  {_name(plan)}")
 
     def advanced(self, plan: JobPlan, line: Mapping[str, Any]) -> None: ...

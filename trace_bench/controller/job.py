@@ -71,6 +71,7 @@ class JobRunner:
     """Runs jobs of one run on one backend. Safe to use from many threads at once.
 
     Attributes:
+        taken: uid blocks that sandboxes of dead controllers still use.
         lease: seconds that a sandbox lives on without this controller.
         stop_wanted: asked often; ``"interrupted"`` ends jobs in order, ``"kill"`` at once.
     """
@@ -79,6 +80,7 @@ class JobRunner:
     gateway: Gateway
     uids: UidBlocks
     layout: RunLayout
+    taken: frozenset[int] = frozenset()
     lease: float = 60.0
     limits: CollectLimits = field(default_factory=CollectLimits)
     stop_wanted: Callable[[], str | None] = lambda: None
@@ -139,7 +141,7 @@ class JobRunner:
 
     @contextmanager
     def _new_sandbox(self, plan: JobPlan) -> Iterator[Sandbox]:
-        with self.uids.acquire(self._bases_in_use()) as block:
+        with self.uids.acquire(self.taken) as block:
             request = SandboxRequest(
                 name=f"trace-bench-{plan.spec.run_id}-{plan.spec.job_id}"[:120],
                 image=plan.image_ref,
@@ -165,10 +167,6 @@ class JobRunner:
         finally:
             if block is not None:
                 block.release()
-
-    def _bases_in_use(self) -> list[int]:
-        # Locks are enough among live controllers; sandboxes whose controller died are adopted or cleaned first.
-        return []
 
     def _drive(
         self,

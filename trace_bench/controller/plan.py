@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ from trace_bench import __version__
 from trace_bench.arguments import hint
 from trace_bench.artifacts.models import (
     Budget,
+    GitInfo,
     ImageRecord,
     JobLimits,
     JobMeta,
@@ -58,6 +59,7 @@ class RunPlan:
     lock: Lock
     salt: str
     warnings: tuple[str, ...]
+    git: GitInfo = field(default_factory=GitInfo)
 
 
 def plan_run(
@@ -67,18 +69,20 @@ def plan_run(
     images: ImageSource,
     *,
     sources_hash: str,
-    git_sha: str = "",
+    git: GitInfo | None = None,
     salt: str | None = None,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> RunPlan:
     """Expand `config` and fill in everything that its jobs need. Task code is packed, never imported.
 
     Args:
+        git: state of the checkout that runs it, if it is one.
         salt: of the held-out seeds; None draws a new one.
 
     Raises:
         ConfigError: from the matrix. EnvironmentUnavailable: from `images`.
     """
+    git = git or GitInfo()
     jobs = expand(config, resolved.tasks, resolved.trainers)
     _check_controls(config)
     used = {job.task_id: resolved.tasks[job.task_id] for job in jobs}
@@ -86,7 +90,7 @@ def plan_run(
     blobs = {task_id: pack_task(task.folder) for task_id, task in used.items()}
     pins = {family: images(family) for family in dict.fromkeys(job.image_family for job in jobs)}
     whole_hash = config_hash(config.to_snapshot(), hashes)
-    name = config.run_id or run_id(now(), whole_hash, git_sha)
+    name = config.run_id or run_id(now(), whole_hash, git.commit or "")
     salt = salt or secrets.token_hex(16)
     created = now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     planned = tuple(
@@ -122,7 +126,7 @@ def plan_run(
         warnings=config.warnings,
         jobs=tuple(manifest_entry(p.meta) for p in planned),
     )
-    return RunPlan(name, config, whole_hash, planned, manifest, lock, salt, config.warnings)
+    return RunPlan(name, config, whole_hash, planned, manifest, lock, salt, config.warnings, git)
 
 
 def _check_controls(config: RunConfig) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from trace_bench.artifacts.jsonio import read_model
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.models import JobMeta, Lock, Results
-from trace_bench.artifacts.provenance import capture_env, capture_git, now
+from trace_bench.artifacts.provenance import capture_env, now
 from trace_bench.artifacts.writers import Journal, write_json, write_text
 from trace_bench.artifacts.yamlio import dump_document
 from trace_bench.controller.job import JobPlan, JobRunner, sandboxes_by_job
@@ -22,7 +22,6 @@ from trace_bench.controller.plan import RunPlan, manifest_entry
 from trace_bench.errors import ConfigError, Interrupted
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
-from trace_bench.resources import package_dir
 from trace_bench.results.tables import RunTables, read_manifest, read_row, write_files_index
 from trace_bench.sandbox.base import Backend, Sandbox
 from trace_bench.sandbox.labels import OWNER, RUN, owner
@@ -133,6 +132,7 @@ class Run:
             gateway=Gateway({"stub": StubProvider()}),
             uids=UidBlocks(self._backend.default_uid_base),
             layout=self.layout,
+            taken=self._backend.uid_bases_in_use(),
             stop_wanted=self._stop_wanted,
         )
         waiting = list(todo)
@@ -210,7 +210,7 @@ class Run:
         layout.salt.chmod(0o600)
         write_json(layout.lock, plan.lock, durable=False)
         write_json(layout.env, capture_env(os.environ, backend=self._backend.describe()), durable=False)
-        write_json(layout.git, capture_git(package_dir()), durable=False)
+        write_json(layout.git, plan.git, durable=False)
         write_json(layout.manifest, plan.manifest, durable=False)
 
     def _finish(self, rows: Mapping[str, Results]) -> None:

@@ -6,6 +6,7 @@ their form: the files that count are collected from the volume afterwards.
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -69,6 +70,8 @@ class Session:
     stop_wanted: Callable[[], str | None] = lambda: None
     _decoder: Decoder = field(default_factory=Decoder)
     _mailbox: Mailbox = field(default_factory=Mailbox)
+    _name: str = field(default_factory=lambda: secrets.token_hex(8))
+    _adopting: bool = False
     _stop_sent: bool = False
     _resync_at: float = 0.0
 
@@ -89,7 +92,7 @@ class Session:
         cassette.
         """
         self._write(PADDING)
-        self._mailbox.sent = -1
+        self._adopting = True
         self._hello()
         return self._serve()
 
@@ -121,7 +124,10 @@ class Session:
             self._mailbox.acknowledged(_int(header, "received"))
             return None
         if kind == "hello":
-            self._on_hello(_int(header, "received"))
+            self._on_hello(_int(header, "received"), _int(header, "forgotten"))
+            return None
+        if self._adopting:
+            # Until the sandbox has said where it stands, its numbers mean nothing.
             return None
         if not self._mailbox.accept(message):
             number = header.get("n")
@@ -146,10 +152,12 @@ class Session:
             return result
         return None
 
-    def _on_hello(self, received: int) -> None:
-        if self._mailbox.sent < 0:
-            # An adopted sandbox knows how many messages it has had; ours are numbered on from there.
+    def _on_hello(self, received: int, forgotten: int) -> None:
+        if self._adopting:
+            # The numbers go on where the controller before us left off.
+            self._adopting = False
             self._mailbox.sent = received
+            self._mailbox.received = forgotten
         self._write(self._mailbox.resend(received))
 
     def _on_event(self, header: Mapping[str, Any]) -> None:
@@ -186,7 +194,7 @@ class Session:
             self._write(self._mailbox.pack("stop", {"reason": reason}))
 
     def _hello(self) -> None:
-        fields = {"controller": "host", "received": self._mailbox.received, "lease": self.lease}
+        fields = {"controller": self._name, "received": self._mailbox.received, "lease": self.lease}
         self._write(self._mailbox.pack_ephemeral("hello", fields))
 
     def _write(self, data: bytes) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,16 +41,18 @@ def run_config(
     Raises:
         ConfigError: before anything is created. EnvironmentUnavailable: no engine, no image. Interrupted.
     """
-    resolved = resolve(config, roots)
-    backend = get_backend(config.backend)
     warnings: list[str] = []
+    with ThreadPoolExecutor(max_workers=1) as aside:
+        git = aside.submit(capture_git, package_dir())  # two processes, while the engine is asked
+        resolved = resolve(config, roots)
+        backend = get_backend(config.backend)
     plan = plan_run(
         config,
         resolved,
         backend,
         image_source(config, backend, build=build, say=say, warn=warnings.append),
         sources_hash=worker_sources_hash(),
-        git_sha=capture_git(package_dir()).commit or "",
+        git=git.result(),
         salt=salt_of(RunLayout(Path(config.runs_dir) / config.run_id)) if config.run_id else None,
     )
     plan = _with_warnings(plan, warnings)

@@ -102,7 +102,8 @@ def build_on(base: Base, family: Family, engine: DockerClient, progress: Progres
     if image is None:
         raise EnvironmentUnavailable(f"{ref} has just vanished from the engine; build again")
     earlier = read_lock(home).images.get(family.name)
-    if earlier is not None and earlier.key == key and earlier.image_id == image["Id"]:
+    same = earlier is not None and earlier.key == key and earlier.image_id == image["Id"]
+    if earlier is not None and same and labelled_image(engine, earlier.ref, key) is not None:
         return record(earlier, base, home=home)  # it may have been pushed since, and then is known by its digest
     pin = ImagePin(
         family=family.name,

@@ -10,7 +10,7 @@ from trace_bench.errors import EnvironmentUnavailable
 from trace_bench.images.base import identity_in_engine, resolve_base, wanted_base
 from trace_bench.images.build import build, build_on, labelled_image, silent
 from trace_bench.images.debian import Progress
-from trace_bench.images.engine import connect
+from trace_bench.images.engine import connect, engine_errors
 from trace_bench.images.lock import Base, ImagePin, Lock, building, lock_path, read_lock, record
 from trace_bench.images.recipe import PARTS, Family, family_named, key_of_parts, load_families
 
@@ -72,7 +72,8 @@ def ensure(
     engine, no process, no container.
 
     Args:
-        allow_build: build the image where there is none; False refuses instead.
+        allow_build: where the engine lacks the image, pull it by its digest if a registry has it, else build it;
+            False refuses instead.
         accept_drift: run the locked image although the recipe has changed since. What changed is then in
             `ImagePin.drift` and belongs into the run's warnings.
         base: as for `trace_bench.images.build.build`; asking for another base than the locked one is drift.
@@ -96,7 +97,7 @@ def ensure(
     drift = _drift(pin, target, lock, wanted_base(base), client)
     if drift and not accept_drift:
         raise _refusal(pin, drift)
-    if _present(client, pin):
+    if _present(client, pin) or (allow_build and _fetched(client, pin, say)):
         return replace(pin, drift=drift)
     if pin.key.startswith("sha256:"):
         raise EnvironmentUnavailable(
@@ -183,6 +184,20 @@ def _recipe_drift(pin: ImagePin, family: Family) -> tuple[str, ...]:
 def _present(engine: DockerClient, pin: ImagePin) -> bool:
     """Whether the engine has what `pin` names; a tag that was moved elsewhere does not count."""
     return labelled_image(engine, pin.ref, key_of_parts(pin.family, pin.parts)) is not None
+
+
+def _fetched(engine: DockerClient, pin: ImagePin, progress: Progress) -> bool:
+    """Pull what `pin` names from its registry, by digest; False if no registry has it."""
+    if pin.repo_digest is None:
+        return False
+    progress(f"pulling {pin.repo_digest}")
+    try:
+        with engine_errors(f"pull {pin.repo_digest}"):
+            engine.api.pull(pin.repo_digest)
+    except EnvironmentUnavailable as error:
+        progress(str(error))
+        return False
+    return _present(engine, pin)
 
 
 def _refusal(pin: ImagePin, drift: tuple[str, ...]) -> EnvironmentUnavailable:

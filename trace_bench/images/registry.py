@@ -50,20 +50,32 @@ def push(
         pin = verify(family, engine=client, home=home)
         repository, tag = f"{registry}/trace-bench/{family}", key_of_parts(family, pin.parts)[:12]
         say(f"pushing {repository}:{tag}")
-        digest = ""
         with engine_errors(f"push {repository}:{tag}"):
             client.api.tag(pin.ref, repository, tag)
-            for chunk in client.api.push(repository, tag, stream=True, decode=True):
-                if "error" in chunk:
-                    raise EnvironmentUnavailable(
-                        f"cannot push {repository}:{tag}: {' '.join(str(chunk['error']).split())}; "
-                        f"check the name, and `docker login {registry.partition('/')[0]}`"
-                    )
-                digest = str((chunk.get("aux") or {}).get("Digest") or digest)
-        if not digest:
-            raise EnvironmentUnavailable(f"the registry took {repository}:{tag} but named no digest; push again")
+        try:
+            digest = _push(client, repository, tag)
+        except EnvironmentUnavailable:
+            with engine_errors(f"take back the tag {repository}:{tag}"):
+                client.api.remove_image(f"{repository}:{tag}", noprune=True)
+            raise
         pinned = f"{repository}@{digest}"
         return record(replace(pin, ref=pinned, repo_digest=pinned), home=home)
+
+
+def _push(client: DockerClient, repository: str, tag: str) -> str:
+    """The digest that the registry gives to it."""
+    digest = ""
+    with engine_errors(f"push {repository}:{tag}"):
+        for chunk in client.api.push(repository, tag, stream=True, decode=True):
+            if "error" in chunk:
+                raise EnvironmentUnavailable(
+                    f"cannot push {repository}:{tag}: {' '.join(str(chunk['error']).split())}; "
+                    f"check the name, and `docker login {repository.partition('/')[0]}`"
+                )
+            digest = str((chunk.get("aux") or {}).get("Digest") or digest)
+    if not digest:
+        raise EnvironmentUnavailable(f"the registry took {repository}:{tag} but named no digest; push again")
+    return digest
 
 
 def pull(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.results.leaderboard import LeaderboardRow
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _HEADER = ("task", "#", "trainer", "variant", "optimizer", "model", "seeds", "initial", "best", "test", "s", "tokens")
 _NUMERIC = frozenset({"#", "seeds", "initial", "best", "test", "s", "tokens"})
@@ -20,6 +20,9 @@ EMPTY = "No job qualifies for the leaderboard: failed and unprotected jobs are l
 def leaderboard_table(rows: Sequence[LeaderboardRow]) -> Table:
     """A rich table. ``best`` is the mean over seeds with its standard deviation; an arrow tells the
     direction."""
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(title="Leaderboard", title_justify="left")
     for name in _HEADER:
         table.add_column(name, justify="right" if name in _NUMERIC else "left", overflow="fold")
@@ -42,6 +45,8 @@ def leaderboard_text(rows: Sequence[LeaderboardRow], *, width: int | None = None
         return EMPTY + "\n"
     if width is None and not colour:
         return _plain(rows)
+    from rich.console import Console  # a terminal only: a pipe does not pay for the import
+
     console = Console(
         file=io.StringIO(),
         width=width or 120,

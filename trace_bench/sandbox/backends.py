@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any
 
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
+from trace_bench.resources import plug_ins
 from trace_bench.sandbox.base import Backend
 
 GROUP = "trace_bench.backends"
@@ -55,4 +56,4 @@ def get_backend(name: str = AUTO, **options: Any) -> Backend:
 
 
 def _installed() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=GROUP)}
+    return {point.name: point for point in plug_ins(GROUP)}

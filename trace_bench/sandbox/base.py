@@ -264,5 +264,8 @@ class Backend(Protocol):
     def find(self, labels: Mapping[str, str]) -> list[Sandbox]:
         """All sandboxes that carry `labels`, in whatever state, also those of a controller that died."""
 
+    def uid_bases_in_use(self) -> frozenset[int]:
+        """First uids of the blocks that running sandboxes have, whoever started them."""
+
     def describe(self) -> dict[str, Any]:
         """Facts for ``env.json`` and ``doctor``; JSON values only."""

@@ -111,6 +111,10 @@ class LocalBackend:
                 found.append(LocalSandbox(folder, own_labels))
         return found
 
+    def uid_bases_in_use(self) -> frozenset[int]:
+        """None: nothing changes its uid here."""
+        return frozenset()
+
     def describe(self) -> dict[str, Any]:
         return {
             "backend": self.name,

@@ -12,12 +12,11 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from pathlib import Path
 
 from trace_bench.arguments import hint
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
-from trace_bench.resources import data_dir
+from trace_bench.resources import data_dir, plug_ins
 from trace_bench.suites.base import Suite
 
 GROUP = "trace_bench.suites"
@@ -50,7 +49,7 @@ def load_suites() -> dict[str, Suite]:
         EnvironmentUnavailable: the package is not installed, so that there are no entry points.
         ConfigError: a plug-in's entry point cannot be loaded.
     """
-    points = sorted(entry_points(group=GROUP), key=lambda p: p.name)
+    points = plug_ins(GROUP)
     if not points:
         raise EnvironmentUnavailable(
             f"no installed package declares an entry point of the group {GROUP!r}; install trace-bench with "

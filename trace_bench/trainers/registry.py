@@ -5,11 +5,12 @@ same way.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any
 
 from trace_bench.arguments import Argument, Where, hint, resolve
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
+from trace_bench.resources import plug_ins
 from trace_bench.trainers.base import Param, Trainer
 
 GROUP = "trace_bench.trainers"
@@ -17,7 +18,7 @@ _ATTRIBUTES = ("name", "summary", "source", "params", "uses_llm", "uses_graph", 
 
 
 def _entry_points() -> dict[str, EntryPoint]:
-    found = {point.name: point for point in sorted(entry_points(group=GROUP), key=lambda p: p.name)}
+    found = {point.name: point for point in plug_ins(GROUP)}
     if not found:
         raise EnvironmentUnavailable(
             f"no installed package declares an entry point of the group {GROUP!r}; install trace-bench with "

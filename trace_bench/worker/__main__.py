@@ -1,8 +1,14 @@
-"""``python3 -sP -m trace_bench.worker --uid-base N --lease SECONDS``: the command of every sandbox."""
+"""``python3 -sP -m trace_bench.worker --uid-base N --lease SECONDS``: the command of every sandbox.
+
+``--uid-base``    first uid of this job's block of 16
+``--lease``       seconds without a controller before it ends
+``--local``       no uids to change to: an unprotected run
+``--out``, ``--tmp``  folders, where they are not ``/out`` and ``/tmp``
+``--file-bytes``  largest file that a phase may write
+"""
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -12,27 +18,34 @@ from trace_bench.worker.supervisor import Supervisor
 
 def main() -> int:
     """Parse the launch arguments and supervise one job."""
-    parser = argparse.ArgumentParser(prog="trace_bench.worker", description="Runs one job; started by the host.")
-    parser.add_argument("--uid-base", type=int, help="first uid of this job's block of 16")
-    parser.add_argument("--lease", type=float, default=60.0, help="seconds without a controller before it ends")
-    parser.add_argument("--local", action="store_true", help="no uids to change to: an unprotected run")
-    parser.add_argument("--out", type=Path, default=Path("/out"))
-    parser.add_argument("--tmp", type=Path, default=Path("/tmp"))
-    parser.add_argument("--file-bytes", type=int, default=256 << 20, help="largest file a phase may write")
-    arguments = parser.parse_args()
-    if not arguments.local and arguments.uid_base is None:
-        parser.error("--uid-base is needed unless --local is given")
+    given = _arguments(sys.argv[1:])
+    local, tmp = "local" in given, Path(given.get("tmp", "/tmp"))
+    if not local and "uid-base" not in given:
+        raise SystemExit("trace_bench.worker: --uid-base is needed unless --local is given")
     options = Options(
-        uid_base=None if arguments.local else arguments.uid_base,
-        tmp=arguments.tmp,
-        file_bytes=arguments.file_bytes,
+        uid_base=None if local else int(given["uid-base"]),
+        tmp=tmp,
+        file_bytes=int(given.get("file-bytes", 256 << 20)),
     )
     if options.uid_base is not None:
         # Some runtimes give a tmpfs the mode of the image's folder (1777) whatever was asked for: two candidates
         # could then leave each other notes.
-        for shared in (arguments.tmp, Path("/run")):
+        for shared in (tmp, Path("/run")):
             shared.chmod(0o755)
-    return Supervisor(options, arguments.out, arguments.lease).run()
+    return Supervisor(options, Path(given.get("out", "/out")), float(given.get("lease", 60))).run()
+
+
+def _arguments(words: list[str]) -> dict[str, str]:
+    """Values by name. The host writes this command line, and every job would wait 6 ms for argparse."""
+    known = ("--uid-base", "--lease", "--out", "--tmp", "--file-bytes")
+    given: dict[str, str] = {}
+    rest = iter(words)
+    for word in rest:
+        value = "" if word == "--local" else next(rest, None)
+        if value is None or word not in (*known, "--local"):
+            raise SystemExit(f"trace_bench.worker: {word} is no argument, or lacks its value")
+        given[word.removeprefix("--")] = value
+    return given
 
 
 if __name__ == "__main__":

@@ -190,6 +190,11 @@ class Mailbox:
         return b"".join(self._unacknowledged.values())
 
     @property
+    def forgotten(self) -> int:
+        """Number up to which the peer has acknowledged everything; `resend` cannot go back behind it."""
+        return self.sent - len(self._unacknowledged)
+
+    @property
     def pending(self) -> int:
         """Messages that the peer has not acknowledged."""
         return len(self._unacknowledged)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import platform
+import os
 import struct
 
 _PR_SET_NO_NEW_PRIVS = 38
@@ -50,7 +50,7 @@ class _Program(ctypes.Structure):
 
 
 def program(machine: str) -> bytes:
-    """The filter for `machine` (``platform.machine()``) as an array of ``struct sock_filter``.
+    """The filter for `machine` (``uname -m``) as an array of ``struct sock_filter``.
 
     Raises:
         KeyError: no table for this machine.
@@ -78,7 +78,7 @@ class Filter:
 
     def __init__(self) -> None:
         self._prctl = ctypes.CDLL(None, use_errno=True).prctl
-        self.machine = platform.machine()
+        self.machine = os.uname().machine
         self.supported = self.machine in _DENIED
         code = program(self.machine) if self.supported else b""
         self._code = ctypes.create_string_buffer(code, len(code))

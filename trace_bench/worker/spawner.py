@@ -126,6 +126,9 @@ class Spawner:
         # What cannot be imported here fails in the child, where it is reported.
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
+            if module == "numpy":
+                # NumPy 2 imports it on first use, which is the seeding in every phase and candidate: 15 ms each.
+                importlib.import_module("numpy.random")
 
     # -- the supervisor ------------------------------------------------------------------------------------------
 

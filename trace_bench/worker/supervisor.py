@@ -90,7 +90,9 @@ class Supervisor:
         self._tokens = {"prompt_tokens": 0, "completion_tokens": 0}
         self._llm_calls = 0
         self._llm_inert = 0
-        self._llm_waiting: dict[str, Callable[[int, bytes], None]] = {}
+        self._llm_waiting: dict[str, tuple[dict[str, Any], bytes, Callable[[int, bytes], None]]] = {}
+        self._controller: str | None = None
+        self._train_end: dict[str, Any] | None = None
         self._done = False
         self._exit: int | None = None
 
@@ -192,7 +194,7 @@ class Supervisor:
         for message in self._decoder.feed(data):
             self._last_heard = time.monotonic()
             if message.type == "hello":
-                self._mailbox_hello(message)
+                self._on_hello(message)
             elif message.type == "ack":
                 self._mailbox.acknowledged(int(message.header["received"]))
             elif self._mailbox.accept(message):
@@ -202,14 +204,26 @@ class Supervisor:
             elif message.header.get("n", 0) > self._mailbox.received:
                 self._say_hello()
 
-    def _mailbox_hello(self, message: Message) -> None:
+    def _on_hello(self, message: Message) -> None:
         self._lease = float(message.header.get("lease", self._lease))
+        controller = str(message.header.get("controller"))
         self._send(PADDING)
         self._say_hello()
         self._send(self._mailbox.resend(int(message.header.get("received", 0))))
+        if self._controller not in (None, controller):
+            self._ask_again()
+        self._controller = controller
+
+    def _ask_again(self) -> None:
+        """What the last controller took but may not have answered: LLM calls, and the held-out seed."""
+        for fields, body, _ in list(self._llm_waiting.values()):
+            self._send(self._mailbox.pack("llm.request", fields, body))
+        if self._train_end is not None and not self._have_test_seed:
+            self._send(self._mailbox.pack("event", {"event": self._train_end}))
 
     def _say_hello(self) -> None:
-        self._send(self._mailbox.pack_ephemeral("hello", {"received": self._mailbox.received}))
+        fields = {"received": self._mailbox.received, "forgotten": self._mailbox.forgotten}
+        self._send(self._mailbox.pack_ephemeral("hello", fields))
 
     def _on_message(self, message: Message) -> None:
         kind, header = message.type, message.header
@@ -324,9 +338,12 @@ class Supervisor:
             self._failure = {"boundary": boundary, "kind": kind, "message": message}
             self._event("failure", self._failure)
 
-    def _event(self, kind: str, fields: dict[str, Any]) -> None:
-        if self._recorder is not None:
-            self._send(self._mailbox.pack("event", {"event": self._recorder.event(kind, fields)}))
+    def _event(self, kind: str, fields: dict[str, Any]) -> dict[str, Any] | None:
+        if self._recorder is None:
+            return None
+        line = self._recorder.event(kind, fields)
+        self._send(self._mailbox.pack("event", {"event": line}))
+        return line
 
     # -- phases --------------------------------------------------------------------------------------------------
 
@@ -464,7 +481,7 @@ class Supervisor:
 
     def _request_seed(self) -> None:
         self._awaiting_seed = True
-        self._event("train.end", {"stop_reason": self._stop_reason})
+        self._train_end = self._event("train.end", {"stop_reason": self._stop_reason})
         if self._have_test_seed:
             self._start_score()
 
@@ -508,7 +525,6 @@ class Supervisor:
     def _on_llm_request(self, phase: str, request: RelayRequest, answer: Callable[[int, bytes], None]) -> None:
         self._llm_calls += 1
         number = f"{phase}-{self._llm_calls}"
-        self._llm_waiting[number] = answer
         fields = {
             "id": number,
             "phase": phase,
@@ -516,16 +532,19 @@ class Supervisor:
             "path": request.path,
             "headers": request.headers,
         }
+        self._llm_waiting[number] = (fields, request.body, answer)
         self._send(self._mailbox.pack("llm.request", fields, request.body))
 
     def _on_llm_response(self, header: dict[str, Any], body: bytes) -> None:
-        answer = self._llm_waiting.pop(header["id"], None)
+        waiting = self._llm_waiting.pop(header["id"], None)
+        if waiting is None:
+            # Asked of two controllers, answered by both.
+            return
         self._llm_inert += bool(header.get("inert"))
         usage = header.get("usage") or {}
         for key in self._tokens:
             self._tokens[key] += int(usage.get(key, 0))
-        if answer is not None:
-            answer(int(header["status"]), body)
+        waiting[2](int(header["status"]), body)
 
 
 def _death(phase: _PhaseProcess, stop_reason: str | None) -> dict[str, str]:

@@ -1,4 +1,8 @@
-"""Prints, from each phase and from a candidate in each phase, what they can do."""
+"""Prints, from each phase and from a candidate in each phase, what they can do.
+
+Signal 0 asks the kernel for the same right as SIGKILL and harms nobody where the answer is yes. Even so this task is
+for sandboxes that isolate: elsewhere it refuses to start, for there it would look around, and write, on the host itself.
+"""
 
 import json
 import os
@@ -8,7 +12,7 @@ from pathlib import Path
 from trace_bench.worker.problem import CandidateError, Limits, Parameter, Problem, examples
 
 CANDIDATE = '''
-import ctypes, json, os, signal, socket
+import ctypes, json, os, socket
 from pathlib import Path
 
 def attempt(action):
@@ -36,7 +40,7 @@ def look(port):
         "ptrace": attempt(lambda: libc.ptrace(16, 1, 0, 0) or ctypes.get_errno()),
         "unshare": libc.unshare(0x10000000),
         "setuid0": attempt(lambda: os.setuid(0)),
-        "kill_others": {str(p): attempt(lambda p=p: os.kill(p, signal.SIGKILL)) for p in others()},
+        "kill_others": {str(p): attempt(lambda p=p: os.kill(p, 0)) for p in others()},
         "mem_others": {str(p): attempt(lambda p=p: open(f"/proc/{p}/mem", "rb").read(1)) for p in others()},
         "environ_others": {str(p): attempt(lambda p=p: open(f"/proc/{p}/environ", "rb").read()) for p in others()},
         "fd_others": {str(p): attempt(lambda p=p: os.listdir(f"/proc/{p}/fd")) for p in others()},
@@ -96,7 +100,7 @@ def look():
         "status": status(),
         "supervisor": {p.name: status(p.name) for p in roots},
         "environ": dict(os.environ),
-        "kill_supervisor": {p.name: attempt(lambda p=p: os.kill(int(p.name), 9)) for p in roots},
+        "kill_supervisor": {p.name: attempt(lambda p=p: os.kill(int(p.name), 0)) for p in roots},
         "mem_supervisor": {p.name: attempt(lambda p=p: open(p / "mem", "rb").read(1)) for p in roots},
         "outside": attempt(lambda: socket.create_connection(("192.0.2.1", 80), timeout=2)),
         "interfaces": os.listdir("/sys/class/net"),
@@ -112,6 +116,9 @@ def look():
 
 
 def build(context):
+    if not Path("/out").is_dir() or os.getuid() == 0:
+        raise RuntimeError("the probe runs in a container only, and never as root")
+
     def guide(query, response, reference):
         phase = {1: "train", 2: "score"}.get(os.getuid() % 16, "?")
         print("PROBE", json.dumps({"who": phase, **look()}))

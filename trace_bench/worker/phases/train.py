@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import http.client
 import importlib
 import json
 import time
@@ -19,8 +18,10 @@ from trace_bench.worker.training import Rollout, Slot, State, StopTraining
 
 
 def warm_up() -> None:
-    """The heavy import of graph trainers happens while the problem is still being built elsewhere."""
-    # Which trainer it is, is not known yet; `run` imports it. Nothing heavy without need.
+    """Imports what every trainer that calls a model needs, while the problem is still being built elsewhere."""
+    # Which trainer it is, is not known yet; `run` imports it. Not at the top: the spawner imports this module before it
+    # forks anything, and the HTTP client (with email and ssl) takes as long as all else there.
+    importlib.import_module("http.client")
 
 
 def run(link: Link, start: dict[str, Any], programs: CandidatePrograms) -> dict[str, Any]:
@@ -156,6 +157,8 @@ class WorkerTrainContext:
         if variables:
             packed = zlib.compress(json.dumps(list(variables)).encode())
             headers["X-Trace-Bench-Variables"] = base64.b64encode(packed).decode()
+        import http.client
+
         connection = http.client.HTTPConnection("127.0.0.1", self._port)
         try:
             connection.request("POST", "/v1/chat/completions", body, headers)

@@ -1,0 +1,139 @@
+"""The documentation does what it says: its commands run, its links lead somewhere, its options exist."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.integration.cli import REPOSITORY, Done, cli
+
+DOCS = REPOSITORY / "docs"
+PAGES = [*sorted(DOCS.rglob("*.md")), REPOSITORY / "CONTRIBUTING.md", REPOSITORY / "CHANGELOG.md"]
+COMMANDS = ("run", "list-tasks", "list-trainers", "schema", "doctor", "clean")
+CHEAP = ("--version", "list-tasks", "list-trainers", "schema")
+
+
+def commands_of(page: str) -> list[list[str]]:
+    """The arguments of every ``$ trace-bench …`` of the page's console blocks."""
+    blocks = re.findall(r"^```console\n(.*?)^```", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines()]
+    return [shlex.split(line)[2:] for line in lines if line.startswith("$ trace-bench ")]
+
+
+def write_files_of(page: str, folder: Path) -> list[str]:
+    """Write what the page shows as a file: a code block under a paragraph that begins with a name in backquotes."""
+    paragraph = r"^`([\w./-]+\.\w+)`(?:[^\n]|\n(?!\n))*\n\n"
+    shown = re.findall(paragraph + r"```(?!console)\w+\n(.*?)^```", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
+    for name, text in shown:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return [name for name, _ in shown]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(REPOSITORY)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if "://" in target:
+            continue
+        name, _, anchor = target.partition("#")
+        found = (page.parent / name).resolve() if name else page
+        assert found.exists(), target
+        if anchor:
+            titles = re.findall(r"^#+ (.+)$", found.read_text(), re.MULTILINE)
+            assert anchor in {re.sub(r"[^\w -]", "", t.lower()).replace(" ", "-") for t in titles}, target
+
+
+def test_the_index_knows_every_page() -> None:
+    linked = set(re.findall(r"\]\(([^)#\s]+)", (DOCS / "README.md").read_text()))
+    pages = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")} - {"README.md"}
+    assert pages == linked
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_is_in_the_reference(command: str) -> None:
+    text = (DOCS / "reference" / "cli.md").read_text()
+    for option in set(re.findall(r"--[a-z][a-z-]+", cli(command, "--help").stdout)) - {"--help"}:
+        assert f"`{option}" in text, f"{command} {option}"
+
+
+def test_the_reference_names_no_option_that_is_not_there() -> None:
+    known = {option for command in COMMANDS for option in re.findall(r"--[a-z-]+", cli(command, "--help").stdout)}
+    known |= {"--base", "--registry"}
+    for option in re.findall(r"--[a-z][a-z-]+", (DOCS / "reference" / "cli.md").read_text()):
+        assert option in known, option
+
+
+def test_the_cheap_commands_of_the_tutorial_run(tmp_path: Path) -> None:
+    commands = [command for command in commands_of("tutorial/first-run.md") if command[0] in CHEAP]
+    assert len(commands) == 4
+    for command in commands:
+        done = cli(*command, cwd=tmp_path)
+        assert done.returncode == 0 and done.stdout, command
+
+
+@pytest.mark.docker
+def test_the_tutorial_runs_from_end_to_end(tmp_path: Path, home: Path) -> None:
+    ran: list[Done] = []
+    for command in commands_of("tutorial/first-run.md"):
+        ran.append(cli(*command, cwd=tmp_path, home=home, timeout=900))
+        assert ran[-1].returncode == 0, (command, ran[-1].stderr)
+    runs = [done for done in ran if "2 of 2 jobs ok" in done.stdout]
+    assert len(runs) == 2 and runs[1].stderr.count("reused") == 2
+    page = (DOCS / "tutorial" / "first-run.md").read_text()
+    for name in re.findall(r"`((?:jobs|meta)/[^`]+|[a-z_]+\.csv)`", page):
+        assert (tmp_path / "runs" / "first" / name).is_file(), name
+    (line,) = [line for line in page.splitlines() if line.startswith("    ok     ")]
+    assert line.split()[1] in runs[0].stderr and " ".join(line.split()[-5:-2]) in " ".join(runs[0].stderr.split())
+
+
+def test_the_task_of_the_how_to_works(tmp_path: Path) -> None:
+    names = write_files_of("how-to/add-a-task.md", tmp_path)
+    assert len(names) == 5
+    listed, run = commands_of("how-to/add-a-task.md")
+    assert "internal:sum_digits" in cli(*listed, cwd=tmp_path).stdout.split()
+    done = cli(*run, "--backend", "local", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    rows = [line for line in done.stdout.splitlines() if line.startswith("internal:sum_digits")]
+    assert len(rows) == 2 and "PrioritySearch" in rows[0], "the search finds the right program"
+
+
+def test_the_config_of_the_how_to_runs_and_continues(tmp_path: Path) -> None:
+    assert write_files_of("how-to/run-a-config.md", tmp_path) == ["compare.yaml"]
+    first, again, local = commands_of("how-to/run-a-config.md")
+    assert first == again and local[-2:] == ["--backend", "local"]
+    done = cli(*local, cwd=tmp_path)
+    assert done.returncode == 0 and "12 of 12 jobs ok" in done.stdout, done.stderr
+    assert cli(*local, cwd=tmp_path).stderr.count("reused") == 12
+
+
+def test_the_trainer_of_the_how_to_searches(tmp_path: Path) -> None:
+    page = (DOCS / "how-to" / "add-a-trainer.md").read_text()
+    (source,) = re.findall(r"^   ```python\n(.*?)^   ```", page, re.MULTILINE | re.DOTALL)
+    (entry,) = re.findall(r'^   RandomSteps = "([\w.:]+)"$', page, re.MULTILINE)
+    import textwrap
+
+    from trace_bench.trainers.base import Rollout
+    from trace_bench.worker.problem import Parameter, Problem, examples
+
+    space: dict[str, type] = {}
+    exec(compile(textwrap.dedent(source), "add-a-trainer.md", "exec"), space)
+    trainer = space[entry.partition(":")[2]]()
+    steps: list[float] = []
+
+    class Context:
+        seed = 3
+
+        def evaluate(self, state: dict[str, float], indices: range, split: str) -> list[Rollout]:
+            return [Rollout(str(i), -abs(state["x"] - 3), "") for i in indices]
+
+        def step(self, **line: object) -> None:
+            steps.append(line["rollouts"][0].score)  # type: ignore[index]
+
+    problem = Problem(parameters=(Parameter("x", 0.0, "float", bounds=(-10.0, 10.0)),), guide=lambda *_: (0.0, ""),
+                      train=examples(["only"]), objective="", direction="maximize", failure_score=-13.0)  # fmt: skip
+    best = trainer.train(problem, {"num_steps": 10}, Context())
+    assert len(steps) == 10 and -abs(best["x"] - 3) == max(steps) > -3

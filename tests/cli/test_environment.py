@@ -1,0 +1,105 @@
+"""doctor, clean and images on machines that lack something."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import NO_ENGINE, refused
+from tests.integration.cli import cli
+
+
+@pytest.mark.docker
+def test_doctor_is_content_with_an_engine() -> None:
+    done = cli("doctor")
+    assert done.returncode == 0, done.stdout
+    assert [line.split()[:2] for line in done.stdout.splitlines()][:2] == [["ok", "python"], ["ok", "engine"]]
+
+
+def test_doctor_says_that_the_engine_is_missing(home: Path) -> None:
+    done = cli("doctor", home=home, DOCKER_HOST=NO_ENGINE)
+    assert done.returncode == 3 and done.stderr == ""
+    (line,) = [line for line in done.stdout.splitlines() if line.split()[1] == "engine"]
+    assert line.startswith("MISSING") and "nonexistent" in line and "--backend local" in line
+    assert not home.exists()
+
+
+def test_doctor_as_json_names_what_is_needed() -> None:
+    done = cli("doctor", "--json", DOCKER_HOST=NO_ENGINE)
+    rows = {row["name"]: row for row in json.loads(done.stdout)}
+    assert done.returncode == 3
+    assert (rows["engine"]["ok"], rows["engine"]["needed"], rows["images"]["needed"]) == (False, True, False)
+
+
+@pytest.mark.parametrize(
+    "command", [["clean"], ["images", "build", "core"], ["images", "pull", "x/y@sha256:" + "0" * 64]]
+)
+def test_what_needs_an_engine_says_so(command: list[str], home: Path) -> None:
+    said = refused(*command, code=3, home=home, DOCKER_HOST=NO_ENGINE)
+    assert "nonexistent" in said and "local" in said
+
+
+def test_clean_knows_its_backends() -> None:
+    assert "no backend is called 'nope'; known are auto, docker, local" in refused("clean", "--backend", "nope")
+
+
+def test_clean_finds_nothing_of_a_run_that_never_was() -> None:
+    done = cli("clean", "--backend", "local", "--run", "20000101-000000-00000000")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "nothing to clean\n")
+    done = cli("clean", "--backend", "local", "--run", "20000101-000000-00000000", "--json")
+    assert (done.returncode, json.loads(done.stdout)) == (0, [])
+
+
+def test_images_are_listed_without_an_engine(home: Path) -> None:
+    done = cli("images", "list", home=home, DOCKER_HOST=NO_ENGINE)
+    assert done.returncode == 0
+    assert [line.split("\t")[:3] for line in done.stdout.splitlines()] == [
+        [family, "-", "not built"] for family in ("base", "core", "llm4ad")
+    ]
+    assert {row["family"] for row in json.loads(cli("images", "list", "--json", home=home).stdout)} >= {"core"}
+
+
+def test_lock_of_nothing_is_an_empty_object(home: Path) -> None:
+    done = cli("images", "lock", home=home)
+    assert (done.returncode, done.stdout) == (0, "{}\n")
+
+
+@pytest.mark.parametrize("command", ["build", "verify"])
+def test_an_unknown_family_lists_the_known_ones(command: str, home: Path) -> None:
+    assert "no image family 'nope'; choose one of base, core, llm4ad" in refused("images", command, "nope", home=home)
+
+
+@pytest.mark.docker
+def test_an_unknown_family_is_not_pushed(home: Path) -> None:
+    said = refused("images", "push", "nope", "--registry", "127.0.0.1:1", home=home)
+    assert "no image family 'nope'" in said
+
+
+def test_nothing_locked_is_not_verified(home: Path) -> None:
+    assert "images build" in refused("images", "verify", code=3, home=home)
+    assert "images build" in refused("images", "verify", "core", code=3, home=home)
+
+
+@pytest.mark.parametrize("name", ["http://x", "x y", ""])
+def test_what_is_no_registry_is_refused(name: str, home: Path) -> None:
+    assert "is no registry" in refused("images", "push", "core", "--registry", name, home=home)
+
+
+@pytest.mark.parametrize("reference", ["x", "x:latest", "x@sha256:12"])
+def test_only_digests_are_pulled(reference: str, home: Path) -> None:
+    assert "names no digest" in refused("images", "pull", reference, home=home)
+
+
+def test_a_damaged_lock_is_named(home: Path) -> None:
+    home.mkdir()
+    (home / "images.lock.json").write_text('{"version": 1, "images": 3}')
+    said = refused("images", "list", code=3, home=home, DOCKER_HOST=NO_ENGINE)
+    assert "images.lock.json: images:" in said and "build the images again" in said
+
+
+def test_a_home_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    said = refused("images", "list", code=3, home=tmp_path / "file", DOCKER_HOST=NO_ENGINE)
+    assert str(tmp_path / "file") in said

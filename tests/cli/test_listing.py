@@ -1,0 +1,75 @@
+"""list-tasks, list-trainers, schema: what there is, one a line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import NO_ENGINE, refused
+from tests.integration.cli import REPOSITORY, TASKS, cli
+
+
+def test_all_tasks_are_listed_one_a_line() -> None:
+    done = cli("list-tasks")
+    ids = done.stdout.splitlines()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(ids) == 10 and ids == sorted(ids) and all(id_.count(":") == 1 for id_ in ids)
+
+
+@pytest.mark.parametrize("separator", [",", "+", ", "])
+def test_suites_are_joined_by_commas_or_plus_signs(separator: str) -> None:
+    done = cli("list-tasks", "--bench", f"llm4ad{separator}trace_examples")
+    assert {line.partition(":")[0] for line in done.stdout.splitlines()} == {"llm4ad", "trace_examples"}
+
+
+def test_an_unknown_suite_lists_the_known_ones() -> None:
+    said = refused("list-tasks", "--bench", "internal,nope")
+    assert "no suite nope" in said and "internal, kernelbench, llm4ad" in said
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_known_suite_without_tasks_lists_nothing_and_says_so_apart(form: list[str]) -> None:
+    done = cli("list-tasks", "--bench", "hf", *form)
+    assert done.returncode == 0 and done.stdout == ("[]\n" if form else "")
+    assert done.stderr == "note: suite hf has no tasks here\n"
+
+
+def test_tasks_as_json() -> None:
+    rows = json.loads(cli("list-tasks", "--json").stdout)
+    assert len(rows) == 10 and all(Path(row["folder"], "task.toml").is_file() for row in rows)
+
+
+def test_a_further_root_adds_its_tasks() -> None:
+    done = cli("list-tasks", "--root", str(TASKS), "--bench", "internal")
+    assert {"internal:probe", "internal:slow", "internal:numeric_param"} <= set(done.stdout.split())
+
+
+def test_a_root_that_is_no_folder_is_refused() -> None:
+    assert "/nonexistent: there is no such folder" in refused("list-tasks", "--root", "/nonexistent")
+
+
+def test_listing_works_from_anywhere_without_an_engine(tmp_path: Path) -> None:
+    done = cli("list-tasks", cwd=tmp_path, DOCKER_HOST=NO_ENGINE)
+    assert len(done.stdout.split()) == 10 and list(tmp_path.iterdir()) == []
+
+
+def test_trainers_are_listed_with_what_they_take() -> None:
+    assert cli("list-trainers").stdout.splitlines() == ["NoOp\tavailable", "PrioritySearch\tavailable"]
+    assert set(cli("list-trainers", "--all").stdout.splitlines()) >= {"NoOp\tavailable"}
+    rows = {row["id"]: row for row in json.loads(cli("list-trainers", "--json").stdout)}
+    names = {parameter["name"] for parameter in rows["PrioritySearch"]["params"]}
+    assert {"num_steps", "num_candidates", "num_proposals"} <= names
+    assert rows["PrioritySearch"]["summary"] and rows["PrioritySearch"]["available"]
+
+
+def test_schemas_are_those_of_the_folder() -> None:
+    names = cli("schema").stdout.split()
+    assert names == sorted(p.name.removesuffix(".schema.json") for p in (REPOSITORY / "schemas").glob("*.json"))
+    shown = json.loads(cli("schema", "results").stdout)
+    assert shown == json.loads((REPOSITORY / "schemas" / "results.schema.json").read_text())
+
+
+def test_an_unknown_schema_lists_the_known_ones() -> None:
+    assert "no schema 'nope'; known are env, event" in refused("schema", "nope")

@@ -1,0 +1,187 @@
+"""Interrupted at any instant, nothing is lost, nothing runs twice, nothing is left."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.cli import TASKS, cli, start, write_config
+
+pytestmark = pytest.mark.docker
+SEARCH = {"id": "PrioritySearch", "params": {"num_steps": 6, "num_candidates": 2, "num_proposals": 2}}
+
+
+def slow_config(folder: Path, seconds: float, run_id: str, **config: Any) -> Path:
+    task = {"id": "internal:slow", "eval_kwargs": {"seconds": seconds}}
+    return write_config(folder, tasks=[task], trainers=[SEARCH], run_id=run_id, **config)
+
+
+@pytest.fixture
+def run_id() -> Iterator[str]:
+    """Of the form that runs have, so that what is left behind is found."""
+    yield f"20000101-{time.strftime('%H%M%S')}-{time.time_ns() & 0xFFFFFFFF:08x}"
+
+
+def wait_for(condition: Any, timeout: float = 60) -> Any:
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.05)
+    raise AssertionError("it did not happen in time")
+
+
+def calls(folder: Path, run_id: str) -> list[dict[str, Any]]:
+    found = list((folder / "runs" / run_id / "jobs").glob("*/llm.jsonl"))
+    lines = found[0].read_text().splitlines() if found else []
+    return [json.loads(line) for line in lines if line.endswith("}")]
+
+
+def rows(folder: Path, run_id: str) -> list[dict[str, Any]]:
+    return [json.loads(p.read_text()) for p in (folder / "runs" / run_id / "jobs").glob("*/results.json")]
+
+
+def containers(run_id: str) -> list[dict[str, Any]]:
+    import docker
+
+    client = docker.from_env().api
+    try:
+        return list(client.containers(all=True, filters={"label": f"trace-bench.run={run_id}"}))
+    finally:
+        client.close()
+
+
+def test_ctrl_c_ends_the_job_in_order_and_records_it(images: Path, tmp_path: Path, run_id: str) -> None:
+    config = slow_config(tmp_path, 0.3, run_id)
+    process = start("run", "--config", str(config), "--root", str(TASKS), home=images)
+    wait_for(lambda: len(calls(tmp_path, run_id)) >= 2)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    (row,) = rows(tmp_path, run_id)
+    assert row["stop_reason"] == "interrupted" and row["score_best"] is not None
+    assert containers(run_id) == []
+
+
+def test_a_second_ctrl_c_kills(images: Path, tmp_path: Path, run_id: str) -> None:
+    config = slow_config(tmp_path, 600.0, run_id)
+    process = start("run", "--config", str(config), "--root", str(TASKS), home=images)
+    wait_for(lambda: any(c["State"] == "running" for c in containers(run_id)))
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    started = time.monotonic()
+    process.communicate(timeout=60)
+    assert process.returncode == 130 and time.monotonic() - started < 20
+    assert containers(run_id) == []
+
+
+def killed_in_the_middle(folder: Path, home: Path, run_id: str) -> tuple[Path, int]:
+    """A controller that dies with a job running; returns the config and how many calls were paid."""
+    config = slow_config(folder, 0.4, run_id)
+    process = start("run", "--config", str(config), "--root", str(TASKS), home=home)
+    wait_for(lambda: len(calls(folder, run_id)) >= 3)
+    process.kill()
+    process.communicate(timeout=30)
+    paid = len(calls(folder, run_id))
+    assert [c["State"] for c in containers(run_id)] == ["running"]
+    return config, paid
+
+
+def undisturbed(folder: Path, home: Path) -> dict[str, Any]:
+    """The same job without an interruption."""
+    folder.mkdir()
+    config = slow_config(folder, 0.0, "twin")
+    data = json.loads(config.read_text())
+    data["tasks"][0]["eval_kwargs"]["seconds"] = 0.4
+    config.write_text(json.dumps(data))
+    done = cli("run", "--config", str(config), "--root", str(TASKS), "--json", home=home)
+    row: dict[str, Any] = json.loads(done.stdout)["jobs"][0]
+    return row
+
+
+def test_a_new_controller_adopts_the_running_job_and_pays_no_call_twice(
+    images: Path, tmp_path: Path, run_id: str
+) -> None:
+    config, paid = killed_in_the_middle(tmp_path, images, run_id)
+    sandbox = containers(run_id)[0]["Id"]
+    done = cli("run", "--config", str(config), "--root", str(TASKS), "--json", home=images)
+    assert done.returncode == 0, done.stderr
+    row = json.loads(done.stdout)["jobs"][0]
+    meta = json.loads((tmp_path / "runs" / run_id / "jobs" / row["job_id"] / "job_meta.json").read_text())
+    assert meta["attempts"][-1]["sandbox_id"] == sandbox
+    every = calls(tmp_path, run_id)
+    asked = [c["request_id"] for c in every if c["reused_from"] is None]
+    assert len(every) > paid and len(asked) == len(set(asked))
+    twin = undisturbed(tmp_path / "twin", images)
+    assert (row["score_best"], row["llm_calls"]) == (twin["score_best"], twin["llm_calls"])
+    assert containers(run_id) == []
+
+
+def test_a_job_that_ended_while_nobody_listened_is_collected(images: Path, tmp_path: Path, run_id: str) -> None:
+    """Training needs its gateway, so a job without calls is the one that can go on alone up to its scoring."""
+    task = {"id": "internal:slow", "eval_kwargs": {"seconds": 2.0}}
+    config = write_config(tmp_path, tasks=[task], trainers=["NoOp"], run_id=run_id)
+    process = start("run", "--config", str(config), "--root", str(TASKS), home=images)
+    wait_for(lambda: any(c["State"] == "running" for c in containers(run_id)))
+    time.sleep(0.5)
+    process.kill()
+    process.communicate(timeout=30)
+    time.sleep(4)
+    done = cli("run", "--config", str(config), "--root", str(TASKS), "--json", home=images)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["jobs"][0]["score_best"] == -3.0
+
+
+def test_clean_removes_what_a_dead_controller_left(images: Path, tmp_path: Path, run_id: str) -> None:
+    killed_in_the_middle(tmp_path, images, run_id)
+    done = cli("clean", "--run", run_id, home=images)
+    assert done.returncode == 0 and "removed" in done.stdout
+    assert containers(run_id) == []
+
+
+def test_clean_leaves_a_running_controllers_sandbox_alone(images: Path, tmp_path: Path, run_id: str) -> None:
+    config = slow_config(tmp_path, 0.4, run_id)
+    process = start("run", "--config", str(config), "--root", str(TASKS), home=images)
+    try:
+        wait_for(lambda: len(calls(tmp_path, run_id)) >= 1)
+        done = cli("clean", "--run", run_id, home=images)
+        assert "left alone" in done.stderr and "removed" not in done.stdout
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_container_removed_under_us_is_a_sandbox_failure(images: Path, tmp_path: Path, run_id: str) -> None:
+    config = slow_config(tmp_path, 0.4, run_id)
+    process = start("run", "--config", str(config), "--root", str(TASKS), home=images)
+    wait_for(lambda: len(calls(tmp_path, run_id)) >= 2)
+    subprocess.run(["docker", "rm", "-f", containers(run_id)[0]["Id"]], check=True, capture_output=True)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1 and "Traceback" not in err
+    (row,) = rows(tmp_path, run_id)
+    assert row["failure_boundary"] == "sandbox" and row["status"] == "failed"
+    assert containers(run_id) == []
+
+
+def test_a_run_that_is_repeated_reuses_what_is_done(images: Path, tmp_path: Path, run_id: str) -> None:
+    config = write_config(tmp_path, tasks=["internal:numeric_param"], trainers=["NoOp"], run_id=run_id)
+    first = cli("run", "--config", str(config), home=images)
+    again = cli("run", "--config", str(config), home=images)
+    assert first.returncode == again.returncode == 0
+    assert "reused" in again.stderr and "reused" not in first.stderr
+    forced = cli("run", "--config", str(config), "--force", home=images)
+    assert "reused" not in forced.stderr
+    lines = (tmp_path / "runs" / run_id / "results.csv").read_text().splitlines()
+    assert len(lines) == 2

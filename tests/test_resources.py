@@ -1,0 +1,59 @@
+"""What ships with the package, and what plugs into it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from trace_bench.resources import plug_ins
+
+
+def test_plug_ins_are_found_by_group_and_sorted() -> None:
+    names = [point.name for point in plug_ins("trace_bench.suites")]
+    assert {"internal", "llm4ad", "trace_examples"} <= set(names) and names == sorted(names)
+    assert plug_ins("trace_bench.nothing") == []
+
+
+def test_a_package_on_a_path_added_later_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert plug_ins("trace_bench.later") == []
+    info = tmp_path / "later-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: later\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[trace_bench.later]\nx = later:X\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert [point.value for point in plug_ins("trace_bench.later")] == ["later:X"]
+
+
+HEAVY = ("docker", "requests", "pydantic", "rich.console", "jsonschema", "yaml")
+
+
+@pytest.mark.parametrize(
+    ("words", "absent"),
+    [
+        (["--help"], HEAVY),
+        (["--version"], HEAVY),
+        (["list-tasks"], ("docker", "requests", "rich.console", "jsonschema", "yaml")),
+    ],
+)
+def test_a_command_imports_only_what_it_needs(words: list[str], absent: tuple[str, ...]) -> None:
+    program = (
+        "import sys, trace_bench.cli as cli\n"
+        f"sys.argv[1:] = {words!r}\n"
+        "try: cli.main()\n"
+        "except SystemExit: pass\n"
+        f"print('imported:', [name for name in {absent!r} if name in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "imported: []"
+
+
+def test_rendering_for_a_pipe_does_not_import_rich() -> None:
+    program = (
+        "import sys; from trace_bench.results.render import leaderboard_text; leaderboard_text([])\n"
+        "print('rich.console' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
