@@ -165,6 +165,7 @@ def trace(config: str, runs: str) -> None:
     timed(docker.DockerSandbox, "attach", "engine: attach")
     timed(docker.DockerSandbox, "start", "engine: start")
     timed(session.Session, "start", "sandbox: from started to done")
+    timed(docker.DockerSandbox, "wait", "engine: see it end")
     timed(job, "collect", "engine: collect")
     timed(docker.DockerSandbox, "remove", "engine: remove")
     timed(job.JobRunner, "_record", "host: record of the job")

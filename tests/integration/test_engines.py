@@ -83,6 +83,20 @@ def test_a_base_that_nobody_has_is_named(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_base_without_python_is_refused_and_leaves_no_container(tmp_path: Path) -> None:
+    name = f"trace-bench-test/empty:{uuid.uuid4().hex[:12]}"
+    empty = subprocess.run(["docker", "build", "-q", "-t", name, "-"], input=b"FROM scratch\nLABEL a=b\n",
+                           capture_output=True)  # fmt: skip
+    assert empty.returncode == 0, empty.stderr
+    try:
+        done = cli("images", "build", "core", "--base", name, home=tmp_path / "home")
+        assert done.returncode == 3 and f"the base {name} does not run python3" in done.stderr
+        left = subprocess.run(["docker", "ps", "-aq", "--filter", f"ancestor={name}"], capture_output=True, check=True)
+        assert left.stdout == b""
+    finally:
+        subprocess.run(["docker", "rmi", name], check=True, capture_output=True)
+
+
 # -- a registry -------------------------------------------------------------------------------------------------------
 
 

@@ -53,8 +53,8 @@ def test_every_process_has_a_uid_of_its_own_in_one_block(seen: dict[str, Any]) -
 @pytest.mark.parametrize("who", ["train", "score"])
 def test_a_phase_cannot_touch_the_supervisor_the_root_or_the_result(seen: dict[str, Any], who: str) -> None:
     item = seen[who]
-    assert set(r[0] for r in item["kill_supervisor"].values()) == {"PermissionError"}
-    assert set(r[0] for r in item["mem_supervisor"].values()) == {"PermissionError"}
+    assert {r[0] for r in item["kill_supervisor"].values()} == {"PermissionError"}
+    assert {r[0] for r in item["mem_supervisor"].values()} == {"PermissionError"}
     assert item["write_result"][0] == "PermissionError" and item["write_root"][0] in ("PermissionError", "OSError")
     assert item["setuid0"][0] == "PermissionError"
     assert item["write_home"][0] == "done" and item["others_home"] == [who]
@@ -99,7 +99,7 @@ class TestCandidate:
         item = seen[who]
         assert item["kill_others"]
         for what in ("kill_others", "mem_others", "environ_others", "fd_others"):
-            assert set(r[0] for r in item[what].values()) <= {"PermissionError", "ProcessLookupError"}, what
+            assert {r[0] for r in item[what].values()} <= {"PermissionError", "ProcessLookupError"}, what
 
     def test_can_write_nowhere(self, seen: dict[str, Any], who: str) -> None:
         assert seen[who]["writable"] == []

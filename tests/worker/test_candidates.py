@@ -202,3 +202,23 @@ def test_after_a_failure_every_further_call_repeats_it(tmp_path: Path) -> None:
     """
     lines = [x for x in run(tmp_path, code).log.splitlines() if x.startswith("RESULT")]
     assert len(set(lines)) == 1 and len(lines) % 2 == 0 and "ZeroDivisionError" in lines[0]
+
+
+def test_fit_calls_a_program_with_whole_vectors_many_times(tmp_path: Path) -> None:
+    """The way of a skeleton whose parameters are fitted: arrays in, an array out, one process an instance."""
+    code = """
+    import numpy as np
+    SOURCE = "import numpy as np\\ndef f(x, p): return p[0] * x + p[1]"
+    def build(context):
+        def guide(query, response, reference):
+            x = np.linspace(-1.0, 1.0, 1000)
+            goal, p = 2.0 * x - 1.0, np.zeros(2)
+            with context.programs.open(SOURCE, "f") as program:
+                for _ in range(200):
+                    rest = program(x, p) - goal
+                    p = p - np.array([np.mean(rest * x) * 3.0, np.mean(rest)])
+            print("RESULT", np.round(p, 6).tolist())
+            return 1.0, ""
+        return problem(guide)
+    """
+    assert "RESULT [2.0, -1.0]" in run(tmp_path, code, env={"TRACE_BENCH_PRELOAD": "numpy"}).log

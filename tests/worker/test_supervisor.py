@@ -286,3 +286,48 @@ def test_a_budget_of_seconds_ends_training_in_order_and_the_job_is_ok(tmp_path: 
     got = run(tmp_path, code, over={"budget": {"seconds": 0.5}})
     assert got.result is not None
     assert (got.result["status"], got.result["stop_reason"]) == ("ok", "budget")
+
+
+def test_a_model_that_changes_nothing_is_recorded_as_inert(tmp_path: Path) -> None:
+    code = """
+    class Trainer:
+        uses_graph = False
+        def train(self, problem, params, context):
+            context.chat([{"role": "user", "content": "better?"}], slot=Slot(0, "c"))
+            return problem.initial_state()
+    """
+
+    def answer(header: dict, body: bytes) -> tuple[int, bytes, dict]:
+        assert header["headers"]["x-trace-bench-slot"] == "step=0;candidate=c;proposal=0;attempt=0"
+        return 200, b'{"choices": []}', {"inert": True, "usage": {"prompt_tokens": 3, "completion_tokens": 1}}
+
+    got = run(tmp_path, code, answer=answer)
+    assert got.result is not None and got.result["stub_inert"] is True
+    assert any("inert" in warning for warning in got.result["warnings"])
+
+
+def test_an_exhausted_budget_ends_training_in_order(tmp_path: Path) -> None:
+    code = """
+    class Trainer:
+        uses_graph = False
+        def train(self, problem, params, context):
+            while True:
+                context.chat([{"role": "user", "content": "more"}], slot=Slot(0, "c"))
+    """
+
+    def answer(header: dict, body: bytes) -> tuple[int, bytes, dict]:
+        return 429, b'{"error": {"code": "budget_exhausted", "message": "spent"}}', {}
+
+    got = run(tmp_path, code, answer=answer)
+    assert got.result is not None
+    assert (got.result["status"], got.result["stop_reason"]) == ("ok", "budget")
+
+
+def test_a_provider_that_has_no_answer_is_a_provider_failure(tmp_path: Path) -> None:
+    code = """
+    class Trainer:
+        uses_graph = False
+        def train(self, problem, params, context):
+            context.chat([{"role": "user", "content": "hello"}], slot=Slot(0, "c"))
+    """
+    assert failure(run(tmp_path, code)) == ("provider", "provider_error")

@@ -59,11 +59,19 @@ def capture_env(environ: Mapping[str, str], *, backend: Mapping[str, Any] | None
         captured_at=now(),
         env=chosen,
         python_version=sys.version.split()[0],
-        platform=platform.platform(),
+        platform=platform_name(),
         cpu_model=cpu_model(),
         packages=package_versions(),
         backend=dict(backend or {}),
     )
+
+
+def platform_name() -> str:
+    """System, release, machine and C library. `platform.platform` says the same, but starts ``uname -p`` for it."""
+    parts = [platform.system(), platform.release(), platform.machine()]
+    if libc := "".join(platform.libc_ver()):
+        parts += ["with", libc]
+    return "-".join(parts)
 
 
 def package_versions() -> dict[str, str]:

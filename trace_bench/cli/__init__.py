@@ -21,8 +21,9 @@ def main() -> None:
 
 def hurry() -> None:
     """Settings of this process that make its start faster; before the first import of what is large."""
-    # What is imported stays: looking for garbage among it again and again costs a fifth of the start.
-    gc.set_threshold(200_000)
+    # What is imported stays: looking for garbage among it again and again costs a fifth of the start. Only `run` lives
+    # long enough to make garbage of its own, and turns this on again.
+    gc.disable()
     # Else pydantic reads the metadata of every installed package in search of plug-ins.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 

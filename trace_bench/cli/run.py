@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -38,6 +39,8 @@ def run_command(
     Raises:
         TraceBenchError: with its own exit code.
     """
+    gc.freeze()  # the modules: garbage is looked for among what comes from here on
+    gc.enable()
     config = load_config(find_config(path), overrides)
     if accept_drift:
         config = config.model_copy(update={"images": config.images.model_copy(update={"accept_drift": True})})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -174,5 +175,10 @@ def _look_inside(engine: DockerClient, ref: str) -> dict[str, Any]:
         )  # fmt: skip
         seen: dict[str, Any] = json.loads(output)
     except (DockerException, ValueError) as error:
+        # One that could not be started is not removed by `remove`.
+        label = f"trace-bench.probe={Path(ref).name}"
+        with contextlib.suppress(DockerException):
+            for left in engine.containers.list(all=True, filters={"label": label, "status": "created"}):
+                left.remove()
         raise EnvironmentUnavailable(f"the base {ref} does not run python3 ({reason(error)}); {_NAME_ONE}") from error
     return seen

@@ -1,3 +1,4 @@
+# ruff: noqa: E501, PTH123, PTH208
 """Prints, from each phase and from a candidate in each phase, what they can do.
 
 Signal 0 asks the kernel for the same right as SIGKILL and harms nobody where the answer is yes. Even so this task is
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from trace_bench.worker.problem import CandidateError, Limits, Parameter, Problem, examples
 
-CANDIDATE = '''
+CANDIDATE = """
 import ctypes, json, os, socket
 from pathlib import Path
 
@@ -67,7 +68,7 @@ def fork_many():
     except OSError:
         pass
     return children
-'''
+"""
 
 
 def attempt(action):
@@ -80,7 +81,9 @@ def attempt(action):
 
 def status(pid="self"):
     lines = dict(x.split(":", 1) for x in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in x)
-    return {k: lines[k].strip() for k in ("Uid", "Gid", "Groups", "CapEff", "CapPrm", "CapBnd", "NoNewPrivs", "Seccomp")}
+    return {
+        k: lines[k].strip() for k in ("Uid", "Gid", "Groups", "CapEff", "CapPrm", "CapBnd", "NoNewPrivs", "Seccomp")
+    }
 
 
 def ports():
@@ -110,7 +113,9 @@ def look():
         "write_home": attempt(lambda: Path("mine").write_text("x")),
         "write_extra": attempt(lambda: Path("/out/extra/mine").write_text("x")),
         "tmp": sorted(os.listdir("/tmp")),
-        "others_home": [d for d in ("build", "train", "score") if attempt(lambda d=d: os.listdir(f"/tmp/{d}"))[0] == "done"],
+        "others_home": [
+            d for d in ("build", "train", "score") if attempt(lambda d=d: os.listdir(f"/tmp/{d}"))[0] == "done"
+        ],
         "setuid0": attempt(lambda: os.setuid(0)),
     }
 
@@ -127,7 +132,11 @@ def build(context):
                 print("PROBE", json.dumps({"who": f"candidate of {phase}", **json.loads(program(0))}))
         except CandidateError as error:
             print("PROBE", json.dumps({"who": f"candidate of {phase}", "error": str(error)}))
-        left = [p.name for p in Path("/proc").iterdir() if p.name.isdigit() and p.stat().st_uid % 16 >= 4 and p.stat().st_uid]
+        left = [
+            p.name
+            for p in Path("/proc").iterdir()
+            if p.name.isdigit() and p.stat().st_uid % 16 >= 4 and p.stat().st_uid
+        ]
         print("PROBE", json.dumps({"who": f"after {phase}", "candidate_processes": left}))
         return 1.0, ""
 

@@ -1,0 +1,128 @@
+"""The relay, over real loopback connections."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import selectors
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trace_bench.worker.relay import BadRequest, Relay, RelayRequest, parse_request, peer_uid
+
+Answer = Callable[[int, bytes], None]
+
+
+@contextmanager
+def serving(uid: int | None = None, status: int = 200) -> Iterator[tuple[Relay, list[RelayRequest]]]:
+    """A relay in a loop of its own that echoes bodies."""
+    selector = selectors.DefaultSelector()
+    seen: list[RelayRequest] = []
+
+    def forward(request: RelayRequest, answer: Answer) -> None:
+        seen.append(request)
+        answer(status, request.body or b"{}")
+
+    relay = Relay(selector, uid, forward)
+    stop = threading.Event()
+
+    def loop() -> None:
+        while not stop.is_set():
+            for key, mask in selector.select(0.02):
+                key.data(mask)
+
+    thread = threading.Thread(target=loop)
+    thread.start()
+    try:
+        yield relay, seen
+    finally:
+        stop.set()
+        thread.join()
+        relay.close()
+        selector.close()
+
+
+def test_a_request_passes_with_its_body_and_only_the_headers_that_matter() -> None:
+    with serving(os.getuid()) as (relay, seen):
+        connection = http.client.HTTPConnection("127.0.0.1", relay.port, timeout=5)
+        headers = {"Authorization": "Bearer x", "X-Trace-Bench-Slot": "step=1", "Content-Type": "application/json"}
+        connection.request("POST", "/v1/chat/completions", b'{"a": 1}', headers)
+        response = connection.getresponse()
+        assert (response.status, response.read()) == (200, b'{"a": 1}')
+        connection.close()
+    assert (seen[0].method, seen[0].path, seen[0].body) == ("POST", "/v1/chat/completions", b'{"a": 1}')
+    assert seen[0].headers == {"x-trace-bench-slot": "step=1", "content-type": "application/json"}
+
+
+def test_one_connection_serves_many_requests_and_bodies_in_chunks() -> None:
+    with serving() as (relay, seen):
+        connection = http.client.HTTPConnection("127.0.0.1", relay.port, timeout=5)
+        for number in range(3):
+            connection.request("POST", "/v1/x", iter([b"part", b"%d" % number]), encode_chunked=True,
+                               headers={"Transfer-Encoding": "chunked"})  # fmt: skip
+            assert connection.getresponse().read() == b"part%d" % number
+        connection.close()
+    assert len(seen) == 3
+
+
+def test_a_large_body_goes_both_ways() -> None:
+    body = os.urandom(8 << 20)
+    with serving() as (relay, _):
+        connection = http.client.HTTPConnection("127.0.0.1", relay.port, timeout=30)
+        connection.request("POST", "/v1/x", body)
+        assert connection.getresponse().read() == body
+        connection.close()
+
+
+def test_a_peer_with_another_uid_is_dropped_without_a_word() -> None:
+    with serving(os.getuid() + 1) as (relay, seen), socket.create_connection(("127.0.0.1", relay.port), 5) as sock:
+        sock.settimeout(5)
+        try:
+            sock.sendall(b"GET /v1/models HTTP/1.1\r\n\r\n")
+            assert sock.recv(100) == b""
+        except ConnectionError:
+            pass
+    assert seen == [] and relay.refused == 1
+
+
+def test_the_uid_of_a_peer_is_the_kernels_word() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            assert peer_uid(client.getsockname()[1], port) == os.getuid()
+        assert peer_uid(1, port) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"nonsense\r\n\r\n",
+        b"POST /x HTTP/1.1\r\nno colon here\r\n\r\n",
+        b"POST /x HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
+        b"POST /x HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n",
+        b"POST /x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"POST /x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffff\r\n",
+    ],
+)
+def test_what_is_no_request_gets_a_400_and_the_connection_ends(text: bytes) -> None:
+    with serving() as (relay, seen), socket.create_connection(("127.0.0.1", relay.port), 5) as sock:
+        sock.settimeout(5)
+        sock.sendall(text)
+        answer = b""
+        while chunk := sock.recv(4096):
+            answer += chunk
+    assert answer.startswith(b"HTTP/1.1 400 ") and seen == []
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_a_request_incomplete_or_bad(data: bytes) -> None:
+    try:
+        parse_request(bytearray(data))
+    except BadRequest:
+        pass
