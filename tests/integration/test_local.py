@@ -139,7 +139,7 @@ def test_local_gives_the_scores_of_its_seed_again(smoke: dict[str, Any], tmp_pat
     again = run(tmp_path, None, "--backend", "local", tasks=["internal:numeric_param", "llm4ad:circle_packing"],
                 trainers=[SEARCH])  # fmt: skip
     for one, two in zip(smoke["jobs"], again["jobs"], strict=True):
-        assert (one["fingerprint"], one["score_best"]) == (two["fingerprint"], two["score_best"])
+        assert (one["job_id"], one["score_best"]) == (two["job_id"], two["score_best"])
 
 
 def test_a_required_control_is_refused(tmp_path: Path) -> None:

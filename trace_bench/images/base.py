@@ -93,7 +93,7 @@ def identity_in_engine(engine: DockerClient, ref: str) -> str | None:
 def _identity(image: dict[str, Any], ref: str) -> str:
     if "@sha256:" in ref:
         return ref.rpartition("@")[2]
-    layers, environment = image["RootFS"]["Layers"], image["Config"].get("Env") or []
+    layers, environment = image["RootFS"].get("Layers") or [], image["Config"].get("Env") or []
     made = (image["Config"].get("Labels") or {}).get(debian.IDENTITY_LABEL)
     if made is not None and len(layers) == 1 and environment == [debian.ENVIRONMENT]:
         return str(made)  # as it was imported; what is built on it inherits the label, and is something else
