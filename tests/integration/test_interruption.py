@@ -64,7 +64,7 @@ def test_ctrl_c_ends_the_job_in_order_and_records_it(images: Path, tmp_path: Pat
     process = start("run", "--config", str(config), "--root", str(TASKS), home=images)
     wait_for(lambda: len(calls(tmp_path, run_id)) >= 2)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert "Traceback" not in err
     (row,) = rows(tmp_path, run_id)

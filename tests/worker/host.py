@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import selectors
@@ -128,10 +129,8 @@ def run_worker(
         while time.monotonic() < deadline:
             if time.monotonic() - last_beat > 2:
                 last_beat = time.monotonic()
-                try:
+                with contextlib.suppress(BrokenPipeError):
                     worker.send(worker.mailbox.pack_ephemeral("heartbeat"))
-                except BrokenPipeError:
-                    pass
             found = worker.messages(1.0)
             if found is None:
                 break

@@ -44,6 +44,12 @@ def test_data_goes_in_and_comes_out(tmp_path: Path) -> None:
     assert got["f"] == ["ok", {"a": [1, 2.5, None, "ü"]}]
 
 
+WRITE = """
+import os
+def f(x): os.write(os.open("/tmp/trace-bench-test-file", os.O_CREAT | os.O_WRONLY), b"abc")
+"""
+
+
 @pytest.mark.parametrize(
     ("source", "phase", "words", "line"),
     [
@@ -63,10 +69,8 @@ def test_data_goes_in_and_comes_out(tmp_path: Path) -> None:
         ("def f(x): return lambda: 0", "output", "cannot cross", None),
         ("def f(x):\n    a = []\n    a.append(a)\n    return a", "output", "nested", None),
         ("import socket\ndef f(x): socket.socket()", "call", "PermissionError", None),
-        ("import ctypes\ndef f(x): return ctypes.CDLL(None).fork and __import__('os').memfd_create('x')", "call",
-         "PermissionError", None),
-        ("import os\ndef f(x): os.write(os.open('/tmp/trace-bench-test-file', os.O_CREAT | os.O_WRONLY), b'abc')", "call",
-         "File too large", None),
+        ("import os\ndef f(x): return os.memfd_create('x')", "call", "PermissionError", None),
+        (WRITE, "call", "File too large", None),
     ],
 )  # fmt: skip
 def test_each_misdeed_is_one_error_with_phase_sentence_and_line(
@@ -103,7 +107,8 @@ def test_the_environment_is_empty_and_no_descriptor_leaks(tmp_path: Path) -> Non
     look = """
     import os
     def f(x):
-        fds = [os.readlink(f"/proc/self/fd/{n}") for n in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{n}")]
+        paths = [f"/proc/self/fd/{n}" for n in os.listdir("/proc/self/fd")]
+        fds = [os.readlink(path) for path in paths if os.path.exists(path)]
         return [dict(os.environ), sorted({fd.split(":")[0] for fd in fds})]
     """
     env, kinds = probe(tmp_path, env={"OPENAI_API_KEY": "not-a-key"}, f=look)["f"][1]

@@ -201,13 +201,12 @@ def test_a_folder_that_fills_up_is_one_failure(tmp_path: Path) -> None:
     class Trainer:
         uses_graph = False
         def train(self, problem, params, context):
-            extra = os.environ["EXTRA"]
             for i in range(10_000):
-                open(f"{extra}/{i}", "wb").write(bytes(1 << 20))
+                (context.extra_dir / str(i)).write_bytes(bytes(1 << 20))
                 time.sleep(0.02)
             return problem.initial_state()
     """
-    got = run(tmp_path, code.replace('os.environ["EXTRA"]', "os.path.join(os.path.dirname(os.path.dirname(os.getcwd())), 'out', 'extra')"))
+    got = run(tmp_path, code)
     assert failure(got) == ("trainer", "disk_limit")
     assert not [name for name in got.files if name.startswith("extra/")]
 
@@ -237,7 +236,9 @@ def test_a_new_controller_gets_everything_that_the_old_one_did_not_acknowledge(t
         numbers: list[int] = []
         # Half a frame of the dead controller, then padding and hello of the new one.
         worker.send(worker.mailbox.pack_ephemeral("stop", {"reason": "never"})[:20])
-        worker.send(bytes(1 << 16) + worker.mailbox.pack_ephemeral("hello", {"controller": "b", "received": 0, "lease": 20}))
+        worker.send(
+            bytes(1 << 16) + worker.mailbox.pack_ephemeral("hello", {"controller": "b", "received": 0, "lease": 20})
+        )
         deadline = time.monotonic() + 20
         while "done" not in seen and time.monotonic() < deadline:
             for message in worker.messages(1.0) or []:

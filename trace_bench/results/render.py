@@ -79,7 +79,7 @@ def _cells(row: LeaderboardRow) -> tuple[str, ...]:
         printable(row.task_id, 80),
         str(row.rank),
         printable(row.trainer_id, 60) + mark,
-        printable(row.variant, 40),
+        printable(row.variant, 200),
         printable(row.optimizer, 40),
         printable(row.model, 40),
         str(row.jobs),

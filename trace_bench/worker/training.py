@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from trace_bench.worker.problem import Problem, Programs, Value
@@ -92,6 +93,8 @@ class TrainContext(Protocol):
     chat: ChatModel
     programs: Programs
     """For graphs whose operators are trainable: opens candidate programs."""
+    extra_dir: Path
+    """A folder for files of the trainer's own; what is in it is collected as ``artifacts/extra/``."""
 
     def count_evaluations(self, number: int) -> None:
         """Count `number` evaluations that the trainer made without `evaluate` (through a graph of its own)."""

@@ -8,6 +8,7 @@ import json
 import time
 import zlib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from trace_bench.worker.candidates import CandidatePrograms
@@ -62,6 +63,7 @@ class WorkerTrainContext:
         self.evaluations = 0
         self.best_state: State = problem.initial_state()
         """What a search that is stopped ends with."""
+        self.extra_dir = Path(start["extra_dir"])
         self._link = link
         self._problem = problem
         self._best: float | None = None
