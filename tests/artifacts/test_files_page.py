@@ -7,7 +7,7 @@ from pathlib import Path
 
 from trace_bench.artifacts import schema
 from trace_bench.artifacts.layout import RunLayout, schema_of
-from trace_bench.artifacts.models import Results
+from trace_bench.artifacts.records import Results
 from trace_bench.results.leaderboard import LeaderboardRow
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "files.md"

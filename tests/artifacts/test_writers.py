@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_bench.artifacts.models import GitInfo
+from trace_bench.artifacts.records import GitInfo
 from trace_bench.artifacts.writers import (
     Journal,
     cell,

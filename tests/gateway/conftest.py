@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from trace_bench.artifacts.models import Budget, ModelRef
+from trace_bench.artifacts.contract import Budget, ModelRef
 from trace_bench.gateway.base import LlmRequest, LlmResponse, Provider
 from trace_bench.gateway.server import Gateway, Scope
 from trace_bench.gateway.stub import StubProvider, encode_variables

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from tests.gateway.conftest import STUB, OpenScope, chat, error, suggestion
 from trace_bench.artifacts import schema
-from trace_bench.artifacts.models import Budget, ModelRef
+from trace_bench.artifacts.contract import Budget, ModelRef
 from trace_bench.artifacts.writers import read_journal
 from trace_bench.errors import Boundary, ConfigError, HarnessError
 from trace_bench.gateway.base import (

@@ -11,7 +11,7 @@ import pytest
 from tests.integration.cli import cli, history, run
 from trace_bench.artifacts.jsonio import read_model
 from trace_bench.artifacts.layout import RunLayout, schema_of
-from trace_bench.artifacts.models import FilesIndex, JobMeta
+from trace_bench.artifacts.records import FilesIndex, JobMeta
 from trace_bench.artifacts.schema import validate
 
 pytestmark = pytest.mark.docker

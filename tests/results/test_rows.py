@@ -11,8 +11,9 @@ import pytest
 
 from tests.artifacts.samples import META, RESULT
 from trace_bench.artifacts import schema
+from trace_bench.artifacts.contract import WorkerResult
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.artifacts.models import JobMeta, Results, Usage, WorkerResult
+from trace_bench.artifacts.records import JobMeta, Results, Usage
 from trace_bench.errors import HarnessError
 from trace_bench.results.rows import results_row
 

@@ -14,7 +14,7 @@ import pytest
 from tests.artifacts.samples import ENTRY, HASH, RESULTS, TIME
 from trace_bench.artifacts import schema
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.artifacts.models import Results
+from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.writers import write_json
 from trace_bench.errors import HarnessError
 from trace_bench.results import tables as tables_module

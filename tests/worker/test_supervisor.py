@@ -12,7 +12,7 @@ import pytest
 
 from tests.worker.host import Outcome, WorkerProcess, job
 from tests.worker.support import run
-from trace_bench.artifacts.models import Event, HistoryLine, States, WorkerResult
+from trace_bench.artifacts.contract import Event, HistoryLine, States, WorkerResult
 from trace_bench.worker.frames import Message
 
 CLIMB = """

@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from trace_bench.artifacts.models import EnvInfo, GitInfo
+from trace_bench.artifacts.records import EnvInfo, GitInfo
 
 MASK = "***"
 _ALLOWED_PREFIXES = (

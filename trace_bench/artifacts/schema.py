@@ -16,7 +16,7 @@ from typing import Any
 import jsonschema
 from pydantic import TypeAdapter
 
-from trace_bench.artifacts import models
+from trace_bench.artifacts import contract, records
 from trace_bench.artifacts.jsonio import json_path, printable
 from trace_bench.artifacts.writers import write_text
 from trace_bench.errors import HarnessError, TraceBenchError
@@ -24,21 +24,21 @@ from trace_bench.resources import data_dir
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _TITLES: dict[str, tuple[Any, str]] = {
-    "job": (models.JobSpec, "job.json: what a sandbox is told"),
-    "event": (models.Event, "a line of events.jsonl"),
-    "history": (models.HistoryLine, "a line of state_history.jsonl"),
-    "state": (models.State, "a saved state: parameter name to value"),
-    "states": (models.States, "states.json: the states a sandbox hands back"),
-    "result": (models.WorkerResult, "result.json: what a sandbox found"),
-    "job_meta": (models.JobMeta, "job_meta.json: what a job is and what became of it"),
-    "results": (models.Results, "results.json: one row of results.csv"),
-    "llm_call": (models.LlmCall, "a line of llm.jsonl, the cassette"),
-    "manifest": (models.Manifest, "manifest.json: every job of a run"),
-    "lock": (models.Lock, "lock.json: everything that determines a run"),
-    "env": (models.EnvInfo, "env.json: the machine and its settings"),
-    "git": (models.GitInfo, "git.json: the code that ran"),
-    "files_index": (models.FilesIndex, "files_index.json: every file of a run"),
-    "summary": (models.Summary, "summary.json: counts of a run"),
+    "job": (contract.JobSpec, "job.json: what a sandbox is told"),
+    "event": (contract.Event, "a line of events.jsonl"),
+    "history": (contract.HistoryLine, "a line of state_history.jsonl"),
+    "state": (contract.State, "a saved state: parameter name to value"),
+    "states": (contract.States, "states.json: the states a sandbox hands back"),
+    "result": (contract.WorkerResult, "result.json: what a sandbox found"),
+    "job_meta": (records.JobMeta, "job_meta.json: what a job is and what became of it"),
+    "results": (records.Results, "results.json: one row of results.csv"),
+    "llm_call": (records.LlmCall, "a line of llm.jsonl, the cassette"),
+    "manifest": (records.Manifest, "manifest.json: every job of a run"),
+    "lock": (records.Lock, "lock.json: everything that determines a run"),
+    "env": (records.EnvInfo, "env.json: the machine and its settings"),
+    "git": (records.GitInfo, "git.json: the code that ran"),
+    "files_index": (records.FilesIndex, "files_index.json: every file of a run"),
+    "summary": (records.Summary, "summary.json: counts of a run"),
 }
 
 
@@ -56,7 +56,7 @@ def build(name: str) -> dict[str, Any]:
     kind, title = _TITLES[name]
     made = TypeAdapter(kind).json_schema(mode="validation", by_alias=True)
     made.pop("title", None)
-    head = {"$schema": _DIALECT, "$id": f"urn:trace-bench:schema:{models.CONTRACT}:{name}", "title": title}
+    head = {"$schema": _DIALECT, "$id": f"urn:trace-bench:schema:{contract.CONTRACT}:{name}", "title": title}
     return {**head, **made}
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import yaml
 
+from trace_bench.artifacts.contract import Value
 from trace_bench.artifacts.jsonio import printable
-from trace_bench.artifacts.models import Value
 from trace_bench.artifacts.writers import write_text
 from trace_bench.errors import HarnessError
 

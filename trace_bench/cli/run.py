@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from trace_bench.artifacts.models import Results
+from trace_bench.artifacts.records import Results
 from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.config import load_config
 from trace_bench.config.models import RunConfig

@@ -17,9 +17,10 @@ from pathlib import Path
 from trace_bench.artifacts import layout as files
 from trace_bench.artifacts import yamlio
 from trace_bench.artifacts.collector import Collected, CollectLimits, collect
+from trace_bench.artifacts.contract import Failure, JobSpec, WorkerResult
 from trace_bench.artifacts.layout import JobLayout, RunLayout
-from trace_bench.artifacts.models import Attempt, ControlRecord, Failure, JobMeta, JobSpec, Results, Usage, WorkerResult
 from trace_bench.artifacts.provenance import cpu_model, now
+from trace_bench.artifacts.records import Attempt, ControlRecord, JobMeta, Results, Usage
 from trace_bench.artifacts.writers import write_json
 from trace_bench.controller.session import Listener, SandboxGone, Session, Silence
 from trace_bench.errors import Boundary, CollectError, Interrupted, ProtocolError, SandboxError, TraceBenchError

@@ -10,20 +10,22 @@ from typing import Any, Protocol
 
 from trace_bench import __version__
 from trace_bench.arguments import hint
-from trace_bench.artifacts.models import (
+from trace_bench.artifacts.contract import (
     Budget,
-    GitInfo,
-    ImageRecord,
     JobLimits,
-    JobMeta,
     JobSpec,
-    Lock,
-    Manifest,
-    ManifestEntry,
     ModelRef,
     OptimizerRef,
     TaskRef,
     TrainerRef,
+)
+from trace_bench.artifacts.records import (
+    GitInfo,
+    ImageRecord,
+    JobMeta,
+    Lock,
+    Manifest,
+    ManifestEntry,
 )
 from trace_bench.config.frozen import thaw
 from trace_bench.config.models import RunConfig, SandboxConfig

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 from trace_bench.artifacts.jsonio import read_model
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.artifacts.models import JobMeta, Lock, Results
 from trace_bench.artifacts.provenance import capture_env, now
+from trace_bench.artifacts.records import JobMeta, Lock, Results
 from trace_bench.artifacts.writers import Journal, write_json, write_text
 from trace_bench.artifacts.yamlio import dump_document
 from trace_bench.controller.job import JobPlan, JobRunner, sandboxes_by_job

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.artifacts.models import ImageRecord
 from trace_bench.artifacts.provenance import capture_git
+from trace_bench.artifacts.records import ImageRecord
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
 from trace_bench.controller.plan import ImageSource, RunPlan, plan_run

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from trace_bench.artifacts.models import ModelRef
+from trace_bench.artifacts.contract import ModelRef
 from trace_bench.errors import Boundary, TraceBenchError
 
 SLOT_HEADER = "x-trace-bench-slot"

@@ -16,7 +16,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from trace_bench.artifacts.jsonio import explain
-from trace_bench.artifacts.models import LlmCall
+from trace_bench.artifacts.records import LlmCall
 from trace_bench.artifacts.writers import Journal, Place
 from trace_bench.errors import HarnessError
 

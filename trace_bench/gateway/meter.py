@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from trace_bench.artifacts.models import Budget, LlmCall, Usage
+from trace_bench.artifacts.contract import Budget
+from trace_bench.artifacts.records import LlmCall, Usage
 from trace_bench.gateway.base import ProviderReply, Refusal
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trace_bench.artifacts.models import Value
+from trace_bench.artifacts.contract import Value
 from trace_bench.gateway.draws import Draws
 
 SMALLEST_STEP = 1e-3

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from trace_bench.artifacts import jsonio
-from trace_bench.artifacts.models import Budget, Json, LlmCall, LlmRequestRecord, ModelRef, Usage
+from trace_bench.artifacts.contract import Budget, Json, ModelRef
+from trace_bench.artifacts.records import LlmCall, LlmRequestRecord, Usage
 from trace_bench.errors import ConfigError, HarnessError
 from trace_bench.gateway.base import (
     PRIVATE_PREFIX,

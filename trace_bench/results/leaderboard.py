@@ -13,8 +13,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
+from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.jsonio import canonical
-from trace_bench.artifacts.models import Direction, Results
+from trace_bench.artifacts.records import Results
 
 
 @dataclass(frozen=True)

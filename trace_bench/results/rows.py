@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from trace_bench.artifacts.contract import Failure, Scores, StateScores, WorkerResult
 from trace_bench.artifacts.layout import JobLayout, RunLayout
-from trace_bench.artifacts.models import Failure, JobMeta, Results, Scores, StateScores, Usage, WorkerResult
+from trace_bench.artifacts.records import JobMeta, Results, Usage
 from trace_bench.errors import HarnessError
 
 FEEDBACK_CHARACTERS = 2000

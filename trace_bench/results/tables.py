@@ -13,7 +13,14 @@ from pathlib import Path
 
 from trace_bench.artifacts.jsonio import JsonError, read_model
 from trace_bench.artifacts.layout import RunLayout, schema_of
-from trace_bench.artifacts.models import FileEntry, FilesIndex, Manifest, Results, Summary, TokenTotals
+from trace_bench.artifacts.records import (
+    FileEntry,
+    FilesIndex,
+    Manifest,
+    Results,
+    Summary,
+    TokenTotals,
+)
 from trace_bench.artifacts.writers import write_csv, write_json
 from trace_bench.errors import HarnessError
 from trace_bench.results.leaderboard import LeaderboardRow, rank

@@ -1,0 +1,230 @@
+"""The job contract as models: what host and sandbox hand each other (``docs/design/job-contract.md``).
+
+Their JSON Schemas, and those of `trace_bench.artifacts.records`, are exported to ``schemas/`` by
+`trace_bench.artifacts.schema`. Four rules hold for all of them: unknown keys are refused, numbers are finite, instances
+are frozen, and a time is ISO 8601 in UTC with a ``Z``. A file that a sandbox wrote is read with
+`trace_bench.artifacts.jsonio.read_model`, which converts nothing (``"1"`` is not a number, ``true`` is not 1).
+
+Scores are in the task's natural units; `Results.score_direction` says whether higher or lower is better.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from trace_bench.errors import Boundary
+
+CONTRACT = 1
+"""Version of the job contract (``docs/design/job-contract.md``)."""
+
+# Not Literal[1], which takes true for 1.
+ContractVersion = Annotated[int, Field(ge=CONTRACT, le=CONTRACT)]
+Count = Annotated[int, Field(ge=0)]
+Seconds = Annotated[float, Field(ge=0)]
+Usd = Annotated[float, Field(ge=0)]
+UtcTime = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z$")]
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Json = dict[str, JsonValue]
+Value = str | int | float
+State = dict[Name, Value]
+"""``{parameter name: value}``: the unit in which states are saved and proposed."""
+Split = Literal["train", "validate", "test"]
+Direction = Literal["maximize", "minimize"]
+Mode = Literal["stub", "real", "replay"]
+Integrity = Literal["protected", "unprotected"]
+Status = Literal["ok", "failed", "skipped"]
+StopReason = Literal["completed", "budget", "timeout", "interrupted"]
+
+
+class Model(BaseModel):
+    """Base: frozen, no unknown keys, finite numbers."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+# ------------------------------------------------------------------------------------------- the job contract
+
+
+class TaskRef(Model):
+    """The task of a job. `spec` is its ``task.toml`` as a dict; `builder` is ``module:function``."""
+
+    id: str
+    suite: str
+    builder: str
+    spec: Json
+    content_hash: str
+    eval_kwargs: Json = {}
+
+
+class TrainerRef(Model):
+    """`entry` is ``module:class``; `params` holds every parameter, aliases resolved and defaults filled
+    in."""
+
+    id: str
+    entry: str
+    params: Json = {}
+
+
+class OptimizerRef(Model):
+    id: str
+    kwargs: Json = {}
+
+
+class ModelRef(Model):
+    """A model's identity; part of `job_id`. ``stub`` is a model like any other."""
+
+    id: str
+    provider: str = "stub"
+    model: str = "stub"
+    sampling: Json = {}
+
+
+class Budget(Model):
+    """What a job may spend over all its attempts; None is no limit."""
+
+    calls: Count | None = None
+    tokens: Count | None = None
+    usd: Usd | None = None
+    seconds: Seconds | None = None
+
+
+class JobLimits(Model):
+    """Limits that the supervisor applies. `job_timeout` limits training, `score_timeout` scoring
+    (seconds)."""
+
+    job_timeout: Seconds | None = None
+    score_timeout: Seconds | None = None
+    stdout_bytes: Count = 4 << 20
+    out_bytes: Count = 256 << 20
+    memory_bytes: Count | None = None
+    pids: Count | None = None
+
+
+class JobSpec(Model):
+    """``job.json``: all that a sandbox is told. No token, no test seed, no address."""
+
+    contract: ContractVersion = CONTRACT
+    run_id: str
+    job_id: str
+    fingerprint: str
+    task: TaskRef
+    trainer: TrainerRef
+    optimizer: OptimizerRef
+    seed: int
+    mode: Mode
+    model: ModelRef
+    budget: Budget = Budget()
+    limits: JobLimits = JobLimits()
+
+
+class Event(BaseModel):
+    """A line of ``events.jsonl``: when, what, and any further JSON fields.
+
+    `t` is seconds since the job started (a sandbox has no trusted clock) or, in the host's own events, a UTC
+    time.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
+    __pydantic_extra__: dict[str, JsonValue]
+
+    t: Seconds | UtcTime
+    event: Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class HistoryLine(Model):
+    """A line of ``state_history.jsonl``: one evaluated candidate, as the trainer saw it (no official score).
+
+    `score` and `best_score` (best so far, this line included) are means over the rollouts on `split`;
+    `seconds` is since training started; token, cost and evaluation counts are cumulative.
+    """
+
+    step: Count
+    candidate: Name
+    parent: str | None = None
+    split: Split
+    score: float
+    best_score: float
+    seconds: Seconds
+    prompt_tokens: Count = 0
+    completion_tokens: Count = 0
+    cost_usd: Usd = 0.0
+    evaluations: Count
+    parameters: State
+    extra: Json = {}
+
+
+class States(Model):
+    """``states.json``. `best` and `final` are None when training ended before there was one."""
+
+    initial: State
+    best: State | None = None
+    final: State | None = None
+
+
+class Failure(Model):
+    """What went wrong and at which boundary. `kind` is a short word (``no_trainable_parameters``, ``oom``
+    …)."""
+
+    boundary: Boundary
+    kind: Name
+    message: str
+
+
+class ExampleScore(Model):
+    """One example in an official score; `failed` marks the failure score of a candidate that failed."""
+
+    split: Split
+    id: str
+    score: float
+    failed: bool = False
+    feedback: str = ""
+
+
+class StateScores(Model):
+    """Official scores of one state: the mean per split, None where the split is empty or was not reached."""
+
+    train: float | None = None
+    validate_: Annotated[float | None, Field(alias="validate")] = None
+    test: float | None = None
+    examples: tuple[ExampleScore, ...] = ()
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True, serialize_by_alias=True
+    )
+
+    @property
+    def selection(self) -> float | None:
+        """The score that states are compared by: on validation data where there is any, else on training
+        data."""
+        return self.train if self.validate_ is None else self.validate_
+
+
+class Scores(Model):
+    """Official scores from the score phase, per saved state."""
+
+    initial: StateScores | None = None
+    final: StateScores | None = None
+    best: StateScores | None = None
+
+
+class WorkerResult(Model):
+    """``result.json``, written by the supervisor.
+
+    Attributes:
+        stop_reason: why training ended; None if it never began.
+        seconds: wall time per phase (``build``, ``train``, ``score``).
+        stub_inert: the stub model got only requests that it could not change anything for.
+    """
+
+    contract: ContractVersion = CONTRACT
+    status: Literal["ok", "failed"]
+    failure: Failure | None = None
+    stop_reason: StopReason | None = None
+    scores: Scores = Scores()
+    evaluations: Count = 0
+    llm_calls: Count = 0
+    seconds: dict[Name, Seconds] = {}
+    warnings: tuple[str, ...] = ()
+    stub_inert: bool = False
