@@ -112,3 +112,19 @@ def test_a_worker_that_is_not_ours_gets_no_score(
     row = run_config(config).rows[0]
     assert row.status == "failed" and row.score_best is None
     assert (row.failure_boundary, row.failure_kind) == ("sandbox", kind), row.feedback
+
+
+def test_the_last_words_of_a_sandbox_that_broke_are_kept(
+    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from trace_bench.config import parse_config
+    from trace_bench.controller import job
+    from trace_bench.controller.start import run_config
+
+    monkeypatch.setenv("TRACE_BENCH_HOME", str(images))
+    monkeypatch.setattr(job, "WORKER_COMMAND", ("python3", "-c", "print(1 / 0)"))
+    config = parse_config({"tasks": ["internal:numeric_param"], "trainers": ["NoOp"], "runs_dir": str(tmp_path)})
+    result = run_config(config)
+    assert "ZeroDivisionError" in result.rows[0].feedback
+    kept = result.layout.job(result.rows[0].job_id).attempt(1) / "stderr.log"
+    assert "Traceback" in kept.read_text()

@@ -18,6 +18,8 @@ HISTORY = "state_history.jsonl"
 STATES = "states.json"
 RESULT = "result.json"
 STDOUT = "stdout.log"
+STDERR = "stderr.log"
+"""Last words of a sandbox that broke, in the folder of the attempt."""
 EXTRA = "extra"
 OUT_FILES = (EVENTS, HISTORY, STATES, RESULT, STDOUT)
 """What a sandbox may leave at the top of its volume, next to the folder `EXTRA`."""

@@ -21,7 +21,7 @@ from trace_bench.artifacts.contract import Failure, JobSpec, WorkerResult
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.provenance import cpu_model, now
 from trace_bench.artifacts.records import Attempt, ControlRecord, JobMeta, Results, Usage
-from trace_bench.artifacts.writers import write_json
+from trace_bench.artifacts.writers import write_json, write_text
 from trace_bench.controller.session import Listener, SandboxGone, Session, Silence
 from trace_bench.errors import Boundary, CollectError, Interrupted, ProtocolError, SandboxError, TraceBenchError
 from trace_bench.gateway.server import Gateway, Scope
@@ -201,7 +201,7 @@ class JobRunner:
             raise
         except (SandboxError, ProtocolError) as error:
             sandbox.kill()
-            ending.failure = _sandbox_failure(error, sandbox)
+            ending.failure = _sandbox_failure(error, sandbox, evidence=out.parent)
         finally:
             self._collect(sandbox, ending, out)
 
@@ -310,7 +310,8 @@ def _publish(collected: Collected, job: JobLayout) -> None:
             path.unlink(missing_ok=True)
 
 
-def _sandbox_failure(error: SandboxError, sandbox: Sandbox) -> Failure:
+def _sandbox_failure(error: SandboxError, sandbox: Sandbox, evidence: Path) -> Failure:
+    """What became of the sandbox; its last words are kept whole under `evidence`."""
     status: ExitStatus | None = None
     words = ""
     with contextlib.suppress(SandboxError):
@@ -325,6 +326,7 @@ def _sandbox_failure(error: SandboxError, sandbox: Sandbox) -> Failure:
         if status.error:
             message += f" ({status.error})"
     if words:
+        write_text(evidence / files.STDERR, words + "\n", durable=False)
         message += f"; its last words: {words.splitlines()[-1][:500]}"
     return Failure(boundary=Boundary.SANDBOX, kind=kind, message=message)
 

@@ -142,6 +142,9 @@ class PhaseProcess:
             self._on_nonsense(self, f"{self.name} sent what is no report: {error}")
 
     def _read_output(self) -> None:
+        if self._out < 0:
+            # Closed earlier in the same round of the loop.
+            return
         try:
             data = os.read(self._out, 1 << 16)
         except BlockingIOError:

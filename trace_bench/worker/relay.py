@@ -100,6 +100,9 @@ class Relay:
             connection.sock.close()
 
     def _on_ready(self, connection: _Connection, mask: int) -> None:
+        if connection not in self._connections:
+            # Dropped earlier in the same round of the loop.
+            return
         try:
             if mask & selectors.EVENT_WRITE:
                 self._flush(connection)

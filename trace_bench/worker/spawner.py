@@ -238,6 +238,9 @@ class Spawner:
     # -- phases and their candidates -----------------------------------------------------------------------------
 
     def _on_phase(self, phase: _Phase) -> None:
+        if self._phases.get(phase.name) is not phase:
+            # Its end was seen in the same round of the loop, before its socket's.
+            return
         try:
             received = wire.receive_datagram(phase.sock)
         except OSError:
