@@ -66,3 +66,24 @@ def test_quickstart_refuses_what_it_does_not_know(bare: Path, arguments: list[st
 def test_helpers_show_their_usage(name: str) -> None:
     done = _run(TOP / "scripts" / name)
     assert done.returncode == 2 and done.stderr.startswith("usage: ")
+
+
+@pytest.mark.docker
+@pytest.mark.slow
+def test_quickstart_takes_a_bare_checkout_to_a_leaderboard(tmp_path: Path) -> None:
+    """Two runs: the second finds everything there."""
+    checkout = tmp_path / "checkout"
+    subprocess.run(["git", "clone", "-q", str(TOP), str(checkout)], check=True)
+    environment = {**os.environ, "TRACE_BENCH_HOME": str(tmp_path / "home")}
+    for _ in range(2):
+        done = subprocess.run(
+            [checkout / "scripts" / "quickstart"],
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=900,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "llm4ad:circle_packing" in done.stdout and "2 of 2 jobs ok" in done.stdout
+    assert len(list((checkout / "runs").iterdir())) == 2

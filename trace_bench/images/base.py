@@ -68,7 +68,7 @@ def resolve_base(engine: DockerClient, wanted: str | None, lock: Lock, progress:
         pinned = f"{OFFICIAL.split(':')[0]}@{digest}"
         _pull_unless_present(engine, pinned, progress)
         return _described(engine, pinned, "registry", None)
-    progress(f"no registry can be reached ({refusal})")
+    progress(f"{OFFICIAL} cannot be pulled; the base is one made from Debian packages")
     made = debian.made_base(engine)
     if made is None:
         if (why := debian.hindrance()) is not None:
