@@ -32,6 +32,7 @@ class Job:
     Attributes:
         job_id: 12 hex digits; see `trace_bench.identity.job_id`.
         params: every parameter of the trainer, aliases resolved, defaults filled in.
+        raw_params: what the variant says itself; for the record.
         optimizer: ``none`` for a trainer that uses none.
         model: ``id``, and for a real model ``provider``, ``model`` and ``sampling``.
         splits: examples of each split, as far as spec and config say.
@@ -48,6 +49,7 @@ class Job:
     trainer_id: str
     variant: VariantName
     params: FrozenDict
+    raw_params: FrozenDict
     optimizer: str
     optimizer_kwargs: FrozenDict
     guide: str
@@ -125,6 +127,7 @@ def _jobs(config: RunConfig, choice: TaskChoice, variant: Variant, model: Frozen
             trainer_id=variant.trainer_id,
             variant=name,
             params=variant.params,
+            raw_params=variant.given,
             optimizer=variant.optimizer,
             optimizer_kwargs=variant.optimizer_kwargs,
             guide=trainer.guide,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
 import tarfile
 import time
 import uuid
@@ -86,6 +87,35 @@ def test_environment_command_and_labels(engine: Any, built: Built) -> None:
     assert image.labels["org.opencontainers.image.version"]
     assert pin["ref"] == f"trace-bench/core:{pin['key'][:12]}"
     assert _inside(engine, pin["ref"], "import os; answer = os.path.isdir('/out')") is True
+
+
+@pytest.mark.parametrize(
+    ("remote", "source"),
+    [
+        ("https://example.org/lab/trace-bench.git", "https://example.org/lab/trace-bench"),
+        ("https://user:word@example.org:8443/lab/trace-bench", "https://example.org/lab/trace-bench"),
+        ("git@example.org:lab/trace-bench.git", "https://example.org/lab/trace-bench"),
+        ("ssh://git@example.org/lab/trace-bench.git", "https://example.org/lab/trace-bench"),
+        ("/srv/somewhere/trace-bench", None),
+    ],
+)
+def test_labels_name_source_revision_and_version(checkout: Checkout, remote: str, source: str | None) -> None:
+    def git(*arguments: str) -> str:
+        who = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+        command = ["git", "-C", str(checkout.folder), *who, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-q", "-m", "a checkout")
+    git("remote", "add", "origin", remote)
+    ask = "answer = build._provenance(recipe.family_named('core'))"
+    labels = checkout.python(ask)
+    prefix = "org.opencontainers.image."
+    assert labels.get(prefix + "source") == source
+    assert labels[prefix + "revision"] == git("rev-parse", "HEAD") and labels[prefix + "version"]
+    checkout.edit("images/core/Dockerfile")
+    assert checkout.python(ask)[prefix + "revision"] == git("rev-parse", "HEAD") + "-dirty"
 
 
 def test_a_second_build_keeps_the_key(engine: Any, built: Built) -> None:

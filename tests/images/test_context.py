@@ -2,11 +2,15 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
 from trace_bench.images.context import dependencies_context, worker_context, write_context
 from trace_bench.images.recipe import family_named
+from trace_bench.suites.registry import load_suites
+from trace_bench.trainers.registry import entry_of
 
 
 def test_bytes_depend_on_contents_alone(tmp_path: Path) -> None:
@@ -30,6 +34,28 @@ def test_worker_context_holds_the_worker_and_nothing_of_the_host() -> None:
     names = set(worker_context(family_named("core")))
     assert {"Dockerfile", "worker/trace_bench/worker/problem.py", "worker/trace_bench/errors.py"} <= names
     assert not {n for n in names if n.startswith(("worker/trace_bench/cli", "worker/trace_bench/gateway"))}
+
+
+def test_what_runs_inside_imports_nothing_that_the_context_leaves_out(tmp_path: Path) -> None:
+    """Every module of the worker, every trainer, every suite's builder: with the standard library and nothing else."""
+    for name, content in worker_context(family_named("core")).items():
+        if name.startswith("worker/"):
+            target = tmp_path / name.removeprefix("worker/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content if isinstance(content, bytes) else content.read_bytes())
+    modules = [
+        "trace_bench." + path.relative_to(tmp_path / "trace_bench").with_suffix("").as_posix().replace("/", ".")
+        for path in sorted((tmp_path / "trace_bench" / "worker").rglob("*.py"))
+        if not path.name.startswith("__")
+    ]
+    modules += [entry_of(name).partition(":")[0] for name in ("NoOp", "PrioritySearch")]
+    modules += [suite.builder.partition(":")[0] for suite in load_suites().values() if suite.builder]
+    code = f"import importlib, sys\nsys.path.insert(0, {str(tmp_path)!r})\n"
+    code += f"for name in {modules!r}: importlib.import_module(name)\nprint(sys.modules['trace_bench'].__file__)"
+    # -S: no site-packages, as if none of the host's libraries were installed.
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(str(tmp_path)) and len(modules) > 15
 
 
 def test_dependencies_context_holds_the_wheels_it_was_given(tmp_path: Path) -> None:

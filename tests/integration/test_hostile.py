@@ -17,8 +17,8 @@ pytestmark = pytest.mark.docker
 SMALL = {"memory": "256m", "disk": "8m", "tmp": "16m", "pids": 128}
 
 
-def misbehave(folder: Path, home: Path, deed: str, **config: Any) -> dict[str, Any]:
-    task = {"id": "internal:hostile", "eval_kwargs": {"deed": deed}}
+def misbehave(folder: Path, home: Path, deed: str, deed_of: str = "internal:hostile", **config: Any) -> dict[str, Any]:
+    task = {"id": deed_of, "eval_kwargs": {"deed": deed}}
     got = run(folder, home, tasks=[task], trainers=["NoOp"], **{"sandbox": SMALL, "score_timeout": 60, **config})
     row: dict[str, Any] = got["jobs"][0]
     job = RunLayout(Path(got["folder"])).job(row["job_id"])

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.integration.cli import TASKS, cli, start, write_config
 
@@ -140,7 +141,24 @@ def test_a_job_that_ended_while_nobody_listened_is_collected(images: Path, tmp_p
     time.sleep(4)
     done = cli("run", "--config", str(config), "--root", str(TASKS), "--json", home=images)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["jobs"][0]["score_best"] == -3.0
+    row = json.loads(done.stdout)["jobs"][0]
+    assert row["score_best"] == -3.0
+    meta = json.loads((tmp_path / "runs" / run_id / "jobs" / row["job_id"] / "job_meta.json").read_text())
+    assert {c["name"] for c in meta["controls"] if c["in_force"]} >= {"network", "capabilities"}
+
+
+def test_a_sandbox_that_died_with_its_controller_is_collected(images: Path, tmp_path: Path, run_id: str) -> None:
+    config, _ = killed_in_the_middle(tmp_path, images, run_id)
+    subprocess.run(["docker", "kill", containers(run_id)[0]["Id"]], check=True, capture_output=True)
+    done = cli("run", "--config", str(config), "--root", str(TASKS), "--json", home=images)
+    assert done.returncode == 1, done.stderr
+    row = json.loads(done.stdout)["jobs"][0]
+    assert (row["failure_boundary"], row["failure_kind"]) == ("sandbox", "no_result"), row["feedback"]
+    folder = tmp_path / "runs" / run_id
+    assert len((folder / row["state_history_path"]).read_text().splitlines()) >= 2
+    meta = json.loads((folder / "jobs" / row["job_id"] / "job_meta.json").read_text())
+    assert {c["name"] for c in meta["controls"] if c["in_force"]} >= {"network", "capabilities"}
+    assert containers(run_id) == []
 
 
 def test_clean_removes_what_a_dead_controller_left(images: Path, tmp_path: Path, run_id: str) -> None:
@@ -172,6 +190,31 @@ def test_a_container_removed_under_us_is_a_sandbox_failure(images: Path, tmp_pat
     assert process.returncode == 1 and "Traceback" not in err
     (row,) = rows(tmp_path, run_id)
     assert row["failure_boundary"] == "sandbox" and row["status"] == "failed"
+    assert containers(run_id) == []
+
+
+def test_a_container_killed_in_the_middle_leaves_everything_up_to_then(
+    images: Path, tmp_path: Path, run_id: str
+) -> None:
+    config = slow_config(tmp_path, 0.3, run_id)
+    process = start("run", "--config", str(config), "--root", str(TASKS), home=images)
+    wait_for(lambda: len(calls(tmp_path, run_id)) >= 4)
+    subprocess.run(["docker", "kill", containers(run_id)[0]["Id"]], check=True, capture_output=True)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1 and "Traceback" not in err
+    (row,) = rows(tmp_path, run_id)
+    assert (row["status"], row["failure_boundary"], row["failure_kind"]) == ("failed", "sandbox", "sandbox_died")
+    folder = tmp_path / "runs" / run_id
+    lines = [json.loads(x) for x in (folder / row["state_history_path"]).read_text().splitlines()]
+    assert len(lines) >= 3 and all("score" in line for line in lines)
+    best = max(lines, key=lambda line: line["score"])
+    assert yaml.safe_load((folder / row["best_state_path"]).read_text()) == best["parameters"]
+    assert yaml.safe_load((folder / row["initial_state_path"]).read_text()) == {"x": 0.0}
+    events = [
+        json.loads(x)["event"] for x in (folder / "jobs" / row["job_id"] / "events.jsonl").read_text().splitlines()
+    ]
+    assert events[0] == "job.start" and "build.end" in events and "train.end" not in events
+    assert row["score_best"] is None, "nothing official was scored"
     assert containers(run_id) == []
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.cli import run
+from tests.integration.cli import TASKS, run, start, write_config
+from trace_bench.sandbox.labels import owner
 
 pytestmark = pytest.mark.docker
 NONE = "0000000000000000"
@@ -22,6 +25,37 @@ def seen(images: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, di
     log = Path(got["folder"], "jobs", row["job_id"], "stdout.log").read_text()
     found = [json.loads(line.removeprefix("PROBE ")) for line in log.splitlines() if line.startswith("PROBE")]
     return {item["who"]: item for item in found}
+
+
+def test_the_container_of_a_job_has_its_labels_and_the_limits_of_its_config(images: Path, tmp_path: Path) -> None:
+    name = f"20000102-{time.strftime('%H%M%S')}-{time.time_ns() & 0xFFFFFFFF:08x}"
+    sandbox = {"cpus": 0.5, "memory": "300m", "disk": "20m", "tmp": "10m", "pids": 77}
+    task = {"id": "internal:slow", "eval_kwargs": {"seconds": 3.0}}
+    config = write_config(tmp_path, tasks=[task], trainers=["NoOp"], run_id=name, sandbox=sandbox)
+    process = start("run", "--config", str(config), "--root", str(TASKS), home=images)
+    try:
+        ask = ["docker", "ps", "-q", "--no-trunc", "--filter", f"label=trace-bench.run={name}"]
+        found, deadline = "", time.monotonic() + 60
+        while not found and time.monotonic() < deadline:
+            found = subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()
+        seen = json.loads(subprocess.run(["docker", "inspect", found], capture_output=True, check=True).stdout)[0]
+        volume = seen["Mounts"][0]["Name"]
+        ask = ["docker", "volume", "inspect", volume]
+        volume_labels = json.loads(subprocess.run(ask, capture_output=True, check=True).stdout)[0]["Labels"]
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err
+    finally:
+        process.kill()
+        process.communicate()
+    (job,) = (tmp_path / "runs" / name / "jobs").iterdir()
+    for labels in (seen["Config"]["Labels"], volume_labels):
+        assert (labels["trace-bench.run"], labels["trace-bench.job"]) == (name, job.name)
+        assert labels["trace-bench.owner"] == owner() and float(labels["trace-bench.lease"]) > 0
+    host = seen["HostConfig"]
+    assert (host["NanoCpus"], host["Memory"], host["MemorySwap"]) == (500_000_000, 300 << 20, 300 << 20)
+    assert host["PidsLimit"] == 77 and f"size={10 << 20}" in host["Tmpfs"]["/tmp"]
+    assert {u["Name"]: u["Hard"] for u in host["Ulimits"]}["fsize"] == 20 << 20
+    assert json.loads((job / "job_meta.json").read_text())["attempts"][0]["sandbox_id"] == seen["Id"]
 
 
 def uid(item: dict[str, Any]) -> int:

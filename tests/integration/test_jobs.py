@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.integration.cli import cli, history, run
+from tests.integration.cli import cli, history, run, write_config
 from trace_bench.artifacts.jsonio import read_model
 from trace_bench.artifacts.layout import RunLayout, schema_of
 from trace_bench.artifacts.records import FilesIndex, JobMeta
 from trace_bench.artifacts.schema import validate
+from trace_bench.sandbox import CONTROLS
 
 pytestmark = pytest.mark.docker
 
@@ -82,9 +83,9 @@ def test_the_controls_in_force_are_recorded(smoke: dict[str, Any]) -> None:
     layout = RunLayout(Path(smoke["folder"]))
     for job in layout.job_dirs():
         meta = read_model(JobMeta, job.meta.read_bytes())
-        names = {c.name for c in meta.controls if c.in_force}
-        assert {"network", "capabilities", "no_new_privileges", "seccomp", "read_only_root", "memory", "pids", "core",
-                "nofile", "cpus", "init", "log_cap", "tmpfs", "disk"} <= names  # fmt: skip
+        assert [c.name for c in meta.controls] == list(CONTROLS)
+        assert {c.name for c in meta.controls if not c.in_force} <= {"apparmor"}, "which not every host has"
+        assert all(c.wanted and c.detail for c in meta.controls)
         assert meta.image is not None and len(meta.image.key) in (64, 71)
         assert meta.attempts[0].sandbox_id
 
@@ -115,6 +116,40 @@ def test_a_task_without_trainable_parameters_fails_as_such(images: Path, tmp_pat
     row = got["jobs"][0]
     assert got["code"] == 1
     assert (row["failure_boundary"], row["failure_kind"]) == ("task", "no_trainable_parameters")
+
+
+def test_only_a_job_with_a_graph_imports_the_graph_library(images: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "tasks" / "modules"
+    folder.mkdir(parents=True)
+    (folder / "task.toml").write_text(
+        'title = "A task of this test"\nstatement = "Look."\ninteraction = "value"\nsuite = "internal"\n'
+        '[score]\ndirection = "maximize"\nfailure = -1.0\n'
+    )
+    (folder / "problem.py").write_text(
+        """
+import os, sys
+from trace_bench.worker.problem import Parameter, Problem, examples
+
+def build(context):
+    def guide(query, response, reference):
+        print("MODULES", os.getuid() % 16, *[n for n in ("opto", "litellm", "numpy") if n in sys.modules], flush=True)
+        return -abs(response - 3.0), ""
+    return Problem(parameters=(Parameter("x", 0.0, "float", bounds=(-5.0, 5.0)),), guide=guide,
+                   train=examples(["only"]), objective="Look.", direction="maximize", failure_score=-100.0)
+"""
+    )
+    config = write_config(tmp_path, tasks=["internal:modules"], trainers=["NoOp", SEARCH])
+    done = cli("run", "--config", str(config), "--root", str(tmp_path / "tasks"), "--json", home=images)
+    assert done.returncode == 0, done.stdout
+    result = json.loads(done.stdout)
+    train, score = {}, set()
+    for row in result["jobs"]:
+        log = Path(result["folder"], "jobs", row["job_id"], "stdout.log").read_text().splitlines()
+        seen = [line.split()[1:] for line in log if line.startswith("MODULES")]
+        train[row["trainer_id"]] = {tuple(names) for who, *names in seen if who == "1"}
+        score |= {tuple(names) for who, *names in seen if who == "2"}
+    assert train == {"NoOp": {()}, "PrioritySearch": {("opto",)}}
+    assert score == {()}
 
 
 def test_an_agent_of_two_operators_is_optimised_through_its_graph(images: Path, tmp_path: Path) -> None:

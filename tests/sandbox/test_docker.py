@@ -199,6 +199,35 @@ def test_file_stops_at_the_disk_limit(probed: dict[str, dict[str, Any]]) -> None
     assert code in ("EFBIG", "EDQUOT", "ENOSPC") and count <= 24 << 20
 
 
+def test_memory_and_swap_stop_at_the_limit(docker_lab: Lab) -> None:
+    """What the kernel holds it to, as seen from inside, and that going beyond it ends."""
+    code = (
+        "import pathlib\n"
+        "def read(*names):\n"
+        "    found = [p for n in names if (p := pathlib.Path('/sys/fs/cgroup', n)).is_file()]\n"
+        "    return found[0].read_text().strip() if found else ''\n"
+        "say(read('memory/memory.limit_in_bytes', 'memory.max'))\n"
+        "say(read('memory/memory.memsw.limit_in_bytes', 'memory.swap.max'))\n"
+        "kept = []\n"
+        "while len(kept) < 64: kept.append(bytearray(os.urandom(1 << 20)) * 16)\n"
+        "say('had 1 GiB')\n"
+    )
+    out, _, ended = docker_lab.finished(code, resources=LIMITS)
+    memory, swap, *rest = out.decode().split("\n")
+    assert int(memory) == 512 << 20
+    assert swap in (str(512 << 20), "0"), "cgroup v1 counts memory and swap together, v2 swap alone"
+    assert rest == [""] and ended.code == 137 and ended.oom_killed
+
+
+def test_engine_keeps_no_more_of_the_stream_than_its_cap(docker_lab: Lab) -> None:
+    flood = "line = b'x' * 1023 + b'\\n'\nfor _ in range(8192): os.write(1, line)\nos.write(1, b'the end\\n')\n"
+    with docker_lab.running(flood, resources=LIMITS) as (sandbox, stream):
+        assert len(read_all(stream)) >= 8 << 20
+        assert sandbox.wait(30) is not None
+        kept = subprocess.run(["docker", "logs", sandbox.id], capture_output=True, check=True).stdout
+        assert kept.endswith(b"the end\n") and len(kept) <= 1 << 20
+
+
 def test_fork_bomb_is_contained_and_can_be_killed(docker_lab: Lab) -> None:
     bomb = "say('ready')\nwhile True:\n    try: os.fork()\n    except OSError: pass\n"
     with docker_lab.running(bomb, resources=LIMITS) as (sandbox, stream):

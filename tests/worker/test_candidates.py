@@ -50,6 +50,16 @@ def f(x): os.write(os.open("/tmp/trace-bench-test-file", os.O_CREAT | os.O_WRONL
 """
 
 
+BAD_ERROR = """
+import os, struct
+def f(x):
+    body = b"m" + struct.pack("<I", 1) + b"s" + struct.pack("<I", 5) + b"phase"
+    body += b"l" + struct.pack("<I", 0)
+    os.write(3, struct.pack("<IB", len(body), 4) + body)
+    return x
+"""
+
+
 @pytest.mark.parametrize(
     ("source", "phase", "words", "line"),
     [
@@ -63,9 +73,12 @@ def f(x): os.write(os.open("/tmp/trace-bench-test-file", os.O_CREAT | os.O_WRONL
         ("def f(x):\n    while True: pass", "timeout", "2 s of wall time", None),
         ("import os\ndef f(x): os._exit(3)", "died", "exited with code 3", None),
         ("import os\ndef f(x): os.kill(os.getpid(), 11)", "died", "SIGSEGV", None),
+        ("import os\ndef f(x): os.kill(os.getpid(), 40)", "died", "signal 40", None),
         ("import os\ndef f(x): os.kill(os.getpid(), 9)", "memory", "SIGKILL", None),
         ("def f(x): return bytearray(1 << 30)", "memory", "MemoryError", 1),
         ("def f(x): return 'x' * (2 << 20)", "output", "the limit is", None),
+        (BAD_ERROR, "call", "unknown error", None),
+        ("def f(x): return {k * (2**61 - 1): 0 for k in range(1, 99)}", "output", "64 bits", None),
         ("def f(x): return lambda: 0", "output", "cannot cross", None),
         ("def f(x):\n    a = []\n    a.append(a)\n    return a", "output", "nested", None),
         ("import socket\ndef f(x): socket.socket()", "call", "PermissionError", None),
@@ -152,6 +165,9 @@ def test_what_one_candidate_patches_the_next_one_does_not_see(tmp_path: Path) ->
 def test_random_numbers_inside_a_candidate_follow_the_seed_of_the_job(tmp_path: Path) -> None:
     source = "import random\ndef f(x): return random.random()"
     assert probe(tmp_path, f=source) == probe(tmp_path, f=source)
+    late = "def f(x):\n import numpy\n return numpy.random.random()"
+    assert probe(tmp_path, f=late)["f"][0] == "ok"
+    assert probe(tmp_path, f=late) == probe(tmp_path, f=late)
 
 
 def test_grandchildren_end_with_the_candidate(tmp_path: Path) -> None:
@@ -227,3 +243,12 @@ def test_fit_calls_a_program_with_whole_vectors_many_times(tmp_path: Path) -> No
         return problem(guide)
     """
     assert "RESULT [2.0, -1.0]" in run(tmp_path, code, env={"TRACE_BENCH_PRELOAD": "numpy"}).log
+
+
+@pytest.mark.parametrize("names", [["f2py.__main__"], [f"a{i:060d}" for i in range(6000)]])
+def test_what_a_program_imports_is_not_what_the_spawner_imports(tmp_path: Path, names: list[str]) -> None:
+    """The one name is a program that ends its process; the many do not fit into a message."""
+    source = "\n".join(f"import numpy.{name}" for name in names) + "\ndef f(x): return x"
+    got = probe(tmp_path, bad=source, good="def f(x): return x + 1")
+    assert got["bad"][0] == "compile"
+    assert got["good"] == ["ok", 2]

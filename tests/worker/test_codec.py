@@ -21,7 +21,7 @@ values = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=4)
         | st.lists(inner, max_size=4).map(tuple)
-        | st.dictionaries(st.text() | st.integers(), inner, max_size=4)
+        | st.dictionaries(st.text() | st.integers(-(1 << 63), (1 << 63) - 1), inner, max_size=4)
     ),
     max_leaves=12,
 )

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -77,3 +81,18 @@ def test_after_a_gap_nothing_is_taken_until_it_is_filled() -> None:
 def test_ephemeral_messages_have_no_number_and_are_always_taken() -> None:
     receiver = Mailbox()
     assert deliver(Mailbox.pack_ephemeral("heartbeat") * 2, receiver) == ["heartbeat", "heartbeat"]
+
+
+def test_an_endless_message_of_tiny_frames_is_dropped() -> None:
+    decoder = Decoder(limit=1000)
+    payload = b"\x00xy"
+    frame = struct.pack(">4sII", MAGIC, len(payload), zlib.crc32(payload)) + payload
+    assert list(decoder.feed(frame * 10_000)) == []
+    assert decoder.skipped >= 19_000
+
+
+def test_a_header_beyond_the_limit_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trace_bench.worker.frames.MAX_HEADER", 100)
+    decoder = Decoder()
+    small, large = Message({"type": "a"}), Message({"type": "b", "x": "y" * 200})
+    assert list(decoder.feed(encode(large) + encode(small))) == [small]

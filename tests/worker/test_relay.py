@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_bench.worker.relay import BadRequest, Relay, RelayRequest, parse_request, peer_uid
+from trace_bench.worker.relay import MAX_CONNECTIONS, BadRequest, Relay, RelayRequest, parse_request, peer_uid
 
 Answer = Callable[[int, bytes], None]
 
@@ -107,6 +107,8 @@ def test_the_uid_of_a_peer_is_the_kernels_word() -> None:
         b"POST /x HTTP/1.1\r\nno colon here\r\n\r\n",
         b"POST /x HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
         b"POST /x HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n",
+        b"POST /x HTTP/1.1\r\nContent-Length: " + b"1" * 5000 + b"\r\n\r\n",
+        b"POST /x HTTP/1.1\r\nContent-Length: \xb2\r\n\r\n",
         b"POST /x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
         b"POST /x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffff\r\n",
     ],
@@ -125,3 +127,27 @@ def test_what_is_no_request_gets_a_400_and_the_connection_ends(text: bytes) -> N
 def test_any_bytes_are_a_request_incomplete_or_bad(data: bytes) -> None:
     with contextlib.suppress(BadRequest):
         parse_request(bytearray(data))
+
+
+def test_connections_beyond_the_limit_are_turned_away_and_the_others_are_served() -> None:
+    with serving() as (relay, _), contextlib.ExitStack() as stack:
+        address = ("127.0.0.1", relay.port)
+        first = stack.enter_context(socket.create_connection(address, 5))
+        for _ in range(MAX_CONNECTIONS - 1):
+            stack.enter_context(socket.create_connection(address, 5))
+        late = stack.enter_context(socket.create_connection(address, 5))
+        assert late.recv(1) == b""
+        first.sendall(b"POST /v1/x HTTP/1.1\r\nContent-Length: 2\r\n\r\nhi")
+        assert first.recv(4096).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize("start", [b"", b"POST /v1/x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"])
+def test_a_connection_that_never_finishes_a_request_is_dropped(start: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trace_bench.worker.relay.MAX_BUFFER", 1 << 20)
+    with serving() as (relay, seen), socket.create_connection(("127.0.0.1", relay.port), 5) as sock:
+        sock.settimeout(5)
+        with pytest.raises(ConnectionError):
+            sock.sendall(start)
+            for _ in range(64):
+                sock.sendall(b"1" * (1 << 20))
+    assert seen == []

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.worker.host import Outcome, WorkerProcess, job
@@ -95,6 +97,25 @@ def test_the_same_seed_gives_the_same_result_and_another_one_differs(tmp_path: P
     first, again = run(tmp_path, code), run(tmp_path, code)
     other = run(tmp_path, code, over={"seed": 2})
     assert first.states["final"] == again.states["final"] != other.states["final"]
+
+
+@pytest.mark.parametrize("preload", ["", "numpy"])
+def test_python_numpy_and_the_problem_get_the_seed_of_the_job(tmp_path: Path, preload: str) -> None:
+    code = """
+    def build(context):
+        import random, numpy
+        print("drawn", context.seed, random.random(), numpy.random.random())
+        return problem(lambda q, r, ref: (float(r), ""))
+    """
+
+    def drawn(seed: int) -> list[str]:
+        got = run(tmp_path, code, over={"seed": seed}, env={"TRACE_BENCH_PRELOAD": preload})
+        return [line for line in got.log.splitlines() if line.startswith("drawn")]
+
+    first, again, other = drawn(7), drawn(7), drawn(8)
+    python, numpy = random.Random(7), np.random.RandomState(7)
+    assert first == again == [f"drawn 7 {python.random()} {numpy.random_sample()}"] * 3, "in each phase"
+    assert all(one != two for one, two in zip(first[0].split()[1:], other[0].split()[1:], strict=True))
 
 
 def test_a_problem_without_trainable_parameters_fails_as_such(tmp_path: Path) -> None:
@@ -305,6 +326,30 @@ def test_a_model_that_changes_nothing_is_recorded_as_inert(tmp_path: Path) -> No
     got = run(tmp_path, code, answer=answer)
     assert got.result is not None and got.result["stub_inert"] is True
     assert any("inert" in warning for warning in got.result["warnings"])
+
+
+def test_history_counts_what_was_spent_so_far(tmp_path: Path) -> None:
+    code = """
+    class Trainer(Trainer):
+        def train(self, problem, params, context):
+            state = problem.initial_state()
+            for i in range(3):
+                rollouts = context.evaluate(state, [0], "train")
+                context.step(step=i, candidate=f"c{i}", parent=None, state=state, rollouts=rollouts, split="train")
+                context.chat([{"role": "user", "content": "better?"}], slot=Slot(i, "c"))
+            return state
+    """
+
+    def answer(header: dict, body: bytes) -> tuple[int, bytes, dict]:
+        usage = {"prompt_tokens": 3, "completion_tokens": 1, "cost_usd": 0.25}
+        return 200, b'{"choices": []}', {"usage": usage}
+
+    got = run(tmp_path, code, answer=answer)
+    lines = [HistoryLine.model_validate_json(x) for x in got.files["state_history.jsonl"].splitlines()]
+    assert [(x.evaluations, x.prompt_tokens, x.completion_tokens, x.cost_usd) for x in lines] == [
+        (1, 0, 0, 0.0), (2, 3, 1, 0.25), (3, 6, 2, 0.5)
+    ]  # fmt: skip
+    assert lines[0].seconds <= lines[1].seconds <= lines[2].seconds
 
 
 def test_an_exhausted_budget_ends_training_in_order(tmp_path: Path) -> None:

@@ -68,6 +68,8 @@ class TrainerRef(Model):
 
 
 class OptimizerRef(Model):
+    """What turns feedback into a proposal; `kwargs` with defaults filled in."""
+
     id: str
     kwargs: Json = {}
 

@@ -307,6 +307,8 @@ class FilesIndex(Model):
 
 
 class TokenTotals(Model):
+    """Tokens that a run's jobs spent, as the gateway metered them."""
+
     prompt: Count = 0
     completion: Count = 0
     total: Count = 0

@@ -66,6 +66,7 @@ def render(name: str) -> str:
 
 
 def file_name(name: str) -> str:
+    """Of the schema `name` in ``schemas/``."""
     return f"{name}.schema.json"
 
 

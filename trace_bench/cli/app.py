@@ -46,6 +46,8 @@ def run_app() -> int:
         command = error.ctx.command_path if error.ctx else "trace-bench"
         said = " ".join(error.format_message().split()).rstrip(".")
         raise ConfigError(f"{said}; see {command} --help") from error
+    if code == ExitCode.INTERRUPTED:  # what typer makes of a KeyboardInterrupt
+        raise KeyboardInterrupt
     return code if isinstance(code, int) else int(ExitCode.OK)
 
 

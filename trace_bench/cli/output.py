@@ -24,9 +24,11 @@ def emit_json(value: Any) -> None:
 
 
 def _write(stream: TextIO, text: str) -> None:
-    """A reader who has had enough (``| head``) ends neither a run nor changes its exit code."""
+    """A reader who has had enough (``| head``) ends neither a run nor changes its exit code. Letters that the terminal
+    lacks are shown as escapes."""
     try:
-        stream.write(text + "\n")
+        encoding = stream.encoding or "utf-8"
+        stream.write(f"{text}\n".encode(encoding, "backslashreplace").decode(encoding))
         stream.flush()
     except BrokenPipeError:
         nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -24,6 +24,12 @@ from trace_bench.results.leaderboard import rank
 from trace_bench.results.render import leaderboard_text
 
 
+class RunInterrupted(TraceBenchError):
+    """`Interrupted` on its way to the terminal: on a KeyboardInterrupt, which that is, typer ends without a word."""
+
+    exit_code = ExitCode.INTERRUPTED
+
+
 def run_command(
     path: Path,
     overrides: Mapping[str, Any],
@@ -59,14 +65,13 @@ def run_command(
                 say=(lambda _: None) if quiet else note,
                 stop_wanted=stop.wanted,
             )
-    except Interrupted as error:  # typer ends a command on a KeyboardInterrupt, which this is, without a word
-        note(f"error: {error}")
-        return int(error.exit_code)
+    except Interrupted as error:
+        raise RunInterrupted(str(error)) from error
     except TraceBenchError:  # some of which are an OSError too
         raise
     except OSError as error:
         raise EnvironmentUnavailable(
-            f"{f'{error.filename}: ' if error.filename else ''}{error.strerror or error}; what has finished is kept: "
+            f"{error.filename or config.runs_dir}: {error.strerror or error}; what has finished is kept: "
             "correct that, and continue with --run-id"
         ) from error
     if as_json:
@@ -100,14 +105,20 @@ def check_runs_dir(config: RunConfig) -> None:
 
 
 class StopOnSignals:
-    """First Ctrl-C or SIGTERM: end in order. Second: kill."""
+    """First Ctrl-C or SIGTERM: end in order. Second: kill.
+
+    Until somebody asks what is `wanted`, nothing runs that could end in order (an image is built), and the first one
+    ends the command.
+    """
 
     def __init__(self) -> None:
         self._count = 0
+        self._asked = False
         self._before: dict[int, Any] = {}
 
     def wanted(self) -> str | None:
         """What jobs are asked to do."""
+        self._asked = True
         return (None, "interrupted")[self._count] if self._count < 2 else "kill"
 
     def __enter__(self) -> StopOnSignals:
@@ -120,6 +131,8 @@ class StopOnSignals:
             signal.signal(number, handler)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if not self._asked:
+            raise KeyboardInterrupt
         self._count += 1
         if self._count == 1:
             note("stopping: running jobs end in order and are collected; once more to kill them")
@@ -130,13 +143,15 @@ class Lines:
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
-        self._named = False
+        self._jobs = self._ended = 0
+
+    def begun(self, run_id: str, jobs: int) -> None:
+        self._jobs = jobs
+        if not self._quiet:
+            note(f"run    {run_id}  {jobs} jobs")
 
     def started(self, plan: JobPlan) -> None:
         if not self._quiet:
-            if not self._named:
-                note(f"run    {plan.spec.run_id}")
-                self._named = True
             note(f"start  {_name(plan)}")
 
     def advanced(self, plan: JobPlan, line: Mapping[str, Any]) -> None: ...
@@ -144,13 +159,17 @@ class Lines:
     def finished(self, plan: JobPlan, row: Results, *, reused: bool) -> None:
         if self._quiet:
             return
-        if row.status == "ok":
+        self._ended += 1
+        count = f"[{self._ended}/{self._jobs}]"
+        if row.stop_reason == "interrupted":
+            note(f"cut    {_name(plan)}  interrupted; will run again when the run is continued")
+        elif row.status == "ok":
             best = "-" if row.score_best is None else f"{row.score_best:.6g}"
             initial = "-" if row.score_initial is None else f"{row.score_initial:.6g}"
             seconds = "reused" if reused else f"{row.time_seconds or 0:.1f} s"
-            note(f"ok     {_name(plan)}  {initial} -> {best}  {seconds}")
+            note(f"ok     {_name(plan)}  {initial} -> {best}  {seconds}  {count}")
         else:
-            note(f"{row.status} {_name(plan)}  {row.failure_boundary}: {row.failure_kind}: {row.feedback}")
+            note(f"{row.status} {_name(plan)}  {row.failure_boundary}: {row.failure_kind}: {row.feedback}  {count}")
 
 
 def _name(plan: JobPlan) -> str:

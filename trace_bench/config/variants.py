@@ -31,6 +31,7 @@ class Variant:
     Attributes:
         trainer: index of the entry in ``trainers``.
         index: in ``params_variants``.
+        given: what the entry of ``params_variants`` says itself, under the parameters' own names.
         label: what tells it from the entry's other variants (``num_steps=3``), for people; ``default`` if nothing.
     """
 
@@ -41,6 +42,7 @@ class Variant:
     params: FrozenDict
     optimizer: str
     optimizer_kwargs: FrozenDict
+    given: FrozenDict
 
     @property
     def path(self) -> Path_:
@@ -113,6 +115,7 @@ class _Entry:
                     params=_filled(self._arguments, shared | on_entry | given),
                     optimizer=optimizer,
                     optimizer_kwargs=_filled(optimizer_arguments, shared_optimizer | entry_optimizer | optimizer_given),
+                    given=freeze(told),
                 )
             )
         return result

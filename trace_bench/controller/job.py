@@ -182,15 +182,15 @@ class JobRunner:
     ) -> None:
         ending.sandbox_id = sandbox.id
         try:
+            ending.controls = tuple(
+                ControlRecord(name=c.name, wanted=c.wanted, in_force=c.in_force, detail=c.detail)
+                for c in sandbox.controls()
+            )
             if not (adopt and sandbox.status() == "exited"):
                 stream = sandbox.attach()
                 try:
                     if not adopt:
                         sandbox.start()
-                    ending.controls = tuple(
-                        ControlRecord(name=c.name, wanted=c.wanted, in_force=c.in_force, detail=c.detail)
-                        for c in sandbox.controls()
-                    )
                     self._converse(plan, sandbox, scope, listener, stream, adopt=adopt)
                 finally:
                     stream.close()

@@ -19,6 +19,7 @@ from trace_bench.artifacts.contract import (
     TaskRef,
     TrainerRef,
 )
+from trace_bench.artifacts.provenance import package_versions
 from trace_bench.artifacts.records import (
     GitInfo,
     ImageRecord,
@@ -117,6 +118,7 @@ def plan_run(
         code_version=__version__,
         sources_hash=sources_hash,
         images=pins,
+        packages=package_versions(),
         tasks=hashes,
         models=tuple(models.values()),
     )
@@ -218,6 +220,7 @@ def _plan_job(
         eval_kwargs=thaw(job.eval_kwargs),
         trainer_id=job.trainer_id,
         variant=job.variant.label,
+        raw_params=thaw(job.raw_params),
         params=thaw(job.params),
         optimizer=optimizer,
         guide=job.guide,

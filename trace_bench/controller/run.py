@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +33,9 @@ from trace_bench.sandbox.uids import UidBlocks
 class Progress(Protocol):
     """Hears how a run goes on. Called from many threads, one call at a time."""
 
+    def begun(self, run_id: str, jobs: int) -> None:
+        """Once, before any job."""
+
     def started(self, plan: JobPlan) -> None: ...
 
     def advanced(self, plan: JobPlan, line: Mapping[str, Any]) -> None:
@@ -41,6 +46,8 @@ class Progress(Protocol):
 
 class Quiet:
     """No progress."""
+
+    def begun(self, run_id: str, jobs: int) -> None: ...
 
     def started(self, plan: JobPlan) -> None: ...
 
@@ -92,10 +99,15 @@ class Run:
         """Run all jobs that have no equal result yet.
 
         Raises:
-            ConfigError: the run's folder belongs to another config.
+            ConfigError: the run's folder belongs to another config, or another controller is at work in it.
             Interrupted: after everything that had finished was recorded.
         """
+        with _alone_in(self.layout):
+            return self._execute()
+
+    def _execute(self) -> RunResult:
         self._write_records()
+        self._progress.begun(self._plan.run_id, len(self._plan.jobs))
         rows: dict[str, Results] = {}
         interrupted: Interrupted | None = None
         with Journal(self.layout.events) as journal:
@@ -156,7 +168,11 @@ class Run:
                     failed |= row.status == "failed"
                     self._tables.maybe_refresh()
         if self._stop_wanted() is not None:
-            raise Interrupted(f"interrupted; {len(rows)} of {len(self._plan.jobs)} jobs have finished")
+            finished = sum(row.stop_reason != "interrupted" for row in rows.values())
+            raise Interrupted(
+                f"interrupted; {finished} of {len(self._plan.jobs)} jobs have finished; "
+                f"--run-id {self._plan.run_id} continues"
+            )
 
     def _outcome(self, future: Future[Results], running: Mapping[Future[Results], JobPlan]) -> Results:
         try:
@@ -174,6 +190,9 @@ class Run:
         self._note("job.start", job_id=plan.spec.job_id, adopted=orphan is not None)
         listener = _JobListener(self, plan)
         row = runner.run(plan, listener) if orphan is None else runner.adopt(plan, orphan, listener)
+        if orphan is not None and row.stop_reason == "interrupted" and self._stop_wanted() is None:
+            # Its lease had ended before it was adopted. Nobody asked for half a search.
+            row = runner.run(plan, listener)
         self._note("job.end", job_id=row.job_id, status=row.status, failure_kind=row.failure_kind)
         with self._lock:
             self._progress.finished(plan, row, reused=False)
@@ -185,12 +204,13 @@ class Run:
             self._progress.advanced(plan, line)
 
     def _reusable(self, plan: JobPlan) -> Results | None:
-        """The result of an earlier start of this run, if it is ok and has the same fingerprint."""
+        """The result of an earlier start of this run, if it is whole, ok, and has the same fingerprint."""
         path = self.layout.job(plan.spec.job_id).results
         if self._plan.config.resume == "none" or not path.is_file():
             return None
         row = read_row(path)
-        return row if row.status == "ok" and row.fingerprint == plan.spec.fingerprint else None
+        whole = row.status == "ok" and row.stop_reason != "interrupted"
+        return row if whole and row.fingerprint == plan.spec.fingerprint else None
 
     # -- records -------------------------------------------------------------------------------------------------
 
@@ -236,6 +256,33 @@ class Run:
 
     def _note(self, event: str, **fields: Any) -> None:
         self._journal.append({"t": now(), "event": event, **fields})
+
+
+@contextlib.contextmanager
+def _alone_in(layout: RunLayout) -> Iterator[None]:
+    """Keeps a second controller out of the run's folder; the kernel lets go when this process ends, however it ends.
+
+    Raises:
+        ConfigError: another controller is at work in it.
+    """
+    layout.make()
+    folder = os.open(layout.meta, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(folder)
+        raise ConfigError(
+            f"{layout.root}: another controller is running this run; wait until it has ended, or give another --run-id"
+        ) from error
+    except OSError as error:
+        # Some network file systems cannot lock a folder. Sandboxes are still guarded by the locks of their uid blocks.
+        if error.errno not in (errno.ENOLCK, errno.EBADF, errno.EINVAL, errno.EOPNOTSUPP):
+            os.close(folder)
+            raise
+    try:
+        yield
+    finally:
+        os.close(folder)
 
 
 def salt_of(layout: RunLayout) -> str | None:

@@ -230,17 +230,30 @@ def _project_url() -> str:
     except metadata.PackageNotFoundError:
         return ""
     named = dict(entry.split(", ", 1) for entry in urls)
-    return str(named.get("Source") or named.get("Repository") or "")
+    return str(named.get("Source") or named.get("Repository") or _remote_url())
+
+
+def _remote_url() -> str:
+    """Where this package's checkout was cloned from, if that is a public address; never with a user or password."""
+    found = re.fullmatch(
+        r"(?:(?:https?|ssh|git)://(?:[^@/]*@)?|[\w.-]+@)([\w.-]+)(?::\d+)?[:/]+([^\s?#]+?)(?:\.git)?/?",
+        _git("remote", "get-url", "origin"),
+    )
+    return f"https://{found[1]}/{found[2]}" if found else ""
 
 
 def _revision() -> str:
     """The commit of this package's checkout, with ``-dirty`` if files differ from it; empty without one."""
+    return _git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+
+
+def _git(*arguments: str) -> str:
+    """What git answers in this package's checkout; empty without one."""
     top = package_dir().parent
     if not (top / ".git").exists():
         return ""
-    command = ["git", "-C", str(top), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(["git", "-C", str(top), *arguments], capture_output=True, text=True, check=False)
     except OSError:
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""

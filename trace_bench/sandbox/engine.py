@@ -16,7 +16,7 @@ from docker.context import ContextAPI
 from docker.errors import APIError, DockerException
 from docker.utils import kwargs_from_env, parse_host
 
-from trace_bench.errors import SandboxError
+from trace_bench.errors import EnvironmentUnavailable, SandboxError
 from trace_bench.sandbox.dial import Endpoint
 from trace_bench.sandbox.errors import (
     EngineGone,
@@ -42,10 +42,17 @@ class Engine:
     """
 
     def __init__(self, host: str | None = None, timeout: float = TIMEOUT) -> None:
-        settings: dict[str, Any] = {} if host else dict(kwargs_from_env())
-        url = host or settings.get("base_url") or _context_host()
-        self._tls = settings.get("tls")
-        self.url = str(parse_host(url, is_win32=os.name == "nt", tls=bool(self._tls)))
+        url = host or os.environ.get("DOCKER_HOST")
+        try:
+            settings: dict[str, Any] = {} if host else dict(kwargs_from_env())
+            url = host or settings.get("base_url") or _context_host()
+            self._tls = settings.get("tls")
+            self.url = str(parse_host(url, is_win32=os.name == "nt", tls=bool(self._tls)))
+        except DockerException as error:
+            raise EnvironmentUnavailable(
+                f"the Docker engine {url or ''!r} cannot be asked: {error}; set DOCKER_HOST and its companions, "
+                "such as DOCKER_HOST=unix:///var/run/docker.sock"
+            ) from error
         self.endpoint = Endpoint(self.url, _ssl_context(self._tls))
         self.timeout = timeout
         self._local = threading.local()

@@ -5,7 +5,6 @@ Everything here runs under the candidate's uid with its filter and limits in for
 
 from __future__ import annotations
 
-import random
 import socket
 import sys
 import types
@@ -13,6 +12,7 @@ from typing import Any
 
 from trace_bench.worker import channel
 from trace_bench.worker.codec import CodecError
+from trace_bench.worker.seeding import seed_generators
 
 _FILE = "<candidate>"
 _MESSAGE_LIMIT = 2000
@@ -45,11 +45,7 @@ def run(sock: socket.socket, request_limit: int = 1 << 30) -> None:
 
 
 def _load(request: dict[str, Any]) -> Any:
-    seed = request["seed"]
-    random.seed(seed)
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        numpy.random.seed(seed % (1 << 32))
+    seed_generators(request["seed"])
     module = types.ModuleType("candidate")
     sys.modules["candidate"] = module
     exec(compile(request["source"], _FILE, "exec"), module.__dict__)

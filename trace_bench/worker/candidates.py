@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import socket
 import threading
@@ -11,9 +10,8 @@ from typing import Any
 
 from trace_bench.worker import channel, wire
 from trace_bench.worker.codec import CodecError
+from trace_bench.worker.preload import worth_preloading
 from trace_bench.worker.problem import CandidateError, Limits, ProblemError
-
-_IMPORT = re.compile(r"^[ \t]*(?:from|import)[ \t]+((?:numpy|scipy)[\w.]*)", re.MULTILINE)
 
 
 class SpawnerClient:
@@ -112,8 +110,7 @@ class CandidateProgram:
             raise self._failure
         if not isinstance(self._source, str):
             raise self._fail(CandidateError("compile", "the program is not text"))
-        modules = sorted(set(_IMPORT.findall(self._source)))
-        self._number, sock = self._spawner.open(self._limits, modules)
+        self._number, sock = self._spawner.open(self._limits, worth_preloading(self._source))
         self._sock = sock
         channel.set_timeout(sock, self._limits.wall_seconds)
         self._exchange(sock, channel.LOAD, {"source": self._source, "entry": self._entry, "seed": self._seed})
@@ -121,9 +118,10 @@ class CandidateProgram:
 
     def _exchange(self, sock: socket.socket, op: int, value: Any) -> Any:
         limits = self._limits
+        deadline = time.monotonic() + limits.wall_seconds
         try:
-            channel.send(sock, op, value)
-            op, reply = channel.receive(sock, limits.output_bytes, time.monotonic() + limits.wall_seconds)
+            channel.send(sock, op, value, deadline)
+            op, reply = channel.receive(sock, limits.output_bytes, deadline)
         except channel.ChannelTimeout:
             raise self._fail(
                 CandidateError("timeout", f"no answer within {limits.wall_seconds:g} s of wall time")
@@ -159,7 +157,7 @@ def _reported(reply: Any) -> CandidateError:
     if not isinstance(reply, dict):
         return CandidateError("output", "the candidate's process answered with something that is no answer")
     phase, message, line = reply.get("phase"), reply.get("message"), reply.get("line")
-    if phase not in ("compile", "call", "memory", "output"):
+    if not isinstance(phase, str) or phase not in ("compile", "call", "memory", "output"):
         phase = "call"
     return CandidateError(
         phase,
@@ -173,7 +171,7 @@ def _death(ended: dict[str, Any], limits: Limits) -> CandidateError:
     if number == signal.SIGXCPU:
         return CandidateError("timeout", f"the program used more than {limits.cpu_seconds:g} s of CPU time")
     if number is not None:
-        name = signal.Signals(number).name
+        name = wire.signal_name(number)
         if number == signal.SIGKILL:
             return CandidateError("memory", "the process was killed (SIGKILL), most likely for want of memory")
         return CandidateError("died", f"the process was killed by {name}")

@@ -6,6 +6,7 @@ own timeouts (SO_RCVTIMEO, SO_SNDTIMEO): Python's would cost a poll per call, an
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 import time
@@ -38,8 +39,11 @@ def set_timeout(sock: socket.socket, seconds: float) -> None:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
 
 
-def send(sock: socket.socket, op: int, value: Any) -> None:
+def send(sock: socket.socket, op: int, value: Any, deadline: float | None = None) -> None:
     """Send one frame.
+
+    Args:
+        deadline: of ``time.monotonic``; it bounds a peer that reads byte by byte.
 
     Raises:
         CodecError: the value cannot cross.
@@ -52,14 +56,37 @@ def send(sock: socket.socket, op: int, value: Any) -> None:
     head = _HEAD.pack(size, op)
     total = size + _HEAD.size
     try:
-        sent = sock.sendmsg([head, *buffers])
+        if deadline is None:
+            sent = sock.sendmsg([head, *buffers])
+        else:
+            try:
+                sent = sock.sendmsg([head, *buffers], (), socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                sent = 0
         if sent < total:
             rest = memoryview(head + b"".join(buffers))[sent:]
-            sock.sendall(rest)
+            if deadline is None:
+                sock.sendall(rest)
+            else:
+                _send_until(sock, rest, deadline)
     except BlockingIOError:
         raise ChannelTimeout from None
     except OSError:
         raise ChannelClosed from None
+
+
+def _send_until(sock: socket.socket, rest: memoryview, deadline: float) -> None:
+    # The kernel's own timeout begins anew with every piece that the peer takes.
+    poll = select.poll()
+    poll.register(sock, select.POLLOUT)
+    while rest:
+        left = deadline - time.monotonic()
+        if left <= 0 or not poll.poll(left * 1000):
+            raise ChannelTimeout
+        try:
+            rest = rest[sock.send(rest, socket.MSG_DONTWAIT) :]
+        except BlockingIOError:
+            continue
 
 
 def receive(sock: socket.socket, limit: int, deadline: float | None = None) -> tuple[int, Any]:

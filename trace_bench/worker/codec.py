@@ -66,10 +66,17 @@ def _encode(value: Any, out: list[bytes | memoryview], depth: int) -> None:
         for key, item in value.items():
             if not (key is None or isinstance(key, str | int | float)):
                 raise CodecError(f"a dict key of type {type(key).__name__} cannot cross")
+            _check_key(key)
             _encode(key, out, depth + 1)
             _encode(item, out, depth + 1)
     else:
         _encode_numpy(value, out, depth)
+
+
+def _check_key(key: object) -> None:
+    # Multiples of 2**61 - 1 all have one hash: 60,000 of them would hold a scorer up for minutes.
+    if isinstance(key, int) and not -(1 << 63) <= key < 1 << 63:
+        raise CodecError("a dict key beyond 64 bits cannot cross")
 
 
 def _encode_int(value: int, out: list[bytes | memoryview]) -> None:
@@ -121,7 +128,7 @@ def decode(data: bytes | bytearray | memoryview) -> Any:
     view = memoryview(data)
     try:
         value, end = _decode(view, 0, 0)
-    except (struct.error, IndexError, UnicodeDecodeError, OverflowError, TypeError, ValueError) as error:
+    except (struct.error, IndexError, OverflowError, TypeError, ValueError, ImportError, MemoryError) as error:
         if isinstance(error, CodecError):
             raise
         raise CodecError(f"the bytes are not an encoded value ({type(error).__name__})") from None
@@ -173,6 +180,7 @@ def _decode(view: memoryview, at: int, depth: int) -> tuple[Any, int]:
             key, at = _decode(view, at, depth + 1)
             if not (key is None or isinstance(key, str | int | float)):
                 raise CodecError("a dict key of this type cannot cross")
+            _check_key(key)
             result[key], at = _decode(view, at, depth + 1)
         return result, at
     raise CodecError(f"unknown tag {tag}")
@@ -197,7 +205,7 @@ def _decode_array(view: memoryview, at: int) -> tuple[Any, int]:
     import numpy
 
     dtype = numpy.dtype("?" if code == "b1" else "<" + code)
-    if code == "b1" and any(byte > 1 for byte in bytes(view[at : at + nbytes])):
+    if code == "b1" and numpy.frombuffer(view, numpy.uint8, count, at).max(initial=0) > 1:
         raise CodecError("a boolean array holds something else")
     array = numpy.frombuffer(view, dtype=dtype, count=count, offset=at).reshape(shape)
     return array, at + nbytes

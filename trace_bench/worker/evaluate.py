@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from trace_bench.errors import TaskError, TraceBenchError
 from trace_bench.worker.problem import (
     CandidateError,
     Example,
     Problem,
+    ProblemError,
     Program,
     Programs,
     Value,
     checked_score,
 )
-from trace_bench.worker.training import Rollout
+from trace_bench.worker.training import Rollout, StopTraining
 
 
 class PlainOps:
@@ -52,17 +56,35 @@ def evaluate_example(problem: Problem, state: Mapping[str, Value], example: Exam
 
     Raises:
         ProblemError: the guide returned something that is no score.
+        TaskError: agent or guide raised anything but `CandidateError`.
     """
+    at_work: tuple[str, Callable[..., Any] | None] = ("agent", problem.agent)
     try:
         with PlainOps(problem, state, programs) as ops:
             if problem.agent is None:
                 response = ops.param(problem.trainable[0].name)
             else:
                 response = problem.agent(ops, example.query)
+        at_work = ("guide", problem.guide)
         score, feedback = problem.guide(example.query, response, example.reference)
     except CandidateError as error:
         return Rollout(example.id, problem.failure_score, str(error), failed=True)
+    except (ProblemError, TraceBenchError, StopTraining):
+        raise
+    except Exception as error:
+        raise raised_by_task(*at_work, error, example) from error
     return Rollout(example.id, checked_score(score), str(feedback))
+
+
+def raised_by_task(noun: str, function: Callable[..., Any] | None, error: Exception, example: Example) -> TaskError:
+    """What `function`, the task's own `noun`, raised: with the line of its file that the error came through last."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = getattr(getattr(function, "__code__", None), "co_filename", None)
+    frame = next((f for f in reversed(frames) if f.filename == own), frames[-1])
+    return TaskError(
+        f"the {noun} raised {type(error).__name__}: {error} ({Path(frame.filename).name}, line {frame.lineno}; "
+        f"example {example.id!r})"
+    )
 
 
 def evaluate_state(

@@ -27,6 +27,9 @@ PADDING = bytes(2 * CHUNK)
 MAX_MESSAGE = 128 << 20
 """Largest message, bytes: a task folder fits, a runaway peer does not."""
 
+MAX_HEADER = 16 << 20
+"""Largest header, bytes. What is large goes into the blob: parsed JSON takes up to twenty times its size."""
+
 
 @dataclass(frozen=True)
 class Message:
@@ -59,8 +62,7 @@ class Decoder:
 
     def __init__(self, limit: int = MAX_MESSAGE) -> None:
         self._buffer = bytearray()
-        self._parts: list[bytes] = []
-        self._size = 0
+        self._body = bytearray()
         self._limit = limit
         self.skipped = 0
 
@@ -71,9 +73,8 @@ class Decoder:
             payload = self._next_payload()
             if payload is None:
                 return
-            self._parts.append(payload[1:])
-            self._size += len(payload) - 1
-            if self._size > self._limit:
+            self._body += payload[1:]
+            if len(self._body) > self._limit:
                 self._drop_message()
                 continue
             if payload[0] == 1:
@@ -86,17 +87,15 @@ class Decoder:
         self._drop_message()
 
     def _drop_message(self) -> None:
-        self.skipped += self._size
-        self._parts.clear()
-        self._size = 0
+        self.skipped += len(self._body)
+        self._body.clear()
 
     def _assemble(self) -> Message | None:
-        body = b"".join(self._parts)
-        self._parts.clear()
-        self._size = 0
+        body = bytes(self._body)
+        self._body.clear()
         try:
             (length,) = _LEN.unpack_from(body)
-            header = json.loads(body[4 : 4 + length])
+            header = json.loads(body[4 : 4 + length]) if length <= MAX_HEADER else None
         except (struct.error, ValueError, RecursionError):
             header = None
         if not isinstance(header, dict):

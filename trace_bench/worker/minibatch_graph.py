@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trace_bench.errors import TaskError, TraceBenchError
+from trace_bench.worker.evaluate import raised_by_task
 from trace_bench.worker.graph_nodes import GraphNodes, clipped
 from trace_bench.worker.graph_ops import GraphOps
 from trace_bench.worker.problem import (
@@ -65,8 +66,9 @@ class MinibatchGraph(GraphNodes):
         except ProblemError as error:
             raise TaskError(f"{error} (example {example.id!r})") from error
         except Exception as error:
-            what = "guide" if target is not None else "agent"
-            raise TaskError(f"the {what} raised {type(error).__name__}: {error} (example {example.id!r})") from error
+            if target is None:
+                raise raised_by_task("agent", self.problem.agent, error, example) from error
+            raise raised_by_task("guide", self.problem.guide, error, example) from error
 
     def _respond(self, example: Example) -> tuple[Any, Any]:
         if self.problem.agent is None:

@@ -14,6 +14,9 @@ from typing import Any
 from trace_bench.worker import wire
 from trace_bench.worker.relay import Relay
 
+REPORT_BYTES = 4 << 20
+SCORE_BYTES = 32 << 20
+"""Largest message of a phase: what the host accepts as a line of a file, and as ``result.json``."""
 Failure = dict[str, str]
 """``{boundary, kind, message}``."""
 
@@ -51,9 +54,11 @@ class PhaseProcess:
         self._on_output = on_output
         self._on_end = on_end
         self._on_nonsense = on_nonsense
-        self._unpacker = wire.Unpacker()
+        # Parsed JSON takes up to twenty times its size. Only the scorer has more to say than a line of a file holds.
+        self._unpacker = wire.Unpacker(SCORE_BYTES if name == "score" else REPORT_BYTES)
         self._unsent = bytearray()
         self._drained = False
+        self._nonsense = False
         self._ctl, self._theirs = socket.socketpair()
         self._ctl.setblocking(False)
         self._out, self._out_write = os.pipe()
@@ -101,7 +106,7 @@ class PhaseProcess:
         if number == signal.SIGKILL:
             text = f"the {self.name} process was killed (SIGKILL), most likely for want of memory"
         elif number is not None:
-            text = f"the {self.name} process was killed by {signal.Signals(number).name}"
+            text = f"the {self.name} process was killed by {wire.signal_name(number)}"
         else:
             text = f"the {self.name} process exited with code {code} before it reported"
         return {"boundary": self.boundary, "kind": f"{self.name}_died", "message": text}
@@ -135,10 +140,14 @@ class PhaseProcess:
             self._drained = True
             self._on_end(self)
             return
+        if self._nonsense:
+            # It is being killed; where its messages begin is no longer known.
+            return
         try:
             for message in self._unpacker.feed(data):
                 self._on_report(self, message)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
+            self._nonsense = True
             self._on_nonsense(self, f"{self.name} sent what is no report: {error}")
 
     def _read_output(self) -> None:

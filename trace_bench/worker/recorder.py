@@ -45,7 +45,7 @@ class Recorder:
     @staticmethod
     def _append(file: Any, line: dict[str, Any]) -> None:
         # One write per line: a reader never sees half of one unless the machine itself stops.
-        file.write(json.dumps(line, allow_nan=False, separators=(",", ":")) + "\n")
+        file.write(_text(line) + "\n")
         file.flush()
 
     def state(self, kind: str, values: dict[str, Any]) -> None:
@@ -59,7 +59,7 @@ class Recorder:
 
     def _replace(self, name: str, value: Any) -> None:
         temporary = self._out / f".{name}.tmp"
-        temporary.write_text(json.dumps(value, allow_nan=False), encoding="utf-8")
+        temporary.write_text(_text(value), encoding="utf-8")
         temporary.replace(self._out / name)
 
     def log(self, data: bytes) -> bool:
@@ -69,3 +69,13 @@ class Recorder:
         self._log.flush()
         self._log_left -= len(data)
         return self._log_left >= 0
+
+
+def _text(value: Any) -> str:
+    # Candidates return any string, and evaluators quote them: half a surrogate pair becomes a question mark, for the
+    # host refuses a file that holds one.
+    return (
+        json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        .encode("utf-8", "replace")
+        .decode()
+    )

@@ -8,6 +8,7 @@ token that could be read from a file or an environment.
 from __future__ import annotations
 
 import json
+import re
 import selectors
 import socket
 from collections.abc import Callable
@@ -17,6 +18,12 @@ from typing import Any
 
 MAX_HEAD = 8 << 20
 MAX_BODY = 32 << 20
+MAX_BUFFER = MAX_HEAD + MAX_BODY
+"""Of one connection, chunk heads and pipelined requests included."""
+MAX_BUFFERS = 64 << 20
+"""Of all connections of a phase together."""
+MAX_CONNECTIONS = 64
+"""More are turned away at once: each is a descriptor of the supervisor, which needs some for the job's files."""
 _PASSED = ("content-type", "accept")
 _REASONS = {
     200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 413: "Content Too Large",
@@ -84,6 +91,9 @@ class Relay:
             sock, peer = self._listener.accept()
         except OSError:
             return
+        if len(self._connections) >= MAX_CONNECTIONS:
+            sock.close()
+            return
         if self._uid is not None and peer_uid(peer[1], self.port) != self._uid:
             self.refused += 1
             sock.close()
@@ -112,6 +122,9 @@ class Relay:
                     self._drop(connection)
                     return
                 connection.buffer += data
+                if len(connection.buffer) > MAX_BUFFER or sum(len(c.buffer) for c in self._connections) > MAX_BUFFERS:
+                    self._drop(connection)
+                    return
                 self._advance(connection)
         except BlockingIOError:
             return
@@ -198,7 +211,8 @@ def parse_request(buffer: bytearray) -> tuple[RelayRequest, bool, int] | None:
         body, consumed = chunked
     else:
         text = headers.get("content-length", "0")
-        if not text.isdigit() or int(text) > MAX_BODY:
+        # Not `isdigit`, which is true of superscripts, and no longer than Python converts.
+        if re.fullmatch("[0-9]{1,10}", text) is None or int(text) > MAX_BODY:
             raise BadRequest(f"the request's body must have at most {MAX_BODY} bytes")
         consumed = start + int(text)
         if len(buffer) < consumed:

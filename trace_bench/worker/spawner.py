@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import math
 import os
 import resource
 import selectors
@@ -26,11 +27,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from trace_bench.worker import candidate_runner, sweep, wire
+from trace_bench.worker.preload import PRELOADABLE
 from trace_bench.worker.seccomp import Filter
 
 PHASE_OFFSETS = {"build": 0, "train": 1, "score": 2}
 CANDIDATE_OFFSETS = range(4, 16)
-_PRELOADABLE = ("numpy", "scipy")
+SWEEPER_OFFSET = 3
+"""Real uid of the helpers that act on another uid's behalf; nothing ever runs as it."""
 
 
 @dataclass(frozen=True)
@@ -120,11 +123,11 @@ class Spawner:
                     return
 
     def _preload(self, module: str) -> None:
-        if module in self._preloaded or module.split(".")[0] not in _PRELOADABLE:
+        if module in self._preloaded or module not in PRELOADABLE:
             return
         self._preloaded.add(module)
         # What cannot be imported here fails in the child, where it is reported.
-        with contextlib.suppress(ImportError):
+        with contextlib.suppress(Exception):
             importlib.import_module(module)
             if module == "numpy":
                 # NumPy 2 imports it on first use, which is the seeding in every phase and candidate: 15 ms each.
@@ -159,6 +162,8 @@ class Spawner:
         for fd in fds:
             os.close(fd)
         theirs.close()
+        # A phase that asks and never reads must not hold up whoever asks the spawner to kill it.
+        ours.setblocking(False)
         phase = _Phase(name, pid, ours)
         self._phases[name] = phase
         self._selector.register(ours, selectors.EVENT_READ, lambda: self._on_phase(phase))
@@ -202,10 +207,11 @@ class Spawner:
     def _forget_phase(self, phase: _Phase, status: int) -> None:
         for number in list(phase.candidates):
             self._close_candidate(phase, number)
-        if self._options.uid_base is not None:
-            sweep.sweep_uid(self._options.uid_base + PHASE_OFFSETS[phase.name])
-        else:
+        if self._options.uid_base is None:
             sweep.kill_session(phase.pid)
+        elif not self._swept(PHASE_OFFSETS[phase.name]):
+            # What trained must not be there while others score: better no result than that one.
+            raise RuntimeError(f"processes of the {phase.name} phase cannot be ended")
         with contextlib.suppress(KeyError):
             self._selector.unregister(phase.sock)
         phase.sock.close()
@@ -216,13 +222,22 @@ class Spawner:
             home.rmdir()
         wire.send_datagram(self._sock, {"op": "exit", "name": phase.name, **_exit_of(status)})
 
+    def _swept(self, offset: int) -> bool:
+        base = self._options.uid_base
+        return base is None or sweep.sweep_uid(base + offset, base + SWEEPER_OFFSET)
+
     def _purge(self, folder: Path, owner: str) -> None:
         """Empty `folder` as the phase that owns it: root without DAC_OVERRIDE may not."""
-        pid = os.fork()
+        base = self._options.uid_base
+        try:
+            pid = os.fork()
+        except OSError:
+            # The phase has taken all processes. The supervisor asks again while it lives.
+            return
         if pid == 0:
             with contextlib.suppress(BaseException):
-                if self._options.uid_base is not None:
-                    _become(self._options.uid_base + PHASE_OFFSETS[owner])
+                if base is not None:
+                    sweep.act_as(base + PHASE_OFFSETS[owner], base + SWEEPER_OFFSET)
                 sweep.empty(folder)
             os._exit(0)
         os.waitpid(pid, 0)
@@ -243,6 +258,11 @@ class Spawner:
             return
         try:
             received = wire.receive_datagram(phase.sock)
+        except ValueError as error:
+            self._reply(phase, {"op": "refused", "message": str(error)})
+            return
+        except BlockingIOError:
+            return
         except OSError:
             received = None
         if received is None:
@@ -255,7 +275,7 @@ class Spawner:
         if message.get("op") == "open":
             self._open_candidate(phase, message)
         elif message.get("op") == "close":
-            reply = self._close_candidate(phase, int(message["id"]), hung_up=bool(message.get("hung_up")))
+            reply = self._close_candidate(phase, message.get("id"), hung_up=message.get("hung_up") is True)
             self._reply(phase, {"op": "closed", **reply})
 
     def _reply(self, phase: _Phase, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
@@ -263,13 +283,17 @@ class Spawner:
             wire.send_datagram(phase.sock, message, fds)
 
     def _open_candidate(self, phase: _Phase, message: dict[str, Any]) -> None:
+        limits, modules = _limits(message.get("limits")), message.get("modules", [])
+        if limits is None or not isinstance(modules, list):
+            self._reply(phase, {"op": "refused", "message": "the request has no limits that can be set"})
+            return
         uid: int | None = None
         if self._options.uid_base is not None:
             if not self._free:
                 self._reply(phase, {"op": "refused", "message": "too many candidates are open at once"})
                 return
             uid = self._options.uid_base + self._free.pop(0)
-        for module in message.get("modules", [])[:32]:
+        for module in modules:
             self._preload(str(module))
         ours, theirs = socket.socketpair()
         try:
@@ -282,14 +306,14 @@ class Spawner:
             self._reply(phase, {"op": "refused", "message": f"no process could be started ({error.strerror})"})
             return
         if pid == 0:
-            self._in_child(lambda: self._run_candidate(uid, message["limits"], theirs.fileno()))
+            self._in_child(lambda: self._run_candidate(uid, limits, theirs.fileno()))
         theirs.close()
         self._next_id += 1
         phase.candidates[self._next_id] = _Candidate(pid, uid)
         self._reply(phase, {"op": "opened", "id": self._next_id}, (ours.fileno(),))
         ours.close()
 
-    def _run_candidate(self, uid: int | None, limits: dict[str, Any], sock_fd: int) -> None:
+    def _run_candidate(self, uid: int | None, limits: dict[str, int], sock_fd: int) -> None:
         null = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
             os.dup2(null, fd)
@@ -300,12 +324,12 @@ class Spawner:
         _limit(resource.RLIMIT_NOFILE, 64)
         _limit(resource.RLIMIT_FSIZE, 0)
         _limit(resource.RLIMIT_MSGQUEUE, 0)
-        cpu = max(1, int(limits["cpu_seconds"] + 0.999))
+        cpu = limits["cpu_seconds"]
         # The soft limit says why (SIGXCPU); at the hard one the kernel kills without a word.
         resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
-        _limit(resource.RLIMIT_AS, _address_space() + int(limits["memory_bytes"]))
+        _limit(resource.RLIMIT_AS, _address_space() + limits["memory_bytes"])
         if uid is not None:
-            _limit(resource.RLIMIT_NPROC, int(limits["processes"]))
+            _limit(resource.RLIMIT_NPROC, limits["processes"])
             _become(uid)
         os.chdir("/")
         os.environ.clear()
@@ -314,8 +338,8 @@ class Spawner:
         sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 - lives as long as the process
         candidate_runner.run(socket.socket(fileno=sock_fd))
 
-    def _close_candidate(self, phase: _Phase, number: int, *, hung_up: bool = False) -> dict[str, Any]:
-        candidate = phase.candidates.pop(number, None)
+    def _close_candidate(self, phase: _Phase, number: object, *, hung_up: bool = False) -> dict[str, Any]:
+        candidate = phase.candidates.pop(number, None) if type(number) is int else None
         if candidate is None:
             return {"code": None, "signal": None, "swept": True}
         ended, status = os.waitpid(candidate.pid, os.WNOHANG)
@@ -330,7 +354,7 @@ class Spawner:
             _, status = os.waitpid(candidate.pid, 0)
         exited = _exit_of(status) if ended else {"code": None, "signal": None}
         if candidate.uid is not None and self._options.uid_base is not None:
-            swept = sweep.sweep_uid(candidate.uid)
+            swept = self._swept(candidate.uid - self._options.uid_base)
             if swept:
                 # A uid that could not be swept is never used again.
                 self._free.append(candidate.uid - self._options.uid_base)
@@ -355,6 +379,20 @@ class Spawner:
                 sys.stdout.flush()
                 sys.stderr.flush()
             os._exit(code)
+
+
+def _limits(asked: object) -> dict[str, int] | None:
+    """Limits of a candidate as the kernel takes them; None if `asked` holds none."""
+    names = ("cpu_seconds", "memory_bytes", "processes")
+    if not isinstance(asked, dict):
+        return None
+    found = {}
+    for name in names:
+        value = asked.get(name)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1 << 48:
+            return None
+        found[name] = math.ceil(value)
+    return found
 
 
 def _keep_only(*fds: int) -> tuple[int, ...]:

@@ -22,10 +22,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from trace_bench.worker import spawner, wire
+from trace_bench.worker import reports, spawner, wire
 from trace_bench.worker.frames import Message
 from trace_bench.worker.host_link import HostLink
-from trace_bench.worker.phase_process import Failure, PhaseProcess
+from trace_bench.worker.phase_process import REPORT_BYTES, Failure, PhaseProcess
 from trace_bench.worker.recorder import Recorder
 from trace_bench.worker.relay import Relay, RelayRequest
 
@@ -36,6 +36,11 @@ HUNG_UP = 76
 STOP_GRACE = 5.0
 """Seconds that a phase has, after it was asked to stop, before it is killed."""
 DISK_INTERVAL = 0.25
+MAX_WAITING = 48 << 20
+"""Bytes of LLM calls that the host has not answered yet."""
+MAX_CALLS_WAITING = 256
+MAX_REPORTED = 64 << 20
+"""Bytes of events and history of one job."""
 
 
 class Supervisor:
@@ -44,6 +49,7 @@ class Supervisor:
     def __init__(self, options: spawner.Options, out: Path, lease: float) -> None:
         # Before anything else: the spawner must be forked from memory that has read nothing.
         self._spawn = spawner.fork(options)
+        self._spawn.setblocking(False)
         self._options = options
         self._out_dir = out
         self._lease = lease
@@ -63,8 +69,10 @@ class Supervisor:
         self._warnings: list[str] = []
         self._last_disk = 0.0
         self._tokens = {"prompt_tokens": 0, "completion_tokens": 0}
+        self._cost_usd = 0.0
         self._llm_calls = 0
         self._llm_inert = 0
+        self._provider_failed = False
         self._llm_waiting: dict[str, tuple[dict[str, Any], bytes, Callable[[int, bytes], None]]] = {}
         self._done = False
         self._signalled = False
@@ -189,6 +197,9 @@ class Supervisor:
     def _begin(self, job: dict[str, Any], task: bytes) -> None:
         self._job = job
         self._recorder = Recorder(self._out_dir, job["limits"]["stdout_bytes"])
+        # Half of what the volume, and each file of it, may hold; and three states fit into a file.
+        self._allowance = reports.Allowance(min(job["limits"]["out_bytes"] // 2, MAX_REPORTED))
+        self._state_bytes = min(job["limits"]["out_bytes"] // 8, REPORT_BYTES)
         task_dir = self._options.tmp / "task"
         task_dir.mkdir(mode=0o755)
         if task:
@@ -239,7 +250,9 @@ class Supervisor:
                 phase.kill_at = time.monotonic() + STOP_GRACE
 
     def _kill(self, name: str) -> None:
-        wire.send_datagram(self._spawn, {"op": "kill", "name": name})
+        # Asked again at every tick: a spawner that is stuck must not take the clocks and the lease with it.
+        with contextlib.suppress(BlockingIOError):
+            wire.send_datagram(self._spawn, {"op": "kill", "name": name})
 
     def _fail(self, boundary: str, kind: str, message: str) -> None:
         # The first failure is the cause; what follows from it would only hide it.
@@ -256,20 +269,30 @@ class Supervisor:
 
     def _on_report(self, phase: PhaseProcess, message: dict[str, Any]) -> None:
         op = message["op"]
+        if phase.name != "score" and op in ("event", "history", "warn"):
+            # Whoever used it up did so before scoring, and must not cost the job its scores.
+            self._allowance.take(message)
         if op == "event":
-            self._event(str(message["kind"])[:100], dict(message["fields"]))
+            self._event(reports.event_kind(phase.name, message["kind"]), dict(message["fields"]))
         elif op == "history" and phase.name == "train":
-            line = {**message["line"], **self._tokens, "seconds": round(time.monotonic() - phase.started, 6)}
+            spent = {**self._tokens, "cost_usd": self._cost_usd}
+            line = {**message["line"], **spent, "seconds": round(time.monotonic() - phase.started, 6)}
             self._recorder.history(line)
             self._host.send("history", {"line": line})
         elif op == "state" and phase.name == "train" and message["kind"] in ("best", "final"):
-            self._recorder.state(message["kind"], dict(message["values"]))
+            self._recorder.state(message["kind"], reports.state(message["values"], self._state_bytes))
         elif op == "warn":
             self._warn(str(message["message"])[:2000])
         elif op == "result":
-            phase.result = message
+            phase.result = reports.result(phase.name, message, self._state_bytes)
         elif op == "failed":
-            phase.failure = {k: str(message[k])[:4000] for k in ("boundary", "kind", "message")}
+            boundary = message["boundary"]
+            if boundary not in reports.BOUNDARIES or (boundary == "provider" and not self._provider_failed):
+                # Failures at `provider` are retried: the word of the one who failed is not enough.
+                boundary = phase.boundary
+            phase.failure = {
+                "boundary": boundary, "kind": str(message["kind"])[:100], "message": str(message["message"])[:4000]
+            }  # fmt: skip
 
     def _warn(self, message: str) -> None:
         if len(self._warnings) < 100:
@@ -336,9 +359,9 @@ class Supervisor:
     def _after_train(self, phase: PhaseProcess) -> None:
         self._train_done = True
         if phase.result is not None:
-            self._train_evaluations = int(phase.result.get("evaluations", 0))
+            self._train_evaluations = phase.result["evaluations"]
             if self._stop_reason is None:
-                self._stop_reason = phase.result.get("stop_reason", "completed")
+                self._stop_reason = phase.result["stop_reason"]
         if self._build is not None:
             self._request_seed()
         elif "build" not in self._phases:
@@ -386,6 +409,12 @@ class Supervisor:
     # -- the gateway ---------------------------------------------------------------------------------------------
 
     def _on_llm_request(self, phase: str, request: RelayRequest, answer: Callable[[int, bytes], None]) -> None:
+        if (
+            len(self._llm_waiting) >= MAX_CALLS_WAITING
+            or sum(len(b) for _, b, _ in self._llm_waiting.values()) + len(request.body) > MAX_WAITING
+        ):
+            answer(503, b'{"error": {"message": "too many calls wait for an answer", "code": "overloaded"}}')
+            return
         self._llm_calls += 1
         number = f"{phase}-{self._llm_calls}"
         fields = {
@@ -407,7 +436,10 @@ class Supervisor:
         usage = header.get("usage") or {}
         for key in self._tokens:
             self._tokens[key] += int(usage.get(key, 0))
-        waiting[2](int(header["status"]), body)
+        self._cost_usd += float(usage.get("cost_usd", 0.0))
+        status = int(header["status"])
+        self._provider_failed = self._provider_failed or status >= 500
+        waiting[2](status, body)
 
 
 def _unpack(task: bytes, folder: Path) -> None:
@@ -443,6 +475,11 @@ def _tree_bytes(top: Path, enough: int) -> int:
             if entry.is_dir(follow_symlinks=False):
                 stack.append(entry.path)
             else:
-                with contextlib.suppress(FileNotFoundError):
+                try:
                     total += max(4096, entry.stat(follow_symlinks=False).st_size)
+                except FileNotFoundError:
+                    continue
+                except OSError:
+                    # It may be listed but not entered.
+                    return enough + 1
     return total

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import shutil
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -20,34 +21,58 @@ def processes_of(uid: int) -> list[int]:
         if not name.isdigit():
             continue
         try:
-            if os.stat(f"/proc/{name}").st_uid == uid and _state(int(name)) not in "ZX":  # noqa: PTH116 - hot path
+            if os.stat(f"/proc/{name}").st_uid == uid and _is_alive(int(name)):  # noqa: PTH116 - hot path
                 found.append(int(name))
         except OSError:
             continue
     return found
 
 
-def _state(pid: int) -> str:
+def _is_alive(pid: int) -> bool:
     text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    return text[text.rindex(")") + 2]
+    fields = text[text.rindex(")") + 2 :].split()
+    # A process whose first thread has ended is shown as a zombie while its other threads (field 20) run on.
+    return fields[0] not in "ZX" or int(fields[17]) > 1
 
 
-def sweep_uid(uid: int, attempts: int = 50) -> bool:
+def act_as(uid: int, sender: int) -> None:
+    """Take the rights of `uid`, in a helper process, without becoming its prey.
+
+    A process may be signalled by whoever has its real or saved uid. With the real uid `sender`, which nothing else runs
+    under, and the saved uid 0, processes of `uid` can neither kill nor stop the helper; and since its effective uid is
+    not 0 it has no capability, so that its own signals reach `uid` and nobody else.
+    """
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(sender, uid, 0)
+
+
+def sweep_uid(uid: int, sender: int, attempts: int = 50) -> bool:
     """Kill all processes of `uid`; True once none is left.
 
     ``kill(-1)`` as that uid is atomic towards forks (the kernel holds the task list), so a fork bomb cannot outrun it.
+
+    Args:
+        sender: a uid of the block that nothing runs under (see `act_as`).
     """
     for attempt in range(attempts):
-        if not processes_of(uid):
+        left = processes_of(uid)
+        if not left:
             return True
-        pid = os.fork()
-        if pid == 0:
-            with contextlib.suppress(OSError):
-                os.setresgid(uid, uid, uid)
-                os.setresuid(uid, uid, uid)
-                os.kill(-1, signal.SIGKILL)
-            os._exit(0)
-        os.waitpid(pid, 0)
+        try:
+            pid = os.fork()
+        except OSError:
+            # No process is left to be had, most likely because of these. One by one makes room for the next attempt.
+            for target in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(target, signal.SIGKILL)
+        else:
+            if pid == 0:
+                with contextlib.suppress(OSError):
+                    act_as(uid, sender)
+                    os.kill(-1, signal.SIGKILL)
+                os._exit(0)
+            os.waitpid(pid, 0)
         if attempt:
             time.sleep(0.002 * attempt)
     return not processes_of(uid)
@@ -97,14 +122,42 @@ def _reap_orphans(pids: list[int]) -> None:
 
 
 def empty(folder: Path) -> None:
-    """Remove everything in `folder`, whatever modes it has been given; needs to own it."""
-    for root, folders, _ in os.walk(folder):
-        for name in folders:
-            with contextlib.suppress(OSError):
-                os.chmod(os.path.join(root, name), 0o700, follow_symlinks=False)  # noqa: PTH101, PTH118
-    for entry in list(os.scandir(folder)):
-        if entry.is_dir(follow_symlinks=False):
-            shutil.rmtree(entry.path, ignore_errors=True)
-        else:
-            with contextlib.suppress(OSError):
-                os.unlink(entry.path)  # noqa: PTH108
+    """Remove everything in `folder`, whatever modes it has been given; needs to own it.
+
+    Folders are moved up to `folder` before they are emptied: depth costs neither stack nor descriptors, and no path
+    is ever too long.
+    """
+    number = 0
+    progress = True
+    while progress:
+        progress = False
+        for entry in _entries(folder):
+            if not entry.is_dir(follow_symlinks=False):
+                progress |= _done(os.unlink, entry.path)
+                continue
+            _done(os.chmod, entry.path, 0o700)
+            for inner in _entries(entry.path):
+                if inner.is_dir(follow_symlinks=False):
+                    # A folder can be moved only by who may write to it: its `..` changes.
+                    _done(os.chmod, inner.path, 0o700)
+                    number += 1
+                    progress |= _done(os.rename, inner.path, folder / f".{os.getpid()}-{number}")
+                else:
+                    progress |= _done(os.unlink, inner.path)
+            progress |= _done(os.rmdir, entry.path)
+
+
+def _entries(folder: Path | str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as found:
+            return list(found)
+    except OSError:
+        return []
+
+
+def _done(action: Callable[..., None], *arguments: Any) -> bool:
+    try:
+        action(*arguments)
+    except OSError:
+        return False
+    return True

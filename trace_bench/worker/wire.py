@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import array
 import json
+import os
+import signal
 import socket
 import struct
 from collections.abc import Iterator, Sequence
@@ -28,16 +30,36 @@ def send_datagram(sock: socket.socket, message: dict[str, Any], fds: Sequence[in
 
 
 def receive_datagram(sock: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
-    """The next datagram and its descriptors; None at the end."""
+    """The next datagram and its descriptors; None at the end.
+
+    Raises:
+        ValueError: the peer sent what is no message; its descriptors are closed.
+    """
     size = array.array("i").itemsize
-    data, ancillary, _, _ = sock.recvmsg(DATAGRAM_LIMIT, socket.CMSG_LEN(8 * size))
+    data, ancillary, flags, _ = sock.recvmsg(DATAGRAM_LIMIT, socket.CMSG_LEN(8 * size))
     fds = array.array("i")
     for level, kind, payload in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             fds.frombytes(payload[: len(payload) - len(payload) % size])
     if not data:
         return None
-    return json.loads(data), list(fds)
+    try:
+        message = None if flags & socket.MSG_TRUNC else json.loads(data)
+    except (ValueError, RecursionError):
+        message = None
+    if not isinstance(message, dict):
+        for fd in fds:
+            os.close(fd)
+        raise ValueError("the peer sent a datagram that is no message")
+    return message, list(fds)
+
+
+def signal_name(number: int) -> str:
+    """``SIGSEGV`` for 11; real-time signals have no names of their own."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def pack(message: dict[str, Any]) -> bytes:

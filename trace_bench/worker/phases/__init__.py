@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import random
 import socket
 import sys
 import threading
@@ -16,6 +15,7 @@ from trace_bench.errors import TraceBenchError
 from trace_bench.worker import wire
 from trace_bench.worker.candidates import CandidatePrograms, SpawnerClient
 from trace_bench.worker.problem import BuildContext, Problem, ProblemError
+from trace_bench.worker.seeding import seed_generators
 
 
 class Link:
@@ -74,10 +74,7 @@ def enter(name: str, ctl: socket.socket, spawn: socket.socket) -> None:
     module = importlib.import_module(f"trace_bench.worker.phases.{name}")
     module.warm_up()
     start = link.receive()
-    random.seed(start["job"]["seed"])
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        numpy.random.seed(start["job"]["seed"] % (1 << 32))
+    seed_generators(start["job"]["seed"])
     programs = CandidatePrograms(SpawnerClient(spawn), candidate_seed(start["job"]["seed"]))
     try:
         result = module.run(link, start, programs)

@@ -1,0 +1,22 @@
+"""Which modules the spawner imports ahead of a candidate that will import them.
+
+The names come from the candidate's own source, and the import runs as uid 0 in the process that forks all others: it is
+this list and nothing else. (``import numpy.f2py.__main__`` runs a program, and ends the process.)
+"""
+
+from __future__ import annotations
+
+import re
+
+PRELOADABLE = frozenset({
+    "numpy", "numpy.fft", "numpy.linalg", "numpy.ma", "numpy.polynomial", "numpy.random",
+    "scipy", "scipy.cluster", "scipy.fft", "scipy.integrate", "scipy.interpolate", "scipy.linalg", "scipy.ndimage",
+    "scipy.optimize", "scipy.signal", "scipy.sparse", "scipy.sparse.csgraph", "scipy.sparse.linalg", "scipy.spatial",
+    "scipy.spatial.distance", "scipy.special", "scipy.stats",
+})  # fmt: skip
+_IMPORT = re.compile(r"^[ \t]*(?:from|import)[ \t]+((?:numpy|scipy)[\w.]*)", re.MULTILINE)
+
+
+def worth_preloading(source: str) -> list[str]:
+    """Names of `PRELOADABLE` that `source` seems to import, sorted."""
+    return sorted(PRELOADABLE.intersection(_IMPORT.findall(source)))

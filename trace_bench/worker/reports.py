@@ -1,0 +1,82 @@
+"""Checks what a phase reports before the supervisor acts on it.
+
+A phase runs code of a task or a plug-in: whatever it sends must end in a failure of its own, never in the supervisor's.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+RESERVED = frozenset({
+    "job.start", "job.end", "phase.start", "phase.end", "build.end", "train.end", "stop.requested", "failure",
+    "warning",
+})  # fmt: skip
+"""Events of the supervisor. Hosts act on them: ``train.end`` has the held-out seed sent."""
+BOUNDARIES = ("config", "task", "trainer", "candidate", "provider", "sandbox", "harness")
+STOP_REASONS = ("completed", "budget", "timeout", "interrupted")
+LINES = 900_000
+
+
+class Allowance:
+    """What the phases of a job may have written into its files.
+
+    Args:
+        total_bytes: of all events and history lines, as they arrive.
+    """
+
+    def __init__(self, total_bytes: int) -> None:
+        self._total = self._left = total_bytes
+        self._lines = LINES
+
+    def take(self, line: dict[str, Any]) -> None:
+        """Count `line`. Raises ValueError when it is one too many."""
+        self._left -= len(json.dumps(line, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace"))
+        self._lines -= 1
+        if self._left < 0 or self._lines < 0:
+            raise ValueError(f"its events and history have more than {self._total} bytes or {LINES} lines")
+
+
+def event_kind(phase: str, kind: object) -> str:
+    """The kind of a phase's event. Raises ValueError if it is not the phase's to send."""
+    if not isinstance(kind, str) or not 1 <= len(kind) <= 100:
+        raise ValueError("an event's kind is a word of up to 100 characters")
+    if kind in RESERVED or (kind == "score" and phase != "score"):
+        raise ValueError(f"events of kind {kind} are not the {phase} phase's to send")
+    return kind
+
+
+def state(values: object, limit: int) -> dict[str, Any]:
+    """A state: parameter names to text or finite numbers, in at most `limit` bytes. Raises ValueError."""
+    if not isinstance(values, dict):
+        raise ValueError("a state is no object")
+    for value in values.values():
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise ValueError("a value of a state is neither text nor a number")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError("a value of a state is not finite")
+    try:
+        size = len(json.dumps(values, ensure_ascii=False).encode())
+    except UnicodeEncodeError:
+        raise ValueError("a text of a state holds half a surrogate pair") from None
+    if size > limit:
+        raise ValueError(f"a state has {size} bytes; the limit is {limit}")
+    return values
+
+
+def result(phase: str, message: dict[str, Any], state_bytes: int) -> dict[str, Any]:
+    """The last message of a phase that ended well. Raises ValueError, KeyError."""
+    if phase == "build":
+        state(message["initial"], state_bytes)
+        return {k: message[k] for k in ("initial", "direction", "parameters", "examples")}
+    evaluations = message["evaluations"]
+    if isinstance(evaluations, bool) or not isinstance(evaluations, int) or not 0 <= evaluations < 1 << 53:
+        raise ValueError("its number of evaluations is none")
+    if phase == "train":
+        if message["stop_reason"] not in STOP_REASONS:
+            raise ValueError("its reason to stop is none")
+        return {"evaluations": evaluations, "stop_reason": message["stop_reason"]}
+    if not isinstance(message["scores"], dict):
+        raise ValueError("its scores are no object")
+    return {"evaluations": evaluations, "scores": message["scores"]}
