@@ -107,7 +107,7 @@ def test_a_worker_that_is_not_ours_gets_no_score(
     monkeypatch.setattr(job, "WORKER_COMMAND", ("python3", "-c", program))
     config = parse_config(
         {"tasks": ["internal:numeric_param"], "trainers": ["NoOp"], "runs_dir": str(tmp_path),
-         "sandbox": {"memory": "128m"}}
+         "retries": 0, "sandbox": {"memory": "128m"}}
     )  # fmt: skip
     row = run_config(config).rows[0]
     assert row.status == "failed" and row.score_best is None
@@ -123,7 +123,9 @@ def test_the_last_words_of_a_sandbox_that_broke_are_kept(
 
     monkeypatch.setenv("TRACE_BENCH_HOME", str(images))
     monkeypatch.setattr(job, "WORKER_COMMAND", ("python3", "-c", "print(1 / 0)"))
-    config = parse_config({"tasks": ["internal:numeric_param"], "trainers": ["NoOp"], "runs_dir": str(tmp_path)})
+    config = parse_config(
+        {"tasks": ["internal:numeric_param"], "trainers": ["NoOp"], "runs_dir": str(tmp_path), "retries": 0}
+    )
     result = run_config(config)
     assert "ZeroDivisionError" in result.rows[0].feedback
     kept = result.layout.job(result.rows[0].job_id).attempt(1) / "stderr.log"

@@ -21,7 +21,7 @@ SEARCH = {"id": "PrioritySearch", "params": {"num_steps": 6, "num_candidates": 2
 
 def slow_config(folder: Path, seconds: float, run_id: str, **config: Any) -> Path:
     task = {"id": "internal:slow", "eval_kwargs": {"seconds": seconds}}
-    return write_config(folder, tasks=[task], trainers=[SEARCH], run_id=run_id, **config)
+    return write_config(folder, tasks=[task], trainers=[SEARCH], run_id=run_id, **{"retries": 0, **config})
 
 
 @pytest.fixture
@@ -190,6 +190,22 @@ def test_a_container_removed_under_us_is_a_sandbox_failure(images: Path, tmp_pat
     assert process.returncode == 1 and "Traceback" not in err
     (row,) = rows(tmp_path, run_id)
     assert row["failure_boundary"] == "sandbox" and row["status"] == "failed"
+    assert containers(run_id) == []
+
+
+def test_an_attempt_that_the_sandbox_failed_is_kept_and_made_again(images: Path, tmp_path: Path, run_id: str) -> None:
+    config = slow_config(tmp_path, 0.4, run_id, retries=1)
+    process = start("run", "--config", str(config), "--root", str(TASKS), home=images)
+    wait_for(lambda: len(calls(tmp_path, run_id)) >= 2)
+    subprocess.run(["docker", "rm", "-f", containers(run_id)[0]["Id"]], check=True, capture_output=True)
+    _, err = process.communicate(timeout=90)
+    assert process.returncode == 0, err
+    (row,) = rows(tmp_path, run_id)
+    meta = json.loads((tmp_path / "runs" / run_id / "jobs" / row["job_id"] / "job_meta.json").read_text())
+    assert [(a["number"], a["status"]) for a in meta["attempts"]] == [(1, "failed"), (2, "ok")]
+    assert meta["attempts"][0]["failure"]["boundary"] == "sandbox"
+    # The second attempt asks the same questions; what was answered is not paid again.
+    assert any(c["reused_from"] is not None for c in calls(tmp_path, run_id))
     assert containers(run_id) == []
 
 

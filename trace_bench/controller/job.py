@@ -18,6 +18,7 @@ from trace_bench.artifacts import layout as files
 from trace_bench.artifacts import yamlio
 from trace_bench.artifacts.collector import Collected, CollectLimits, collect
 from trace_bench.artifacts.contract import Failure, JobSpec, WorkerResult
+from trace_bench.artifacts.jsonio import read_model
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.provenance import cpu_model, now
 from trace_bench.artifacts.records import Attempt, ControlRecord, JobMeta, Results, Usage
@@ -107,7 +108,9 @@ class JobRunner:
         job = self.layout.job(plan.spec.job_id).make()
         number = _next_attempt(job)
         started = time.monotonic()
-        meta = plan.meta.model_copy(update={"status": "running", "started_at": now()})
+        meta = plan.meta.model_copy(
+            update={"status": "running", "started_at": now(), "attempts": _earlier_attempts(job)}
+        )
         write_json(job.meta, meta, durable=False)
         ending = _Ending()
         with self.gateway.open(
@@ -334,6 +337,11 @@ def _sandbox_failure(error: SandboxError, sandbox: Sandbox, evidence: Path) -> F
 def _kind(error: TraceBenchError) -> str:
     name = type(error).__name__.removesuffix("Error")
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
+
+
+def _earlier_attempts(job: JobLayout) -> tuple[Attempt, ...]:
+    """What the record of the job says of the attempts before this one."""
+    return read_model(JobMeta, job.meta.read_bytes()).attempts if job.meta.is_file() else ()
 
 
 def _next_attempt(job: JobLayout) -> int:

@@ -6,7 +6,9 @@ import contextlib
 import errno
 import fcntl
 import os
+import random
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -21,6 +23,7 @@ from trace_bench.artifacts.writers import Journal, write_json, write_text
 from trace_bench.artifacts.yamlio import dump_document
 from trace_bench.controller.job import JobPlan, JobRunner, sandboxes_by_job
 from trace_bench.controller.plan import RunPlan, manifest_entry
+from trace_bench.controller.session import Listener
 from trace_bench.errors import ConfigError, Interrupted
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
@@ -28,6 +31,9 @@ from trace_bench.results.tables import RunTables, read_manifest, read_row, write
 from trace_bench.sandbox.base import Backend, Sandbox
 from trace_bench.sandbox.labels import OWNER, RUN, owner
 from trace_bench.sandbox.uids import UidBlocks
+
+FIRST_PAUSE = 1.0
+"""Seconds before the first retry; each further one waits twice as long."""
 
 
 class Progress(Protocol):
@@ -193,9 +199,25 @@ class Run:
         if orphan is not None and row.stop_reason == "interrupted" and self._stop_wanted() is None:
             # Its lease had ended before it was adopted. Nobody asked for half a search.
             row = runner.run(plan, listener)
+        row = self._retried(runner, plan, listener, row)
         self._note("job.end", job_id=row.job_id, status=row.status, failure_kind=row.failure_kind)
         with self._lock:
             self._progress.finished(plan, row, reused=False)
+        return row
+
+    def _retried(self, runner: JobRunner, plan: JobPlan, listener: Listener, row: Results) -> Results:
+        """`row`, or that of a later attempt where the failure was infrastructure's and not the job's."""
+        for number in range(self._plan.config.retries):
+            if row.failure_boundary is None or not row.failure_boundary.is_infrastructure:
+                break
+            self._note("job.retry", job_id=row.job_id, failure_kind=row.failure_kind, attempt=number + 2)
+            # Spread, so that jobs that failed together do not come back together.
+            again = time.monotonic() + FIRST_PAUSE * 2**number * random.uniform(0.5, 1.0)
+            while time.monotonic() < again and self._stop_wanted() is None:
+                time.sleep(0.1)
+            if self._stop_wanted() is not None:
+                break
+            row = runner.run(plan, listener)
         return row
 
     def advanced(self, plan: JobPlan, line: Mapping[str, Any]) -> None:
