@@ -32,7 +32,7 @@ def misbehave(folder: Path, home: Path, deed: str, deed_of: str = "internal:host
     [
         ("stdout", "trainer", "output_limit"),
         ("out_of_memory", "trainer", "train_died"),
-        ("fork_bomb", "trainer", "train_error"),
+        ("fork_bomb", "task", "train_error"),
         ("full_volume", "trainer", "disk_limit"),
         ("links", "trainer", "bad_output"),
         ("hard_links", "trainer", "bad_output"),
