@@ -86,7 +86,7 @@ def test_several_mistakes_are_all_named(tmp_path: Path) -> None:
 def test_without_an_engine_nothing_falls_back(tmp_path: Path) -> None:
     path = write_config(tmp_path, tasks=[TASK], trainers=["NoOp"])
     said = refused("run", "--config", str(path), code=3, home=tmp_path / "home", DOCKER_HOST=NO_ENGINE)
-    assert "nonexistent" in said and "--backend local" in said and "unprotected" in said
+    assert f"engine at {NO_ENGINE} " in said and "--backend local" in said and "unprotected" in said
     assert sorted(p.name for p in tmp_path.iterdir()) == ["config.json"]
 
 

@@ -47,7 +47,9 @@ class Engine:
             settings: dict[str, Any] = {} if host else dict(kwargs_from_env())
             url = host or settings.get("base_url") or _context_host()
             self._tls = settings.get("tls")
-            self.url = str(parse_host(url, is_win32=os.name == "nt", tls=bool(self._tls)))
+            parsed = str(parse_host(url, is_win32=os.name == "nt", tls=bool(self._tls)))
+            # As people write it: it stands in every message.
+            self.url = parsed.replace("http+unix:", "unix:", 1)
         except DockerException as error:
             raise EnvironmentUnavailable(
                 f"the Docker engine {url or ''!r} cannot be asked: {error}; set DOCKER_HOST and its companions, "
