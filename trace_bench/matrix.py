@@ -38,7 +38,7 @@ class Job:
         splits: examples of each split, as far as spec and config say.
         limits: all limits that can change a score: ``job_timeout``, ``score_timeout`` (seconds or None), ``candidate``
             (``wall_seconds``, ``cpu_seconds``, ``memory_bytes``) and ``sandbox`` (``cpus``, ``memory_bytes``,
-            ``disk_bytes``, ``tmp_bytes``, ``pids``).
+            ``disk_bytes``, ``tmp_bytes``, ``pids``, ``gpus``).
         sandbox: resources (bytes) and controls of the job's sandbox.
         image_family: the family of the pinned image that the job runs in.
     """

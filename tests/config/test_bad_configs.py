@@ -72,6 +72,7 @@ BAD: dict[str, tuple[str, int, tuple[str, ...]]] = {
     "run_id_number": (TASKS + "run_id: 2024\n", 2, ("run_id must be a string", "quotes")),
     "run_id_path": (TASKS + "run_id: ../x\n", 2, ("run_id must be a folder name",)),
     "tags_scalar": (TASKS + "tags: one\n", 2, ("tags must be a list", "write [one]")),
+    "tags_escape": (TASKS + 'tags: "\\e[31m"\n', 2, ("tags must be a list, not '\\x1b[31m'",)),
     "tags_number": (TASKS + "tags: [1.0]\n", 2, ("tags[0] must be a string", "quotes")),
     "size_without_unit": (TASKS + "sandbox: {memory: 2}\n", 2, ("sandbox.memory must be at least",)),
     "size_nonsense": (TASKS + "sandbox: {memory: 2 apples}\n", 2, ("sandbox.memory must be a size",)),
@@ -84,7 +85,23 @@ BAD: dict[str, tuple[str, int, tuple[str, ...]]] = {
     "budget_negative": (TASKS + "budget: {calls: -1}\n", 2, ("budget.calls must be at least 0",)),
     "section_is_list": (TASKS + "sandbox: [cpus]\n", 2, ("sandbox must be a mapping",)),
     "guide_foreign": (TASKS + "trainers: [{id: NoOp, guide: LLMJudge}]\n", 2, ("guide must be 'default'",)),
-    "logger_foreign": (TASKS + "trainers: [{id: NoOp, logger: WandbLogger}]\n", 2, ("logger must be one of",)),
+    "logger_foreign": (
+        TASKS + "trainers: [{id: NoOp, logger: WandbLogger}]\n",
+        2,
+        ("logger is 'WandbLogger', which this release does not have", "known are default, none, ConsoleLogger"),
+    ),
+    "logger_tensorboard": (
+        TASKS + "trainers: [{id: NoOp, logger: TensorboardLogger}]\n",
+        2,
+        ("logger is 'TensorboardLogger'", "known are default, none, ConsoleLogger"),
+    ),
+    "logger_number": (TASKS + "trainers: [{id: NoOp, logger: 0}]\n", 2, ("logger must be one of",)),
+    "logger_at_top": (TASKS + "logger: none\n", 2, ("unknown key 'logger'", "'logger' is a key of a trainer entry")),
+    "limit_at_top": (TASKS + "gpus: 1\n", 2, ("unknown key 'gpus'", "'gpus' is a key of sandbox")),
+    "model_at_top": (TASKS + "model: m\n", 2, ("unknown key 'model'", "'model' is a key of llm")),
+    "gpus_negative": (TASKS + "sandbox: {gpus: -1}\n", 2, ("sandbox.gpus must be at least 0",)),
+    "gpus_text": (TASKS + "sandbox: {gpus: all}\n", 2, ("sandbox.gpus must be a whole number, not 'all'",)),
+    "gpus_half": (TASKS + "sandbox: {gpus: 0.5}\n", 2, ("sandbox.gpus must be a whole number",)),
     "api_key": (TASKS + "llm:\n  api_key: hunter2\n", 3, ("llm.api_key holds a secret",)),
     "key_env_holds_key": (TASKS + "llm:\n  api_key_env: not a name\n", 3, ("name of an environment variable",)),
     "url_with_password": (TASKS + "llm:\n  base_url: https://u:hunter2@host/v1\n", 3, ("holds a secret",)),
@@ -121,7 +138,7 @@ def test_bad_config_is_one_sentence_with_file_line_and_key(name: str, tmp_path: 
     assert message.startswith(f"{path}, line {line}: "), message
     for part in parts:
         assert part in message.splitlines()[0]
-    assert "hunter2" not in message
+    assert "hunter2" not in message and message.replace("\n", "").isprintable()
     assert "Traceback" not in message and "pydantic" not in message
 
 

@@ -39,7 +39,8 @@ threads: 1
 task_roots: [extra]
 backend: docker
 images: {base: "debian@sha256:0", accept-drift: true}
-sandbox: {cpus: 2, memory: 1.5g, disk: 64 MiB, tmp: 1048576, pids: 64, runtime: runsc, require_controls: [seccomp]}
+sandbox:
+  {cpus: 2, memory: 1.5g, disk: 64 MiB, tmp: 1048576, pids: 64, gpus: 2, runtime: runsc, require_controls: [seccomp]}
 tasks:
   - circle_packing
   - id: internal:numeric_param
@@ -95,7 +96,9 @@ def test_a_bare_config_gets_the_documented_defaults(tmp_path: Path) -> None:
     config = load_config(write(tmp_path, "tasks: [circle_packing]\n"))
     assert config.seeds == (123,) and config.max_workers == 1 and config.resume == "auto" and config.mode == "stub"
     assert [t.id for t in config.trainers] == ["PrioritySearch"] and config.trainers[0].params_variants == ({},)
-    assert config.warnings == () and config.backend == "auto" and config.job_timeout == 600.0
+    assert config.warnings == () and config.backend == "auto"
+    assert (config.job_timeout, config.score_timeout, config.retries) == (None, 600.0, 2)
+    assert config.sandbox.gpus == 0
 
 
 @pytest.mark.parametrize("text", [FULL, "tasks: [circle_packing]\n", "tasks: [a]\nseeds: []\njob_timeout: 0\n"])

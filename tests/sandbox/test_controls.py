@@ -11,7 +11,7 @@ import pytest
 from trace_bench.errors import ConfigError
 from trace_bench.sandbox import CONTROLS, Resources, SandboxRequest
 from trace_bench.sandbox.base import NEVER_WEAKER
-from trace_bench.sandbox.container import container_config
+from trace_bench.sandbox.container import GPUS, container_config, gpu_request
 from trace_bench.sandbox.controls import missing, read_back
 
 ENGINE: dict[str, Any] = {
@@ -75,6 +75,7 @@ TAKEN_AWAY: list[tuple[str, set[str], Callable[[dict[str, Any], dict[str, Any]],
     ("apparmor off", {"apparmor"}, of_container(AppArmorProfile="unconfined")),
     ("bind", {"mounts"}, host(Binds=["/:/host"])),
     ("device", {"mounts"}, host(Devices=[{"PathOnHost": "/dev/kvm"}])),
+    ("a GPU that nobody asked for", {"mounts"}, host(DeviceRequests=[gpu_request(1)])),
     ("a volume more", {"mounts"}, of_container(Mounts=[{"Type": "volume", "Destination": "/data"}])),
     ("socket", {"mounts"}, of_container(Mounts=[{"Type": "bind", "Destination": "/var/run/docker.sock"}])),
     ("host pids", {"namespaces"}, host(PidMode="host")),
@@ -132,6 +133,43 @@ def test_quota_is_told_from_the_watcher() -> None:
     assert "watcher" in {c.name: c.detail for c in read_back(container(), ENGINE)}["disk"]
 
 
+@pytest.mark.parametrize(("count", "said"), [(1, "; 1 GPU was asked for"), (3, "; 3 GPUs were asked for")])
+def test_gpus_that_were_asked_for_are_said_and_allowed(count: int, said: str) -> None:
+    facts = container(resources=Resources(gpus=count))
+    (asked,) = facts["HostConfig"]["DeviceRequests"]
+    assert (asked["Driver"], asked["Count"], asked["Capabilities"]) == ("nvidia", count, [["gpu"]])
+    asked |= {"DeviceIDs": None, "Options": {}}  # as the engine fills it in
+    assert in_force(facts, ENGINE) == set(CONTROLS)
+    assert {c.name: c.detail for c in read_back(facts, ENGINE)}["mounts"].endswith(said)
+
+
+@pytest.mark.parametrize(
+    "requests",
+    [
+        [],
+        [gpu_request(1)],
+        [gpu_request(-1)],
+        [gpu_request(2), gpu_request(2)],
+        [{**gpu_request(2), "DeviceIDs": ["0"]}],
+        [{**gpu_request(2), "Capabilities": [["gpu", "graphics"]]}],
+        [{**gpu_request(2), "Driver": "cdi"}],
+    ],
+)
+def test_devices_other_than_the_gpus_that_were_asked_for_are_not_let_in(requests: list[dict[str, Any]]) -> None:
+    facts = container(resources=Resources(gpus=2))
+    facts["HostConfig"]["DeviceRequests"] = requests
+    (mounts,) = [c for c in read_back(facts, ENGINE) if c.name == "mounts"]
+    assert not mounts.in_force and mounts.detail.endswith("devices that were not asked for")
+    facts["HostConfig"]["DeviceRequests"] = [gpu_request(2)]
+    facts["HostConfig"]["Devices"] = [{"PathOnHost": "/dev/kvm"}]
+    assert "mounts" not in in_force(facts, ENGINE)
+
+
+def test_without_gpus_no_device_is_asked_for() -> None:
+    config = container_config(request(), volume="v", quota=False)
+    assert "DeviceRequests" not in config["HostConfig"] and GPUS not in config["Labels"]
+
+
 def test_missing_names_only_what_is_required() -> None:
     facts = container()
     facts["HostConfig"]["NetworkMode"] = "bridge"
@@ -159,7 +197,16 @@ def test_sandbox_names_are_checked(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"cpus": 0}, {"memory_bytes": 1024}, {"pids": 1}, {"nofile": 3}, {"tmp_bytes": 0}, {"disk_bytes": -1}]
+    "change",
+    [
+        {"cpus": 0},
+        {"memory_bytes": 1024},
+        {"pids": 1},
+        {"nofile": 3},
+        {"tmp_bytes": 0},
+        {"disk_bytes": -1},
+        {"gpus": -1},
+    ],
 )
 def test_resources_are_checked(change: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"{next(iter(change))} is .*; give at least"):

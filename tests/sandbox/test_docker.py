@@ -18,10 +18,17 @@ from typing import Any
 import pytest
 
 from tests.sandbox.conformance import ECHO, SLEEP, Lab, read_all, read_until
-from trace_bench.errors import EnvironmentUnavailable
+from trace_bench.errors import EnvironmentUnavailable, ExitCode
 from trace_bench.sandbox import Resources, Sandbox, get_backend
 from trace_bench.sandbox.docker import DockerBackend
-from trace_bench.sandbox.errors import ControlMissing, EngineGone, ImageMissing, RuntimeMissing, SandboxGone
+from trace_bench.sandbox.errors import (
+    ControlMissing,
+    EngineGone,
+    GpusMissing,
+    ImageMissing,
+    RuntimeMissing,
+    SandboxGone,
+)
 from trace_bench.sandbox.labels import JOB, RUN, UID_BASE, VOLUME
 
 pytestmark = pytest.mark.docker
@@ -304,6 +311,20 @@ def test_missing_image_is_named_and_leaves_nothing(docker_lab: Lab) -> None:
     request = docker_lab.request(SLEEP, image="trace-bench-test/none:such")
     with pytest.raises(ImageMissing, match="trace-bench-test/none:such is not on this engine; build it"):
         docker_lab.backend.create(request)
+    assert docker_lab.backend.find({JOB: request.labels[JOB]}) == []
+
+
+def test_gpus_that_the_engine_lacks_are_named_and_leave_nothing(docker_lab: Lab) -> None:
+    assert isinstance(docker_lab.backend, DockerBackend)
+    if "nvidia" in docker_lab.backend.describe()["runtimes"]:
+        pytest.skip("this engine has GPUs to give")
+    request = docker_lab.request(SLEEP, resources=replace(LIMITS, gpus=2))
+    with (
+        pytest.raises(GpusMissing, match=r"cannot give the GPUs that sandbox\.gpus asks for .*install") as caught,
+        docker_lab.running("", resources=request.resources, labels=request.labels) as (sandbox, _),
+    ):
+        pytest.fail(f"{sandbox.name} has started")
+    assert caught.value.exit_code == ExitCode.ENVIRONMENT
     assert docker_lab.backend.find({JOB: request.labels[JOB]}) == []
 
 

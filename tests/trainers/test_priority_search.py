@@ -66,6 +66,21 @@ def test_another_seed_of_the_job_gives_other_minibatches(context: Any) -> None:
     assert runs[0].evaluated != runs[1].evaluated
 
 
+def test_verbose_prints_a_line_for_each_step_and_changes_nothing(
+    context: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quiet, loud = context(numeric(train=3), seeded(1)), context(numeric(train=3), seeded(1))
+    best = search(quiet, num_steps=3)
+    assert capsys.readouterr().out == ""
+    assert search(loud, num_steps=3, verbose=True) == best
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["step 1", "step 2", "step 3"]
+    told = loud.told("search.step")
+    for line, step in zip(lines, told, strict=True):
+        assert f" best {step['best']} {step['best_mean']:.6g}, {len(step['children'])} new candidates" in line
+    assert history(loud) == history(quiet) and loud.events == quiet.events
+
+
 def test_threads_change_nothing_but_the_overlap_of_calls(context: Any) -> None:
     together = threading.Barrier(4, timeout=20)
 

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from trace_bench.config.messages import sentence
-from trace_bench.config.models import RunConfig
+from trace_bench.config.models import RunConfig, logger_name
 from trace_bench.config.names import normalise
 from trace_bench.config.reader import read
 from trace_bench.config.secrets import find_secrets, redact
@@ -27,7 +27,7 @@ def load_config(path: str | Path, overrides: Mapping[str, Any] | None = None) ->
 
     Args:
         overrides: top-level keys that replace those of the file, from the command line (``{"max_workers":
-            4}``).
+            4}``), and ``logger``, which is that of every trainer entry unless it says ``default``.
 
     Raises:
         ConfigError: the config is wrong. One line per problem: ``FILE, line N: key: what is wrong; what to do``.
@@ -84,13 +84,32 @@ def _error(source: Source, problems: list[Problem]) -> ConfigError:
 def _overridden(top: Table, overrides: Mapping[str, Any], problems: list[Problem]) -> Table:
     """`top` with the keys of `overrides` in place of its own, under any of their names."""
     given = Table({key.replace("-", "_"): placed(value) for key, value in overrides.items()})
-    given.origins = {key: f"option --{key.replace('_', '-')}" for key in given}
+    given.origins = {key: _option(key) for key in given}
+    logger = logger_name(given.pop("logger", "default"))
     for key, value in normalise(given, "command line", problems).items():
         top[key] = value
         top.lines.pop(key, None)
         top.names.pop(key, None)
-        top.origins[key] = given.origins.get(key, f"option --{key.replace('_', '-')}")
+        top.origins[key] = given.origins.get(key, _option(key))
+    if logger != "default":
+        _log_with(top, logger)
     return top
+
+
+def _option(key: str) -> str:
+    return f"option --{key.replace('_', '-')}"
+
+
+def _log_with(top: Table, logger: Any) -> None:
+    """Make `logger` that of every trainer entry."""
+    if "trainers" not in top:
+        top["trainers"] = Rows([Table({"id": trainer.id}) for trainer in RunConfig.model_fields["trainers"].default])
+    entries = top["trainers"] if isinstance(top["trainers"], Rows) else []
+    for entry in entries:
+        if isinstance(entry, Table):
+            entry["logger"] = logger
+            entry.names["logger"] = "/logger"
+            entry.origins["logger"] = _option("logger")
 
 
 def _warnings(source: Source) -> tuple[str, ...]:

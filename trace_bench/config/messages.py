@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from trace_bench.arguments import describe, hint
-from trace_bench.config.models import RunConfig
-from trace_bench.config.names import keys_of, section_at
+from trace_bench.config.models import RunConfig, Section, TaskConfig, TrainerConfig
+from trace_bench.config.names import SECTIONS, keys_of, section_at
 from trace_bench.config.source import Path_, Problem, Source
 
 _BOUNDS = {
@@ -73,15 +73,18 @@ def sentence(source: Source, error: Mapping[str, Any]) -> Problem:
 def _unknown(source: Source, path: Path_) -> str:
     *above, key = path
     section = section_at(tuple(above)) or RunConfig
-    near = hint(str(key), keys_of(section))
-    elsewhere = "" if "did you mean" in near else _elsewhere(str(key), section)
-    return f"unknown key {source.shown(path)!r}{elsewhere or near}"
+    return f"unknown key {source.shown(path)!r}{_elsewhere(str(key), section) or hint(str(key), keys_of(section))}"
 
 
-def _elsewhere(key: str, section: type) -> str:
-    if section is not RunConfig and key.replace("-", "_") in keys_of(RunConfig):
+def _elsewhere(key: str, section: type[Section]) -> str:
+    """What to say of a key that is spelt right and stands in the wrong place."""
+    plain = key.replace("-", "_")
+    if section is not RunConfig and plain in keys_of(RunConfig):
         return f"; {key!r} is a key of the top level"
-    return ""
+    homes: dict[str, type[Section]] = {"a task entry": TaskConfig, "a trainer entry": TrainerConfig, **SECTIONS}
+    # Second names are short words (`key`, `name`, `trainer`), which are mistaken for something else more often.
+    home = next((name for name, other in homes.items() if other is not section and plain in other.model_fields), None)
+    return f"; {key!r} is a key of {home}" if home else ""
 
 
 def _one_of(expected: str) -> str:
@@ -96,6 +99,6 @@ def _remedy(kind: str, value: Any, path: Path_) -> str:
             return f"; write {'true' if value.lower() in ('yes', 'on', 'y') else 'false'}"
         return "; take it out of quotes" if value.strip().replace(".", "", 1).isdigit() else ""
     if kind in ("tuple_type", "list_type") and not isinstance(value, dict):
-        is_short = isinstance(value, str | int) and len(str(value)) < 40
-        return f"; write [{value}]" if is_short and not isinstance(value, bool) else ""
+        is_plain = isinstance(value, str | int) and len(str(value)) < 40 and str(value).isprintable()
+        return f"; write [{value}]" if is_plain and not isinstance(value, bool) else ""
     return ""

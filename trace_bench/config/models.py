@@ -20,6 +20,7 @@ from pydantic import (
     model_validator,
 )
 
+from trace_bench.arguments import describe
 from trace_bench.config.frozen import FrozenDict, FrozenMap, thaw
 from trace_bench.config.sizes import Size, format_size
 from trace_bench.config.source import Source
@@ -27,6 +28,12 @@ from trace_bench.config.source import Source
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _LARGEST_SEED = 2**63 - 1
+LOGGERS = ("default", "none", "ConsoleLogger")
+LOGGER_WORDS = {
+    **dict.fromkeys(("none", "null", "off", "disable", "disabled"), "none"),
+    **dict.fromkeys(("default", "config", ""), "default"),
+}
+"""Words that stand for a logger, in any case."""
 
 
 def _run_id(value: str) -> str:
@@ -66,6 +73,29 @@ def _only_default(value: Any) -> Any:
     return "default" if value is None else value
 
 
+def logger_name(value: Any) -> Any:
+    """A logger's own name for any of the ways to write it; what is none of them is returned as it is.
+
+    >>> logger_name("off"), logger_name(None), logger_name("config"), logger_name("ConsoleLogger")
+    ('none', 'none', 'default', 'ConsoleLogger')
+    """
+    if isinstance(value, str):
+        return LOGGER_WORDS.get(value.strip().lower(), value)
+    return "none" if value is None else value
+
+
+def _logger(value: Any) -> Any:
+    name = logger_name(value)
+    if isinstance(name, str) and name not in LOGGERS:
+        raise ValueError(f"is {describe(name)}, which this release does not have; known are {', '.join(LOGGERS)}")
+    return name
+
+
+def default_job_timeout(mode: object) -> float | None:
+    """Seconds of training where the config names none: stub jobs cost nothing and may take as long as they like."""
+    return None if mode == "stub" else 600.0
+
+
 Text = Annotated[str, AfterValidator(_name)]
 Names = Annotated[tuple[Text, ...], Strict(False)]
 Count = Annotated[int, Field(ge=0, le=2**53)]
@@ -98,6 +128,8 @@ class SandboxConfig(Section):
     tmp: Annotated[Size, Field(ge=1 << 20)] = 256 << 20
     """Size of /tmp, which is memory."""
     pids: Annotated[int, Field(ge=8, le=1 << 22)] = 256
+    gpus: Annotated[int, Field(ge=0, le=1024)] = 0
+    """Whole GPUs, which the engine picks."""
     runtime: Text | None = None
     """A stronger runtime of the engine, such as runsc; None is the engine's default."""
     require_controls: Names = ()
@@ -142,7 +174,7 @@ class TrainerConfig(Section):
     guide: Annotated[Literal["default"], BeforeValidator(_only_default)] = "default"
     """The task's own."""
     guide_kwargs: FrozenMap = Field(default_factory=FrozenDict)
-    logger: Annotated[Literal["default", "none", "ConsoleLogger"], BeforeValidator(_only_default)] = "default"
+    logger: Annotated[Literal["default", "none", "ConsoleLogger"], BeforeValidator(_logger)] = "default"
     """The job's own files; the other names mean the same here."""
     logger_kwargs: FrozenMap = Field(default_factory=FrozenDict)
 
@@ -195,8 +227,8 @@ class RunConfig(Section):
     max_workers: Annotated[int, Field(ge=1, le=4096)] = 1
     fail_fast: bool = False
     resume: Literal["auto", "failed", "none"] = "auto"
-    job_timeout: TimeLimit = 600.0
-    """Seconds of training of one job; None is no limit."""
+    job_timeout: TimeLimit = None
+    """Seconds of training of one job; None is no limit. Not given, it is that of `default_job_timeout`."""
     score_timeout: TimeLimit = 600.0
     """Seconds of scoring of one job; None is no limit."""
     retries: Annotated[int, Field(ge=0, le=100)] = 2
@@ -217,6 +249,13 @@ class RunConfig(Section):
     """What states are compared by: the task's score."""
 
     _source: Source = PrivateAttr(default_factory=Source)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _job_timeout_of_the_mode(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "job_timeout" not in data:
+            return {**data, "job_timeout": default_job_timeout(data.get("mode", "stub"))}
+        return data
 
     @property
     def source(self) -> Source:

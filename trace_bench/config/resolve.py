@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from trace_bench.arguments import describe
 from trace_bench.config.models import RunConfig
 from trace_bench.config.task_choices import resolve_tasks
 from trace_bench.config.variants import resolve_variants
@@ -39,7 +40,9 @@ def resolve(config: RunConfig, roots: Sequence[Path] = ()) -> Resolved:
     Raises:
         ConfigError: unknown tasks or trainers, broken task specs, arguments that they do not take; one line each.
     """
-    problems: list[str] = []
+    problems = _missing_roots(config)
+    if problems:
+        raise ConfigError("\n".join(problems))
     tasks = _tasks(config, [*roots, *(Path(root) for root in config.task_roots)], problems)
     trainers = _trainers(config, problems)
     missing_tasks = any(entry.id not in tasks for entry in config.tasks)
@@ -52,6 +55,20 @@ def resolve(config: RunConfig, roots: Sequence[Path] = ()) -> Resolved:
     if problems:
         raise ConfigError("\n".join(dict.fromkeys(problems)))
     return Resolved(tasks, trainers)
+
+
+def _missing_roots(config: RunConfig) -> list[str]:
+    problems = []
+    for index, root in enumerate(config.task_roots):
+        path = Path(root)
+        try:
+            what = "" if path.is_dir() else "is not a folder" if path.exists() else "does not exist"
+        except OSError as error:
+            what = f"cannot be looked at: {error.strerror or error}"
+        if what:
+            where = config.source.where(("task_roots", index))
+            problems.append(f"{where}: {describe(root)} {what}; name a folder that holds task folders")
+    return problems
 
 
 def _tasks(config: RunConfig, roots: Sequence[Path], problems: list[str]) -> dict[str, Task]:

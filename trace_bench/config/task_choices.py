@@ -126,6 +126,7 @@ def _limits(config: RunConfig, task: Task, eval_kwargs: Mapping[str, Any], sandb
             "disk_bytes": sandbox.disk,
             "tmp_bytes": sandbox.tmp,
             "pids": sandbox.pids,
+            "gpus": sandbox.gpus,
         },
     }
 

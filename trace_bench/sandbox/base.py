@@ -21,7 +21,7 @@ CONTROLS: Mapping[str, str] = {
     "network": "no network but the sandbox's own loopback",
     "capabilities": "SETUID, SETGID, KILL and CHOWN for the supervisor, none else",
     "no_new_privileges": "no process gains rights by executing a file",
-    "mounts": "nothing of the host is mounted: one volume at /out, no engine socket, no device",
+    "mounts": "nothing of the host is mounted: one volume at /out, no engine socket, no device but GPUs asked for",
     "namespaces": "own process, network, mount, IPC and host-name namespaces; not privileged",
     "seccomp": "the engine's default system-call filter",
     "apparmor": "the engine's default AppArmor profile",
@@ -71,6 +71,8 @@ class Resources:
     """Processes and threads of the whole sandbox."""
     nofile: int = 1024
     """Open files of one process."""
+    gpus: int = 0
+    """Whole GPUs. The engine picks them: nothing keeps two sandboxes from having the same ones."""
 
     def __post_init__(self) -> None:
         for name, smallest in (
@@ -80,6 +82,7 @@ class Resources:
             ("tmp_bytes", 1 << 20),
             ("pids", SMALLEST_PIDS),
             ("nofile", 64),
+            ("gpus", 0),
         ):
             value = getattr(self, name)
             if value < smallest:

@@ -24,6 +24,9 @@ NO_IPC = {
 """Message queues, semaphores and shared memory of the IPC namespace are open to any uid and outlive the process that
 made them; so none can be made."""
 
+GPUS = f"{labels.PREFIX}gpus"
+"""Label with the number of GPUs that were asked for; a container without GPUs has none."""
+
 LOG_DRIVER = "local"
 LOG_BYTES = 1 << 20
 """stdout carries the control stream, so the log is no record, only last words. ``local`` keeps raw bytes; ``json-file``
@@ -42,6 +45,8 @@ def container_config(request: SandboxRequest, *, volume: str, quota: bool) -> di
         labels.UID_BASE: str(request.uid_base),
         labels.VOLUME: volume,
     }
+    if request.resources.gpus:
+        own_labels[GPUS] = str(request.resources.gpus)
     return {
         "Image": request.image,
         # As the entry point, so that an image's own entry point or command has no say.
@@ -105,9 +110,16 @@ def _host_config(request: SandboxRequest, volume: str, quota: bool, own_labels: 
         "Privileged": False,
         "Mounts": [{"Type": "volume", "Source": volume, "Target": OUT, "VolumeOptions": volume_options}],
     }
+    if resources.gpus:
+        config["DeviceRequests"] = [gpu_request(resources.gpus)]
     if request.runtime is not None:
         config["Runtime"] = request.runtime
     return config
+
+
+def gpu_request(count: int) -> dict[str, Any]:
+    """Asks the engine for `count` GPUs by NVIDIA's container toolkit."""
+    return {"Driver": "nvidia", "Count": count, "Capabilities": [["gpu"]]}
 
 
 def file_bytes(request: SandboxRequest) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from trace_bench.sandbox.base import CONTROLS, Control
-from trace_bench.sandbox.container import CAPABILITIES, NO_IPC, OUT
+from trace_bench.sandbox.container import CAPABILITIES, GPUS, NO_IPC, OUT, gpu_request
 
 Facts = Mapping[str, Any]
 Verdict = tuple[bool, str]
@@ -78,8 +78,21 @@ def _mounts(container: Facts, engine: Facts) -> Verdict:
     mounts = [(str(m.get("Type")), str(m.get("Destination"))) for m in container.get("Mounts") or []]
     host = _host(container)
     disks = [mount for mount in mounts if mount[0] != "tmpfs"]
-    others = bool(host.get("Binds") or host.get("Devices") or host.get("DeviceRequests") or host.get("VolumesFrom"))
-    return disks == [("volume", OUT)] and not others, ", ".join(f"{kind} {place}" for kind, place in mounts) or "none"
+    others = bool(host.get("Binds") or host.get("Devices") or host.get("VolumesFrom"))
+    as_asked, gpus = _gpus(container)
+    detail = ", ".join(f"{kind} {place}" for kind, place in mounts) or "none"
+    return disks == [("volume", OUT)] and not others and as_asked, detail + gpus
+
+
+def _gpus(container: Facts) -> Verdict:
+    """Whether the engine was asked for those GPUs that the label says, and for no other device; what to say of it."""
+    label = str(((container.get("Config") or {}).get("Labels") or {}).get(GPUS, "0"))
+    asked = int(label) if label.isdecimal() else 0
+    # An inspect fills in the keys that were not given.
+    found = [{k: v for k, v in item.items() if v} for item in _host(container).get("DeviceRequests") or []]
+    if found != ([gpu_request(asked)] if asked else []):
+        return False, "; devices that were not asked for"
+    return True, f"; {asked} {'GPU was' if asked == 1 else 'GPUs were'} asked for" if asked else ""
 
 
 def _namespaces(container: Facts, engine: Facts) -> Verdict:

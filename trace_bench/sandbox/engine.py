@@ -16,10 +16,11 @@ from docker.context import ContextAPI
 from docker.errors import APIError, DockerException
 from docker.utils import kwargs_from_env, parse_host
 
-from trace_bench.errors import EnvironmentUnavailable, SandboxError
+from trace_bench.errors import EnvironmentUnavailable, SandboxError, TraceBenchError
 from trace_bench.sandbox.dial import Endpoint
 from trace_bench.sandbox.errors import (
     EngineGone,
+    GpusMissing,
     ImageMissing,
     NameConflict,
     OutOfDisk,
@@ -120,7 +121,11 @@ class Engine:
             return client
 
 
-def _translated(error: APIError, action: str, image: str, name: str, runtime: str) -> SandboxError:
+_NO_GPU = ("could not select device driver", "nvidia-container-", "gpu vendor from cdi", "unresolvable cdi devices")
+"""How engines say that they have no such GPU, without the toolkit, with it, and with device descriptions (CDI)."""
+
+
+def _translated(error: APIError, action: str, image: str, name: str, runtime: str) -> TraceBenchError:
     text = str(error.explanation or error).strip()
     lower = text.lower()
     status = error.status_code
@@ -134,6 +139,11 @@ def _translated(error: APIError, action: str, image: str, name: str, runtime: st
         return NameConflict(f"a sandbox called {name} is there already; remove it, or adopt it by its labels.")
     if "unknown runtime" in lower or "unknown or invalid runtime" in lower:
         return RuntimeMissing(f"the engine has no runtime {runtime!r}; install it there, or take it out of the config.")
+    if any(words in lower for words in _NO_GPU):
+        return GpusMissing(
+            f"the engine cannot give the GPUs that sandbox.gpus asks for ({text}); install NVIDIA's driver and "
+            "container toolkit on its host, or ask for as many as it has."
+        )
     if "executable file not found" in lower:
         return SandboxError(f"image {image or name} lacks the command that the sandbox starts with: {text}.")
     return SandboxError(f"the engine refused to {action}: {text}.")

@@ -23,6 +23,10 @@ class RuntimeMissing(SandboxError, LookupError):
     exit_code = ExitCode.ENVIRONMENT
 
 
+class GpusMissing(EnvironmentUnavailable):
+    """The engine cannot give a sandbox the GPUs that were asked for."""
+
+
 class NameConflict(SandboxError, FileExistsError):
     """A sandbox of that name is there already."""
 

@@ -40,6 +40,7 @@ _PARAMS = (
     Param("ucb_exploration_constant", 1.0, float, "weight of the exploration bonus of score_function ucb", minimum=0.0),
     Param("validate_exploration_candidates", False, bool, "score explored candidates on the validation set again"),
     Param("num_threads", 1, int, "model calls at a time; results do not depend on it", minimum=1, aliases=("threads",)),
+    Param("verbose", False, bool, "print a line for each step to stdout; results do not depend on it"),
 )
 
 
@@ -126,6 +127,10 @@ class _Search:
             "search.step", step=step, explored=[c.id for c in explored], children=[c.id for c in children],
             best=best.id, best_mean=self.orientation.oriented(best.mean), known=len(self.known),
         )  # fmt: skip
+        if self.params["verbose"]:
+            mean = self.orientation.oriented(best.mean)
+            new = f"{len(children)} new candidates of {len(calls)} proposals"
+            print(f"step {step}: best {best.id} {mean:.6g}, {new}, {len(self.known)} known", flush=True)  # noqa: T201
 
     def _memory(self, iterations: int) -> Any:
         """The memory in use after `iterations`; the short-term one is merged every so many of them."""
