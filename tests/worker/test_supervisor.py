@@ -14,7 +14,7 @@ import pytest
 
 from tests.worker.host import Outcome, WorkerProcess, job
 from tests.worker.support import run
-from trace_bench.artifacts.contract import Event, HistoryLine, States, WorkerResult
+from trace_bench.artifacts.contract import BuildReport, Event, HistoryLine, States, WorkerResult
 from trace_bench.worker.frames import Message
 
 CLIMB = """
@@ -377,3 +377,112 @@ def test_a_provider_that_has_no_answer_is_a_provider_failure(tmp_path: Path) -> 
             context.chat([{"role": "user", "content": "hello"}], slot=Slot(0, "c"))
     """
     assert failure(run(tmp_path, code)) == ("provider", "provider_error")
+
+
+BUILD = {"until": "build"}
+
+
+def report_of(outcome: Outcome) -> BuildReport:
+    (line,) = [e for e in outcome.events if e["event"] == "build.end"]
+    return BuildReport.model_validate_json(json.dumps({k: v for k, v in line.items() if k not in ("t", "event")}))
+
+
+def test_a_job_until_build_says_what_its_problem_is_like_and_ends(tmp_path: Path) -> None:
+    code = """
+    print("imported")
+    def build(context):
+        return problem(
+            lambda *a: 1 / 0, direction="minimize", agent=lambda ops, query: 0, train=examples(["a", "b"]),
+            validate=examples(["c"]), test=examples(["d"] * 3) if context.test_seed is not None else (),
+            parameters=(Parameter("x", 1, "int"), Parameter("fixed", "text", "text", trainable=False)),
+        )
+    """
+    got = run(tmp_path, code, over=BUILD)
+    assert got.code == 0 and got.result is not None
+    result = WorkerResult.model_validate(got.result)
+    assert (result.status, result.failure, result.stop_reason) == ("ok", None, None)
+    assert list(result.seconds) == ["build"] and result.scores.initial is None
+    assert report_of(got).model_dump() == {
+        "direction": "minimize",
+        "parameters": (
+            {"name": "x", "kind": "int", "trainable": True},
+            {"name": "fixed", "kind": "text", "trainable": False},
+        ),
+        "examples": {"train": 2, "validate": 1, "test": 3},
+    }
+    assert got.log.splitlines() == ["imported"], "the trainer's phase never began"
+    kinds = [e["event"] for e in got.events]
+    assert kinds == ["job.start", "phase.start", "phase.end", "build.end", "job.end"]
+    assert json.loads(got.files["result.json"]) == got.result
+
+
+def test_a_job_until_build_ends_well_without_trainable_parameters(tmp_path: Path) -> None:
+    code = """
+    def build(context):
+        return problem(lambda *a: (0.0, ""), parameters=(Parameter("x", 1, "int", trainable=False),))
+    """
+    got = run(tmp_path, code, over=BUILD)
+    assert got.result is not None and got.result["status"] == "ok"
+    assert [p.trainable for p in report_of(got).parameters] == [False]
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "words"),
+    [
+        ("def build(context): raise ProblemError('no data')", "task_build", "no data"),
+        ("def build(context): os._exit(9)", "build_died", "exited with code 9"),
+        ("def build(context): time.sleep(60)", "build_timeout", "score_timeout = 1 s"),
+        ("def build(c): return 1 / 0 if c.test_seed is not None else None", "task_build", "ZeroDivisionError"),
+    ],
+)
+def test_a_problem_that_does_not_build_ends_a_job_until_build(tmp_path: Path, code: str, kind: str, words: str) -> None:
+    got = run(tmp_path, code, over=BUILD, limits={"score_timeout": 1.0}, timeout=30)
+    assert failure(got) == ("task", kind) and got.code == 0
+    assert got.result is not None and words in got.result["failure"]["message"]
+    assert [e for e in got.events if e["event"] == "build.end"] == []
+
+
+def test_a_request_to_stop_ends_a_build_at_once(tmp_path: Path) -> None:
+    code = """
+    def build(context):
+        print("building")
+        time.sleep(600)
+    """
+
+    def stop(worker: WorkerProcess, message: Message) -> None:
+        if message.type == "log":
+            worker.send(worker.mailbox.pack("stop", {"reason": "interrupted"}))
+
+    got = run(tmp_path, code, over=BUILD, limits={"score_timeout": None}, on_message=stop, timeout=30)
+    assert failure(got) == ("harness", "interrupted") and got.code == 0
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        "direction='sideways'",
+        "direction=float('nan')",
+        "parameters=[{'name': 1, 'kind': 'int', 'trainable': True}]",
+        "parameters=[{'name': 'x', 'kind': 'int', 'trainable': 'yes'}]",
+        "parameters=5",
+        "examples={'train': -1}",
+        "examples={'train': float('inf')}",
+        "examples={'dev': 1}",
+        "examples=[1]",
+    ],
+)
+def test_a_build_report_that_is_none_is_the_tasks_failure(tmp_path: Path, report: str) -> None:
+    code = f"""
+    import json, socket, struct, trace_bench.worker.phases as phases
+    def build(context):
+        report = dict(initial={{"x": 0.0}}, direction="maximize", parameters=[], examples={{"train": 1}})
+        report.update({report})
+        def send(self, op, **fields):
+            data = json.dumps({{"op": "result", **report}}).encode()
+            self._sock.sendall(struct.pack(">I", len(data)) + data)
+            time.sleep(60)
+        phases.Link.send = send
+        return problem(lambda *a: (0.0, ""))
+    """
+    got = run(tmp_path, code, over=BUILD, timeout=30)
+    assert failure(got) == ("task", "bad_report"), got.stderr

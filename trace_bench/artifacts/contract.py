@@ -105,7 +105,12 @@ class JobLimits(Model):
 
 
 class JobSpec(Model):
-    """``job.json``: all that a sandbox is told. No token, no test seed, no address."""
+    """``job.json``: all that a sandbox is told. No token, no test seed, no address.
+
+    Attributes:
+        until: the last phase that runs. A job that ends with ``build`` says what its problem is like: nothing is
+            trained or scored, and no model is asked. No part of its identity.
+    """
 
     contract: ContractVersion = CONTRACT
     run_id: str
@@ -119,6 +124,7 @@ class JobSpec(Model):
     model: ModelRef
     budget: Budget = Budget()
     limits: JobLimits = JobLimits()
+    until: Literal["build", "score"] = "score"
 
 
 class Event(BaseModel):
@@ -133,6 +139,22 @@ class Event(BaseModel):
 
     t: Seconds | UtcTime
     event: Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class ParameterReport(Model):
+    """A parameter of a problem; `kind` is ``code``, ``text``, ``int`` or ``float``."""
+
+    name: str
+    kind: Name
+    trainable: bool
+
+
+class BuildReport(Model):
+    """What event ``build.end`` says of a problem. Held-out examples are counted only if the job ends there."""
+
+    direction: Direction
+    parameters: tuple[ParameterReport, ...]
+    examples: dict[Split, Count]
 
 
 class HistoryLine(Model):

@@ -15,6 +15,7 @@ RESERVED = frozenset({
 })  # fmt: skip
 """Events of the supervisor. Hosts act on them: ``train.end`` has the held-out seed sent."""
 BOUNDARIES = ("config", "task", "trainer", "candidate", "provider", "sandbox", "harness")
+SPLITS = ("train", "validate", "test")
 STOP_REASONS = ("completed", "budget", "timeout", "interrupted")
 LINES = 900_000
 
@@ -65,11 +66,45 @@ def state(values: object, limit: int) -> dict[str, Any]:
     return values
 
 
+def failure(message: dict[str, Any], own: str, *, provider_failed: bool) -> dict[str, str]:
+    """The failure that a phase reports.
+
+    Args:
+        own: the boundary of the phase itself.
+        provider_failed: a provider's answer has said so. Failures at `provider` are retried: the word of the one who
+            failed is not enough.
+    """
+    boundary = message["boundary"]
+    if boundary not in BOUNDARIES or (boundary == "provider" and not provider_failed):
+        boundary = own
+    return {"boundary": boundary, "kind": str(message["kind"])[:100], "message": str(message["message"])[:4000]}
+
+
+def _build(message: dict[str, Any]) -> dict[str, Any]:
+    """What the build phase says of the problem, in the form that the host takes (`BuildReport` of the contract)."""
+    if message["direction"] not in ("maximize", "minimize"):
+        raise ValueError("its direction is none")
+    for parameter in message["parameters"]:
+        if not (isinstance(parameter["name"], str) and isinstance(parameter["kind"], str)):
+            raise ValueError("a parameter has no name or kind")
+        if not isinstance(parameter["trainable"], bool):
+            raise ValueError("a parameter is neither trainable nor fixed")
+    for split, size in dict(message["examples"]).items():
+        if split not in SPLITS or isinstance(size, bool) or not isinstance(size, int) or size < 0:
+            raise ValueError("its number of examples is none")
+    return {
+        "initial": message["initial"],
+        "direction": message["direction"],
+        "parameters": [{k: p[k] for k in ("name", "kind", "trainable")} for p in message["parameters"]],
+        "examples": dict(message["examples"]),
+    }
+
+
 def result(phase: str, message: dict[str, Any], state_bytes: int) -> dict[str, Any]:
     """The last message of a phase that ended well. Raises ValueError, KeyError."""
     if phase == "build":
         state(message["initial"], state_bytes)
-        return {k: message[k] for k in ("initial", "direction", "parameters", "examples")}
+        return _build(message)
     evaluations = message["evaluations"]
     if isinstance(evaluations, bool) or not isinstance(evaluations, int) or not 0 <= evaluations < 1 << 53:
         raise ValueError("its number of evaluations is none")

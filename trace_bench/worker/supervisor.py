@@ -5,29 +5,29 @@ candidate said. Forking is the spawner's business (see there why); this is the o
 
 The order: read ``job`` → build and (importing ahead) train start → build says what is trainable → train runs → the
 host hands over the held-out seed → score, fresh → ``result.json`` → ``done`` → exit once the host has acknowledged, or
-the lease has ended.
+the lease has ended. A job ``until: build`` goes from build to ``result.json``.
 """
 
 from __future__ import annotations
 
 import contextlib
-import io
-import os
 import selectors
 import signal
 import sys
-import tarfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from trace_bench.worker import reports, spawner, wire
+from trace_bench.worker.clocks import late_task, late_training
+from trace_bench.worker.folders import make_folder_of, tree_bytes, unpack
 from trace_bench.worker.frames import Message
 from trace_bench.worker.host_link import HostLink
+from trace_bench.worker.llm_calls import LlmCalls
 from trace_bench.worker.phase_process import REPORT_BYTES, Failure, PhaseProcess
 from trace_bench.worker.recorder import Recorder
-from trace_bench.worker.relay import Relay, RelayRequest
+from trace_bench.worker.relay import Relay
 
 LEASE_ENDED = 75
 """Exit code: no controller renewed the lease."""
@@ -36,9 +36,6 @@ HUNG_UP = 76
 STOP_GRACE = 5.0
 """Seconds that a phase has, after it was asked to stop, before it is killed."""
 DISK_INTERVAL = 0.25
-MAX_WAITING = 48 << 20
-"""Bytes of LLM calls that the host has not answered yet."""
-MAX_CALLS_WAITING = 256
 MAX_REPORTED = 64 << 20
 """Bytes of events and history of one job."""
 
@@ -68,12 +65,6 @@ class Supervisor:
         self._seconds: dict[str, float] = {}
         self._warnings: list[str] = []
         self._last_disk = 0.0
-        self._tokens = {"prompt_tokens": 0, "completion_tokens": 0}
-        self._cost_usd = 0.0
-        self._llm_calls = 0
-        self._llm_inert = 0
-        self._provider_failed = False
-        self._llm_waiting: dict[str, tuple[dict[str, Any], bytes, Callable[[int, bytes], None]]] = {}
         self._done = False
         self._signalled = False
         self._exit: int | None = None
@@ -91,6 +82,7 @@ class Supervisor:
             on_successor=self._ask_again,
             on_hang_up=self._on_hang_up,
         )
+        self._llm = LlmCalls(self._host.send)
         self._selector.register(self._spawn, selectors.EVENT_READ, lambda _: self._on_spawner())
         while self._exit is None:
             for key, mask in self._selector.select(timeout=0.2):
@@ -127,36 +119,23 @@ class Supervisor:
                 self._watch_clock(phase, now)
 
     def _watch_clock(self, phase: PhaseProcess, now: float) -> None:
-        limits = self._job["limits"]
-        elapsed = now - phase.started
-        if phase.kill_at is not None and now > phase.kill_at:
-            self._kill(phase.name)
-            return
-        if phase.name == "train" and self._build is not None and phase.kill_at is None:
-            seconds = limits.get("job_timeout")
-            if seconds is not None and elapsed > seconds:
-                self._failure = self._failure or {
-                    "boundary": "trainer",
-                    "kind": "job_timeout",
-                    "message": f"training took more than job_timeout = {seconds:g} s; its best state was scored",
-                }
-                self._ask_to_stop("timeout")
-            allowed = self._job["budget"].get("seconds")
-            if allowed is not None and elapsed > allowed:
-                self._ask_to_stop("budget")
-        elif phase.name in ("build", "score") and phase.kill_at is None:
-            seconds = limits.get("score_timeout")
-            if seconds is not None and elapsed > seconds:
-                self._fail(
-                    "task",
-                    f"{phase.name}_timeout",
-                    f"{phase.name} took more than score_timeout = {seconds:g} s",
-                )
+        if phase.kill_at is not None:
+            if now > phase.kill_at:
+                self._kill(phase.name)
+        elif phase.name != "train":
+            failure = late_task(self._job, phase.name, now - phase.started)
+            if failure is not None:
+                self._fail(**failure)
                 self._kill(phase.name)
                 phase.kill_at = now + STOP_GRACE
+        elif self._build is not None:
+            late = late_training(self._job, now - phase.started)
+            if late is not None:
+                self._failure = self._failure or late.failure
+                self._ask_to_stop(late.stop_reason)
 
     def _watch_disk(self) -> None:
-        used = _tree_bytes(self._out_dir / "extra", self._job["limits"]["out_bytes"])
+        used = tree_bytes(self._out_dir / "extra", self._job["limits"]["out_bytes"])
         if used > self._job["limits"]["out_bytes"] and "train" in self._phases:
             self._fail(
                 "trainer",
@@ -174,8 +153,7 @@ class Supervisor:
 
     def _ask_again(self) -> None:
         """What the last controller took but may not have answered: LLM calls, and the held-out seed."""
-        for fields, body, _ in list(self._llm_waiting.values()):
-            self._host.send("llm.request", fields, body)
+        self._llm.ask_again()
         if self._train_end is not None and self._test_seed is None:
             self._host.send("event", {"event": self._train_end})
 
@@ -184,7 +162,7 @@ class Supervisor:
         if kind == "job" and not self._job:
             self._begin(header["job"], message.blob)
         elif kind == "llm.response":
-            self._on_llm_response(header, message.blob)
+            self._llm.answered(header, message.blob)
         elif kind == "heldout":
             self._test_seed = int(header["test_seed"])
             if self._awaiting_seed:
@@ -200,18 +178,18 @@ class Supervisor:
         # Half of what the volume, and each file of it, may hold; and three states fit into a file.
         self._allowance = reports.Allowance(min(job["limits"]["out_bytes"] // 2, MAX_REPORTED))
         self._state_bytes = min(job["limits"]["out_bytes"] // 8, REPORT_BYTES)
-        task_dir = self._options.tmp / "task"
-        task_dir.mkdir(mode=0o755)
-        if task:
-            _unpack(task, task_dir)
-        extra = self._out_dir / "extra"
-        extra.mkdir(exist_ok=True)
-        if self._options.uid_base is not None:
-            uid = self._options.uid_base + spawner.PHASE_OFFSETS["train"]
-            os.chown(extra, uid, uid)
+        unpack(task, self._options.tmp / "task")
         self._event("job.start", {"task": job["task"]["id"], "trainer": job["trainer"]["id"], "seed": job["seed"]})
         self._start_phase("build")
-        self._start_phase("train", extra_dir=str(extra))
+        if not self._build_only:
+            uid = self._options.uid_base
+            extra = self._out_dir / "extra"
+            make_folder_of(extra, None if uid is None else uid + spawner.PHASE_OFFSETS["train"])
+            self._start_phase("train", extra_dir=str(extra))
+
+    @property
+    def _build_only(self) -> bool:
+        return self._job.get("until") == "build"
 
     def _start_phase(self, name: str, **start: Any) -> None:
         relay = None
@@ -220,7 +198,7 @@ class Supervisor:
             relay = Relay(
                 self._selector,
                 None if uid is None else uid + spawner.PHASE_OFFSETS[name],
-                lambda request, answer: self._on_llm_request(name, request, answer),
+                lambda request, answer: self._llm.ask(name, request, answer),
             )
         phase = PhaseProcess(
             name,
@@ -248,6 +226,10 @@ class Supervisor:
                 phase.tell("go")
                 phase.tell("stop", reason=reason)
                 phase.kill_at = time.monotonic() + STOP_GRACE
+            elif self._build_only:
+                # There is nothing to end in order.
+                self._fail("harness", "interrupted", "the build was interrupted")
+                phase.kill_at = time.monotonic()
 
     def _kill(self, name: str) -> None:
         # Asked again at every tick: a spawner that is stuck must not take the clocks and the lease with it.
@@ -275,8 +257,7 @@ class Supervisor:
         if op == "event":
             self._event(reports.event_kind(phase.name, message["kind"]), dict(message["fields"]))
         elif op == "history" and phase.name == "train":
-            spent = {**self._tokens, "cost_usd": self._cost_usd}
-            line = {**message["line"], **spent, "seconds": round(time.monotonic() - phase.started, 6)}
+            line = {**message["line"], **self._llm.spent, "seconds": round(time.monotonic() - phase.started, 6)}
             self._recorder.history(line)
             self._host.send("history", {"line": line})
         elif op == "state" and phase.name == "train" and message["kind"] in ("best", "final"):
@@ -286,13 +267,7 @@ class Supervisor:
         elif op == "result":
             phase.result = reports.result(phase.name, message, self._state_bytes)
         elif op == "failed":
-            boundary = message["boundary"]
-            if boundary not in reports.BOUNDARIES or (boundary == "provider" and not self._provider_failed):
-                # Failures at `provider` are retried: the word of the one who failed is not enough.
-                boundary = phase.boundary
-            phase.failure = {
-                "boundary": boundary, "kind": str(message["kind"])[:100], "message": str(message["message"])[:4000]
-            }  # fmt: skip
+            phase.failure = reports.failure(message, phase.boundary, provider_failed=self._llm.provider_failed)
 
     def _warn(self, message: str) -> None:
         if len(self._warnings) < 100:
@@ -349,6 +324,9 @@ class Supervisor:
         self._build = phase.result
         self._recorder.state("initial", phase.result["initial"])
         self._event("build.end", {k: phase.result[k] for k in ("direction", "parameters", "examples")})
+        if self._build_only:
+            self._finish()
+            return
         train = self._phases.get("train")
         if train is not None:
             train.started = time.monotonic()
@@ -387,99 +365,21 @@ class Supervisor:
     def _finish(self) -> None:
         ok = self._failure is None
         score = self._score or {}
-        if self._llm_calls and self._llm_inert == self._llm_calls:
+        if self._llm.all_inert:
             self._warn("the stub model is inert for this trainer: no request carried variables that it could change")
         result = {
             "contract": 1,
             "status": "ok" if ok else "failed",
             "failure": self._failure,
-            "stop_reason": self._stop_reason if self._build is not None else None,
+            "stop_reason": self._stop_reason if self._build is not None and not self._build_only else None,
             "scores": score.get("scores", {}),
             "evaluations": self._train_evaluations + int(score.get("evaluations", 0)),
-            "llm_calls": self._llm_calls,
+            "llm_calls": self._llm.number,
             "seconds": self._seconds,
             "warnings": self._warnings,
-            "stub_inert": bool(self._llm_calls) and self._llm_inert == self._llm_calls,
+            "stub_inert": self._llm.all_inert,
         }
         self._event("job.end", {"status": result["status"]})
         self._recorder.result(result)
         self._host.send("done", {"result": result})
         self._done = True
-
-    # -- the gateway ---------------------------------------------------------------------------------------------
-
-    def _on_llm_request(self, phase: str, request: RelayRequest, answer: Callable[[int, bytes], None]) -> None:
-        if (
-            len(self._llm_waiting) >= MAX_CALLS_WAITING
-            or sum(len(b) for _, b, _ in self._llm_waiting.values()) + len(request.body) > MAX_WAITING
-        ):
-            answer(503, b'{"error": {"message": "too many calls wait for an answer", "code": "overloaded"}}')
-            return
-        self._llm_calls += 1
-        number = f"{phase}-{self._llm_calls}"
-        fields = {
-            "id": number,
-            "phase": phase,
-            "method": request.method,
-            "path": request.path,
-            "headers": request.headers,
-        }
-        self._llm_waiting[number] = (fields, request.body, answer)
-        self._host.send("llm.request", fields, request.body)
-
-    def _on_llm_response(self, header: dict[str, Any], body: bytes) -> None:
-        waiting = self._llm_waiting.pop(header["id"], None)
-        if waiting is None:
-            # Asked of two controllers, answered by both.
-            return
-        self._llm_inert += bool(header.get("inert"))
-        usage = header.get("usage") or {}
-        for key in self._tokens:
-            self._tokens[key] += int(usage.get(key, 0))
-        self._cost_usd += float(usage.get("cost_usd", 0.0))
-        status = int(header["status"])
-        self._provider_failed = self._provider_failed or status >= 500
-        waiting[2](status, body)
-
-
-def _unpack(task: bytes, folder: Path) -> None:
-    """Unpack the task's folders and plain files. (`tarfile`'s own filters are missing from Python before 3.11.4.)"""
-    with tarfile.open(fileobj=io.BytesIO(task)) as tar:
-        for member in tar:
-            path = folder / member.name
-            if ".." in path.parts or member.name.startswith("/"):
-                raise ValueError(f"the task's archive has a member outside the task: {member.name}")
-            if member.isdir():
-                path.mkdir(mode=0o755, parents=True, exist_ok=True)
-            elif member.isfile():
-                path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-                source = tar.extractfile(member)
-                assert source is not None
-                path.write_bytes(source.read())
-                path.chmod(0o644)
-
-
-def _tree_bytes(top: Path, enough: int) -> int:
-    """Bytes of all files below `top`, links not followed; stops counting beyond `enough`."""
-    total = 0
-    stack = [str(top)]
-    while stack and total <= enough:
-        try:
-            entries = list(os.scandir(stack.pop()))
-        except FileNotFoundError:
-            continue
-        except OSError:
-            # A folder that is hidden from the watcher counts as full.
-            return enough + 1
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                stack.append(entry.path)
-            else:
-                try:
-                    total += max(4096, entry.stat(follow_symlinks=False).st_size)
-                except FileNotFoundError:
-                    continue
-                except OSError:
-                    # It may be listed but not entered.
-                    return enough + 1
-    return total

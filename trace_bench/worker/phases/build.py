@@ -1,4 +1,8 @@
-"""Builds the problem once, to see that it builds, and says what is trainable."""
+"""Builds the problem once, to see that it builds, and says what is trainable.
+
+Where the job goes no further, a problem without trainable parameters may be: whoever asked decides. And it is built
+with its held-out examples, of a seed that no run scores with: else a mistake in them would show after training only.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,9 @@ from typing import Any
 from trace_bench.worker.candidates import CandidatePrograms
 from trace_bench.worker.phases import Link, PhaseFailure, build_problem
 
+STAND_IN_SEED = 0
+"""For held-out examples where nothing is trained."""
+
 
 def warm_up() -> None:
     """Nothing to import ahead."""
@@ -15,8 +22,9 @@ def warm_up() -> None:
 
 def run(link: Link, start: dict[str, Any], programs: CandidatePrograms) -> dict[str, Any]:
     """Returns the initial state and what the host records of the problem."""
-    problem = build_problem(start, programs)
-    if not problem.trainable:
+    only = start["job"].get("until") == "build"
+    problem = build_problem(start, programs, STAND_IN_SEED if only else None)
+    if not problem.trainable and not only:
         raise PhaseFailure(
             "task", "no_trainable_parameters", f"{start['job']['task']['id']} has no trainable parameter"
         )
@@ -27,11 +35,12 @@ def run(link: Link, start: dict[str, Any], programs: CandidatePrograms) -> dict[
     names = [p.name for p in problem.parameters]
     if len(set(names)) != len(names):
         raise PhaseFailure("task", "task_build", "two parameters of the problem have one name")
-    if problem.agent is None and len(problem.trainable) != 1:
+    if problem.agent is None and len(problem.trainable) > 1:
         raise PhaseFailure("task", "task_build", "a problem without an agent needs exactly one trainable parameter")
+    splits = ("train", "validate", "test") if only else ("train", "validate")
     return {
         "initial": problem.initial_state(),
         "parameters": [{"name": p.name, "kind": p.kind, "trainable": p.trainable} for p in problem.parameters],
         "direction": problem.direction,
-        "examples": {"train": len(problem.train), "validate": len(problem.validate)},
+        "examples": {split: len(getattr(problem, split)) for split in splits},
     }

@@ -1,0 +1,67 @@
+"""Folders of a job inside the sandbox: the task's, unpacked, and one that a phase may write to."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from pathlib import Path
+
+
+def unpack(task: bytes, folder: Path) -> None:
+    """Make `folder` and unpack the task's folders and plain files into it. An empty `task` has none.
+
+    (`tarfile`'s own filters are missing from Python before 3.11.4.)
+
+    Raises:
+        ValueError: a member lies outside `folder`.
+    """
+    folder.mkdir(mode=0o755)
+    if not task:
+        return
+    with tarfile.open(fileobj=io.BytesIO(task)) as tar:
+        for member in tar:
+            path = folder / member.name
+            if ".." in path.parts or member.name.startswith("/"):
+                raise ValueError(f"the task's archive has a member outside the task: {member.name}")
+            if member.isdir():
+                path.mkdir(mode=0o755, parents=True, exist_ok=True)
+            elif member.isfile():
+                path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+                source = tar.extractfile(member)
+                assert source is not None
+                path.write_bytes(source.read())
+                path.chmod(0o644)
+
+
+def make_folder_of(path: Path, uid: int | None) -> None:
+    """Make `path` a folder of `uid`; of the caller if that is None."""
+    path.mkdir(exist_ok=True)
+    if uid is not None:
+        os.chown(path, uid, uid)
+
+
+def tree_bytes(top: Path, enough: int) -> int:
+    """Bytes of all files below `top`, links not followed; stops counting beyond `enough`."""
+    total = 0
+    stack = [str(top)]
+    while stack and total <= enough:
+        try:
+            entries = list(os.scandir(stack.pop()))
+        except FileNotFoundError:
+            continue
+        except OSError:
+            # A folder that is hidden from the watcher counts as full.
+            return enough + 1
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                stack.append(entry.path)
+            else:
+                try:
+                    total += max(4096, entry.stat(follow_symlinks=False).st_size)
+                except FileNotFoundError:
+                    continue
+                except OSError:
+                    # It may be listed but not entered.
+                    return enough + 1
+    return total

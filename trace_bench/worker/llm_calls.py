@@ -1,0 +1,84 @@
+"""The LLM calls of a job as the supervisor keeps them: which wait for the host, and what the answered ones came to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from trace_bench.worker.relay import RelayRequest
+
+MAX_WAITING = 48 << 20
+"""Bytes of LLM calls that the host has not answered yet."""
+MAX_CALLS_WAITING = 256
+
+Answer = Callable[[int, bytes], None]
+"""``answer(status, body)``, once."""
+
+
+class LlmCalls:
+    """Passes calls of phases on to the host and its answers back.
+
+    Args:
+        send: called with kind, fields and body of each message for the host.
+
+    Attributes:
+        number: calls passed on so far.
+        provider_failed: an answer has said so (status 500 and above).
+    """
+
+    def __init__(self, send: Callable[[str, dict[str, Any], bytes], None]) -> None:
+        self._send = send
+        self._waiting: dict[str, tuple[dict[str, Any], bytes, Answer]] = {}
+        self._tokens = {"prompt_tokens": 0, "completion_tokens": 0}
+        self._cost_usd = 0.0
+        self._inert = 0
+        self.number = 0
+        self.provider_failed = False
+
+    @property
+    def all_inert(self) -> bool:
+        """There were calls, and the stub model could change nothing for any of them."""
+        return bool(self.number) and self._inert == self.number
+
+    @property
+    def spent(self) -> dict[str, Any]:
+        """Tokens and US dollars so far, by their names in ``state_history.jsonl``."""
+        return {**self._tokens, "cost_usd": self._cost_usd}
+
+    def ask(self, phase: str, request: RelayRequest, answer: Answer) -> None:
+        """Ask the host; `answer` is called when its answer comes, or at once with 503 if too much waits already."""
+        waiting = sum(len(body) for _, body, _ in self._waiting.values())
+        if len(self._waiting) >= MAX_CALLS_WAITING or waiting + len(request.body) > MAX_WAITING:
+            answer(503, b'{"error": {"message": "too many calls wait for an answer", "code": "overloaded"}}')
+            return
+        self.number += 1
+        number = f"{phase}-{self.number}"
+        fields = {
+            "id": number,
+            "phase": phase,
+            "method": request.method,
+            "path": request.path,
+            "headers": request.headers,
+        }
+        self._waiting[number] = (fields, request.body, answer)
+        self._send("llm.request", fields, request.body)
+
+    def ask_again(self) -> None:
+        """Ask a new controller what the last one took but may not have answered."""
+        for fields, body, _ in list(self._waiting.values()):
+            self._send("llm.request", fields, body)
+
+    def answered(self, header: dict[str, Any], body: bytes) -> None:
+        """Take an ``llm.response`` of the host."""
+        waiting = self._waiting.pop(header["id"], None)
+        if waiting is None:
+            # Asked of two controllers, answered by both.
+            return
+        self._inert += bool(header.get("inert"))
+        usage = header.get("usage") or {}
+        for key in self._tokens:
+            self._tokens[key] += int(usage.get(key, 0))
+        self._cost_usd += float(usage.get("cost_usd", 0.0))
+        status = int(header["status"])
+        self.provider_failed = self.provider_failed or status >= 500
+        waiting[2](status, body)
