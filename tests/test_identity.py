@@ -103,7 +103,7 @@ def prints(job: Inputs, **changed: Any) -> str:
 
 
 JOB_ID = "57aa3b32a318"
-FINGERPRINT = "0c120aad8ff0738c98d2b529f11edac4c8ccc065aa165d319a1d5929b80e7f36"
+FINGERPRINT = "7ccf916fa5f106f5bb70bcc08ecbba330b1244ed0f397bfe9fd691bbec209134"
 
 
 def test_a_job_id_is_twelve_hex_digits_and_stable() -> None:

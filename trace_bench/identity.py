@@ -114,7 +114,8 @@ class JobIdPrefix:
         return whole.hexdigest()
 
 
-def _prefix(job: JobIdentity) -> JobIdPrefix:
+def prefix_of(job: JobIdentity) -> JobIdPrefix:
+    """What `job` shares with the same job of another seed."""
     return JobIdPrefix(
         task_id=job.task_id,
         eval_kwargs=job.eval_kwargs,
@@ -134,7 +135,49 @@ def job_id(job: JobIdentity) -> str:
     Not over mode, logger, workers, paths, limits or versions: a replayed job keeps its id. What else its
     result depends on is in `fingerprint`.
     """
-    return _prefix(job).job_id(job.seed)
+    return prefix_of(job).job_id(job.seed)
+
+
+class FingerprintPrefix:
+    """All that determines a result but the job itself, hashed once for all jobs that share it.
+
+    Args:
+        task_hash: `trace_bench.suites.spec.content_hash` of the task folder.
+        image_key: of the image pin.
+        sources_hash: content hash of the worker, suite and trainer sources.
+        limits: those that can change a score: time limits, the candidate's limits, the sandbox's resources.
+    """
+
+    def __init__(
+        self,
+        task_hash: str,
+        image_key: str,
+        sources_hash: str,
+        budget: Mapping[str, Any],
+        splits: Mapping[str, Any],
+        objective: str,
+        limits: Mapping[str, Any],
+    ) -> None:
+        inputs = {
+            "task_hash": task_hash,
+            "image_key": image_key,
+            "sources_hash": sources_hash,
+            "budget": budget,
+            "splits": splits,
+            "objective": objective,
+            "limits": limits,
+        }
+        self._hash = hashlib.sha256(b"trace-bench/fingerprint/2\n" + canonical_json(inputs) + b"\n")
+
+    def fingerprint(self, job_digest: str) -> str:
+        """64 hex digits over everything that determines a job's result; a result is reused only if it is equal.
+
+        Args:
+            job_digest: `JobIdPrefix.full_digest`.
+        """
+        whole = self._hash.copy()
+        whole.update(job_digest.encode("ascii"))
+        return whole.hexdigest()
 
 
 def fingerprint(
@@ -147,27 +190,9 @@ def fingerprint(
     objective: str,
     limits: Mapping[str, Any],
 ) -> str:
-    """64 hex digits over everything that determines a job's result; a result is reused only if it is equal.
-
-    Args:
-        task_hash: `trace_bench.suites.spec.content_hash` of the task folder.
-        image_key: of the image pin.
-        sources_hash: content hash of the worker, suite and trainer sources.
-        limits: those that can change a score: time limits, the candidate's limits, the sandbox's resources.
-    """
-    return digest(
-        {
-            "version": 1,
-            "job": _prefix(job).full_digest(job.seed),
-            "task_hash": task_hash,
-            "image_key": image_key,
-            "sources_hash": sources_hash,
-            "budget": budget,
-            "splits": splits,
-            "objective": objective,
-            "limits": limits,
-        }
-    )
+    """The fingerprint of one job; arguments as of `FingerprintPrefix`."""
+    prefix = FingerprintPrefix(task_hash, image_key, sources_hash, budget, splits, objective, limits)
+    return prefix.fingerprint(prefix_of(job).full_digest(job.seed))
 
 
 def config_hash(snapshot: Mapping[str, Any], task_hashes: Mapping[str, str]) -> str:

@@ -133,6 +133,9 @@ ENTRY: dict[str, Any] = {
     "trainer_id": "NoOp",
     "variant": "0",
     "seed": 7,
+    "fingerprint": HASH,
+    "integrity": "protected",
+    "score_direction": "maximize",
     "resolved_optimizer": "OptoPrime",
     "model": "stub",
 }

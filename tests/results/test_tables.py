@@ -20,7 +20,7 @@ from trace_bench.errors import HarnessError
 from trace_bench.results import tables as tables_module
 from trace_bench.results.leaderboard import LeaderboardRow, rank
 from trace_bench.results.render import EMPTY, leaderboard_text
-from trace_bench.results.tables import COLUMNS, RunTables, read_rows, write_files_index
+from trace_bench.results.tables import COLUMNS, LiveTables, RunTables, read_rows, write_files_index
 
 FIRST_COLUMNS = (
     "run_id,job_id,task_id,suite,trainer_id,variant,seed,status,failure_kind,stop_reason,integrity,score_initial,"
@@ -51,6 +51,13 @@ def put_manifest(run: RunLayout, *entries: dict[str, Any]) -> None:
 def read_csv(path: Path) -> list[dict[str, str]]:
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
+
+
+def table_files(run: RunLayout) -> dict[str, Any]:
+    """The tables, but for the time at which the summary was made."""
+    summary = json.loads(run.summary.read_text())
+    assert summary.pop("generated_at")
+    return {"csv": run.results_csv.read_bytes(), "leaderboard": run.leaderboard.read_bytes(), "summary": summary}
 
 
 def test_the_columns_are_in_the_documented_order() -> None:
@@ -87,7 +94,7 @@ def test_tables_are_rebuilt_from_files_alone(run: RunLayout) -> None:
     assert len(run.results_csv.read_text().splitlines()) == 2
 
 
-def test_refreshing_is_throttled_and_reads_only_what_changed(run: RunLayout, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refreshing_reads_only_what_changed(run: RunLayout, monkeypatch: pytest.MonkeyPatch) -> None:
     reads: list[Path] = []
     original = tables_module.read_row
 
@@ -97,12 +104,36 @@ def test_refreshing_is_throttled_and_reads_only_what_changed(run: RunLayout, mon
 
     monkeypatch.setattr("trace_bench.results.tables.read_row", read_row)
     put(run, results("aaaaaaaaaaaa"), results("bbbbbbbbbbbb"))
-    tables = RunTables(run, min_interval=3600)
-    assert tables.maybe_refresh()
-    assert not tables.maybe_refresh()
-    put(run, results("bbbbbbbbbbbb", score_best=9.0))
+    tables = RunTables(run)
     tables.refresh()
+    put(run, results("bbbbbbbbbbbb", score_best=9.0))
+    assert [row.score_best for row in tables.refresh()] == [None, 9.0]
     assert [path.parent.name[0] for path in reads] == ["a", "b", "b"]
+
+
+def test_live_tables_are_throttled_and_follow_the_plan(run: RunLayout) -> None:
+    tables = LiveTables(run, ["bbbbbbbbbbbb", "aaaaaaaaaaaa", "cccccccccccc"], ["demo"], min_interval=3600)
+    tables.put(results("aaaaaaaaaaaa"))
+    assert tables.maybe_write()
+    tables.put(results("bbbbbbbbbbbb"))
+    assert not tables.maybe_write()
+    assert [row["job_id"][0] for row in read_csv(run.results_csv)] == ["a"]
+    assert json.loads(run.summary.read_text())["counts"] == {"ok": 1, "failed": 0, "skipped": 0, "pending": 2}
+    tables.write()
+    assert [row["job_id"][0] for row in read_csv(run.results_csv)] == ["b", "a"]
+
+
+def test_live_tables_are_what_the_files_give(run: RunLayout) -> None:
+    rows = [results("bbbbbbbbbbbb", score_best=1.5), results("aaaaaaaaaaaa", status="failed", failure_kind="oom")]
+    put(run, *rows)
+    put_manifest(run, {"job_id": "bbbbbbbbbbbb"}, {"job_id": "aaaaaaaaaaaa"}, {"job_id": "cccccccccccc"})
+    live = LiveTables(run, ["bbbbbbbbbbbb", "aaaaaaaaaaaa", "cccccccccccc"], ["demo"])
+    for row in reversed(rows):
+        live.put(row)
+    live.write()
+    wrote = table_files(run)
+    RunTables(run).refresh()
+    assert table_files(run) == wrote
 
 
 def test_a_damaged_row_is_named(run: RunLayout) -> None:
@@ -130,17 +161,32 @@ def test_the_summary_counts_every_job_of_the_manifest(run: RunLayout) -> None:
         run,
         {"job_id": "aaaaaaaaaaaa", "status": "ok"},
         {"job_id": "bbbbbbbbbbbb"},
-        {"job_id": "cccccccccccc", "status": "reused"},
+        {"job_id": "cccccccccccc", "decision": "reuse", "status": "ok"},
         {"job_id": "dddddddddddd"},
+        {"job_id": "eeeeeeeeeeee", "status": "not_executed", "reason": "fail_fast: job bbbbbbbbbbbb failed"},
     )
     RunTables(run).refresh()
     summary = json.loads(run.summary.read_text())
     schema.validate("summary", summary)
-    assert summary["counts"] == {"ok": 1, "failed": 1, "skipped": 0, "reused": 1, "not_executed": 1}
-    assert summary["total_jobs"] == 4
+    assert summary["counts"] == {"ok": 2, "failed": 1, "skipped": 1, "pending": 1}
+    assert summary["total_jobs"] == 5
     assert summary["failures"] == {"sandbox:oom": 1}
     assert summary["token_totals"] == {"prompt": 3, "completion": 4, "total": 7}
     assert (summary["unprotected_jobs"], summary["cost_usd"], summary["tags"]) == (1, 0.5, ["demo"])
+
+
+def test_a_job_that_was_not_executed_has_a_row_that_says_so(run: RunLayout) -> None:
+    put(run, results("bbbbbbbbbbbb"))
+    put_manifest(
+        run,
+        {"job_id": "aaaaaaaaaaaa", "seed": 3, "status": "not_executed", "reason": "cancelled"},
+        {"job_id": "bbbbbbbbbbbb", "status": "not_executed"},
+        {"job_id": "cccccccccccc"},
+    )
+    first, second = RunTables(run).refresh()
+    assert (first.job_id[0], first.seed, first.status, first.failure_kind) == ("a", 3, "skipped", "not_executed")
+    assert (first.feedback, first.failure_boundary, first.score_best) == ("cancelled", None, None)
+    assert second.status == "ok", "what a job left counts, whatever the manifest says"
 
 
 def test_an_empty_run_has_tables_with_headers(run: RunLayout) -> None:

@@ -139,6 +139,11 @@ class RunLayout:
         return self.meta / ".salt"
 
     @property
+    def cancel(self) -> Path:
+        """The wish that a running controller should stop; see `trace_bench.controller.cancel`."""
+        return self.meta / ".cancel"
+
+    @property
     def env(self) -> Path:
         return self.meta / "env.json"
 
@@ -180,6 +185,10 @@ class RunLayout:
         return self.root / "results.csv"
 
     @property
+    def results_parquet(self) -> Path:
+        return self.root / "results.parquet"
+
+    @property
     def summary(self) -> Path:
         return self.root / "summary.json"
 
@@ -217,7 +226,7 @@ _SCHEMAS = {
     "states.json": "states",
     "result.json": "result",
 }
-_JOB_PREFIX = re.compile(r"jobs/[0-9a-f]{12}/(attempts/\d+/out/)?")
+_JOB_PREFIX = re.compile(r"jobs/[0-9a-f]{12}/(attempts/\d+/(out/)?)?")
 
 
 def schema_of(relative: str) -> str | None:

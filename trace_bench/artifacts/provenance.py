@@ -37,7 +37,7 @@ _ALLOWED = frozenset({"LANG", "LC_ALL", "TZ", "PYTHONHASHSEED", "SOURCE_DATE_EPO
 # Whole words of a name: MAX_TOKENS is a number of tokens, HF_TOKEN is a secret.
 _SECRET_NAME = re.compile(r"(^|_)(KEY|APIKEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|AUTH)(_|$)", re.IGNORECASE)
 _USER_INFO = re.compile(r"(://)[^/@\s]+@")
-PACKAGES = ("trace-bench", "docker", "pydantic", "PyYAML", "jsonschema", "rich", "typer", "tenacity")
+PACKAGES = ("trace-bench", "docker", "pydantic", "PyYAML", "jsonschema", "rich", "typer", "tenacity", "pyarrow")
 
 
 def now() -> str:

@@ -217,7 +217,14 @@ class Results(Model):
 
 
 class ManifestEntry(Model):
-    """A planned job. `status` is None until it has one; ``reused`` and ``not_executed`` exist only here."""
+    """A planned job.
+
+    Attributes:
+        decision: what the plan does about it: ``run``, ``reuse`` an equal result, ``adopt`` a sandbox that a dead
+            controller left, or ``skip``; `decision_reason` says why.
+        status: None until it has one; ``not_executed`` exists only here (its row says ``skipped``).
+        reason: why it is not ok, or why training ended where it is.
+    """
 
     job_id: str
     task_id: str
@@ -225,6 +232,11 @@ class ManifestEntry(Model):
     trainer_id: str
     variant: str
     seed: int
+    fingerprint: str
+    integrity: Integrity
+    score_direction: Direction
+    decision: Literal["run", "reuse", "adopt", "skip"] = "run"
+    decision_reason: str = ""
     raw_params: Json = {}
     resolved_optimizer: str
     resolved_optimizer_kwargs: Json = {}
@@ -235,7 +247,7 @@ class ManifestEntry(Model):
     resolved_trainer_kwargs: Json = {}
     eval_kwargs: Json = {}
     model: str
-    status: Literal["ok", "failed", "skipped", "reused", "not_executed"] | None = None
+    status: Literal["ok", "failed", "skipped", "not_executed"] | None = None
     reason: str | None = None
 
 
@@ -315,8 +327,7 @@ class TokenTotals(Model):
 
 
 class Summary(Model):
-    """``summary.json``. `counts` has every status of the manifest that occurs, and always ok, failed and
-    skipped."""
+    """``summary.json``. `counts` always has ok, failed and skipped, and ``pending`` if jobs have no ending yet."""
 
     run_id: str
     generated_at: UtcTime

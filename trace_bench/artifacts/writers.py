@@ -28,11 +28,16 @@ from trace_bench.errors import HarnessError
 
 def write_bytes(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Replace `path` by `data` in one step; its folder is created."""
+    write_pieces(path, (data,), durable=durable)
+
+
+def write_pieces(path: Path, pieces: Iterable[bytes], *, durable: bool = True) -> None:
+    """Replace `path` in one step by `pieces` one after another, which need not all be in memory at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
         with temporary.open("wb") as file:
-            file.write(data)
+            file.writelines(pieces)
             if durable:
                 file.flush()
                 os.fsync(file.fileno())

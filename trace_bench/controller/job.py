@@ -7,9 +7,10 @@ its boundary if there was one. Only an interruption and a defect of the harness 
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,44 +18,34 @@ from pathlib import Path
 from trace_bench.artifacts import layout as files
 from trace_bench.artifacts import yamlio
 from trace_bench.artifacts.collector import Collected, CollectLimits, collect
-from trace_bench.artifacts.contract import Failure, JobSpec, WorkerResult
-from trace_bench.artifacts.jsonio import read_model
+from trace_bench.artifacts.contract import Failure, WorkerResult
+from trace_bench.artifacts.jsonio import JsonError, read_model
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.provenance import cpu_model, now
 from trace_bench.artifacts.records import Attempt, ControlRecord, JobMeta, Results, Usage
 from trace_bench.artifacts.writers import write_json, write_text
+from trace_bench.controller.prepare import JobPlan
+from trace_bench.controller.schedule import Start, StartGate
 from trace_bench.controller.session import Listener, SandboxGone, Session, Silence
-from trace_bench.errors import Boundary, CollectError, Interrupted, ProtocolError, SandboxError, TraceBenchError
+from trace_bench.errors import (
+    Boundary,
+    CollectError,
+    ExitCode,
+    Interrupted,
+    ProtocolError,
+    SandboxError,
+    TraceBenchError,
+)
 from trace_bench.gateway.server import Gateway, Scope
 from trace_bench.results.rows import results_row
-from trace_bench.sandbox.base import Backend, ExitStatus, Resources, Sandbox, SandboxRequest, Stream
-from trace_bench.sandbox.labels import JOB, UID_BASE, job_labels
+from trace_bench.results.tables import read_row
+from trace_bench.sandbox.base import Backend, ExitStatus, Sandbox, SandboxRequest, Stream
+from trace_bench.sandbox.labels import UID_BASE, job_labels
 from trace_bench.sandbox.uids import UidBlock, UidBlocks
 
 WORKER_COMMAND = ("python3", "-sP", "-m", "trace_bench.worker")
 EXIT_PATIENCE = 10.0
 """Seconds that a supervisor has to exit after its last message."""
-
-
-@dataclass(frozen=True)
-class JobPlan:
-    """All that running one job takes.
-
-    Attributes:
-        task: the task folder as a tar.
-        test_seed: of held-out data; handed over after training.
-        meta: the record so far (status ``planned``).
-    """
-
-    spec: JobSpec
-    task: bytes
-    test_seed: int
-    meta: JobMeta
-    image_ref: str
-    resources: Resources = field(default_factory=Resources)
-    runtime: str | None = None
-    require_controls: frozenset[str] = frozenset()
-    allow_weaker: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -75,7 +66,8 @@ class JobRunner:
     Attributes:
         taken: uid blocks that sandboxes of dead controllers still use.
         lease: seconds that a sandbox lives on without this controller.
-        stop_wanted: asked often; ``"interrupted"`` ends jobs in order, ``"kill"`` at once.
+        stop_wanted: asked often, with the job's id; ``"interrupted"`` ends it in order, ``"kill"`` at once.
+        gate: lets few sandboxes start at once.
     """
 
     backend: Backend
@@ -85,14 +77,20 @@ class JobRunner:
     taken: frozenset[int] = frozenset()
     lease: float = 60.0
     limits: CollectLimits = field(default_factory=CollectLimits)
-    stop_wanted: Callable[[], str | None] = lambda: None
+    stop_wanted: Callable[[str], str | None] = lambda _: None
+    gate: StartGate = field(default_factory=lambda: StartGate(os.cpu_count() or 1))
 
-    def run(self, plan: JobPlan, listener: Listener | None = None) -> Results:
-        """Run `plan` in a new sandbox.
+    def run(self, plan: JobPlan, listener: Listener | None = None, *, afresh: bool = False) -> Results:
+        """Run `plan` in a new sandbox. What an earlier attempt published is moved to that attempt's folder.
+
+        Args:
+            afresh: pay for LLM calls again that an earlier attempt had answers to.
 
         Raises:
             Interrupted: the user wanted it killed. The sandbox is gone; what it had is collected.
+            EngineGone, EnvironmentUnavailable: no other job would fare better. The attempt is recorded.
         """
+        keep_attempt(self.layout.job(plan.spec.job_id), calls=afresh)
         return self._attempt(plan, listener or Silence(), None)
 
     def adopt(self, plan: JobPlan, sandbox: Sandbox, listener: Listener | None = None) -> Results:
@@ -104,6 +102,10 @@ class JobRunner:
         """
         return self._attempt(plan, listener or Silence(), sandbox)
 
+    def last_row(self, plan: JobPlan) -> Results:
+        """What the last attempt at `plan` came to, as it is on disk."""
+        return read_row(self.layout.job(plan.spec.job_id).results)
+
     def _attempt(self, plan: JobPlan, listener: Listener, adopted: Sandbox | None) -> Results:
         job = self.layout.job(plan.spec.job_id).make()
         number = _next_attempt(job)
@@ -113,39 +115,42 @@ class JobRunner:
         )
         write_json(job.meta, meta, durable=False)
         ending = _Ending()
+        fatal: TraceBenchError | None = None
         with self.gateway.open(
             plan.spec.job_id, plan.spec.seed, plan.spec.model, job.cassette, plan.spec.budget, attempt=number
         ) as scope:
-            interrupted: Interrupted | None = None
+            out = job.attempt_out(number)
             try:
                 if adopted is None:
-                    with self._new_sandbox(plan) as sandbox:
-                        self._drive(plan, sandbox, scope, listener, ending, job.attempt_out(number), adopt=False)
+                    with self._new_sandbox(plan) as (sandbox, start):
+                        self._drive(plan, sandbox, scope, listener, ending, out, start)
                 else:
                     with self._adopted_sandbox(adopted) as sandbox:
-                        self._drive(plan, sandbox, scope, listener, ending, job.attempt_out(number), adopt=True)
+                        self._drive(plan, sandbox, scope, listener, ending, out, None)
             except Interrupted as error:
-                interrupted = error
+                fatal = error
                 ending.failure = Failure(boundary=Boundary.HARNESS, kind="interrupted", message=str(error))
             except TraceBenchError as error:
-                if error.exit_code == 3:
-                    # The machine lacks something: no other job would fare better.
-                    raise
+                if error.exit_code == ExitCode.ENVIRONMENT:
+                    fatal = error
                 ending.failure = Failure(boundary=error.boundary, kind=_kind(error), message=str(error))
             if scope.provider_failures() and ending.failure is not None:
                 ending.failure = Failure(
                     boundary=Boundary.PROVIDER, kind="provider_error", message=scope.provider_failures()[0]
                 )
             row = self._record(job, number, meta, ending, scope.usage(), time.monotonic() - started)
-        if interrupted is not None:
-            raise interrupted
+        if fatal is not None:
+            raise fatal
         return row
 
     # -- the sandbox ---------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _new_sandbox(self, plan: JobPlan) -> Iterator[Sandbox]:
-        with self.uids.acquire(self.taken) as block:
+    def _new_sandbox(self, plan: JobPlan) -> Iterator[tuple[Sandbox, Start]]:
+        with contextlib.ExitStack() as stack:
+            start = self.gate.enter()
+            stack.callback(start.over)
+            block = stack.enter_context(self.uids.acquire(self.taken))
             request = SandboxRequest(
                 name=f"trace-bench-{plan.spec.run_id}-{plan.spec.job_id}"[:120],
                 image=plan.image_ref,
@@ -159,7 +164,7 @@ class JobRunner:
             )
             sandbox = self.backend.create(request)
             with _removed(sandbox):
-                yield sandbox
+                yield sandbox, start
 
     @contextmanager
     def _adopted_sandbox(self, sandbox: Sandbox) -> Iterator[Sandbox]:
@@ -180,9 +185,10 @@ class JobRunner:
         listener: Listener,
         ending: _Ending,
         out: Path,
-        *,
-        adopt: bool,
+        start: Start | None,
     ) -> None:
+        """See `sandbox` through to its end. `start` is None for one that is adopted."""
+        adopt = start is None
         ending.sandbox_id = sandbox.id
         try:
             ending.controls = tuple(
@@ -194,7 +200,7 @@ class JobRunner:
                 try:
                     if not adopt:
                         sandbox.start()
-                    self._converse(plan, sandbox, scope, listener, stream, adopt=adopt)
+                    self._converse(plan, scope, listener, stream, start)
                 finally:
                     stream.close()
                 if sandbox.wait(EXIT_PATIENCE) is None:
@@ -209,20 +215,23 @@ class JobRunner:
             self._collect(sandbox, ending, out)
 
     def _converse(
-        self, plan: JobPlan, sandbox: Sandbox, scope: Scope, listener: Listener, stream: Stream, *, adopt: bool
+        self, plan: JobPlan, scope: Scope, listener: Listener, stream: Stream, start: Start | None
     ) -> None:
         session = Session(
             stream=stream,
             scope=scope,
+            job=plan.spec.model_dump(mode="json"),
+            task=plan.task,
             test_seed=plan.test_seed,
             lease=self.lease,
             listener=listener,
-            stop_wanted=self.stop_wanted,
+            stop_wanted=lambda: self.stop_wanted(plan.spec.job_id),
+            on_answer=start.over if start is not None else lambda: None,
         )
-        if adopt:
+        if start is None:
             session.adopt()
         else:
-            session.start(plan.spec.model_dump(mode="json"), plan.task)
+            session.start()
 
     def _collect(self, sandbox: Sandbox, ending: _Ending, out: Path) -> None:
         try:
@@ -250,13 +259,14 @@ class JobRunner:
         result = ending.result
         failure = ending.failure or (result.failure if result is not None else None)
         status = "ok" if failure is None and result is not None and result.status == "ok" else "failed"
+        killed = failure is not None and failure.kind == "interrupted"
         if ending.collected is not None:
             _publish(ending.collected, job)
         attempt = Attempt(
             number=number,
             started_at=meta.started_at or now(),
             ended_at=now(),
-            status="interrupted" if failure is not None and failure.kind == "interrupted" else status,  # type: ignore[arg-type]
+            status="interrupted" if killed else status,  # type: ignore[arg-type]
             failure=failure,
             sandbox_id=ending.sandbox_id,
         )
@@ -268,7 +278,7 @@ class JobRunner:
                 "controls": ending.controls,
                 "attempts": (*meta.attempts, attempt),
                 "ended_at": now(),
-                "stop_reason": result.stop_reason if result is not None else None,
+                "stop_reason": result.stop_reason if result is not None else "interrupted" if killed else None,
                 "warnings": tuple(warnings),
                 "cpu_model": cpu_model(),
             }
@@ -288,16 +298,40 @@ def _removed(sandbox: Sandbox) -> Iterator[None]:
         sandbox.remove()
 
 
-def _publish(collected: Collected, job: JobLayout) -> None:
-    """Move what the last attempt left to where people look for it."""
-    job.artifacts.mkdir(exist_ok=True)
-    places = {
+def _places(job: JobLayout) -> dict[str, Path]:
+    """Where people look for what an attempt left under a name."""
+    return {
         files.EVENTS: job.events,
         files.STDOUT: job.stdout,
         files.HISTORY: job.state_history,
         files.EXTRA: job.extra,
     }
-    for name, target in places.items():
+
+
+def keep_attempt(job: JobLayout, *, calls: bool = False) -> None:
+    """Move what the last attempt published, its result too, into that attempt's folder: the next one takes its place.
+
+    Args:
+        calls: its cassette as well.
+    """
+    last = max(_attempts(job), default=0)
+    if last == 0:
+        return
+    folder, out = job.attempt(last), job.attempt_out(last)
+    moves = {source: out / name for name, source in _places(job).items()}
+    moves[job.results] = folder / job.results.name
+    if calls:
+        moves[job.cassette] = folder / job.cassette.name
+    for source, target in moves.items():
+        if source.exists() and not target.exists():
+            target.parent.mkdir(exist_ok=True)
+            source.replace(target)
+
+
+def _publish(collected: Collected, job: JobLayout) -> None:
+    """Move what the last attempt left to where people look for it."""
+    job.artifacts.mkdir(exist_ok=True)
+    for name, target in _places(job).items():
         source = collected.root / name
         if source.exists():
             if target.is_dir():
@@ -340,17 +374,18 @@ def _kind(error: TraceBenchError) -> str:
 
 
 def _earlier_attempts(job: JobLayout) -> tuple[Attempt, ...]:
-    """What the record of the job says of the attempts before this one."""
-    return read_model(JobMeta, job.meta.read_bytes()).attempts if job.meta.is_file() else ()
+    """What the record of the job says of the attempts before this one; it is not flushed, and a power cut may take it."""
+    try:
+        return read_model(JobMeta, job.meta.read_bytes()).attempts
+    except (FileNotFoundError, JsonError):
+        return ()
+
+
+def _attempts(job: JobLayout) -> list[int]:
+    return [int(p.name) for p in job.attempts.iterdir() if p.name.isdigit()] if job.attempts.is_dir() else []
 
 
 def _next_attempt(job: JobLayout) -> int:
-    taken = [int(p.name) for p in job.attempts.iterdir() if p.name.isdigit()] if job.attempts.is_dir() else []
-    number = max(taken, default=0) + 1
+    number = max(_attempts(job), default=0) + 1
     job.attempt(number).mkdir(parents=True)
     return number
-
-
-def sandboxes_by_job(backend: Backend, labels: Mapping[str, str]) -> dict[str, Sandbox]:
-    """Sandboxes that carry `labels`, by job id: what a new controller may adopt."""
-    return {s.labels[JOB]: s for s in backend.find(labels) if JOB in s.labels}

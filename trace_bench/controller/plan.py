@@ -1,43 +1,33 @@
-"""From a config to jobs that can be started: identities, job specs, image pins, and the records of the run."""
+"""From a config to a plan: every job with its identity and what is done about it, and the records of the run."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Protocol
 
 from trace_bench import __version__
 from trace_bench.arguments import hint
-from trace_bench.artifacts.contract import (
-    Budget,
-    JobLimits,
-    JobSpec,
-    ModelRef,
-    OptimizerRef,
-    TaskRef,
-    TrainerRef,
-)
+from trace_bench.artifacts.contract import Budget, Direction
+from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.provenance import package_versions
-from trace_bench.artifacts.records import (
-    GitInfo,
-    ImageRecord,
-    JobMeta,
-    Lock,
-    Manifest,
-    ManifestEntry,
-)
-from trace_bench.config.frozen import thaw
+from trace_bench.artifacts.records import GitInfo, ImageRecord, Lock, Results
 from trace_bench.config.models import RunConfig, SandboxConfig
 from trace_bench.config.resolve import Resolved
-from trace_bench.controller.job import JobPlan
+from trace_bench.config.sizes import format_size
+from trace_bench.controller.manifest import ManifestLines, Outcome, write_manifest
+from trace_bench.controller.prepare import JobPlan, Material, model_ref, prepare
+from trace_bench.controller.progress import Decision
+from trace_bench.controller.resume import NEW, Before, Verdict, find_run_to_continue, look_back, read_lock, salt_of
+from trace_bench.controller.schedule import Room, spread
 from trace_bench.errors import ConfigError
-from trace_bench.identity import config_hash, fingerprint, run_id, test_seed
+from trace_bench.identity import FingerprintPrefix, JobIdPrefix, config_hash, prefix_of, run_id
 from trace_bench.matrix import Job, expand
-from trace_bench.sandbox.base import CONTROLS, NEVER_WEAKER, Backend, Resources
+from trace_bench.sandbox.base import CONTROLS, NEVER_WEAKER, Backend, Sandbox
 from trace_bench.suites.spec import Task, pack_task
-from trace_bench.trainers.registry import entry_of
 
 
 class ImageSource(Protocol):
@@ -50,87 +40,316 @@ class ImageSource(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedJob:
+    """One job of the matrix, and what is done about it."""
+
+    job: Job
+    fingerprint: str
+    score_direction: Direction
+    decision: Decision
+    reason: str
+
+    @property
+    def job_id(self) -> str:
+        return self.job.job_id
+
+    @property
+    def task_id(self) -> str:
+        return self.job.task_id
+
+    @property
+    def trainer_id(self) -> str:
+        return self.job.trainer_id
+
+    @property
+    def variant(self) -> str:
+        return self.job.variant.label
+
+    @property
+    def seed(self) -> int:
+        return self.job.seed
+
+    @property
+    def memory(self) -> int:
+        """Bytes that its sandbox declares."""
+        return self.job.sandbox.memory
+
+
 @dataclass(frozen=True)
 class RunPlan:
-    """A whole run before its first job starts."""
+    """A whole run before its first job starts.
+
+    Attributes:
+        jobs: in the order of the matrix: task, trainer, variant, seed.
+        order: indices of `jobs` in the order in which they start.
+        continued: the run was started, or planned, before.
+        finished: all of its jobs have an ending that counts, and none is to run again.
+        reused: by job id, earlier results that count.
+        adopted: by job id, sandboxes of a dead controller that jobs go on in.
+        leftovers: such sandboxes that nobody goes on with.
+    """
 
     run_id: str
+    layout: RunLayout
     config: RunConfig
     config_hash: str
-    jobs: tuple[JobPlan, ...]
-    manifest: Manifest
+    backend: Backend
+    jobs: tuple[PlannedJob, ...]
+    order: tuple[int, ...]
     lock: Lock
     salt: str
-    warnings: tuple[str, ...]
+    created: str
+    warnings: tuple[str, ...] = ()
     git: GitInfo = field(default_factory=GitInfo)
+    continued: bool = False
+    reused: Mapping[str, Results] = field(default_factory=dict)
+    adopted: Mapping[str, Sandbox] = field(default_factory=dict)
+    leftovers: Sequence[Sandbox] = ()
+    material: Mapping[str, Material] = field(default_factory=dict)
+
+    @property
+    def finished(self) -> bool:
+        return self.continued and all(job.decision == "reuse" for job in self.jobs) and not self.leftovers
+
+    def prepare(self, planned: PlannedJob) -> JobPlan:
+        """`planned` with all that running it takes."""
+        return prepare(
+            planned.job,
+            self.material[planned.task_id],
+            planned.fingerprint,
+            config=self.config,
+            run_id=self.run_id,
+            salt=self.salt,
+            backend=self.backend,
+            created=self.created,
+        )
+
+    def write_manifest(
+        self, layout: RunLayout, outcomes: Mapping[str, Outcome] | None = None, *, durable: bool = False
+    ) -> None:
+        """Write ``manifest.json``.
+
+        Args:
+            outcomes: status and reason of the jobs that have ended, by job id.
+        """
+        head = {
+            "run_id": self.run_id,
+            "config_hash": self.config_hash,
+            "generated_at": self.created,
+            "tags": list(self.config.tags),
+            "warnings": list(self.warnings),
+        }
+        write_manifest(layout.manifest, head, self.manifest_lines(outcomes or {}), durable=durable)
+
+    def manifest_lines(self, outcomes: Mapping[str, Outcome]) -> Iterator[str]:
+        """The entries of the manifest as JSON, in the order of `jobs`."""
+        lines = ManifestLines(self.backend.integrity)
+        for p in self.jobs:
+            yield lines.line(p.job, p.fingerprint, p.score_direction, p.decision, p.reason, outcomes.get(p.job_id))
+
+
+def jobs_of(config: RunConfig, resolved: Resolved) -> list[Job]:
+    """The jobs of `config`, which can no longer be wrong then: to be called before an engine is asked.
+
+    Raises:
+        ConfigError: from the matrix, or a control of its sandboxes that is not there or cannot be given up.
+    """
+    jobs = expand(config, resolved.tasks, resolved.trainers)
+    _check_controls(config)
+    return jobs
 
 
 def plan_run(
     config: RunConfig,
     resolved: Resolved,
+    jobs: Sequence[Job],
     backend: Backend,
     images: ImageSource,
     *,
     sources_hash: str,
     git: GitInfo | None = None,
-    salt: str | None = None,
+    warnings: Sequence[str] = (),
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> RunPlan:
-    """Expand `config` and fill in everything that its jobs need. Task code is packed, never imported.
+    """Find the run that `config` continues, and decide about every one of its `jobs`. Nothing is written, no task code
+    is imported, and no sandbox touched.
 
     Args:
         git: state of the checkout that runs it, if it is one.
-        salt: of the held-out seeds; None draws a new one.
+        warnings: to be recorded beside the config's own.
 
     Raises:
-        ConfigError: from the matrix. EnvironmentUnavailable: from `images`.
+        ConfigError: from the matrix; the run that ``run_id`` names is of another config; nothing is there to continue
+            and ``resume`` is ``failed``. EnvironmentUnavailable: from `images`. SandboxError: the engine is gone.
     """
     git = git or GitInfo()
-    jobs = expand(config, resolved.tasks, resolved.trainers)
-    _check_controls(config)
     used = {job.task_id: resolved.tasks[job.task_id] for job in jobs}
     hashes = {task_id: task.content_hash for task_id, task in used.items()}
     blobs = {task_id: pack_task(task.folder) for task_id, task in used.items()}
     pins = {family: images(family) for family in dict.fromkeys(job.image_family for job in jobs)}
     whole_hash = config_hash(config.to_snapshot(), hashes)
-    name = config.run_id or run_id(now(), whole_hash, git.commit or "")
-    salt = salt or secrets.token_hex(16)
-    created = now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    planned = tuple(
-        _plan_job(
-            job,
-            used[job.task_id],
-            blobs[job.task_id],
-            pins[job.image_family],
-            config=config,
-            run=name,
-            salt=salt,
-            backend=backend,
-            sources_hash=sources_hash,
-            created=created,
-        )
-        for job in jobs
-    )
-    models = {p.spec.model.id: p.spec.model for p in planned}
+    notes = [*config.warnings, *warnings]
+
+    runs_dir = Path(config.runs_dir)
+    if config.run_id is not None:
+        layout = RunLayout(runs_dir / config.run_id)
+        _check_run(layout, whole_hash, sources_hash, pins, notes)
+    else:
+        found = find_run_to_continue(runs_dir, config.resume, whole_hash, sources_hash, pins)
+        if found.layout is None and config.resume == "failed":
+            raise ConfigError(
+                f"{config.source.where(('resume',))} is failed, but no run of this config below {runs_dir} has failed "
+                "jobs; leave it out to start a run, or name one with --run-id"
+            )
+        notes += [found.note] if found.note else []
+        layout = found.layout or RunLayout(runs_dir / run_id(now(), whole_hash, git.commit or ""))
+    before = look_back(layout, backend, config.resume)
+    memory = backend.describe().get("memory_bytes")
+    notes += _memory_notes(config, jobs, memory)
+
     lock = Lock(
-        run_id=name,
+        run_id=layout.run_id,
         config_hash=whole_hash,
         code_version=__version__,
         sources_hash=sources_hash,
         images=pins,
         packages=package_versions(),
         tasks=hashes,
-        models=tuple(models.values()),
+        models=tuple({m.id: m for m in (model_ref(job.model) for job in _first_of_each(jobs))}.values()),
     )
-    manifest = Manifest(
-        run_id=name,
+    planned, reused = _decided(jobs, config, used, pins, sources_hash, before)
+    known = {p.job_id for p in planned} if before and before.sandboxes else set()
+    strangers = [s for j, ss in (before.sandboxes if before else {}).items() if j not in known for s in ss]
+    seeds = len(config.seeds)
+    tasks = len(config.tasks)
+    return RunPlan(
+        run_id=layout.run_id,
+        layout=layout,
+        config=config,
         config_hash=whole_hash,
-        generated_at=created,
-        tags=config.tags,
-        warnings=config.warnings,
-        jobs=tuple(manifest_entry(p.meta) for p in planned),
+        backend=backend,
+        jobs=planned,
+        order=tuple(spread(tasks, len(jobs) // (tasks * seeds), seeds)),
+        lock=lock,
+        salt=salt_of(layout) or secrets.token_hex(16),
+        created=now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        warnings=tuple(dict.fromkeys(notes)),
+        git=git,
+        continued=before is not None,
+        reused=reused,
+        adopted=before.adopted if before else {},
+        leftovers=(*before.leftovers, *strangers) if before else (),
+        material={task_id: Material(task, blobs[task_id], pins[task.image_family]) for task_id, task in used.items()},
     )
-    return RunPlan(name, config, whole_hash, planned, manifest, lock, salt, config.warnings, git)
+
+
+def _decided(
+    jobs: Sequence[Job],
+    config: RunConfig,
+    tasks: Mapping[str, Task],
+    pins: Mapping[str, ImageRecord],
+    sources_hash: str,
+    before: Before | None,
+) -> tuple[tuple[PlannedJob, ...], dict[str, Results]]:
+    """Every job with its fingerprint and decision; and the results that are reused."""
+    budget = Budget(**config.budget.model_dump()).model_dump()
+    planned: list[PlannedJob] = []
+    reused: dict[str, Results] = {}
+    last: Job | None = None
+    prefix: JobIdPrefix
+    marks: FingerprintPrefix
+    direction: Direction
+    for job in jobs:
+        if last is None or not _same_but_seed(last, job):
+            task = tasks[job.task_id]
+            prefix = prefix_of(job)
+            marks = FingerprintPrefix(
+                task.content_hash,
+                pins[job.image_family].key,
+                sources_hash,
+                budget,
+                job.splits,
+                config.objective,
+                job.limits,
+            )
+            direction = task.spec.score.direction
+            last = job
+        mark = marks.fingerprint(prefix.full_digest(job.seed))
+        verdict: Verdict = before.decide(job.job_id, mark) if before is not None else NEW
+        if verdict.row is not None:
+            reused[job.job_id] = verdict.row
+        planned.append(PlannedJob(job, mark, direction, verdict.decision, verdict.reason))
+    return tuple(planned), reused
+
+
+def _same_but_seed(one: Job, other: Job) -> bool:
+    """`expand` gives the jobs of one task entry and variant the very same objects."""
+    return (
+        one.params is other.params
+        and one.eval_kwargs is other.eval_kwargs
+        and one.limits is other.limits
+        and one.optimizer_kwargs is other.optimizer_kwargs
+        and one.task_id == other.task_id
+        and one.trainer_id == other.trainer_id
+    )
+
+
+def _first_of_each(jobs: Sequence[Job]) -> Iterator[Job]:
+    last: Job | None = None
+    for job in jobs:
+        if last is None or last.model is not job.model:
+            yield job
+        last = job
+
+
+def _check_run(
+    layout: RunLayout, config_hash: str, sources_hash: str, pins: Mapping[str, ImageRecord], notes: list[str]
+) -> None:
+    """Whether the run that the user named can be continued with this config.
+
+    Raises:
+        ConfigError: it is of another config.
+    """
+    lock = read_lock(layout)
+    if lock is None:
+        return
+    if lock.config_hash != config_hash:
+        raise ConfigError(
+            f"{layout.root}: this run was made from another config; give another --run-id, or take "
+            "run_id out of the config"
+        )
+    changed = [
+        name
+        for name, same in (
+            ("code", lock.sources_hash == sources_hash),
+            ("images", {f: i.key for f, i in lock.images.items()} == {f: i.key for f, i in pins.items()}),
+        )
+        if not same
+    ]
+    if changed:
+        notes.append(f"the run is continued with other {' and '.join(changed)} than it was started with")
+
+
+def _memory_notes(config: RunConfig, jobs: Sequence[Job], memory: Any) -> list[str]:
+    """What the user should know of how many jobs the engine's memory holds."""
+    if not isinstance(memory, int):
+        return []
+    room = Room(memory)
+    notes = []
+    for declared in sorted({sandbox.memory for sandbox in {id(job.sandbox): job.sandbox for job in jobs}.values()}):
+        fit = room.at_a_time(declared)
+        if declared > memory:
+            notes.append(
+                f"sandbox.memory {format_size(declared)} is more than the engine has ({memory / 2**30:.1f} GiB): "
+                "such jobs run one at a time, and may be killed for want of memory"
+            )
+        elif fit is not None and fit < min(config.max_workers, len(jobs)):
+            notes.append(
+                f"max_workers is {config.max_workers}, but the engine's memory ({memory / 2**30:.1f} GiB) holds "
+                f"{fit} jobs of sandbox.memory {format_size(declared)} at a time"
+            )
+    return notes
 
 
 def _check_controls(config: RunConfig) -> None:
@@ -152,137 +371,3 @@ def _check_controls(config: RunConfig) -> None:
                     problems.append(f"{where}: the control {name!r} cannot be given up; take it out")
     if problems:
         raise ConfigError("\n".join(dict.fromkeys(problems)))
-
-
-def _plan_job(
-    job: Job,
-    task: Task,
-    blob: bytes,
-    image: ImageRecord,
-    *,
-    config: RunConfig,
-    run: str,
-    salt: str,
-    backend: Backend,
-    sources_hash: str,
-    created: str,
-) -> JobPlan:
-    budget = Budget(**config.budget.model_dump())
-    limits = thaw(job.limits)
-    sandbox = job.sandbox
-    mark = fingerprint(
-        job,
-        task.content_hash,
-        image.key,
-        sources_hash,
-        budget.model_dump(),
-        job.splits,
-        config.objective,
-        limits,
-    )
-    job_limits = JobLimits(
-        job_timeout=limits["job_timeout"],
-        score_timeout=limits["score_timeout"],
-        out_bytes=sandbox.disk,
-        memory_bytes=sandbox.memory,
-        pids=sandbox.pids,
-    )
-    model = _model(job.model)
-    optimizer = OptimizerRef(id=job.optimizer, kwargs=thaw(job.optimizer_kwargs))
-    spec = JobSpec(
-        run_id=run,
-        job_id=job.job_id,
-        fingerprint=mark,
-        task=TaskRef(
-            id=job.task_id,
-            suite=job.suite,
-            builder=task.suite.builder,
-            spec=task.spec.raw,
-            content_hash=task.content_hash,
-            eval_kwargs=thaw(job.eval_kwargs),
-        ),
-        trainer=TrainerRef(id=job.trainer_id, entry=entry_of(job.trainer_id), params=thaw(job.params)),
-        optimizer=optimizer,
-        seed=job.seed,
-        mode=config.mode,
-        model=model,
-        budget=budget,
-        limits=job_limits,
-    )
-    meta = JobMeta(
-        run_id=run,
-        job_id=job.job_id,
-        fingerprint=mark,
-        task_id=job.task_id,
-        suite=job.suite,
-        task_hash=task.content_hash,
-        score_direction=task.spec.score.direction,
-        eval_kwargs=thaw(job.eval_kwargs),
-        trainer_id=job.trainer_id,
-        variant=job.variant.label,
-        raw_params=thaw(job.raw_params),
-        params=thaw(job.params),
-        optimizer=optimizer,
-        guide=job.guide,
-        guide_kwargs=thaw(job.guide_kwargs),
-        logger=job.logger,
-        seed=job.seed,
-        mode=config.mode,
-        model=model,
-        budget=budget,
-        limits=job_limits,
-        image=image,
-        backend=backend.name,
-        integrity=backend.integrity,
-        created_at=created,
-    )
-    return JobPlan(
-        spec=spec,
-        task=blob,
-        test_seed=test_seed(salt, job.task_id, job.seed),
-        meta=meta,
-        image_ref=image.ref,
-        resources=Resources(
-            cpus=sandbox.cpus,
-            memory_bytes=sandbox.memory,
-            disk_bytes=sandbox.disk,
-            tmp_bytes=sandbox.tmp,
-            pids=sandbox.pids,
-        ),
-        runtime=sandbox.runtime,
-        require_controls=frozenset(sandbox.require_controls),
-        allow_weaker=frozenset(sandbox.allow_weaker),
-    )
-
-
-def _model(identity: Mapping[str, Any]) -> ModelRef:
-    plain = thaw(identity)
-    return ModelRef(
-        id=plain["id"],
-        provider=plain.get("provider", "stub"),
-        model=plain.get("model", plain["id"]),
-        sampling=plain.get("sampling", {}),
-    )
-
-
-def manifest_entry(meta: JobMeta, **outcome: Any) -> ManifestEntry:
-    """The manifest's line for a job; `outcome` is ``status`` and ``reason`` once they are known."""
-    return ManifestEntry(
-        job_id=meta.job_id,
-        task_id=meta.task_id,
-        suite=meta.suite,
-        trainer_id=meta.trainer_id,
-        variant=meta.variant,
-        seed=meta.seed,
-        raw_params=meta.raw_params,
-        resolved_optimizer=meta.optimizer.id,
-        resolved_optimizer_kwargs=meta.optimizer.kwargs,
-        resolved_guide=meta.guide,
-        resolved_guide_kwargs=meta.guide_kwargs,
-        resolved_logger=meta.logger,
-        resolved_logger_kwargs=meta.logger_kwargs,
-        resolved_trainer_kwargs=meta.params,
-        eval_kwargs=meta.eval_kwargs,
-        model=meta.model.id,
-        **outcome,
-    )

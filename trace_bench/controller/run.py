@@ -1,70 +1,51 @@
-"""A run: plan it, write its records, run its jobs, derive its tables."""
+"""A run: write its records, see its jobs through, derive its tables."""
 
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import os
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from trace_bench.artifacts.jsonio import read_model
-from trace_bench.artifacts.layout import RunLayout
+from pydantic import ValidationError
+
+from trace_bench.artifacts.contract import HistoryLine
+from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.provenance import capture_env, now
-from trace_bench.artifacts.records import JobMeta, Lock, Results
+from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.writers import Journal, write_json, write_text
 from trace_bench.artifacts.yamlio import dump_document
-from trace_bench.controller.job import JobPlan, JobRunner, sandboxes_by_job
-from trace_bench.controller.plan import RunPlan, manifest_entry
-from trace_bench.controller.session import Listener
-from trace_bench.errors import ConfigError, Interrupted
+from trace_bench.controller.cancel import Cancellations
+from trace_bench.controller.job import JobRunner
+from trace_bench.controller.manifest import Outcome, read_entry
+from trace_bench.controller.outage import Outage
+from trace_bench.controller.ownership import alone_in
+from trace_bench.controller.plan import PlannedJob, RunPlan
+from trace_bench.controller.progress import Progress, Quiet, RunEnd, RunStart
+from trace_bench.controller.schedule import Room, StartGate
+from trace_bench.errors import HarnessError, Interrupted
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
-from trace_bench.results.tables import RunTables, read_manifest, read_row, write_files_index
-from trace_bench.sandbox.base import Backend, Sandbox
-from trace_bench.sandbox.labels import OWNER, RUN, owner
+from trace_bench.results import parquet
+from trace_bench.results.rows import is_final, skipped_row
+from trace_bench.results.tables import LiveTables, read_row, write_files_index
+from trace_bench.sandbox.errors import EngineGone
 from trace_bench.sandbox.uids import UidBlocks
 
 FIRST_PAUSE = 1.0
 """Seconds before the first retry; each further one waits twice as long."""
 
 
-class Progress(Protocol):
-    """Hears how a run goes on. Called from many threads, one call at a time."""
-
-    def begun(self, run_id: str, jobs: int) -> None:
-        """Once, before any job."""
-
-    def started(self, plan: JobPlan) -> None: ...
-
-    def advanced(self, plan: JobPlan, line: Mapping[str, Any]) -> None:
-        """A line of ``state_history.jsonl``."""
-
-    def finished(self, plan: JobPlan, row: Results, *, reused: bool) -> None: ...
-
-
-class Quiet:
-    """No progress."""
-
-    def begun(self, run_id: str, jobs: int) -> None: ...
-
-    def started(self, plan: JobPlan) -> None: ...
-
-    def advanced(self, plan: JobPlan, line: Mapping[str, Any]) -> None: ...
-
-    def finished(self, plan: JobPlan, row: Results, *, reused: bool) -> None: ...
-
-
 @dataclass(frozen=True)
 class RunResult:
-    """What a run came to. `rows` are in the order of the plan; jobs that never ran have none."""
+    """What a run came to. `rows` are in the order of the plan; a job that never ran has one that says ``skipped``."""
 
     run_id: str
     layout: RunLayout
@@ -73,12 +54,13 @@ class RunResult:
 
     @property
     def ok(self) -> bool:
-        """Every job ran and ended ok."""
-        return len(self.rows) == self.planned and all(row.status == "ok" for row in self.rows)
+        """Every job ran to its end and is ok."""
+        whole = all(row.status == "ok" and row.stop_reason != "interrupted" for row in self.rows)
+        return whole and len(self.rows) == self.planned
 
 
 class Run:
-    """One run on one backend.
+    """One run.
 
     Args:
         stop_wanted: None, ``"interrupted"`` (end in order) or ``"kill"``; asked often, from many threads.
@@ -87,243 +69,304 @@ class Run:
     def __init__(
         self,
         plan: RunPlan,
-        backend: Backend,
-        runs_dir: Path,
         *,
         progress: Progress | None = None,
         stop_wanted: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._plan = plan
-        self._backend = backend
+        self._backend = plan.backend
         self._progress = progress or Quiet()
-        self._stop_wanted = stop_wanted
+        self._user_wants = stop_wanted
         self._lock = threading.Lock()
-        self.layout = RunLayout(runs_dir / plan.run_id)
-        self._tables = RunTables(self.layout)
+        self.layout = plan.layout
+        self._cancel = Cancellations(plan.layout)
+        self._rows: dict[str, Results] = dict(plan.reused)
+        self._why_not: dict[str, str] = {}
+        self._tables = LiveTables(plan.layout, [job.job_id for job in plan.jobs], plan.config.tags)
 
     def execute(self) -> RunResult:
         """Run all jobs that have no equal result yet.
 
         Raises:
-            ConfigError: the run's folder belongs to another config, or another controller is at work in it.
+            ConfigError: another controller is at work in the run's folder.
             Interrupted: after everything that had finished was recorded.
+            EnvironmentUnavailable, SandboxError: the machine lacks something that all jobs need; likewise.
         """
-        with _alone_in(self.layout):
+        with alone_in(self.layout):
             return self._execute()
 
     def _execute(self) -> RunResult:
-        self._write_records()
-        self._progress.begun(self._plan.run_id, len(self._plan.jobs))
-        rows: dict[str, Results] = {}
-        interrupted: Interrupted | None = None
-        with Journal(self.layout.events) as journal:
-            self._journal = journal
-            self._note("run.start", jobs=len(self._plan.jobs))
-            todo = []
-            for plan in self._plan.jobs:
-                row = self._reusable(plan)
-                if row is None:
-                    todo.append(plan)
-                else:
-                    rows[plan.spec.job_id] = row
-                    self._progress.finished(plan, row, reused=True)
+        plan = self._plan
+        untouched = plan.finished
+        if not untouched:
+            self._cancel.forget()
+            write_records(plan)
+        self._tell_beginning()
+        failure: BaseException | None = None
+        with contextlib.ExitStack() as stack:
+            self._journal = None if untouched else stack.enter_context(Journal(self.layout.events))
+            self._note("run.start", jobs=len(plan.jobs), reused=len(self._rows), continued=plan.continued)
             try:
-                self._run_jobs(todo, rows)
-            except Interrupted as error:
-                interrupted = error
-            finally:
-                self._note("run.end", finished=len(rows))
-                self._finish(rows)
-        if interrupted is not None:
-            raise interrupted
-        ordered = tuple(rows[p.spec.job_id] for p in self._plan.jobs if p.spec.job_id in rows)
-        return RunResult(self._plan.run_id, self.layout, ordered, len(self._plan.jobs))
+                self._remove_leftovers()
+                self._run_jobs()
+            except BaseException as error:
+                failure = error
+            try:
+                rows = self._finish(failure, write=not untouched)
+            except BaseException:
+                # What came first is the cause.
+                if failure is not None:
+                    raise failure from None
+                raise
+        if failure is not None:
+            raise failure
+        return RunResult(plan.run_id, self.layout, rows, len(plan.jobs))
 
     # -- jobs ----------------------------------------------------------------------------------------------------
 
-    def _run_jobs(self, todo: Sequence[JobPlan], rows: dict[str, Results]) -> None:
-        if not todo:
+    def _run_jobs(self) -> None:
+        plan = self._plan
+        queue = deque(
+            sorted(
+                (plan.jobs[i] for i in plan.order if plan.jobs[i].decision in ("run", "adopt")),
+                key=lambda job: job.decision != "adopt",  # their leases run out
+            )
+        )
+        for job in plan.jobs:
+            if job.decision == "skip":
+                self._why_not[job.job_id] = job.reason
+        if not queue:
             return
-        orphans = sandboxes_by_job(self._backend, {RUN: self._plan.run_id, OWNER: owner()}) if self._known else {}
+        host = self._backend.describe()
+        cores, memory = host.get("cpus"), host.get("memory_bytes")
+        self._outage = Outage(self._backend, self._stop)
         runner = JobRunner(
             backend=self._backend,
             gateway=Gateway({"stub": StubProvider()}),
             uids=UidBlocks(self._backend.default_uid_base),
             layout=self.layout,
             taken=self._backend.uid_bases_in_use(),
-            stop_wanted=self._stop_wanted,
+            stop_wanted=self._stop,
+            gate=StartGate(int(cores or os.cpu_count() or 1)),
         )
-        waiting = list(todo)
-        running: dict[Future[Results], JobPlan] = {}
-        failed = False
-        workers = self._plan.config.max_workers
-        with ThreadPoolExecutor(max_workers=workers, thread_name_prefix="job") as pool:
-            while waiting or running:
-                stop = self._stop_wanted() is not None or (failed and self._plan.config.fail_fast)
-                while waiting and not stop and len(running) < workers:
-                    plan = waiting.pop(0)
-                    future = pool.submit(self._one, runner, plan, orphans.get(plan.spec.job_id))
-                    running[future] = plan
+        room = Room(memory if isinstance(memory, int) else None)
+        workers = plan.config.max_workers
+        running: dict[Future[Results], PlannedJob] = {}
+        failed = ""
+        # Beside the jobs, which leave the processor to others while they wait.
+        threading.Thread(target=parquet.preload, name="preload", daemon=True).start()
+        with ThreadPoolExecutor(workers + len(plan.adopted), thread_name_prefix="job") as pool:
+            while queue or running:
+                stop = self._stop() is not None or (failed and plan.config.fail_fast)
+                while queue and not stop:
+                    job = queue[0]
+                    if job.decision != "adopt" and (len(running) >= workers or not room.fits(job.memory)):
+                        break
+                    queue.popleft()
+                    if self._stop(job.job_id) is not None:
+                        self._why_not[job.job_id] = "cancelled"
+                        continue
+                    room.take(job.memory)
+                    running[pool.submit(self._one, runner, job)] = job
                 if not running:
                     break
-                done, _ = wait(running, return_when=FIRST_COMPLETED)
+                # Not for ever: what the user wants is looked at again, even if a signal was lost on the way.
+                done, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
                 for future in done:
-                    plan = running.pop(future)
-                    row = self._outcome(future, running)
-                    rows[plan.spec.job_id] = row
-                    failed |= row.status == "failed"
-                    self._tables.maybe_refresh()
-        if self._stop_wanted() is not None:
-            finished = sum(row.stop_reason != "interrupted" for row in rows.values())
+                    job = running.pop(future)
+                    room.give_back(job.memory)
+                    row = self._outcome(future, job, running)
+                    self._rows[job.job_id] = row
+                    self._tables.put(row)
+                    if row.status == "failed" and row.stop_reason != "interrupted":
+                        failed = failed or job.job_id
+                self._tables.maybe_write()
+        if self._stop() is not None:
+            self._because(queue, "interrupted before its turn")
+            finished = sum(map(is_final, self._rows.values()))
             raise Interrupted(
-                f"interrupted; {finished} of {len(self._plan.jobs)} jobs have finished; "
-                f"--run-id {self._plan.run_id} continues"
+                f"interrupted; {finished} of {len(plan.jobs)} jobs have finished; the same command continues the run, "
+                f"or --run-id {plan.run_id}"
             )
+        self._because(queue, f"fail_fast: job {failed} failed")
 
-    def _outcome(self, future: Future[Results], running: Mapping[Future[Results], JobPlan]) -> Results:
+    def _outcome(
+        self, future: Future[Results], job: PlannedJob, running: Mapping[Future[Results], PlannedJob]
+    ) -> Results:
         try:
             return future.result()
         except BaseException:
-            # The others end in order, and are recorded, before the error goes on.
-            for other in running:
-                with contextlib.suppress(BaseException):
-                    other.result()
+            # The others end in order, and what all of them left counts, before the error goes on.
+            wait(running)
+            for ended in (job, *running.values()):
+                with contextlib.suppress(OSError, HarnessError):
+                    self._rows[ended.job_id] = read_row(self.layout.job(ended.job_id).results)
+                    self._tables.put(self._rows[ended.job_id])
             raise
 
-    def _one(self, runner: JobRunner, plan: JobPlan, orphan: Sandbox | None) -> Results:
+    def _one(self, runner: JobRunner, planned: PlannedJob) -> Results:
+        sandbox = self._plan.adopted.get(planned.job_id) if planned.decision == "adopt" else None
         with self._lock:
-            self._progress.started(plan)
-        self._note("job.start", job_id=plan.spec.job_id, adopted=orphan is not None)
-        listener = _JobListener(self, plan)
-        row = runner.run(plan, listener) if orphan is None else runner.adopt(plan, orphan, listener)
-        if orphan is not None and row.stop_reason == "interrupted" and self._stop_wanted() is None:
-            # Its lease had ended before it was adopted. Nobody asked for half a search.
-            row = runner.run(plan, listener)
-        row = self._retried(runner, plan, listener, row)
+            self._progress.started(planned, adopted=sandbox is not None)
+        self._note("job.start", job_id=planned.job_id, adopted=sandbox is not None)
+        plan = self._plan.prepare(planned)
+        listener = _JobListener(self, planned)
+        afresh = self._plan.config.resume == "none" and self._plan.continued
+        attempt, row = 0, None
+        while row is None or self._is_retried(planned, row, attempt):
+            attempt += 1
+            if row is not None:
+                self._pause(planned, row, attempt)
+            try:
+                if sandbox is not None:
+                    row = runner.adopt(plan, sandbox, listener)
+                    if row.stop_reason == "interrupted" and self._stop(planned.job_id) is None:
+                        # Its lease had ended before it was adopted. Nobody asked for half a search.
+                        row = runner.run(plan, listener)
+                else:
+                    row = runner.run(plan, listener, afresh=afresh and attempt == 1)
+            except EngineGone as error:
+                self._outage.wait(error)
+                self._outage.clear(self._plan.run_id, planned.job_id)
+                row = runner.last_row(plan)
+            except Interrupted:
+                row = runner.last_row(plan)
+            sandbox = None
         self._note("job.end", job_id=row.job_id, status=row.status, failure_kind=row.failure_kind)
         with self._lock:
-            self._progress.finished(plan, row, reused=False)
+            self._progress.finished(planned, row)
         return row
 
-    def _retried(self, runner: JobRunner, plan: JobPlan, listener: Listener, row: Results) -> Results:
-        """`row`, or that of a later attempt where the failure was infrastructure's and not the job's."""
-        for number in range(self._plan.config.retries):
-            if row.failure_boundary is None or not row.failure_boundary.is_infrastructure:
-                break
-            self._note("job.retry", job_id=row.job_id, failure_kind=row.failure_kind, attempt=number + 2)
-            # Spread, so that jobs that failed together do not come back together.
-            again = time.monotonic() + FIRST_PAUSE * 2**number * random.uniform(0.5, 1.0)
-            while time.monotonic() < again and self._stop_wanted() is None:
-                time.sleep(0.1)
-            if self._stop_wanted() is not None:
-                break
-            row = runner.run(plan, listener)
-        return row
+    def _is_retried(self, planned: PlannedJob, row: Results, attempts: int) -> bool:
+        """Whether another attempt may help: the failure was infrastructure's and not the job's."""
+        if row.failure_boundary is None or not row.failure_boundary.is_infrastructure:
+            return False
+        return attempts <= self._plan.config.retries and self._stop(planned.job_id) is None
 
-    def advanced(self, plan: JobPlan, line: Mapping[str, Any]) -> None:
-        """A step of a job, from its thread."""
+    def _pause(self, planned: PlannedJob, row: Results, attempt: int) -> None:
+        """Wait before an attempt; spread, so that jobs that failed together do not come back together."""
+        self._note("job.retry", job_id=row.job_id, failure_kind=row.failure_kind, attempt=attempt)
         with self._lock:
-            self._progress.advanced(plan, line)
+            self._progress.retrying(planned, row, attempt)
+        again = time.monotonic() + FIRST_PAUSE * 2 ** (attempt - 2) * random.uniform(0.5, 1.0)
+        while time.monotonic() < again and self._stop(planned.job_id) is None:
+            time.sleep(0.1)
 
-    def _reusable(self, plan: JobPlan) -> Results | None:
-        """The result of an earlier start of this run, if it is whole, ok, and has the same fingerprint."""
-        path = self.layout.job(plan.spec.job_id).results
-        if self._plan.config.resume == "none" or not path.is_file():
-            return None
-        row = read_row(path)
-        whole = row.status == "ok" and row.stop_reason != "interrupted"
-        return row if whole and row.fingerprint == plan.spec.fingerprint else None
+    def _stop(self, job_id: str | None = None) -> str | None:
+        """What the user wants of the run, or of one job: nothing, or that it ends in order or at once."""
+        wishes = (self._user_wants(), self._cancel.wanted(job_id))
+        return "kill" if "kill" in wishes else wishes[0] or wishes[1]
+
+    def _because(self, jobs: deque[PlannedJob], reason: str) -> None:
+        for job in jobs:
+            self._why_not[job.job_id] = reason
+
+    def _remove_leftovers(self) -> None:
+        for sandbox in self._plan.leftovers:
+            sandbox.remove()
+
+    # -- what is told --------------------------------------------------------------------------------------------
+
+    def _tell_beginning(self) -> None:
+        plan = self._plan
+        with self._lock:
+            self._progress.begun(
+                RunStart(plan.run_id, self.layout, plan.jobs, plan.config.max_workers, plan.continued, plan.warnings)
+            )
+            for job in plan.jobs:
+                if job.decision == "reuse":
+                    self._tables.put(plan.reused[job.job_id])
+                    self._progress.reused(job, plan.reused[job.job_id])
+
+    def advanced(self, job: PlannedJob, line: Mapping[str, Any]) -> None:
+        with contextlib.suppress(ValidationError):
+            self._live(job, HistoryLine.model_validate(line).model_dump_json() + "\n", lambda f: f.state_history)
+        with self._lock:
+            self._progress.advanced(job, line)
+
+    def event(self, job: PlannedJob, line: Mapping[str, Any]) -> None:
+        with self._lock:
+            self._progress.event(job, line)
+
+    def said(self, job: PlannedJob, phase: str, text: str) -> None:
+        self._live(job, text, lambda folder: folder.stdout)
+        with self._lock:
+            self._progress.said(job, phase, text)
+
+    def _live(self, job: PlannedJob, text: str, place: Callable[[JobLayout], Path]) -> None:
+        """Add `text` to a file that people may look at while the job runs; what is collected takes its place."""
+        with place(self.layout.job(job.job_id)).open("ab") as file:
+            file.write(text.encode("utf-8", "replace"))
+
+    def _note(self, event: str, **fields: Any) -> None:
+        if self._journal is not None:
+            self._journal.append({"t": now(), "event": event, **fields})
 
     # -- records -------------------------------------------------------------------------------------------------
 
-    def _write_records(self) -> None:
-        plan, layout = self._plan, self.layout
-        self._known = layout.manifest.is_file()
-        if self._known:
-            manifest = read_manifest(layout)
-            if manifest is not None and manifest.config_hash != plan.config_hash:
-                raise ConfigError(
-                    f"{layout.root}: this run was made from another config; give another --run-id, or take "
-                    "run_id out of the config"
-                )
-        layout.make()
-        write_text(layout.config_snapshot, dump_document(plan.config.to_snapshot()), durable=False)
-        write_text(layout.salt, plan.salt)
-        layout.salt.chmod(0o600)
-        write_json(layout.lock, plan.lock, durable=False)
-        write_json(layout.env, capture_env(os.environ, backend=self._backend.describe()), durable=False)
-        write_json(layout.git, plan.git, durable=False)
-        write_json(layout.manifest, plan.manifest, durable=False)
-
-    def _finish(self, rows: Mapping[str, Results]) -> None:
+    def _finish(self, failure: BaseException | None, *, write: bool) -> tuple[Results, ...]:
         plan = self._plan
-        entries = []
+        outcomes: dict[str, Outcome] = {
+            job_id: (row.status, row.failure_kind or row.stop_reason) for job_id, row in self._rows.items()
+        }
+        otherwise = "the run ended before its turn" if failure is None else f"the run ended: {type(failure).__name__}"
         for job in plan.jobs:
-            row = rows.get(job.spec.job_id)
-            meta: JobMeta = job.meta
-            outcome = (
-                {"status": "not_executed", "reason": "the run ended before it"}
-                if row is None
-                else {"status": row.status, "reason": row.failure_kind}
+            if job.job_id not in self._rows:
+                outcomes[job.job_id] = ("not_executed", self._why_not.get(job.job_id, otherwise))
+        for job, line in zip(plan.jobs, plan.manifest_lines(outcomes), strict=True):
+            if job.job_id not in self._rows:
+                row = skipped_row(plan.run_id, read_entry(line))
+                self._tables.put(row)
+                with self._lock:
+                    self._progress.skipped(job, row)
+        rows = tuple(self._tables.rows())
+        if write:
+            self._note("run.end", finished=sum(map(is_final, rows)), jobs=len(rows))
+            plan.write_manifest(self.layout, outcomes, durable=True)
+            if all(map(is_final, rows)):
+                # No job can profit from it any more, and whoever repeats the run needs it.
+                write_json(self.layout.lock, plan.lock.model_copy(update={"salt": plan.salt}))
+                self.layout.salt.unlink(missing_ok=True)
+            self._tables.write()
+            parquet.write_parquet(self.layout.results_parquet, rows)
+            self._cancel.forget()
+            write_files_index(self.layout)
+        with self._lock:
+            self._progress.ended(
+                RunEnd(
+                    plan.run_id,
+                    self.layout,
+                    rows,
+                    interrupted=isinstance(failure, KeyboardInterrupt),
+                    error=str(failure) if failure is not None else None,
+                )
             )
-            entries.append(manifest_entry(meta, **outcome))
-        write_json(self.layout.manifest, plan.manifest.model_copy(update={"jobs": tuple(entries)}))
-        if len(rows) == len(plan.jobs):
-            # No job can profit from it any more, and whoever repeats the run needs it.
-            write_json(self.layout.lock, plan.lock.model_copy(update={"salt": plan.salt}))
-            with contextlib.suppress(FileNotFoundError):
-                self.layout.salt.unlink()
-        self._tables.refresh()
-        write_files_index(self.layout)
-
-    def _note(self, event: str, **fields: Any) -> None:
-        self._journal.append({"t": now(), "event": event, **fields})
+        return rows
 
 
-@contextlib.contextmanager
-def _alone_in(layout: RunLayout) -> Iterator[None]:
-    """Keeps a second controller out of the run's folder; the kernel lets go when this process ends, however it ends.
-
-    Raises:
-        ConfigError: another controller is at work in it.
-    """
-    layout.make()
-    folder = os.open(layout.meta, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(folder)
-        raise ConfigError(
-            f"{layout.root}: another controller is running this run; wait until it has ended, or give another --run-id"
-        ) from error
-    except OSError as error:
-        # Some network file systems cannot lock a folder. Sandboxes are still guarded by the locks of their uid blocks.
-        if error.errno not in (errno.ENOLCK, errno.EBADF, errno.EINVAL, errno.EOPNOTSUPP):
-            os.close(folder)
-            raise
-    try:
-        yield
-    finally:
-        os.close(folder)
-
-
-def salt_of(layout: RunLayout) -> str | None:
-    """The salt of a run that has been started before; None for a new one."""
-    if layout.salt.is_file():
-        return layout.salt.read_text(encoding="utf-8").strip()
-    if layout.lock.is_file():
-        return read_model(Lock, layout.lock.read_bytes()).salt
-    return None
+def write_records(plan: RunPlan) -> None:
+    """What a run's folder holds before its first job starts."""
+    layout = plan.layout.make()
+    write_text(layout.config_snapshot, dump_document(plan.config.to_snapshot()), durable=False)
+    write_text(layout.salt, plan.salt)
+    layout.salt.chmod(0o600)
+    write_json(layout.lock, plan.lock, durable=False)
+    write_json(layout.env, capture_env(os.environ, backend=plan.backend.describe()), durable=False)
+    write_json(layout.git, plan.git, durable=False)
+    known: dict[str, Outcome] = {job_id: (row.status, row.failure_kind) for job_id, row in plan.reused.items()}
+    plan.write_manifest(layout, known)
 
 
 @dataclass(frozen=True)
 class _JobListener:
     run: Run
-    plan: JobPlan
+    job: PlannedJob
 
-    def event(self, line: Mapping[str, Any]) -> None: ...
+    def event(self, line: Mapping[str, Any]) -> None:
+        self.run.event(self.job, line)
 
     def history(self, line: Mapping[str, Any]) -> None:
-        self.run.advanced(self.plan, line)
+        self.run.advanced(self.job, line)
 
-    def log(self, phase: str, text: str) -> None: ...
+    def log(self, phase: str, text: str) -> None:
+        self.run.said(self.job, phase, text)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from trace_bench.errors import ProtocolError, SandboxError
+from trace_bench.errors import Interrupted, ProtocolError, SandboxError
 from trace_bench.gateway.base import LlmRequest
 from trace_bench.gateway.server import Scope
 from trace_bench.sandbox.base import Stream
@@ -56,18 +56,24 @@ class Session:
     """One conversation with one supervisor.
 
     Attributes:
+        job, task: what is to be run: ``job.json`` as a dict, and the task folder as a tar.
         test_seed: handed over when the sandbox says that training has ended, never before.
         lease: seconds that the sandbox lives on without a heartbeat.
         silence: seconds without any message from the sandbox after which it counts as dead.
+        stop_wanted: asked often; ``"interrupted"`` asks the sandbox to end in order.
+        on_answer: called once the sandbox has been heard.
     """
 
     stream: Stream
     scope: Scope
+    job: Mapping[str, Any]
+    task: bytes
     test_seed: int
     lease: float
     listener: Listener = field(default_factory=Silence)
     silence: float = 0.0
     stop_wanted: Callable[[], str | None] = lambda: None
+    on_answer: Callable[[], None] = lambda: None
     _decoder: Decoder = field(default_factory=Decoder)
     _mailbox: Mailbox = field(default_factory=Mailbox)
     _name: str = field(default_factory=lambda: secrets.token_hex(8))
@@ -75,14 +81,14 @@ class Session:
     _stop_sent: bool = False
     _resync_at: float = 0.0
 
-    def start(self, job: Mapping[str, Any], task: bytes) -> dict[str, Any]:
-        """Hand over a job and see it through; returns the ``done`` message's result.
+    def start(self) -> dict[str, Any]:
+        """Hand over the job and see it through; returns the ``done`` message's result.
 
         Raises:
-            SandboxGone, SandboxSilent, ProtocolError
+            SandboxGone, SandboxSilent, ProtocolError. Interrupted: `stop_wanted` says ``"kill"``.
         """
         self._hello()
-        self._write(self._mailbox.pack("job", {"job": dict(job)}, task))
+        self._hand_over()
         return self._serve()
 
     def adopt(self) -> dict[str, Any]:
@@ -95,6 +101,9 @@ class Session:
         self._adopting = True
         self._hello()
         return self._serve()
+
+    def _hand_over(self) -> None:
+        self._write(self._mailbox.pack("job", {"job": dict(self.job)}, self.task))
 
     def _serve(self) -> dict[str, Any]:
         last_beat = heard = time.monotonic()
@@ -114,6 +123,7 @@ class Session:
                 raise SandboxGone("the sandbox ended before the job was done")
             heard = time.monotonic()
             for message in self._decoder.feed(data):
+                self.on_answer()
                 result = self._on_message(message)
                 if result is not None:
                     return result
@@ -158,6 +168,10 @@ class Session:
             self._adopting = False
             self._mailbox.sent = received
             self._mailbox.received = forgotten
+            if received == 0:
+                # It died before it had handed over the job, which is always the first message.
+                self._hand_over()
+                return
         self._write(self._mailbox.resend(received))
 
     def _on_event(self, header: Mapping[str, Any]) -> None:
@@ -186,10 +200,11 @@ class Session:
         self._write(self._mailbox.pack("llm.response", fields, response.body))
 
     def _pass_on_stop(self) -> None:
-        if self._stop_sent:
-            return
         reason = self.stop_wanted()
-        if reason is not None:
+        if reason == "kill":
+            raise Interrupted("it was killed before it had ended")
+        # A number that is given before the sandbox has said where it stands is forgotten again.
+        if reason is not None and not self._stop_sent and not self._adopting:
             self._stop_sent = True
             self._write(self._mailbox.pack("stop", {"reason": reason}))
 

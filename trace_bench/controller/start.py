@@ -1,25 +1,72 @@
-"""Everything from a loaded config to a finished run, in one call: what ``trace-bench run`` and the Python API do."""
+"""Everything from a loaded config to a plan or a finished run: what ``trace-bench run`` and the Python API do."""
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
-from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.provenance import capture_git
 from trace_bench.artifacts.records import ImageRecord
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
-from trace_bench.controller.plan import ImageSource, RunPlan, plan_run
-from trace_bench.controller.run import Progress, Run, RunResult, salt_of
+from trace_bench.controller.ownership import alone_in
+from trace_bench.controller.plan import ImageSource, RunPlan, jobs_of, plan_run
+from trace_bench.controller.progress import Progress
+from trace_bench.controller.run import Run, RunResult, write_records
 from trace_bench.images.pins import ensure
 from trace_bench.images.recipe import worker_sources_hash
 from trace_bench.resources import package_dir
 from trace_bench.sandbox.backends import get_backend
 from trace_bench.sandbox.base import Backend
+
+
+def _silent(_: str) -> None: ...
+
+
+def plan_config(
+    config: RunConfig, *, roots: Sequence[Path] = (), build: bool = True, say: Callable[[str], None] = _silent
+) -> RunPlan:
+    """Expand `config` and decide about every job. Writes nothing below ``runs_dir``.
+
+    Args:
+        roots: extra folders with task folders.
+        build: build an image that is missing; False refuses instead.
+        say: told what takes long (building an image), one line each.
+
+    Raises:
+        ConfigError: the config does not fit its tasks, its trainers, or the run that it names.
+        EnvironmentUnavailable: no engine, no image.
+    """
+    warnings: list[str] = []
+    with ThreadPoolExecutor(max_workers=1) as aside:
+        git = aside.submit(capture_git, package_dir())  # two processes, while the engine is asked
+        resolved = resolve(config, roots)
+        jobs = jobs_of(config, resolved)
+        backend = get_backend(config.backend)
+    return plan_run(
+        config,
+        resolved,
+        jobs,
+        backend,
+        image_source(config, backend, build=build, say=say, warn=warnings.append),
+        sources_hash=worker_sources_hash(),
+        git=git.result(),
+        warnings=warnings,
+    )
+
+
+def dry_run(
+    config: RunConfig, *, roots: Sequence[Path] = (), build: bool = True, say: Callable[[str], None] = _silent
+) -> RunPlan:
+    """As `plan_config`; a new run's records (manifest, snapshot, lock …) are written too, so that it can be looked at
+    and continued. Of a run that is there nothing is touched."""
+    plan = plan_config(config, roots=roots, build=build, say=say)
+    if not plan.continued:
+        with alone_in(plan.layout):
+            write_records(plan)
+    return plan
 
 
 def run_config(
@@ -28,35 +75,19 @@ def run_config(
     roots: Sequence[Path] = (),
     build: bool = True,
     progress: Progress | None = None,
-    say: Callable[[str], None] = lambda _: None,
+    say: Callable[[str], None] = _silent,
     stop_wanted: Callable[[], str | None] = lambda: None,
 ) -> RunResult:
-    """Run `config` to its end.
+    """Run `config` to its end; arguments and errors as of `plan_config`.
 
     Args:
-        roots: extra folders with task folders.
-        build: build an image that is missing; False refuses instead.
-        say: told what takes long (building an image), one line each.
+        stop_wanted: None, ``"interrupted"`` (end in order) or ``"kill"``; asked often, from many threads.
 
     Raises:
-        ConfigError: before anything is created. EnvironmentUnavailable: no engine, no image. Interrupted.
+        Interrupted: after everything that had finished was recorded.
     """
-    warnings: list[str] = []
-    with ThreadPoolExecutor(max_workers=1) as aside:
-        git = aside.submit(capture_git, package_dir())  # two processes, while the engine is asked
-        resolved = resolve(config, roots)
-        backend = get_backend(config.backend)
-    plan = plan_run(
-        config,
-        resolved,
-        backend,
-        image_source(config, backend, build=build, say=say, warn=warnings.append),
-        sources_hash=worker_sources_hash(),
-        git=git.result(),
-        salt=salt_of(RunLayout(Path(config.runs_dir) / config.run_id)) if config.run_id else None,
-    )
-    plan = _with_warnings(plan, warnings)
-    return Run(plan, backend, Path(config.runs_dir), progress=progress, stop_wanted=stop_wanted).execute()
+    plan = plan_config(config, roots=roots, build=build, say=say)
+    return Run(plan, progress=progress, stop_wanted=stop_wanted).execute()
 
 
 def image_source(
@@ -93,10 +124,3 @@ def image_source(
         )
 
     return pinned
-
-
-def _with_warnings(plan: RunPlan, warnings: Sequence[str]) -> RunPlan:
-    if not warnings:
-        return plan
-    every = (*plan.warnings, *warnings)
-    return replace(plan, warnings=every, manifest=plan.manifest.model_copy(update={"warnings": every}))

@@ -1,9 +1,9 @@
-"""The leaderboard for a terminal, and as plain text for a pipe."""
+"""Tables, the leaderboard among them, for a terminal, and as plain text for a pipe."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from trace_bench.artifacts.jsonio import printable
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _HEADER = ("task", "#", "trainer", "variant", "optimizer", "model", "seeds", "initial", "best", "test", "s", "tokens")
 _NUMERIC = frozenset({"#", "seeds", "initial", "best", "test", "s", "tokens"})
+SHORT = 12
+"""Characters of an id: what is no longer is never broken over lines."""
 EMPTY = "No job qualifies for the leaderboard: failed and unprotected jobs are left out."
 
 
@@ -44,31 +46,54 @@ def leaderboard_text(rows: Sequence[LeaderboardRow], *, width: int | None = None
     if not rows:
         return EMPTY + "\n"
     if width is None and not colour:
-        return _plain(rows)
+        return aligned(_HEADER, [_cells(row) for row in rows], _NUMERIC)
+    return _drawn(leaderboard_table(rows), width or 120, colour=colour)
+
+
+def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], numeric: Collection[str] = ()) -> str:
+    """Columns as wide as they must be, one line a row; those named in `numeric` are flush right. For pipes."""
+    lines = [header, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    text = ""
+    for line in lines:
+        padded = [
+            cell.rjust(width) if name in numeric else cell.ljust(width)
+            for cell, width, name in zip(line, widths, header, strict=True)
+        ]
+        text += "  ".join(padded).rstrip() + "\n"
+    return text
+
+
+def framed(header: Sequence[str], rows: Sequence[Sequence[str]], numeric: Collection[str] = (), *, width: int) -> str:
+    """The same as a coloured table for a terminal of `width` columns. Short cells are never broken, and columns without
+    content are left out."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    shown = [place for place in range(len(header)) if any(row[place] not in ("", "-") for row in rows)]
+    for place in shown:
+        name = header[place]
+        short = max(len(row[place]) for row in rows) <= SHORT
+        table.add_column(name, justify="right" if name in numeric else "left", overflow="fold", no_wrap=short)
+    for row in rows:
+        table.add_row(*(Text(row[place]) for place in shown))
+    return _drawn(table, width, colour=True)
+
+
+def _drawn(table: Table, width: int, *, colour: bool) -> str:
     from rich.console import Console  # a terminal only: a pipe does not pay for the import
 
     console = Console(
         file=io.StringIO(),
-        width=width or 120,
+        width=width,
         force_terminal=colour,
         color_system="standard" if colour else None,
     )
     with console.capture() as captured:
-        console.print(leaderboard_table(rows))
+        console.print(table)
     return captured.get()
-
-
-def _plain(rows: Sequence[LeaderboardRow]) -> str:
-    lines = [_HEADER, *(_cells(row) for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(_HEADER))]
-    text = ""
-    for line in lines:
-        padded = [
-            cell.rjust(width) if name in _NUMERIC else cell.ljust(width)
-            for cell, width, name in zip(line, widths, _HEADER, strict=True)
-        ]
-        text += "  ".join(padded).rstrip() + "\n"
-    return text
 
 
 def _cells(row: LeaderboardRow) -> tuple[str, ...]:
@@ -83,15 +108,16 @@ def _cells(row: LeaderboardRow) -> tuple[str, ...]:
         printable(row.optimizer, 40),
         printable(row.model, 40),
         str(row.jobs),
-        _number(row.score_initial),
-        f"{_number(row.score_mean)}{spread} {arrow}",
-        _number(row.score_test),
-        _number(row.time_seconds, 1),
+        number(row.score_initial),
+        f"{number(row.score_mean)}{spread} {arrow}",
+        number(row.score_test),
+        number(row.time_seconds, 1),
         f"{row.total_tokens:.0f}",
     )
 
 
-def _number(value: float | None, decimals: int | None = None) -> str:
+def number(value: float | None, decimals: int | None = None) -> str:
+    """`value` with six significant digits, or so many `decimals`; a dash for None."""
     if value is None:
         return "-"
     return f"{value:.6g}" if decimals is None else f"{value:.{decimals}f}"

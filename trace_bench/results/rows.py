@@ -6,7 +6,7 @@ from pathlib import Path
 
 from trace_bench.artifacts.contract import Failure, Scores, StateScores, WorkerResult
 from trace_bench.artifacts.layout import JobLayout, RunLayout
-from trace_bench.artifacts.records import JobMeta, Results, Usage
+from trace_bench.artifacts.records import JobMeta, ManifestEntry, Results, Usage
 from trace_bench.errors import HarnessError
 
 FEEDBACK_CHARACTERS = 2000
@@ -79,6 +79,42 @@ def results_row(
         stub_inert=meta.model.provider == "stub" and usage.calls > 0 and usage.inert == usage.calls,
         **_paths(run, job),
     )
+
+
+def skipped_row(run_id: str, entry: ManifestEntry) -> Results:
+    """The row of a job that the run ended without: ``skipped``, kind ``not_executed``."""
+    return Results(
+        run_id=run_id,
+        job_id=entry.job_id,
+        task_id=entry.task_id,
+        suite=entry.suite,
+        trainer_id=entry.trainer_id,
+        variant=entry.variant,
+        seed=entry.seed,
+        status="skipped",
+        failure_kind="not_executed",
+        integrity=entry.integrity,
+        score_direction=entry.score_direction,
+        resolved_optimizer=entry.resolved_optimizer,
+        resolved_optimizer_kwargs=entry.resolved_optimizer_kwargs,
+        resolved_guide=entry.resolved_guide,
+        resolved_guide_kwargs=entry.resolved_guide_kwargs,
+        resolved_logger=entry.resolved_logger,
+        resolved_logger_kwargs=entry.resolved_logger_kwargs,
+        resolved_trainer_kwargs=entry.resolved_trainer_kwargs,
+        eval_kwargs=entry.eval_kwargs,
+        model=entry.model,
+        fingerprint=entry.fingerprint,
+        feedback=entry.reason or "",
+    )
+
+
+def is_final(row: Results) -> bool:
+    """True for an ending that counts: ok, or the job's own failure. What was cut off, never ran, or failed at
+    provider, sandbox or harness leaves the run unfinished."""
+    if row.status == "skipped" or row.stop_reason == "interrupted":
+        return False
+    return row.failure_boundary is None or not row.failure_boundary.is_infrastructure
 
 
 def _selection(scores: StateScores | None) -> float | None:

@@ -1,5 +1,5 @@
-"""The tables of a run. Each is derived from ``jobs/*/results.json`` alone and can be rebuilt at any time: a
-job that ran twice has one folder and therefore one row."""
+"""The tables of a run. Each is derived from ``jobs/*/results.json`` and the manifest alone and can be rebuilt at any
+time: a job that ran twice has one folder and therefore one row."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import hashlib
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,33 +24,24 @@ from trace_bench.artifacts.records import (
 from trace_bench.artifacts.writers import write_csv, write_json
 from trace_bench.errors import HarnessError
 from trace_bench.results.leaderboard import LeaderboardRow, rank
+from trace_bench.results.rows import skipped_row
 
 COLUMNS = tuple(Results.model_fields)
 """Columns of ``results.csv``."""
 
 
 class RunTables:
-    """Writes the tables of one run, and reads a job's row again only if its file has changed.
+    """The tables of one run as its files have them.
 
-    Args:
-        min_interval: least seconds between two writes by `maybe_refresh`.
+    Every read looks at all jobs, but reads a ``results.json`` again only if it has changed.
     """
 
-    def __init__(self, run: RunLayout, *, min_interval: float = 2.0) -> None:
+    def __init__(self, run: RunLayout) -> None:
         self._run = run
-        self._min_interval = min_interval
-        self._last = -float("inf")
         self._cache: dict[str, tuple[tuple[int, int, int], Results]] = {}
 
-    def maybe_refresh(self) -> bool:
-        """`refresh`, unless the last one was less than `min_interval` ago; True if it wrote."""
-        if time.monotonic() - self._last < self._min_interval:
-            return False
-        self.refresh()
-        return True
-
     def refresh(self, *, unprotected: bool = False, failed: bool = False) -> list[Results]:
-        """Write ``results.csv``, ``summary.json`` and ``leaderboard.csv``.
+        """Write ``results.csv``, ``summary.json`` and ``leaderboard.csv`` anew from the jobs' files.
 
         Args:
             unprotected: let unprotected jobs onto the leaderboard.
@@ -59,16 +50,23 @@ class RunTables:
         Raises:
             HarnessError: a ``results.json`` or the manifest is damaged.
         """
-        rows = self.rows()
         manifest = read_manifest(self._run)
-        write_csv(self._run.results_csv, COLUMNS, ([getattr(row, c) for c in COLUMNS] for row in rows))
-        write_json(self._run.summary, summarise(self._run.run_id, rows, manifest), durable=False)
-        write_leaderboard(self._run.leaderboard, rank(rows, unprotected=unprotected, failed=failed))
-        self._last = time.monotonic()
+        rows = self._rows(manifest)
+        planned = len(manifest.jobs) if manifest is not None else len(rows)
+        tags = manifest.tags if manifest is not None else ()
+        write_tables(self._run, rows, planned, tags, unprotected=unprotected, failed=failed)
         return rows
 
     def rows(self) -> list[Results]:
-        """All rows, in the order of the manifest where there is one, else by job id."""
+        """All rows, in the order of the manifest where there is one, else by job id. A job that the manifest calls
+        ``not_executed`` has a row that says ``skipped``.
+
+        Raises:
+            HarnessError: a ``results.json`` or the manifest is damaged.
+        """
+        return self._rows(read_manifest(self._run))
+
+    def _rows(self, manifest: Manifest | None) -> list[Results]:
         found: dict[str, tuple[tuple[int, int, int], Results]] = {}
         for job in self._run.job_dirs():
             try:
@@ -83,10 +81,77 @@ class RunTables:
                     raise HarnessError(f"{job.results}: it belongs to job {known[1].job_id}; delete this folder")
             found[job.job_id] = known
         self._cache = found
-        manifest = read_manifest(self._run)
-        order = {entry.job_id: place for place, entry in enumerate(manifest.jobs)} if manifest else {}
-        ids = sorted(found, key=lambda job_id: (order.get(job_id, len(order)), job_id))
-        return [found[job_id][1] for job_id in ids]
+        rows = {job_id: row for job_id, (_, row) in found.items()}
+        ordered: list[Results] = []
+        for entry in manifest.jobs if manifest else ():
+            row = rows.pop(entry.job_id, None)
+            if row is None and entry.status == "not_executed":
+                row = skipped_row(manifest.run_id, entry) if manifest else None
+            if row is not None:
+                ordered.append(row)
+        return ordered + [rows[job_id] for job_id in sorted(rows)]
+
+
+class LiveTables:
+    """The tables of a run that is under way, from the rows that its controller has.
+
+    They are written at most every `min_interval` seconds, and so seldom that writing them stays below a twentieth of
+    the time: what a job costs the controller must not grow with the number of jobs.
+
+    Args:
+        order: the ids of all planned jobs.
+    """
+
+    def __init__(
+        self, run: RunLayout, order: Sequence[str], tags: Sequence[str] = (), *, min_interval: float = 2.0
+    ) -> None:
+        self._run = run
+        self._order = order
+        self._tags = tuple(tags)
+        self._min_interval = min_interval
+        self._next = -float("inf")
+        self._rows: dict[str, Results] = {}
+
+    def put(self, row: Results) -> None:
+        """A job has come to its end, or to another one than before."""
+        self._rows[row.job_id] = row
+
+    def maybe_write(self) -> bool:
+        """`write`, unless it is too early; True if it wrote."""
+        began = time.monotonic()
+        if began < self._next:
+            return False
+        self.write()
+        ended = time.monotonic()
+        self._next = ended + max(self._min_interval, 19 * (ended - began))
+        return True
+
+    def write(self) -> None:
+        write_tables(self._run, self.rows(), len(self._order), self._tags)
+
+    def rows(self) -> list[Results]:
+        """The rows so far, in the order of the plan."""
+        return [self._rows[job_id] for job_id in self._order if job_id in self._rows]
+
+
+def write_tables(
+    run: RunLayout,
+    rows: Sequence[Results],
+    planned: int,
+    tags: Sequence[str] = (),
+    *,
+    unprotected: bool = False,
+    failed: bool = False,
+) -> None:
+    """``results.csv``, ``summary.json`` and ``leaderboard.csv`` of `rows`.
+
+    Args:
+        planned: number of jobs of the run.
+        unprotected, failed: as of `rank`.
+    """
+    write_csv(run.results_csv, COLUMNS, ([getattr(row, c) for c in COLUMNS] for row in rows))
+    write_json(run.summary, summarise(run.run_id, rows, planned, tags), durable=False)
+    write_leaderboard(run.leaderboard, rank(rows, unprotected=unprotected, failed=failed))
 
 
 def read_rows(run: RunLayout) -> list[Results]:
@@ -120,29 +185,25 @@ def read_manifest(run: RunLayout) -> Manifest | None:
         raise HarnessError(f"{run.manifest}: {error}") from None
 
 
-def summarise(run_id: str, rows: list[Results], manifest: Manifest | None) -> Summary:
-    """Counts and totals. A job of the manifest without a row counts as ``not_executed`` unless the manifest
-    says otherwise."""
-    statuses: dict[str, str] = {row.job_id: row.status for row in rows}
-    if manifest is not None:
-        for entry in manifest.jobs:
-            if entry.status in ("reused", "not_executed") or entry.job_id not in statuses:
-                statuses[entry.job_id] = entry.status or "not_executed"
+def summarise(run_id: str, rows: Sequence[Results], planned: int, tags: Sequence[str] = ()) -> Summary:
+    """Counts and totals. A planned job without a row counts as ``pending``."""
     counts = Counter({"ok": 0, "failed": 0, "skipped": 0})
-    counts.update(statuses.values())
+    counts.update(row.status for row in rows)
+    if planned > len(rows):
+        counts["pending"] = planned - len(rows)
     failures = Counter(f"{row.failure_boundary}:{row.failure_kind}" for row in rows if row.failure_boundary is not None)
     prompt, completion = sum(r.prompt_tokens for r in rows), sum(r.completion_tokens for r in rows)
     return Summary(
         run_id=run_id,
         generated_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        total_jobs=len(statuses),
+        total_jobs=max(planned, len(rows)),
         counts=dict(counts),
         failures=dict(sorted(failures.items())),
         unprotected_jobs=sum(row.integrity == "unprotected" for row in rows),
         llm_calls=sum(row.llm_calls for row in rows),
         token_totals=TokenTotals(prompt=prompt, completion=completion, total=prompt + completion),
         cost_usd=sum(row.cost_usd for row in rows),
-        tags=manifest.tags if manifest else (),
+        tags=tuple(tags),
     )
 
 

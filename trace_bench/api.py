@@ -1,0 +1,61 @@
+"""The package from Python: `load_config`, `expand`, `run` and `RunResult`, all of them at the top of `trace_bench`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from trace_bench import matrix
+from trace_bench.config import load_config
+from trace_bench.config.models import RunConfig
+from trace_bench.config.resolve import resolve
+from trace_bench.controller.progress import Progress
+from trace_bench.controller.run import RunResult
+from trace_bench.controller.start import run_config
+from trace_bench.matrix import Job
+
+__all__ = ["Job", "RunResult", "expand", "load_config", "run"]
+
+Config = RunConfig | str | Path
+"""A loaded config, or the path of one."""
+
+
+def expand(config: Config, *, roots: Sequence[Path] = ()) -> list[Job]:
+    """The jobs of `config`, in the order task, trainer, variant, seed. No engine is asked, no task code imported.
+
+    Args:
+        roots: extra folders with task folders.
+
+    Raises:
+        ConfigError: the config is wrong, or does not fit its tasks and trainers; one line per problem.
+    """
+    config = _loaded(config)
+    resolved = resolve(config, roots)
+    return matrix.expand(config, resolved.tasks, resolved.trainers)
+
+
+def run(
+    config: Config,
+    *,
+    roots: Sequence[Path] = (),
+    build: bool = True,
+    progress: Progress | None = None,
+    stop_wanted: Callable[[], str | None] = lambda: None,
+) -> RunResult:
+    """Run every job of `config` as ``trace-bench run`` does, continuing an unfinished run of it.
+
+    Args:
+        roots: extra folders with task folders.
+        build: build images that are missing; False refuses instead.
+        progress: hears how it goes on, from many threads, one call at a time.
+        stop_wanted: asked often; None, ``"interrupted"`` (jobs end in order) or ``"kill"``.
+
+    Raises:
+        ConfigError: before anything is written. EnvironmentUnavailable: no engine, no image, no disk. Interrupted:
+            after everything that had finished was recorded. A job that fails raises nothing: see `RunResult.ok`.
+    """
+    return run_config(_loaded(config), roots=roots, build=build, progress=progress, stop_wanted=stop_wanted)
+
+
+def _loaded(config: Config) -> RunConfig:
+    return config if isinstance(config, RunConfig) else load_config(config)

@@ -1,0 +1,164 @@
+"""Makes a planned job into one that can be started: its ``job.json``, its record so far, its sandbox's limits.
+
+Done when the job's turn comes: a plan of a hundred thousand jobs holds one `PlannedJob` of each and no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from trace_bench.artifacts.contract import Budget, JobLimits, JobSpec, ModelRef, OptimizerRef, TaskRef, TrainerRef
+from trace_bench.artifacts.records import ImageRecord, JobMeta
+from trace_bench.config.frozen import thaw
+from trace_bench.config.models import RunConfig
+from trace_bench.identity import test_seed
+from trace_bench.matrix import Job
+from trace_bench.sandbox.base import Backend, Resources
+from trace_bench.suites.spec import Task
+from trace_bench.trainers.registry import entry_of
+
+
+@dataclass(frozen=True)
+class JobPlan:
+    """All that running one job takes.
+
+    Attributes:
+        task: the task folder as a tar.
+        test_seed: of held-out data; handed over after training.
+        meta: the record so far (status ``planned``).
+    """
+
+    spec: JobSpec
+    task: bytes
+    test_seed: int
+    meta: JobMeta
+    image_ref: str
+    resources: Resources = field(default_factory=Resources)
+    runtime: str | None = None
+    require_controls: frozenset[str] = frozenset()
+    allow_weaker: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Material:
+    """What the jobs of one task and variant share.
+
+    Attributes:
+        blob: the task folder as a tar.
+        image: the pin that they run in.
+    """
+
+    task: Task
+    blob: bytes
+    image: ImageRecord
+
+
+def prepare(
+    job: Job,
+    material: Material,
+    fingerprint: str,
+    *,
+    config: RunConfig,
+    run_id: str,
+    salt: str,
+    backend: Backend,
+    created: str,
+) -> JobPlan:
+    """`job` in full. `created` is when it was planned, in UTC."""
+    task, image = material.task, material.image
+    budget = Budget(**config.budget.model_dump())
+    limits = thaw(job.limits)
+    sandbox = job.sandbox
+    job_limits = JobLimits(
+        job_timeout=limits["job_timeout"],
+        score_timeout=limits["score_timeout"],
+        out_bytes=sandbox.disk,
+        memory_bytes=sandbox.memory,
+        pids=sandbox.pids,
+    )
+    model = model_ref(job.model)
+    optimizer = OptimizerRef(id=job.optimizer, kwargs=thaw(job.optimizer_kwargs))
+    eval_kwargs, params = thaw(job.eval_kwargs), thaw(job.params)
+    spec = JobSpec(
+        run_id=run_id,
+        job_id=job.job_id,
+        fingerprint=fingerprint,
+        task=TaskRef(
+            id=job.task_id,
+            suite=job.suite,
+            builder=task.suite.builder,
+            spec=task.spec.raw,
+            content_hash=task.content_hash,
+            eval_kwargs=eval_kwargs,
+        ),
+        trainer=TrainerRef(id=job.trainer_id, entry=entry_of(job.trainer_id), params=params),
+        optimizer=optimizer,
+        seed=job.seed,
+        mode=config.mode,
+        model=model,
+        budget=budget,
+        limits=job_limits,
+    )
+    meta = JobMeta(
+        run_id=run_id,
+        job_id=job.job_id,
+        fingerprint=fingerprint,
+        task_id=job.task_id,
+        suite=job.suite,
+        task_hash=task.content_hash,
+        score_direction=task.spec.score.direction,
+        eval_kwargs=eval_kwargs,
+        trainer_id=job.trainer_id,
+        variant=job.variant.label,
+        raw_params=thaw(job.raw_params),
+        params=params,
+        optimizer=optimizer,
+        guide=job.guide,
+        guide_kwargs=thaw(job.guide_kwargs),
+        logger=job.logger,
+        seed=job.seed,
+        mode=config.mode,
+        model=model,
+        budget=budget,
+        limits=job_limits,
+        image=image,
+        backend=backend.name,
+        integrity=backend.integrity,
+        created_at=created,
+    )
+    return JobPlan(
+        spec=spec,
+        task=material.blob,
+        test_seed=test_seed(salt, job.task_id, job.seed),
+        meta=meta,
+        image_ref=image.ref,
+        resources=resources_of(job),
+        runtime=sandbox.runtime,
+        require_controls=frozenset(sandbox.require_controls),
+        allow_weaker=frozenset(sandbox.allow_weaker),
+    )
+
+
+def resources_of(job: Job) -> Resources:
+    sandbox = job.sandbox
+    return Resources(
+        cpus=sandbox.cpus,
+        memory_bytes=sandbox.memory,
+        disk_bytes=sandbox.disk,
+        tmp_bytes=sandbox.tmp,
+        pids=sandbox.pids,
+        gpus=sandbox.gpus,
+    )
+
+
+def model_ref(identity: Mapping[str, Any]) -> ModelRef:
+    """The model of a job's identity, as records have it."""
+    plain = thaw(identity)
+    return ModelRef(
+        id=plain["id"],
+        provider=plain.get("provider", "stub"),
+        model=plain.get("model", plain["id"]),
+        sampling=plain.get("sampling", {}),
+    )

@@ -1,0 +1,202 @@
+"""What an earlier start of a run left, and what is done about each job because of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from trace_bench.artifacts.jsonio import JsonError, read_model
+from trace_bench.artifacts.layout import RunLayout
+from trace_bench.artifacts.records import ImageRecord, JobMeta, Lock, Results
+from trace_bench.controller.ownership import has_controller
+from trace_bench.controller.progress import Decision
+from trace_bench.errors import HarnessError
+from trace_bench.results.rows import is_final
+from trace_bench.results.tables import read_row
+from trace_bench.sandbox.base import Backend, Sandbox
+from trace_bench.sandbox.labels import JOB, OWNER, RUN, owner
+
+Mode = Literal["auto", "failed", "none"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is done about one job, and why. `row` is the result that counts, for ``reuse``."""
+
+    decision: Decision
+    reason: str
+    row: Results | None = None
+
+
+NEW = Verdict("run", "new")
+
+
+@dataclass
+class Before:
+    """What is there of a run: results, and sandboxes that a dead controller left.
+
+    Attributes:
+        adopted: by job id, the sandboxes that jobs go on in; filled by `decide`.
+        leftovers: sandboxes that nobody will go on with.
+    """
+
+    layout: RunLayout
+    mode: Mode
+    sandboxes: Mapping[str, list[Sandbox]] = field(default_factory=dict)
+    adopted: dict[str, Sandbox] = field(default_factory=dict)
+    leftovers: list[Sandbox] = field(default_factory=list)
+
+    def decide(self, job_id: str, fingerprint: str) -> Verdict:
+        """What to do about a job whose result would have `fingerprint`. To be asked once for each job."""
+        row, damage = self._row(job_id)
+        is_whole = row is not None and row.status == "ok" and is_final(row)
+        if self.mode != "none" and row is not None and is_whole and row.fingerprint == fingerprint:
+            self._leave(job_id)
+            return Verdict("reuse", "ok, and nothing that determines it has changed", row)
+        if self.mode != "none" and (verdict := self._adoptable(job_id, fingerprint)) is not None:
+            return verdict
+        self._leave(job_id)
+        if damage:
+            return Verdict("run", damage)
+        if row is None:
+            if self.mode == "failed":
+                return Verdict("skip", "it has not run yet, and resume is failed")
+            return Verdict("run", "it has no result yet")
+        if self.mode == "none":
+            return Verdict("run", "resume is none")
+        if row.stop_reason == "interrupted":
+            return Verdict("run", "it was cut off")
+        if row.status == "failed":
+            return Verdict("run", f"it failed: {row.failure_boundary}: {row.failure_kind}")
+        return Verdict("run", "its result is of another task, image, code, budget or limit")
+
+    def _row(self, job_id: str) -> tuple[Results | None, str]:
+        try:
+            return read_row(self.layout.job(job_id).results), ""
+        except FileNotFoundError:
+            return None, ""
+        except HarnessError:
+            return None, "its results.json is damaged"
+
+    def _adoptable(self, job_id: str, fingerprint: str) -> Verdict | None:
+        """Adopt the job's sandbox, if there is one that has begun, and for the same result as is wanted now."""
+        chosen: Sandbox | None = None
+        reason = ""
+        for sandbox in self.sandboxes.get(job_id, ()):
+            state = sandbox.status()
+            if chosen is None and state in ("running", "exited") and self._is_of(job_id, fingerprint):
+                chosen = sandbox
+                reason = "its sandbox is running" if state == "running" else "its sandbox has ended, uncollected"
+            else:
+                self.leftovers.append(sandbox)
+        if chosen is None:
+            return None
+        self.adopted[job_id] = chosen
+        return Verdict("adopt", reason)
+
+    def _is_of(self, job_id: str, fingerprint: str) -> bool:
+        try:
+            meta = read_model(JobMeta, self.layout.job(job_id).meta.read_bytes())
+        except (FileNotFoundError, JsonError):
+            return False
+        return meta.fingerprint == fingerprint and meta.status == "running"
+
+    def _leave(self, job_id: str) -> None:
+        known = [*self.adopted.values(), *self.leftovers]
+        self.leftovers += [s for s in self.sandboxes.get(job_id, ()) if s not in known]
+
+
+def look_back(layout: RunLayout, backend: Backend, mode: Mode) -> Before | None:
+    """What is there of the run at `layout`; None if it was never started."""
+    if not layout.manifest.is_file():
+        return None
+    sandboxes: dict[str, list[Sandbox]] = {}
+    for sandbox in backend.find({RUN: layout.run_id, OWNER: owner()}):
+        sandboxes.setdefault(sandbox.labels.get(JOB, ""), []).append(sandbox)
+    return Before(layout, mode, sandboxes)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A run of the wanted config. `note` says why one that is unfinished was passed over."""
+
+    layout: RunLayout | None
+    note: str = ""
+
+
+def find_run_to_continue(
+    runs_dir: Path, mode: Mode, config_hash: str, sources_hash: str, images: Mapping[str, ImageRecord]
+) -> Found:
+    """The newest run below `runs_dir` that `mode` continues: of this config, this code and these images.
+
+    ``auto`` continues an unfinished one, ``failed`` any that has failed jobs, ``none`` never one.
+    """
+    if mode == "none":
+        return Found(None)
+    keys = {family: image.key for family, image in images.items()}
+    note = ""
+    for layout, lock in _locks(runs_dir):
+        if lock.get("config_hash") != config_hash or has_controller(layout):
+            continue
+        if lock.get("salt") is not None and (mode == "auto" or not _has_failures(layout)):
+            continue
+        theirs = {family: image.get("key") for family, image in dict(lock.get("images") or {}).items()}
+        if lock.get("sources_hash") == sources_hash and theirs == keys:
+            return Found(layout)
+        note = note or (
+            f"{layout.root} is an unfinished run of this config, but of other code or images: a new run is started; "
+            f"--run-id {layout.run_id} continues it"
+        )
+    return Found(None, note)
+
+
+def _locks(runs_dir: Path) -> Iterable[tuple[RunLayout, Mapping[str, Any]]]:
+    """The runs below `runs_dir` with their locks as parsed JSON, the newest first."""
+    if not runs_dir.is_dir():
+        return
+    found = []
+    for folder in runs_dir.iterdir():
+        layout = RunLayout(folder)
+        try:
+            found.append((layout.lock.stat().st_mtime_ns, layout))
+        except OSError:
+            continue
+    for _, layout in sorted(found, key=lambda pair: (pair[0], pair[1].run_id), reverse=True):
+        try:
+            lock = json.loads(layout.lock.read_bytes())
+        except (OSError, ValueError):
+            continue
+        if isinstance(lock, dict):
+            yield layout, lock
+
+
+def _has_failures(layout: RunLayout) -> bool:
+    try:
+        return bool(json.loads(layout.summary.read_bytes())["counts"]["failed"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def read_lock(layout: RunLayout) -> Lock | None:
+    """The lock of a run that has been started before.
+
+    Raises:
+        HarnessError: it is damaged.
+    """
+    try:
+        return read_model(Lock, layout.lock.read_bytes())
+    except FileNotFoundError:
+        return None
+    except JsonError as error:
+        raise HarnessError(f"{layout.lock}: {error}") from None
+
+
+def salt_of(layout: RunLayout) -> str | None:
+    """The salt of a run that has been started before; None for a new one."""
+    if layout.salt.is_file():
+        return layout.salt.read_text(encoding="utf-8").strip()
+    lock = read_lock(layout)
+    return lock.salt if lock is not None else None

@@ -1,0 +1,86 @@
+"""Which job goes next, and how many at a time: the order over the matrix, starts per core, memory."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+MEMORY_SHARE = 0.9
+"""How much of the engine's memory running jobs may declare together; the rest is the host's own."""
+
+
+def spread(tasks: int, variants: int, seeds: int) -> Iterator[int]:
+    """Places in the matrix (task, variant, seed, the last the fastest) in an order whose beginning covers it.
+
+    Seed by seed; within a seed along diagonals, so that the first ``max(tasks, variants)`` jobs meet every task and
+    every variant. Every place comes once.
+
+    >>> list(spread(2, 2, 2))
+    [0, 6, 2, 4, 1, 7, 3, 5]
+    """
+    for seed in range(seeds):
+        for shift in range(min(tasks, variants)):
+            for step in range(max(tasks, variants)):
+                if tasks >= variants:
+                    task, variant = step, (step + shift) % variants
+                else:
+                    task, variant = (step + shift) % tasks, step
+                yield (task * variants + variant) * seeds + seed
+
+
+class StartGate:
+    """Lets few sandboxes start at once: a start keeps a core busy, and more of them only slow each other down.
+
+    Args:
+        width: starts at a time; one per core is about right.
+    """
+
+    def __init__(self, width: int) -> None:
+        self._free = threading.Semaphore(max(1, width))
+
+    def enter(self) -> Start:
+        """Wait for a turn."""
+        self._free.acquire()
+        return Start(self._free)
+
+
+class Start:
+    """One sandbox that is starting. `over` is called once it speaks, or has failed; twice does no harm."""
+
+    def __init__(self, free: threading.Semaphore) -> None:
+        self._free: threading.Semaphore | None = free
+        self._lock = threading.Lock()
+
+    def over(self) -> None:
+        with self._lock:
+            free, self._free = self._free, None
+        if free is not None:
+            free.release()
+
+
+class Room:
+    """Declared memory of running jobs against what the engine has.
+
+    A job that does not fit waits, and no later one overtakes it: it would never get its turn. One that is larger than
+    the whole runs alone.
+
+    Args:
+        total: bytes of the engine's host; None where it is not known, and then nothing waits.
+    """
+
+    def __init__(self, total: int | None) -> None:
+        self._total = None if total is None else int(total * MEMORY_SHARE)
+        self._used = 0
+
+    def fits(self, memory: int) -> bool:
+        return self._total is None or self._used == 0 or self._used + memory <= self._total
+
+    def at_a_time(self, memory: int) -> int | None:
+        """How many jobs of `memory` bytes fit; None where there is no limit."""
+        return None if self._total is None else max(1, self._total // memory)
+
+    def take(self, memory: int) -> None:
+        self._used += memory
+
+    def give_back(self, memory: int) -> None:
+        self._used -= memory

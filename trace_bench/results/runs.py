@@ -1,0 +1,325 @@
+"""Runs on the disk: found by what a user types, and told in one line each. Nothing here writes.
+
+A line is told from the small files of a run (lock, summary, both ends of the manifest, the journal's first line), so
+that a folder of many large runs is listed at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from pydantic import BaseModel
+
+from trace_bench.arguments import hint
+from trace_bench.artifacts.jsonio import JsonError, loads, printable, read_model
+from trace_bench.artifacts.layout import RunLayout
+from trace_bench.artifacts.records import Lock, Summary
+from trace_bench.errors import ConfigError, HarnessError
+
+State = Literal["running", "finished", "unfinished", "planned", "damaged"]
+"""``running``: a controller is at work. ``finished``: every job has an ending that counts. ``unfinished``: it can be
+continued. ``planned``: no job was ever started. ``damaged``: a file is not what it should be."""
+
+LATEST = "latest"
+NO_RUN = "it has no meta/ with a manifest, so it is no run"
+M = TypeVar("M", bound=BaseModel)
+_HEAD = 4096
+_TAIL = 64
+_MANY = 5
+"""Names listed in a sentence at most."""
+
+
+class AmbiguousRun(ConfigError):
+    """The beginning of more than one run's id."""
+
+
+@dataclass(frozen=True)
+class RunLine:
+    """One run in short.
+
+    Attributes:
+        run_id: as its manifest says; the folder's name where there is none.
+        jobs: planned ones.
+        skipped: those that a controller has ended without.
+        started_at: of the first controller; None if there never was one.
+        cost_usd: over all jobs that have ended.
+        damage: what is wrong, for ``damaged``.
+    """
+
+    layout: RunLayout
+    run_id: str
+    name: str
+    state: State
+    jobs: int = 0
+    ok: int = 0
+    failed: int = 0
+    skipped: int = 0
+    started_at: str | None = None
+    cost_usd: float = 0.0
+    damage: str | None = None
+
+    @property
+    def done(self) -> int:
+        """Jobs with a result."""
+        return self.ok + self.failed
+
+
+@dataclass(frozen=True)
+class _Head:
+    """The first keys of a manifest."""
+
+    run_id: str
+    config_hash: str
+    generated_at: str
+
+
+# ------------------------------------------------------------------------------------------------------- finding
+
+
+def is_run(folder: Path) -> bool:
+    """True if `folder` has what every run has from its first moment on, or what is left of it."""
+    run = RunLayout(folder)
+    known = (run.manifest, run.lock, run.config_snapshot, run.jobs)
+    return _is_there(run.meta) and any(map(_is_there, known))
+
+
+def all_runs(runs_dir: Path) -> list[RunLayout]:
+    """The runs in `runs_dir`, newest first.
+
+    Raises:
+        ConfigError: there is no such folder.
+    """
+    if not runs_dir.is_dir():
+        what = "is a file" if runs_dir.exists() else "there is no such folder"
+        raise ConfigError(f"{printable(str(runs_dir))}: {what}; name the folder of your runs with --runs-dir")
+    found = [RunLayout(folder) for folder in runs_dir.iterdir() if is_run(folder)]
+    return sorted(found, key=_age, reverse=True)
+
+
+def find_run(text: str, runs_dir: Path) -> RunLayout:
+    """The run that `text` means: an id in `runs_dir` or the beginning of only one, a run's folder, or ``latest``.
+
+    Raises:
+        ConfigError: no run, or more than one.
+    """
+    exact = exact_run(text, runs_dir)
+    if exact is not None:
+        return exact
+    shown = printable(text)
+    if not text or "\0" in text or "/" in text or text in (".", ".."):
+        what = NO_RUN if _is_there(Path(text)) and text else "there is no such folder"
+        raise ConfigError(f"{shown!r}: {what}; name a run by its folder, or by its id in {printable(str(runs_dir))}")
+    runs = all_runs(runs_dir)
+    where = printable(str(runs_dir))
+    if text == LATEST:
+        if not runs:
+            raise ConfigError(f"{where} holds no runs; trace-bench run makes one")
+        return runs[0]
+    begin = [run for run in runs if run.run_id.startswith(text)]
+    if len(begin) > 1:
+        raise AmbiguousRun(
+            f"{shown!r} is the beginning of {len(begin)} runs in {where} ({_some(begin)}); give more of it"
+        )
+    if begin:
+        return begin[0]
+    for place in (runs_dir / text, Path(text)):
+        if _is_there(place):
+            raise ConfigError(f"{printable(str(place))}: {NO_RUN}{_known(runs)}")
+    near = hint(text, [run.run_id for run in runs]) if len(runs) > _MANY else ""
+    raise ConfigError(f"there is no run {shown!r} in {where}{near or _known(runs)}")
+
+
+def exact_run(text: str, runs_dir: Path) -> RunLayout | None:
+    """The run whose id or folder is `text`, or None."""
+    if not text or "\0" in text:
+        return None
+    places = [Path(text)] if "/" in text or text in (".", "..") else [runs_dir / text, Path(text)]
+    for place in places:
+        if is_run(place):
+            # Its name is its id, which "." does not tell; a link may have another.
+            return RunLayout(place if place.name and not place.is_symlink() else place.resolve())
+    return None
+
+
+def find_job(text: str, job_ids: Iterable[str], run_id: str) -> str:
+    """The one of `job_ids` that `text` is, or is the beginning of.
+
+    Raises:
+        ConfigError: none, or more than one.
+    """
+    known = list(job_ids)
+    begin = [job_id for job_id in known if text and job_id.startswith(text)]
+    if len(begin) == 1 or text in begin:
+        return text if text in begin else begin[0]
+    shown, run = printable(text), printable(run_id)
+    if begin:
+        names = ", ".join(begin[:_MANY]) + (" …" if len(begin) > _MANY else "")
+        raise ConfigError(f"{shown!r} is the beginning of {len(begin)} jobs of run {run} ({names}); give more of it")
+    near = hint(text, known) if known else "; it has no jobs"
+    if not near or (near.startswith("; known") and len(known) > _MANY):
+        near = f"; trace-bench show {run} lists its jobs"
+    raise ConfigError(f"there is no job {shown!r} in run {run}{near}")
+
+
+def _is_there(path: Path) -> bool:
+    with contextlib.suppress(OSError, ValueError):  # a name that no file can have
+        return path.exists()
+    return False
+
+
+def _known(runs: list[RunLayout]) -> str:
+    if not runs:
+        return "; there are no runs"
+    return f"; the newest are {_some(runs)}" if len(runs) > _MANY else f"; there are {_some(runs)}"
+
+
+def _some(runs: list[RunLayout]) -> str:
+    return ", ".join(printable(run.run_id) for run in runs[:_MANY]) + (" …" if len(runs) > _MANY else "")
+
+
+def _age(run: RunLayout) -> tuple[str, str]:
+    try:
+        started, head = _started_at(run), _head(run)
+    except HarnessError:
+        return "", run.run_id
+    return started or (head.generated_at if head else ""), run.run_id
+
+
+# ------------------------------------------------------------------------------------------------------- telling
+
+
+def describe(run: RunLayout, has_controller: Callable[[RunLayout], bool]) -> RunLine:
+    """`run` in one line. What is damaged is told, not raised."""
+    running = has_controller(run)
+    try:
+        return _describe(run, running=running)
+    except HarnessError as error:
+        return RunLine(run, run.run_id, _name(run), "running" if running else "damaged", damage=str(error))
+
+
+def run_id_of(run: RunLayout) -> str:
+    """The id that the run's sandboxes are labelled with: the manifest's, as a folder may have been renamed."""
+    try:
+        head = _head(run)
+    except HarnessError:
+        head = None
+    return head.run_id if head else run.run_id
+
+
+def _describe(run: RunLayout, *, running: bool) -> RunLine:
+    head = _head(run)
+    if head is None and not running:
+        raise HarnessError(f"{run.manifest}: it is missing")
+    started = _started_at(run)
+    lock = _model(Lock, run.lock)
+    if lock is None and not running:
+        raise HarnessError(f"{run.lock}: it is missing")
+    summary = _model(Summary, run.summary)
+    counts = summary.counts if summary else {}
+    total = summary.total_jobs if summary else _planned(run) if head else 0
+    state: State
+    if running:
+        state = "running"
+    elif started is None:
+        state = "planned"
+    else:
+        # It is published when no job can profit from it any more.
+        state = "finished" if lock is not None and lock.salt is not None else "unfinished"
+    return RunLine(
+        run,
+        head.run_id if head else run.run_id,
+        _name(run),
+        state,
+        jobs=total,
+        ok=counts.get("ok", 0),
+        failed=counts.get("failed", 0),
+        skipped=counts.get("skipped", 0),
+        started_at=started,
+        cost_usd=summary.cost_usd if summary else 0.0,
+    )
+
+
+def _model(model: type[M], path: Path) -> M | None:
+    try:
+        return read_model(model, path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, JsonError) as error:
+        raise HarnessError(f"{path}: {error}") from None
+
+
+def _head(run: RunLayout) -> _Head | None:
+    """The manifest's first keys; None if there is no manifest.
+
+    Raises:
+        HarnessError: they or its end are not there.
+    """
+    try:
+        with run.manifest.open("rb") as file:
+            start = file.read(_HEAD)
+            file.seek(max(0, file.seek(0, 2) - _TAIL))
+            end = file.read()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise HarnessError(f"{run.manifest}: {error.strerror}") from None
+    found = []
+    for key in ("run_id", "config_hash", "generated_at"):
+        value = re.search(rb'"%s"\s*:\s*"([^"\\]*)"' % key.encode(), start)
+        if value is None:
+            raise HarnessError(f"{run.manifest}: it does not begin like a manifest ({key} is missing)")
+        found.append(value[1].decode("utf-8", "replace"))
+    if not end.rstrip().endswith(b"}"):
+        raise HarnessError(f"{run.manifest}: its end is missing")
+    return _Head(*found)
+
+
+def _planned(run: RunLayout) -> int:
+    """How many jobs the manifest has: read whole, which only a run without a summary needs."""
+    try:
+        return len(loads(run.manifest.read_bytes())["jobs"])
+    except (OSError, JsonError, KeyError, TypeError) as error:
+        raise HarnessError(f"{run.manifest}: {error}") from None
+
+
+def _started_at(run: RunLayout) -> str | None:
+    """Time of the journal's first line; None before there is a whole one."""
+    try:
+        with run.events.open("rb") as file:
+            line = file.readline(_HEAD)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise HarnessError(f"{run.events}: {error.strerror}") from None
+    if not line.endswith(b"\n"):
+        return None
+    try:
+        value = loads(line)
+    except JsonError as error:
+        raise HarnessError(f"{run.events}, line 1: {error}") from None
+    if not isinstance(value, dict) or not isinstance(value.get("t"), str):
+        raise HarnessError(f"{run.events}, line 1: it is no event with a time")
+    return str(value["t"])
+
+
+def _name(run: RunLayout) -> str:
+    """`name` of the config; empty if it has none. Only that key of the snapshot is parsed."""
+    try:
+        text = run.config_snapshot.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    found = re.search(r"^name:.*(?:\n[ \t]+.*)*", text, re.MULTILINE)
+    if found is None or found[0].strip() in ("name:", "name: null"):
+        return ""
+    import yaml
+
+    try:
+        value = yaml.safe_load(found[0])["name"]
+    except (yaml.YAMLError, TypeError, KeyError):
+        return ""
+    return value if isinstance(value, str) else ""
