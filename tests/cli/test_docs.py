@@ -12,7 +12,10 @@ from tests.integration.cli import REPOSITORY, Done, cli
 
 DOCS = REPOSITORY / "docs"
 PAGES = [*sorted(DOCS.rglob("*.md")), REPOSITORY / "CONTRIBUTING.md", REPOSITORY / "CHANGELOG.md"]
-COMMANDS = ("run", "list-tasks", "list-trainers", "schema", "doctor", "clean")
+COMMANDS = (
+    "run", "validate", "list-tasks", "list-trainers", "schema", "doctor", "clean",
+    "ls", "show", "logs", "ps", "cancel",
+)  # fmt: skip
 CHEAP = ("--version", "list-tasks", "list-trainers", "schema")
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import assert_refused
-from tests.integration.cli import REPOSITORY, Done, cli, write_config
+from tests.integration.cli import REPOSITORY, Done, cli, result_of, write_config
 
 pytestmark = pytest.mark.docker
 
@@ -59,7 +59,7 @@ def test_drift_is_refused_or_accepted_and_recorded(checkout: Path, tmp_path: Pat
 
     accepted = command("run", "--config", config, "--accept-drift", "--json")
     assert accepted.returncode == 0, accepted.stderr
-    run = Path(json.loads(accepted.stdout)["folder"])
+    run = Path(result_of(accepted.stdout)["folder"])
     manifest = json.loads((run / "meta" / "manifest.json").read_text())
     assert manifest["warnings"] == ["the image of core is used although its worker changed since it was locked"]
     assert json.loads((run / "meta" / "lock.json").read_text())["images"]["core"]["ref"] == ref

@@ -15,6 +15,7 @@ from tests.integration.cli import cli
 
 COMMANDS = (
     "", "run", "list-tasks", "list-trainers", "schema", "doctor", "clean", "images",
+    "ls", "show", "logs", "ps", "cancel",
     "images build", "images list", "images verify", "images lock", "images push", "images pull",
 )  # fmt: skip
 

@@ -1,4 +1,5 @@
-"""A config that is wrong, or a machine that lacks something: one sentence, an exit code, and nothing is created."""
+"""A machine that lacks something: one sentence, an exit code, and nothing is created. What a config or an argument can
+have wrong is in `test_thirty_mistakes`."""
 
 from __future__ import annotations
 
@@ -12,75 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import NO_ENGINE, assert_refused, refused
-from tests.integration.cli import cli, write_config
+from tests.integration.cli import cli, result_of, write_config
 
 TASK = "internal:numeric_param"
-
-
-def _refused(folder: Path, text: str | bytes, *arguments: str, code: int = 2, home: Path | None = None) -> str:
-    """Run a config of `text`, which must be refused without a trace."""
-    config = folder / "config.yaml"
-    config.write_bytes(text if isinstance(text, bytes) else text.encode())
-    said = refused("run", "--config", "config.yaml", *arguments, code=code, home=home or folder / "home", cwd=folder)
-    assert sorted(p.name for p in folder.iterdir()) == ["config.yaml"], "something was created"
-    return said
-
-
-def test_a_missing_file(tmp_path: Path) -> None:
-    assert refused("run", "--config", "none.yaml", cwd=tmp_path) == (
-        "error: none.yaml: does not exist; check the path after --config"
-    )
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_folder(tmp_path: Path) -> None:
-    assert "is a folder" in refused("run", "--config", str(tmp_path))
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("tasks: [a\n b: {", "config.yaml, line 2: is not valid YAML"),
-        (b"tasks: [\xff]", "config.yaml, line 1: is not UTF-8"),
-        ("", "config.yaml: is empty"),
-        (f"tasks: [{TASK}]\ntrainer: [NoOp]\n", "config.yaml, line 2: unknown key 'trainer'; did you mean 'trainers'?"),
-        ("tasks: [internal:numeric_parm]\n", "no task 'internal:numeric_parm'; did you mean 'internal:numeric_param'?"),
-        ("tasks: [nope:x]\n", "there is no suite 'nope'"),
-        (f"tasks: [{TASK}]\ntrainers: [NoOpp]\n", "no trainer 'NoOpp'; did you mean 'NoOp'?"),
-        (f"tasks: [{TASK}]\nbackend: dcoker\n", "line 2: backend must be one of 'auto', 'docker', 'local'"),
-        (f"tasks: [{TASK}]\nmax_workers: 0\n", "line 2: max_workers must be at least 1"),
-        (f"tasks: [{TASK}]\ntasks: [{TASK}]\n", "line 2: "),
-        (f"tasks: [{TASK}]\nllm: {{api_key: {'sk-' + 5 * '0123'}}}\n", "line 2: "),
-        (f"tasks: [{TASK}]\nsandbox: {{require_controls: [netwrok]}}\n", "no control 'netwrok'; did you mean"),
-    ],
-)  # fmt: skip
-def test_a_wrong_config(tmp_path: Path, text: str | bytes, said: str) -> None:
-    assert said in _refused(tmp_path, text)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--backend", "nope"], "option --backend: backend must be one of 'auto', 'docker', 'local', not 'nope'"),
-        (["--max-workers", "0"], "option --max-workers: max_workers must be at least 1, not the number 0"),
-        (["--run-id", "a/b"], "option --run-id: run_id must be a folder name"),
-        (["--run-id", "../x"], "option --run-id: run_id must be a folder name"),
-        (["--run-id", ""], "option --run-id: "),
-        (["--runs-dir", ""], "option --runs-dir: runs_dir must not be empty"),
-        (["--runs-dir", "config.yaml"], "option --runs-dir: runs_dir: "),
-        (["--runs-dir", "config.yaml/x/y"], "config.yaml is no folder; name another one"),
-        (["--root", "nowhere"], "the task root nowhere does not exist"),
-    ],
-)
-def test_a_wrong_option(tmp_path: Path, arguments: list[str], said: str) -> None:
-    assert said in _refused(tmp_path, f"tasks: [{TASK}]\n", *arguments)
-
-
-def test_several_mistakes_are_all_named(tmp_path: Path) -> None:
-    (tmp_path / "config.yaml").write_text("tasks: [internal:nope]\ntrainers: [Nope]\n")
-    done = cli("run", "--config", "config.yaml", cwd=tmp_path)
-    assert done.returncode == 2 and "Traceback" not in done.stderr
-    assert done.stderr.count("config.yaml, line ") == 2 and done.stderr.count("\n") == 2
 
 
 def test_without_an_engine_nothing_falls_back(tmp_path: Path) -> None:
@@ -120,7 +55,7 @@ def test_a_full_disk_is_one_sentence_and_keeps_what_was_finished(small: Path, tm
     done = cli(*run, "--json", timeout=120)
     assert done.returncode == 0, done.stderr
     starts = [json.loads(line) for line in (small / "full" / "events.jsonl").read_text().splitlines()]
-    assert len(json.loads(done.stdout)["jobs"]) == 12
+    assert len(result_of(done.stdout)["jobs"]) == 12
     assert len([e for e in starts if e["event"] == "job.start"]) < 24, "finished jobs ran again"
 
 

@@ -50,11 +50,20 @@ def write_config(folder: Path, **config: Any) -> Path:
 
 
 def run(folder: Path, home: Path | None, *arguments: str, timeout: float = 300, **config: Any) -> dict[str, Any]:
-    """Run a config; the ``--json`` result with ``code`` and ``stderr`` added."""
+    """Run a config; `result_of` it with ``code`` and ``stderr`` added."""
     path = write_config(folder, **config)
     done = cli("run", "--config", str(path), "--root", str(TASKS), "--json", *arguments, home=home, timeout=timeout)
     assert done.stdout.startswith("{"), (done.returncode, done.stdout, done.stderr)
-    return {**json.loads(done.stdout), "code": done.returncode, "stderr": done.stderr}
+    return {**result_of(done.stdout), "code": done.returncode, "stderr": done.stderr}
+
+
+def result_of(stdout: str) -> dict[str, Any]:
+    """What ``run --json`` came to: the last line, with ``jobs``, the rows in the order of the plan."""
+    lines = [json.loads(line) for line in stdout.splitlines()]
+    start, end = lines[0], lines[-1]
+    assert (start["event"], end["event"]) == ("run.start", "run.end"), stdout
+    rows = {line["job_id"]: line["row"] for line in lines if line["event"] in ("job.reuse", "job.end", "job.skip")}
+    return {**end, "jobs": [rows[job["job_id"]] for job in start["jobs"] if job["job_id"] in rows]}
 
 
 def history(result: dict[str, Any], row: dict[str, Any]) -> list[dict[str, Any]]:

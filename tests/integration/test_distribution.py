@@ -13,11 +13,10 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.integration.cli import REPOSITORY, Done
+from tests.integration.cli import REPOSITORY, Done, result_of
 
 BUILD = [sys.executable, "-m", "build", "--no-isolation", "--outdir"]
 KEYS = """
@@ -121,7 +120,7 @@ def test_checkout_and_wheel_give_the_same_image_keys(installed: Installed) -> No
 def test_the_installed_package_runs_without_an_engine(installed: Installed) -> None:
     done = installed.run("trace-bench", "run", "--config", "m1_validation.yaml", "--backend", "local", "--json",
                          "--runs-dir", "local-runs")  # fmt: skip
-    rows = json.loads(done.stdout)["jobs"]
+    rows = result_of(done.stdout)["jobs"]
     failed = [row for row in rows if row["status"] != "ok"]
     # The graph library is in the images, not on the host: tasks that need it say so.
     assert len(rows) == 7 and all("trace-opt" in row["feedback"] for row in failed), failed
@@ -131,7 +130,7 @@ def test_the_installed_package_runs_without_an_engine(installed: Installed) -> N
 def test_the_installed_package_runs_the_smoke_config(installed: Installed, images: Path) -> None:
     done = installed.run("trace-bench", "run", "--config", "smoke.yaml", "--json")
     assert done.returncode == 0, done.stderr
-    result: dict[str, Any] = json.loads(done.stdout)
+    result = result_of(done.stdout)
     assert [row["status"] for row in result["jobs"]] == ["ok", "ok"]
     folder = installed.folder / result["folder"]
     assert folder.parent == installed.folder / "runs"

@@ -15,7 +15,9 @@ from typing import Any
 
 import pytest
 
-from tests.integration.cli import REPOSITORY, cli, environment, run
+from tests.integration.cli import REPOSITORY, cli, environment, result_of, run
+from tests.integration.test_faults import check_whole, finished, matrix, running
+from tests.integration.test_interruption import wait_for
 
 pytestmark = pytest.mark.docker
 TASK = "internal:numeric_param"
@@ -194,7 +196,24 @@ def test_two_engines_give_the_same_scores(newer_engine: str, images: Path, home:
     for name, home_, env in (("old", images, {}), ("new", elsewhere, {"DOCKER_HOST": newer_engine})):
         done = cli("run", "--config", "smoke.yaml", "--json", "--runs-dir", str(tmp_path / name), home=home_, **env)
         assert done.returncode == 0, done.stderr
-        runs.append(json.loads(done.stdout)["jobs"])
+        runs.append(result_of(done.stdout)["jobs"])
     same = ("job_id", "score_initial", "score_best", "score_final", "total_tokens")
     for old, new in zip(*runs, strict=True):
         assert [old[key] for key in same] == [new[key] for key in same]
+
+
+@pytest.mark.slow
+def test_an_engine_that_is_stopped_and_comes_back(newer_engine: str, home: Path, tmp_path: Path) -> None:
+    """Its containers die with it, and cannot be removed before it is back."""
+    elsewhere, script = home.with_name(f"{home.name}-newer"), str(SCRIPTS / "second-engine")
+    built = cli("images", "build", "core", home=elsewhere, timeout=900, DOCKER_HOST=newer_engine)
+    assert built.returncode == 0, built.stderr
+    config = matrix(tmp_path)
+    with running(config, elsewhere, DOCKER_HOST=newer_engine) as process:
+        wait_for(lambda: len(finished(tmp_path)) >= 1)
+        subprocess.run([script, "stop"], check=True, capture_output=True, timeout=120)
+        assert process.poll() is None, process.communicate()[1]
+        subprocess.run([script, "start"], check=True, capture_output=True, timeout=120)
+        _, err = process.communicate(timeout=180)
+    assert process.returncode == 0 and "Traceback" not in err, err
+    check_whole(tmp_path, engine=newer_engine)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.integration.cli import TASKS, cli, start, write_config
+from tests.integration.cli import TASKS, cli, result_of, start, write_config
 
 pytestmark = pytest.mark.docker
 SEARCH = {"id": "PrioritySearch", "params": {"num_steps": 6, "num_candidates": 2, "num_proposals": 2}}
@@ -50,10 +50,10 @@ def rows(folder: Path, run_id: str) -> list[dict[str, Any]]:
     return [json.loads(p.read_text()) for p in (folder / "runs" / run_id / "jobs").glob("*/results.json")]
 
 
-def containers(run_id: str) -> list[dict[str, Any]]:
+def containers(run_id: str, engine: str | None = None) -> list[dict[str, Any]]:
     import docker
 
-    client = docker.from_env().api
+    client = docker.APIClient(engine) if engine else docker.from_env().api
     try:
         return list(client.containers(all=True, filters={"label": f"trace-bench.run={run_id}"}))
     finally:
@@ -107,7 +107,7 @@ def undisturbed(folder: Path, home: Path) -> dict[str, Any]:
     data["tasks"][0]["eval_kwargs"]["seconds"] = 0.4
     config.write_text(json.dumps(data))
     done = cli("run", "--config", str(config), "--root", str(TASKS), "--json", home=home)
-    row: dict[str, Any] = json.loads(done.stdout)["jobs"][0]
+    row: dict[str, Any] = result_of(done.stdout)["jobs"][0]
     return row
 
 
@@ -118,7 +118,7 @@ def test_a_new_controller_adopts_the_running_job_and_pays_no_call_twice(
     sandbox = containers(run_id)[0]["Id"]
     done = cli("run", "--config", str(config), "--root", str(TASKS), "--json", home=images)
     assert done.returncode == 0, done.stderr
-    row = json.loads(done.stdout)["jobs"][0]
+    row = result_of(done.stdout)["jobs"][0]
     meta = json.loads((tmp_path / "runs" / run_id / "jobs" / row["job_id"] / "job_meta.json").read_text())
     assert meta["attempts"][-1]["sandbox_id"] == sandbox
     every = calls(tmp_path, run_id)
@@ -141,7 +141,7 @@ def test_a_job_that_ended_while_nobody_listened_is_collected(images: Path, tmp_p
     time.sleep(4)
     done = cli("run", "--config", str(config), "--root", str(TASKS), "--json", home=images)
     assert done.returncode == 0, done.stderr
-    row = json.loads(done.stdout)["jobs"][0]
+    row = result_of(done.stdout)["jobs"][0]
     assert row["score_best"] == -3.0
     meta = json.loads((tmp_path / "runs" / run_id / "jobs" / row["job_id"] / "job_meta.json").read_text())
     assert {c["name"] for c in meta["controls"] if c["in_force"]} >= {"network", "capabilities"}
@@ -152,7 +152,7 @@ def test_a_sandbox_that_died_with_its_controller_is_collected(images: Path, tmp_
     subprocess.run(["docker", "kill", containers(run_id)[0]["Id"]], check=True, capture_output=True)
     done = cli("run", "--config", str(config), "--root", str(TASKS), "--json", home=images)
     assert done.returncode == 1, done.stderr
-    row = json.loads(done.stdout)["jobs"][0]
+    row = result_of(done.stdout)["jobs"][0]
     assert (row["failure_boundary"], row["failure_kind"]) == ("sandbox", "no_result"), row["feedback"]
     folder = tmp_path / "runs" / run_id
     assert len((folder / row["state_history_path"]).read_text().splitlines()) >= 2
@@ -200,6 +200,8 @@ def test_an_attempt_that_the_sandbox_failed_is_kept_and_made_again(images: Path,
     subprocess.run(["docker", "rm", "-f", containers(run_id)[0]["Id"]], check=True, capture_output=True)
     _, err = process.communicate(timeout=90)
     assert process.returncode == 0, err
+    (retry,) = [line for line in err.splitlines() if line.startswith("retry  ")]
+    assert "attempt 2 after sandbox: " in retry
     (row,) = rows(tmp_path, run_id)
     meta = json.loads((tmp_path / "runs" / run_id / "jobs" / row["job_id"] / "job_meta.json").read_text())
     assert [(a["number"], a["status"]) for a in meta["attempts"]] == [(1, "failed"), (2, "ok")]

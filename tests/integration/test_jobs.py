@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.integration.cli import cli, history, run, write_config
+from tests.integration.cli import cli, history, result_of, run, write_config
+from tests.integration.files import check_files
 from trace_bench.artifacts.jsonio import read_model
-from trace_bench.artifacts.layout import RunLayout, schema_of
-from trace_bench.artifacts.records import FilesIndex, JobMeta
-from trace_bench.artifacts.schema import validate
+from trace_bench.artifacts.layout import RunLayout
+from trace_bench.artifacts.records import JobMeta
 from trace_bench.sandbox import CONTROLS
 
 pytestmark = pytest.mark.docker
@@ -54,29 +54,7 @@ def test_another_seed_searches_differently(smoke: dict[str, Any]) -> None:
 
 
 def test_every_file_of_the_run_is_indexed_and_fits_its_schema(smoke: dict[str, Any]) -> None:
-    layout = RunLayout(Path(smoke["folder"]))
-    index = read_model(FilesIndex, layout.files_index.read_bytes())
-    on_disk = {layout.relative(p) for p in layout.root.rglob("*") if p.is_file()} - {"meta/files_index.json"}
-    assert {entry.path for entry in index.files} == on_disk
-    checked = 0
-    for entry in index.files:
-        schema = schema_of(entry.path)
-        assert entry.schema_name == schema
-        if schema is None:
-            continue
-        text = (layout.root / entry.path).read_text(encoding="utf-8")
-        if entry.path.endswith(".jsonl"):
-            values = [json.loads(line) for line in text.splitlines()]
-        elif entry.path.endswith(".yaml"):
-            import yaml
-
-            values = [yaml.safe_load(text)]
-        else:
-            values = [json.loads(text)]
-        for value in values:
-            validate(schema, value)
-            checked += 1
-    assert checked > 40
+    assert check_files(smoke["folder"]) > 40
 
 
 def test_the_controls_in_force_are_recorded(smoke: dict[str, Any]) -> None:
@@ -141,7 +119,7 @@ def build(context):
     config = write_config(tmp_path, tasks=["internal:modules"], trainers=["NoOp", SEARCH])
     done = cli("run", "--config", str(config), "--root", str(tmp_path / "tasks"), "--json", home=images)
     assert done.returncode == 0, done.stdout
-    result = json.loads(done.stdout)
+    result = result_of(done.stdout)
     train, score = {}, set()
     for row in result["jobs"]:
         log = Path(result["folder"], "jobs", row["job_id"], "stdout.log").read_text().splitlines()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.cli import TASKS, cli, run, start, write_config
+from tests.integration.cli import TASKS, cli, result_of, run, start, write_config
 
 SEARCH = {"id": "PrioritySearch", "params": {"num_steps": 2, "num_candidates": 2, "num_proposals": 2}}
 SECRET = "not-for-a-sandbox-4711"
@@ -156,7 +156,7 @@ def test_no_variable_of_the_host_gets_in(tmp_path: Path) -> None:
     config = write_config(tmp_path, tasks=["internal:environ"], trainers=["NoOp"], backend="local")
     done = cli("run", "--config", str(config), "--root", str(tmp_path / "tasks"), "--json")
     assert done.returncode == 0, done.stdout
-    folder = Path(json.loads(done.stdout)["folder"])
+    folder = Path(result_of(done.stdout)["folder"])
     (log,) = folder.glob("jobs/*/stdout.log")
     environs = [json.loads(line.partition(" ")[2]) for line in log.read_text().splitlines() if "ENVIRON " in line]
     allowed = {"PATH", "LANG", "LC_CTYPE", "HOME", "TMPDIR", "PYTHONHASHSEED", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE",
@@ -177,7 +177,7 @@ def test_a_timeout_kills_grandchildren(tmp_path: Path, state: Path) -> None:
     began = time.monotonic()
     done = cli("run", "--config", str(config), "--root", str(tmp_path / "tasks"), "--json", timeout=120)
     assert done.returncode == 1 and time.monotonic() - began < 60
-    (row,) = json.loads(done.stdout)["jobs"]
+    (row,) = result_of(done.stdout)["jobs"]
     assert row["status"] == "failed" and marker.exists()
     assert gone(marker) and gone(state), processes_of(marker)
 

@@ -62,6 +62,12 @@ Roots = Annotated[
     list[Path] | None, typer.Option("--root", metavar="FOLDER", help="A further folder with task folders.")
 ]
 Families = Annotated[list[str] | None, typer.Argument(metavar="FAMILY", help="Image families; all if none is named.")]
+RunArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run's folder, its id or the beginning of it, or latest.")
+]
+JobArgument = Annotated[str | None, typer.Argument(metavar="JOB", help="A job's id or the beginning of it.")]
+RunsDir = Annotated[Path, typer.Option("--runs-dir", metavar="FOLDER", help="Where the runs lie.")]
+RUNS = Path("runs")
 Base = Annotated[str | None, typer.Option("--base", metavar="IMAGE", help="Base image to build on.")]
 
 
@@ -92,38 +98,95 @@ def run(
         Path, typer.Option("--config", "-c", metavar="FILE", help="YAML or JSON; a shipped one by its file name.")
     ],
     root: Roots = None,
-    runs_dir: Annotated[str | None, typer.Option(metavar="FOLDER", help="Where runs are written.")] = None,
+    runs_dir: Annotated[
+        str | None, typer.Option("--runs-dir", "--output-dir", metavar="FOLDER", help="Where runs are written.")
+    ] = None,
     run_id: Annotated[
         str | None, typer.Option(metavar="NAME", help="Name of the run; an unfinished one is continued.")
     ] = None,
-    max_workers: Annotated[int | None, typer.Option(metavar="NUMBER", help="Jobs at a time.")] = None,
+    max_workers: Annotated[
+        int | None, typer.Option("--max-workers", "--n-concurrent", metavar="NUMBER", help="Jobs at a time.")
+    ] = None,
+    resume: Annotated[
+        str | None, typer.Option(metavar="WHAT", help="auto, failed (only what has failed) or none (run all again).")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Run every job again: --resume none.")] = False,
+    job_timeout: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Limit of one job's training; 0 is none.")
+    ] = None,
+    logger: Annotated[str | None, typer.Option(metavar="NAME", help="Logger of all trainers, or none.")] = None,
     backend: Annotated[str | None, typer.Option(metavar="NAME", help="auto, docker or local (unprotected).")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Run every job again.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be run, and run nothing.")] = False,
     no_build: Annotated[bool, typer.Option("--no-build", help="Fail where an image is missing.")] = False,
     accept_drift: Annotated[
         bool, typer.Option("--accept-drift", help="Use locked images although their recipe has changed.")
     ] = False,
-    as_json: Json = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line per event.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only.")] = False,
+    verbose: Annotated[
+        int, typer.Option("--verbose", "-v", count=True, help="Plain lines, with each candidate; -vv: and all output.")
+    ] = 0,
 ) -> None:
     """Run every job of a config and print the leaderboard."""
-    from trace_bench.cli.run import run_command
+    from trace_bench.cli.run import Shown, run_command
 
-    overrides: dict[str, object] = {
+    shown = Shown(as_json, quiet, verbose)
+    if force and resume not in (None, "none"):
+        raise ConfigError(f"--force runs every job again, and --resume {resume} does not; give one of them")
+    given: dict[str, object] = {
         "runs_dir": runs_dir,
         "run_id": run_id,
         "max_workers": max_workers,
         "backend": backend,
-        "resume": "none" if force else None,
+        "resume": "none" if force else resume,
+        "job_timeout": job_timeout or None,
+        "logger": logger,
     }
+    overrides = {key: value for key, value in given.items() if value is not None}
+    if job_timeout == 0:
+        overrides["job_timeout"] = None
     code = run_command(
         config,
-        {key: value for key, value in overrides.items() if value is not None},
+        overrides,
         roots=root or [],
         build=not no_build,
         accept_drift=accept_drift,
+        only_plan=dry_run,
+        shown=shown,
+    )
+    raise typer.Exit(code)
+
+
+@app.command(epilog="Example: trace-bench validate --config configs/smoke.yaml --strict")
+def validate(
+    config: Annotated[
+        Path, typer.Option("--config", "-c", metavar="FILE", help="YAML or JSON; a shipped one by its file name.")
+    ],
+    root: Roots = None,
+    bench: Annotated[
+        str | None, typer.Option(metavar="SUITES", help="Only tasks of these suites, with commas or plus signs.")
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Trainable parameters too; print every job and write the manifest.")
+    ] = False,
+    runs_dir: Annotated[str | None, typer.Option(metavar="FOLDER", help="Where --strict writes the manifest.")] = None,
+    backend: Annotated[str | None, typer.Option(metavar="NAME", help="auto, docker or local (unprotected).")] = None,
+    no_build: Annotated[bool, typer.Option("--no-build", help="Fail where an image is missing.")] = False,
+    max_workers: Annotated[int | None, typer.Option(metavar="NUMBER", help="Problems built at a time.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Check a config and build its problems, without training, scoring or asking a model."""
+    from trace_bench.cli.validate import validate_command
+
+    overrides: dict[str, object] = {"runs_dir": runs_dir, "max_workers": max_workers, "backend": backend}
+    code = validate_command(
+        config,
+        {key: value for key, value in overrides.items() if value is not None},
+        roots=root or [],
+        bench=bench,
+        strict=strict,
+        build=not no_build,
         as_json=as_json,
-        quiet=quiet,
     )
     raise typer.Exit(code)
 
@@ -173,14 +236,89 @@ def doctor(as_json: Json = False) -> None:
 
 @app.command(epilog="Example: trace-bench clean --run 20260101-120000-0123abcd")
 def clean(
-    run_id: Annotated[str | None, typer.Option("--run", metavar="NAME", help="Only the sandboxes of this run.")] = None,
+    run_id: Annotated[str | None, typer.Option("--run", metavar="RUN", help="Only the sandboxes of this run.")] = None,
+    expired: Annotated[
+        bool, typer.Option("--expired", help="Only those that have ended; run may still adopt the others.")
+    ] = False,
+    runs_dir: RunsDir = RUNS,
     backend: Annotated[str, typer.Option(metavar="NAME", help="auto, docker or local.")] = "auto",
     as_json: Json = False,
 ) -> None:
     """Remove sandboxes that controllers of yours left behind. Live ones are not touched."""
     from trace_bench.cli.clean import clean_command
 
-    clean_command(run_id, backend, as_json=as_json)
+    clean_command(run_id, runs_dir, backend, expired=expired, as_json=as_json)
+
+
+@app.command(epilog="Example: trace-bench ls --runs-dir runs")
+def ls(runs_dir: RunsDir = RUNS, as_json: Json = False) -> None:
+    """Print the runs, one a line, newest first."""
+    from trace_bench.cli.ls import ls_command
+
+    ls_command(runs_dir, as_json=as_json)
+
+
+@app.command(epilog="Example: trace-bench show latest --status failed")
+def show(
+    run: RunArgument,
+    job: JobArgument = None,
+    runs_dir: RunsDir = RUNS,
+    every: Annotated[bool, typer.Option("--all", help="All jobs; of a job, all of its change.")] = False,
+    status: Annotated[
+        str | None, typer.Option("--status", metavar="STATUS,...", help="Only jobs in these states.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Print a run with its jobs and leaderboard, or all about one job."""
+    from trace_bench.cli.show import show_command
+
+    show_command(run, job, runs_dir, every=every, status=status, as_json=as_json)
+
+
+@app.command(epilog="Example: trace-bench logs latest --follow")
+def logs(
+    run: RunArgument,
+    job: JobArgument = None,
+    runs_dir: RunsDir = RUNS,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run, or the job, has ended.")] = False,
+    lines: Annotated[
+        int | None, typer.Option("--lines", "-n", metavar="NUMBER", help="Begin with the last lines only.")
+    ] = None,
+    events: Annotated[bool, typer.Option("--events", help="The job's events instead of its output.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Print the journal of a run, or the output of one of its jobs."""
+    from trace_bench.cli.logs import logs_command
+
+    logs_command(run, job, runs_dir, follow=follow, lines=lines, events=events, as_json=as_json)
+
+
+@app.command(epilog="Example: trace-bench ps")
+def ps(
+    backend: Annotated[str, typer.Option(metavar="NAME", help="auto, docker or local.")] = "auto",
+    as_json: Json = False,
+) -> None:
+    """Print the sandboxes of yours that exist now."""
+    from trace_bench.cli.ps import ps_command
+
+    ps_command(backend, as_json=as_json)
+
+
+@app.command(epilog="Example: trace-bench cancel latest")
+def cancel(
+    run: RunArgument,
+    jobs: Annotated[
+        list[str] | None, typer.Argument(metavar="JOB", help="Only these jobs, by id or its beginning.")
+    ] = None,
+    runs_dir: RunsDir = RUNS,
+    kill: Annotated[bool, typer.Option("--kill", help="At once, rather than in order.")] = False,
+    no_wait: Annotated[bool, typer.Option("--no-wait", help="Ask, and return.")] = False,
+    as_json: Json = False,
+) -> None:
+    """End a run, or some of its jobs. What has finished is kept, and the run can be continued."""
+    from trace_bench.cli.cancel import cancel_command
+
+    cancel_command(run, jobs or [], runs_dir, kill=kill, wait=not no_wait, as_json=as_json)
 
 
 @images_app.command("build", epilog="Example: trace-bench images build core llm4ad")

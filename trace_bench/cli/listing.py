@@ -12,19 +12,12 @@ from trace_bench.errors import ConfigError
 
 def tasks_command(roots: Sequence[Path], bench: str | None, *, as_json: bool) -> None:
     """Ids of tasks, one a line. A known suite without tasks prints nothing, and a note on stderr."""
-    from trace_bench.suites.registry import discover, suite_names
+    from trace_bench.suites.registry import discover
 
     for root in roots:
         if not root.is_dir():
             raise ConfigError(f"--root {root}: there is no such folder")
-    wanted = [name for name in re.split(r"[,+\s]+", bench) if name] if bench is not None else None
-    known = suite_names()
-    if wanted is not None:
-        unknown = [name for name in wanted if name not in known]
-        if unknown or not wanted:
-            raise ConfigError(
-                f"--bench: there is no suite {', '.join(unknown) or repr(bench)}; known are {', '.join(known)}"
-            )
+    wanted = suites_of(bench)
     entries = discover(wanted, roots)
     if as_json:
         emit_json([{"id": entry.id, "suite": entry.suite, "folder": str(entry.folder)} for entry in entries])
@@ -34,6 +27,25 @@ def tasks_command(roots: Sequence[Path], bench: str | None, *, as_json: bool) ->
     for name in wanted or []:
         if not any(entry.suite == name for entry in entries):
             note(f"note: suite {name} has no tasks here")
+
+
+def suites_of(bench: str | None) -> list[str] | None:
+    """The suites that ``--bench`` names, with commas or plus signs between them; None if it was not given.
+
+    Raises:
+        ConfigError: there is no such suite.
+    """
+    from trace_bench.suites.registry import suite_names
+
+    if bench is None:
+        return None
+    wanted = [name for name in re.split(r"[,+\s]+", bench) if name]
+    known = suite_names()
+    unknown = [name for name in wanted if name not in known]
+    if unknown or not wanted:
+        said = ", ".join(unknown) or repr(bench)
+        raise ConfigError(f"--bench: there is no suite {said}; known are {', '.join(known)}")
+    return wanted
 
 
 def trainers_command(*, every: bool, as_json: bool) -> None:

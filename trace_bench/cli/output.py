@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from typing import Any, TextIO
 
@@ -18,9 +19,14 @@ def note(text: str) -> None:
     _write(sys.stderr, text)
 
 
+_NOT_SHOWN = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+"""Characters that move a cursor or turn text around. In JSON they can only stand inside a string."""
+
+
 def emit_json(value: Any) -> None:
-    """`value` as JSON to stdout."""
-    emit(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+    """`value` as JSON to stdout; nothing in it can reach a terminal as a command."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, default=str)
+    emit(_NOT_SHOWN.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def _write(stream: TextIO, text: str) -> None:

@@ -2,32 +2,56 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from trace_bench.artifacts.records import Results
-from trace_bench.cli.output import emit, emit_json, note
+from trace_bench.cli.outcome import print_outcome, print_plan, print_plan_json
+from trace_bench.cli.output import note
+from trace_bench.cli.progress import Face, JsonLines, Lines, alert
 from trace_bench.config import load_config
 from trace_bench.config.models import RunConfig
-from trace_bench.controller.job import JobPlan
-from trace_bench.controller.run import RunResult
-from trace_bench.controller.start import run_config
+from trace_bench.controller.start import dry_run, run_config
 from trace_bench.errors import ConfigError, EnvironmentUnavailable, ExitCode, Interrupted, TraceBenchError
 from trace_bench.resources import data_dir
-from trace_bench.results.leaderboard import rank
-from trace_bench.results.render import leaderboard_text
+from trace_bench.results.rows import is_final
+
+_STOPPING = (
+    "stopping: running jobs end in order and are collected; once more to kill them",
+    "killing the running jobs; what they had is collected",
+)
 
 
 class RunInterrupted(TraceBenchError):
     """`Interrupted` on its way to the terminal: on a KeyboardInterrupt, which that is, typer ends without a word."""
 
     exit_code = ExitCode.INTERRUPTED
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What is shown, and how. `verbosity` is the number of ``-v``."""
+
+    as_json: bool = False
+    quiet: bool = False
+    verbosity: int = 0
+
+    def __post_init__(self) -> None:
+        """
+        Raises:
+            ConfigError: options that contradict each other.
+        """
+        if self.verbosity and (self.quiet or self.as_json):
+            other = "--quiet" if self.quiet else "--json"
+            raise ConfigError(f"--verbose and {other} contradict each other; give one of them")
 
 
 def run_command(
@@ -37,10 +61,10 @@ def run_command(
     roots: Sequence[Path],
     build: bool,
     accept_drift: bool,
-    as_json: bool,
-    quiet: bool,
+    only_plan: bool,
+    shown: Shown,
 ) -> int:
-    """Run the config at `path`; returns the exit code.
+    """Run the config at `path`, or with `only_plan` say what that would do; returns the exit code.
 
     Raises:
         TraceBenchError: with its own exit code.
@@ -53,32 +77,45 @@ def run_command(
     check_runs_dir(config)
     for warning in config.warnings:
         note(f"warning: {warning}")
-    stop = StopOnSignals()
-    progress = Lines(quiet=quiet or as_json)
-    try:
-        with stop:
-            result = run_config(
-                config,
-                roots=roots,
-                build=build,
-                progress=progress,
-                say=(lambda _: None) if quiet else note,
-                stop_wanted=stop.wanted,
-            )
-    except Interrupted as error:
-        raise RunInterrupted(str(error)) from error
-    except TraceBenchError:  # some of which are an OSError too
-        raise
-    except OSError as error:
-        raise EnvironmentUnavailable(
-            f"{error.filename or config.runs_dir}: {error.strerror or error}; what has finished is kept: "
-            "correct that, and continue with --run-id"
-        ) from error
+    say: Callable[[str], None] = (lambda _: None) if shown.quiet else note
+    if only_plan:
+        return _plan(config, roots=roots, build=build, say=say, as_json=shown.as_json)
+    face = face_for(shown, told=config.warnings)
+    stop = StopOnSignals(face.alert)
+    with _closed(face, config), stop:
+        result = run_config(config, roots=roots, build=build, progress=face, say=say, stop_wanted=stop.wanted)
+    code = ExitCode.OK if result.ok else ExitCode.JOB_FAILED
+    face.close(code)
+    if not shown.as_json:
+        print_outcome(result.layout, result.rows, result.planned)
+    return int(code)
+
+
+def _plan(config: RunConfig, *, roots: Sequence[Path], build: bool, say: Callable[[str], None], as_json: bool) -> int:
+    with _sentences(config):
+        plan = dry_run(config, roots=roots, build=build, say=say)
     if as_json:
-        emit_json(_as_json(result))
-    else:
-        _print(result)
-    return int(ExitCode.OK if result.ok else ExitCode.JOB_FAILED)
+        print_plan_json(plan.layout, plan.jobs, continued=plan.continued, warnings=plan.warnings)
+        return int(ExitCode.OK)
+    for warning in plan.warnings:
+        if warning not in config.warnings:
+            note(f"warning: {warning}")
+    print_plan(plan.layout, plan.jobs)
+    return int(ExitCode.OK)
+
+
+def face_for(shown: Shown, told: Sequence[str]) -> Face:
+    """The live table on a terminal, else lines."""
+    if shown.as_json:
+        return JsonLines(told)
+    if shown.quiet:
+        return Face(told)
+    terminal = sys.stderr.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
+    if shown.verbosity or not terminal:
+        return Lines(told, verbosity=shown.verbosity)
+    from trace_bench.cli.live import LiveTable  # rich, which a pipe does not pay for
+
+    return LiveTable(told)
 
 
 def find_config(path: Path) -> Path:
@@ -104,24 +141,86 @@ def check_runs_dir(config: RunConfig) -> None:
         raise EnvironmentUnavailable(f"{there} cannot be written; name another folder with --runs-dir")
 
 
+@contextlib.contextmanager
+def _closed(face: Face, config: RunConfig) -> Iterator[None]:
+    """Closes `face` where the run ends in an error; an interrupted run prints what it came to."""
+    try:
+        with _sentences(config):
+            yield
+    except Interrupted as interrupted:
+        error = RunInterrupted(_how_to_continue(interrupted, face, config))
+        face.close(error.exit_code, str(error))
+        if face.start is not None and face.end is not None and not isinstance(face, JsonLines):
+            print_outcome(face.start.layout, face.end.rows, len(face.start.jobs))
+        raise error from interrupted
+    except TraceBenchError as failure:
+        face.close(failure.exit_code, str(failure))
+        raise
+    except KeyboardInterrupt:
+        face.close(ExitCode.INTERRUPTED, "interrupted")
+        raise
+    except BaseException as defect:
+        face.close(ExitCode.JOB_FAILED, f"{type(defect).__name__}: {defect}")
+        raise
+
+
+@contextlib.contextmanager
+def _sentences(config: RunConfig) -> Iterator[None]:
+    """An error of the machine is the user's to correct.
+
+    Raises:
+        EnvironmentUnavailable: for an OSError.
+    """
+    try:
+        yield
+    except TraceBenchError:  # some of which are an OSError too
+        raise
+    except OSError as error:
+        raise EnvironmentUnavailable(
+            f"{error.filename or config.runs_dir}: {error.strerror or error}; what has finished is kept: "
+            "correct that, and continue with --run-id"
+        ) from error
+
+
+def _how_to_continue(interrupted: Interrupted, face: Face, config: RunConfig) -> str:
+    """What the controller says, unless the same command would begin again."""
+    if config.resume != "none" or face.start is None or face.end is None:
+        return str(interrupted)
+    finished = sum(map(is_final, face.end.rows))
+    return (
+        f"interrupted; {finished} of {len(face.start.jobs)} jobs have finished; "
+        f"--run-id {face.start.run_id} --resume auto, without --force, continues the run"
+    )
+
+
 class StopOnSignals:
     """First Ctrl-C or SIGTERM: end in order. Second: kill.
 
     Until somebody asks what is `wanted`, nothing runs that could end in order (an image is built), and the first one
-    ends the command.
+    ends the command. After that whoever asks hears of a signal: the main thread may wait for a lock just then, and
+    Python would tell it only once it has the lock.
+
+    Args:
+        alert: says what happens; called from a handler or any thread.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, alert: Callable[[str], None] = alert) -> None:
+        self._alert = alert
         self._count = 0
         self._asked = False
         self._before: dict[int, Any] = {}
+        self._reading = threading.Lock()
+        self._came = self._wake = -1
 
     def wanted(self) -> str | None:
         """What jobs are asked to do."""
         self._asked = True
+        self._hear()
         return (None, "interrupted")[self._count] if self._count < 2 else "kill"
 
     def __enter__(self) -> StopOnSignals:
+        self._came, self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         for number in (signal.SIGINT, signal.SIGTERM):
             self._before[number] = signal.signal(number, self._on_signal)
         return self
@@ -129,83 +228,32 @@ class StopOnSignals:
     def __exit__(self, *exc: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        signal.set_wakeup_fd(-1)
+        with self._reading:
+            os.close(self._came)
+            os.close(self._wake)
+            self._came = -1
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if not self._asked:
             raise KeyboardInterrupt
-        self._count += 1
-        if self._count == 1:
-            note("stopping: running jobs end in order and are collected; once more to kill them")
+        self._hear()
 
-
-class Lines:
-    """Progress as plain lines on stderr, one per job started and ended."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-        self._jobs = self._ended = 0
-
-    def begun(self, run_id: str, jobs: int) -> None:
-        self._jobs = jobs
-        if not self._quiet:
-            note(f"run    {run_id}  {jobs} jobs")
-
-    def started(self, plan: JobPlan) -> None:
-        if not self._quiet:
-            note(f"start  {_name(plan)}")
-
-    def advanced(self, plan: JobPlan, line: Mapping[str, Any]) -> None: ...
-
-    def finished(self, plan: JobPlan, row: Results, *, reused: bool) -> None:
-        if self._quiet:
+    def _hear(self) -> None:
+        """Count the signals that came. Waits for nothing: the handler may have interrupted whoever is counting."""
+        if not self._reading.acquire(blocking=False):
             return
-        self._ended += 1
-        count = f"[{self._ended}/{self._jobs}]"
-        if row.stop_reason == "interrupted":
-            note(f"cut    {_name(plan)}  interrupted; will run again when the run is continued")
-        elif row.status == "ok":
-            best = "-" if row.score_best is None else f"{row.score_best:.6g}"
-            initial = "-" if row.score_initial is None else f"{row.score_initial:.6g}"
-            seconds = "reused" if reused else f"{row.time_seconds or 0:.1f} s"
-            note(f"ok     {_name(plan)}  {initial} -> {best}  {seconds}  {count}")
-        else:
-            note(f"{row.status} {_name(plan)}  {row.failure_boundary}: {row.failure_kind}: {row.feedback}  {count}")
+        try:
+            for number in self._numbers():
+                if number in self._before:
+                    self._count += 1
+                    if self._count <= len(_STOPPING):
+                        self._alert(_STOPPING[self._count - 1])
+        finally:
+            self._reading.release()
 
-
-def _name(plan: JobPlan) -> str:
-    spec = plan.spec
-    return f"{spec.job_id}  {spec.task.id}  {spec.trainer.id}  {plan.meta.variant}  seed {spec.seed}"
-
-
-def _print(result: RunResult) -> None:
-    width = None
-    if sys.stdout.isatty():
-        import shutil
-
-        width = shutil.get_terminal_size().columns
-    shown = any(row.integrity == "unprotected" for row in result.rows)
-    emit(leaderboard_text(rank(result.rows, unprotected=shown), width=width, colour=width is not None).rstrip("\n"))
-    if shown:
-        emit("All jobs of this run are unprotected: a candidate could have written its own score.")
-    failed = [row for row in result.rows if row.status == "failed"]
-    emit()
-    emit(
-        f"{len(result.rows) - len(failed)} of {result.planned} jobs ok" + (f", {len(failed)} failed" if failed else "")
-    )
-    emit(f"run         {result.run_id}")
-    for label, path in (
-        ("folder", result.layout.root),
-        ("results", result.layout.results_csv),
-        ("leaderboard", result.layout.leaderboard),
-    ):
-        emit(f"{label:<11} {path}")
-
-
-def _as_json(result: RunResult) -> dict[str, Any]:
-    return {
-        "run_id": result.run_id,
-        "folder": str(result.layout.root),
-        "planned": result.planned,
-        "ok": result.ok,
-        "jobs": [row.model_dump(mode="json") for row in result.rows],
-    }
+    def _numbers(self) -> bytes:
+        try:
+            return os.read(self._came, 64) if self._came >= 0 else b""
+        except BlockingIOError:
+            return b""

@@ -1,0 +1,204 @@
+"""A run as it goes on, for pipes and programs."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+import pytest
+
+from tests.cli.sample_run import LAYOUT, NASTY, RUN_ID, STEP, failed, job, row, skipped, start
+from tests.integration.cli import REPOSITORY
+from trace_bench.artifacts.records import Results
+from trace_bench.cli.progress import Face, JsonLines, Lines, Output, first_sentence
+from trace_bench.controller.progress import RunEnd
+
+EVENTS = ("run.start", "job.reuse", "job.start", "job.step", "job.retry", "job.end", "job.skip", "run.end")
+
+
+def _whole_run(face: Face) -> None:
+    """Every call of `Progress`, as the controller makes them."""
+    jobs = [job(0, decision="reuse", reason="as before"), job(1), job(2, variant="x=1"), job(3)]
+    face.begun(start(jobs, warnings=("a warning",)))
+    face.reused(jobs[0], row(jobs[0]))
+    face.started(jobs[1], adopted=False)
+    face.started(jobs[2], adopted=True)
+    face.event(jobs[1], {"t": 0.1, "event": "build.end", "parameters": ["x"]})
+    face.event(jobs[1], {"t": 0.1, "event": "phase.start", "phase": "train"})
+    face.advanced(jobs[1], STEP)
+    face.said(jobs[1], "train", "hello\nwor")
+    face.retrying(jobs[2], failed(jobs[2], failure_boundary="sandbox", failure_kind="sandbox_died"), 2)
+    face.finished(jobs[1], row(jobs[1]))
+    face.finished(jobs[2], failed(jobs[2]))
+    face.skipped(jobs[3], skipped(jobs[3]))
+    face.ended(RunEnd(RUN_ID, LAYOUT))
+    face.close(1)
+
+
+def _lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    out, err = capsys.readouterr()
+    assert out == ""
+    return err.splitlines()
+
+
+def _json(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_quiet_says_the_warnings_that_were_not_said_before(capsys: pytest.CaptureFixture[str]) -> None:
+    _whole_run(Face())
+    assert _lines(capsys) == ["warning: a warning"]
+    _whole_run(Face(told=("a warning",)))
+    assert _lines(capsys) == []
+
+
+def test_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    _whole_run(Lines())
+    name = "internal:numeric_param  PrioritySearch  num_steps=2  seed 7"
+    two = "000000000002  internal:numeric_param  PrioritySearch  x=1  seed 7"
+    assert _lines(capsys) == [
+        f"run    {RUN_ID}  4 jobs",
+        "warning: a warning",
+        f"reused 000000000000  {name}  -3 -> -0.5  [1/4]",
+        f"start  000000000001  {name}",
+        f"start  {two}  adopted",
+        f"retry  {two}  attempt 2 after sandbox: sandbox_died: It does not build.",
+        f"ok     000000000001  {name}  -3 -> -0.5  2.0 s  [2/4]",
+        f"failed {two}  task: build_error: It does not build.  [3/4]",
+        f"skip   000000000003  {name}  another job failed, and fail_fast is set  [4/4]",
+    ]
+
+
+def test_verbose_lines_show_candidates_and_events(capsys: pytest.CaptureFixture[str]) -> None:
+    _whole_run(Lines(verbosity=1))
+    lines = _lines(capsys)
+    assert "step   00000000  step 3  score -0.5  best -0.25" in lines
+    assert 'event  00000000  build.end  parameters=["x"]' in lines
+    assert not [line for line in lines if "phase.start" in line or "hello" in line]
+
+
+def test_very_verbose_lines_show_the_output_of_sandboxes(capsys: pytest.CaptureFixture[str]) -> None:
+    _whole_run(Lines(verbosity=2))
+    lines = _lines(capsys)
+    assert "00000000 train | hello" in lines
+    left = lines.index("00000000 train | wor")
+    assert lines[left + 1].startswith("ok     000000000001"), "what had no end of line comes before the job's end"
+
+
+def test_a_job_that_is_cut_off_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = Lines()
+    lines.begun(start([job(1)], continued=True))
+    lines.finished(job(1), row(job(1), stop_reason="interrupted"))
+    begun, cut = _lines(capsys)
+    assert begun.endswith("1 jobs, continued")
+    assert cut.startswith("cut    000000000001") and "will run again" in cut and cut.endswith("[1/1]")
+
+
+def test_output_comes_in_whole_lines_per_job_and_phase() -> None:
+    output = Output()
+    assert output.add("a" * 12, "train", "one") == []
+    assert output.add("b" * 12, "train", "two\n") == ["bbbbbbbb train | two"]
+    assert output.add("a" * 12, "score", "three\r\n\n") == ["aaaaaaaa score | three", "aaaaaaaa score | "]
+    assert output.add("a" * 12, "train", "!\nmo") == ["aaaaaaaa train | one!"]
+    assert output.rest("b" * 12) == []
+    assert output.rest("a" * 12) == ["aaaaaaaa train | mo"] and output.rest("a" * 12) == []
+
+
+def test_a_line_without_end_is_shown_in_parts_and_not_kept() -> None:
+    output = Output()
+    shown = [line for _ in range(50) for line in output.add("a" * 12, "train", "x" * 1000)]
+    shown += output.rest("a" * 12)
+    assert "".join(line.partition(" | ")[2] for line in shown) == "x" * 50_000
+    assert max(map(len, shown)) < 2100
+    whole = output.add("a" * 12, "train", "y" * 5000 + "\n")
+    assert "".join(line.partition(" | ")[2] for line in whole) == "y" * 5000 and len(whole) == 3
+
+
+@pytest.mark.parametrize("make", [lambda: Lines(verbosity=2), JsonLines])
+def test_nothing_that_a_sandbox_says_reaches_the_terminal_raw(make: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = job(1, task_id=f"internal:{NASTY}", trainer_id=NASTY, variant=NASTY, reason=NASTY)
+    face = make()
+    face.begun(start([bad], warnings=(NASTY,)))
+    face.started(bad, adopted=False)
+    face.event(bad, {"t": 0, "event": "warning", "message": NASTY, NASTY: [NASTY]})
+    face.event(bad, {"t": 0, "event": ["build.end"]})
+    face.advanced(bad, {"step": NASTY, "score": math.nan, "best_score": 10**400, "extra": {"deep": math.inf}})
+    face.advanced(bad, {"candidate": NASTY, "event": "run.end", "extra": {NASTY: NASTY}})
+    face.advanced(bad, {})
+    face.said(bad, NASTY, NASTY)
+    face.retrying(bad, failed(bad, failure_kind=NASTY, feedback=NASTY), 2)
+    face.finished(bad, failed(bad, failure_kind=NASTY, feedback=NASTY))
+    face.skipped(bad, skipped(bad, feedback=NASTY))
+    face.close(1, NASTY)
+    out, err = capsys.readouterr()
+    assert out or err
+    for line in (out + err).splitlines():
+        assert line.isprintable(), line
+    for line in out.splitlines():
+        assert json.loads(line)["event"] in EVENTS
+
+
+def test_json_lines_say_everything_in_order(capsys: pytest.CaptureFixture[str]) -> None:
+    _whole_run(JsonLines())
+    lines = _json(capsys)
+    assert [(line["event"], line.get("job_id", "")[-1:]) for line in lines] == [
+        ("run.start", ""), ("job.reuse", "0"), ("job.start", "1"), ("job.start", "2"), ("job.step", "1"),
+        ("job.retry", "2"), ("job.end", "1"), ("job.end", "2"), ("job.skip", "3"), ("run.end", ""),
+    ]  # fmt: skip
+    for line in lines:
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["t"])
+        if "row" in line:
+            assert Results.model_validate(line["row"]).job_id == line["job_id"]
+    start_, step, retry, end = lines[0], lines[4], lines[5], lines[-1]
+    assert [entry["decision"] for entry in start_["jobs"]] == ["reuse", "run", "run", "run"]
+    assert (start_["run_id"], start_["folder"], start_["warnings"]) == (RUN_ID, f"runs/{RUN_ID}", ["a warning"])
+    assert step.items() >= {k: v for k, v in STEP.items() if k != "parameters"}.items() and "parameters" not in step
+    assert retry["attempt"] == 2 and retry["row"]["failure_kind"] == "sandbox_died"
+    assert end["counts"] == {"ok": 2, "failed": 1, "interrupted": 0, "skipped": 1} and end["planned"] == 4
+    assert end["token_totals"] == {"prompt": 300, "completion": 60, "total": 360} and end["cost_usd"] == 0.75
+    assert (end["ok"], end["interrupted"], end["exit_code"], end["error"]) == (False, False, 1, None)
+
+
+@pytest.mark.parametrize(("code", "ok", "interrupted"), [(0, True, False), (3, False, False), (130, False, True)])
+def test_the_last_json_line_says_how_it_ended(
+    code: int, ok: bool, interrupted: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    face = JsonLines()
+    face.begun(start([job(1), job(2)]))
+    face.finished(job(1), row(job(1)))
+    face.close(code, "why" if code else None)
+    end = _json(capsys)[-1]
+    assert (end["event"], end["ok"], end["interrupted"], end["exit_code"]) == ("run.end", ok, interrupted, code)
+    assert end["error"] == ("why" if code else None) and end["counts"]["ok"] == 1 and end["planned"] == 2
+
+
+def test_a_run_that_never_began_prints_no_json(capsys: pytest.CaptureFixture[str]) -> None:
+    JsonLines().close(2, "a mistake")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_reference_has_every_event_and_field(capsys: pytest.CaptureFixture[str]) -> None:
+    _whole_run(JsonLines())
+    page = (REPOSITORY / "docs" / "reference" / "events.md").read_text()
+    sections = dict(re.findall(r"^## `([\w.]+)`.*?\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
+    assert set(sections) == set(EVENTS)
+    for line in _json(capsys):
+        described = re.findall(r"^\| (`[^|]+`) \|", sections[line["event"]], re.MULTILINE)
+        fields = {name for cell in described for name in re.findall(r"`(\w+)`", cell)}
+        assert fields == set(line) - {"t", "event"}, line["event"]
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("One. Two.", "One."),
+        ("version 1.5 is old; take 2", "version 1.5 is old; take 2"),
+        ("line\nnext", "line"),
+        ("  \n", ""),
+        ("x" * 500, "x" * 299 + "…"),
+    ],
+)
+def test_the_first_sentence_is_short(text: str, first: str) -> None:
+    assert first_sentence(text) == first

@@ -1,0 +1,227 @@
+"""What ``run`` prints: on pipes, as JSON, as a plan; and its options."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import refused
+from tests.cli.sample_run import LAYOUT, NASTY, failed, job, row, skipped
+from tests.integration.cli import TASKS, Done, cli, environment, result_of, start, write_config
+from trace_bench.cli.outcome import counts_text, print_outcome, print_plan
+
+TASK = "internal:numeric_param"
+FAILING = {"tasks": ["internal:multi_param"], "job_timeout": 1e-6}
+"""A job that fails whatever its trainer does."""
+
+
+def _config(folder: Path, **config: Any) -> tuple[str, ...]:
+    path = write_config(folder, **{"tasks": [TASK], "trainers": ["NoOp"], **config})
+    return ("run", "--config", str(path), "--backend", "local")
+
+
+def _events(done: Done) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_nothing_is_wrapped_or_coloured_in_a_pipe(tmp_path: Path) -> None:
+    variant = {"num_steps": 1, "num_candidates": 2, "num_proposals": 3}
+    run = _config(tmp_path, trainers=[{"id": "NoOp"}, {"id": "PrioritySearch", "params_variants": [variant]}])
+    done = cli(*run, COLUMNS="40", TERM="xterm-256color", FORCE_COLOR="1", home=tmp_path)
+    assert done.returncode == 0 and "\x1b" not in done.stdout + done.stderr
+    starts = [line for line in done.stderr.splitlines() if line.startswith("start  ")]
+    assert len(starts) == 2 and all(line.endswith("seed 123") for line in starts)
+
+
+def test_the_plain_command_does_not_import_rich(tmp_path: Path) -> None:
+    program = (
+        "import sys; from trace_bench.cli import main; sys.argv[1:] = sys.argv[1:]\n"
+        "try:\n    main()\nexcept SystemExit:\n    print('rich' in sys.modules, file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", program, *_config(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=True)
+    assert done.stderr.splitlines()[-1] == "False"
+
+
+def test_json_lines_of_a_run_and_of_its_continuation(tmp_path: Path) -> None:
+    run = (*_config(tmp_path, seeds=[1, 2], trainers=["NoOp", "PrioritySearch"], run_id="mine"), "--json")
+    first = _events(cli(*run))
+    ids = [entry["job_id"] for entry in first[0]["jobs"]]
+    assert len(set(ids)) == 4
+    assert (first[0]["event"], first[-1]["event"]) == ("run.start", "run.end")
+    for job_id in ids:
+        kinds = [event["event"] for event in first if event.get("job_id") == job_id]
+        assert (kinds[0], kinds[-1]) == ("job.start", "job.end") and set(kinds[1:-1]) <= {"job.step"}
+    assert any(event["event"] == "job.step" for event in first)
+    assert all(event["t"] <= later["t"] for event, later in pairwise(first))
+    assert first[-1]["counts"] == {"ok": 4, "failed": 0, "interrupted": 0, "skipped": 0} and first[-1]["ok"]
+
+    second = _events(cli(*run))
+    assert [event["event"] for event in second] == ["run.start", *["job.reuse"] * 4, "run.end"]
+    assert second[0]["continued"] and {entry["decision"] for entry in second[0]["jobs"]} == {"reuse"}
+    assert second[-1]["token_totals"] == first[-1]["token_totals"]
+
+
+def test_json_says_what_failed_and_what_was_left_out(tmp_path: Path) -> None:
+    run = _config(tmp_path, **FAILING, seeds=[1, 2, 3], fail_fast=True)
+    done = cli(*run, "--json")
+    events = [event for event in _events(done) if event["event"] != "job.step"]
+    assert done.returncode == 1
+    assert [event["event"] for event in events[1:]] == ["job.start", "job.end", "job.skip", "job.skip", "run.end"]
+    assert events[2]["row"]["status"] == "failed" and "fail_fast" in events[3]["row"]["feedback"]
+    assert events[-1]["counts"] == {"ok": 0, "failed": 1, "interrupted": 0, "skipped": 2}
+    assert (events[-1]["exit_code"], events[-1]["error"]) == (1, None)
+
+
+def test_an_interrupted_run_says_how_to_continue(tmp_path: Path) -> None:
+    task = {"id": "internal:slow", "eval_kwargs": {"seconds": 3.0}}
+    run = (*_config(tmp_path, tasks=[task], seeds=[1, 2], run_id="mine"), "--root", str(TASKS), "--json")
+    process = start(*run, home=tmp_path / "home")
+    assert process.stdout is not None
+    lines = [process.stdout.readline(), process.stdout.readline()]  # as they happen, not at the end
+    assert json.loads(lines[1])["event"] == "job.start"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and err.startswith("stopping: running jobs end in order"), err
+    end = json.loads(out.splitlines()[-1])
+    assert (end["event"], end["interrupted"], end["exit_code"]) == ("run.end", True, 130)
+    assert end["counts"] == {"ok": 0, "failed": 0, "interrupted": 1, "skipped": 1}
+    assert err.splitlines()[-1] == f"error: {end['error']}" and "the same command continues the run" in end["error"]
+    assert result_of(cli(*run).stdout)["ok"]
+
+
+def test_what_an_interrupted_run_came_to_is_printed(tmp_path: Path) -> None:
+    task = {"id": "internal:slow", "eval_kwargs": {"seconds": 3.0}}
+    run = (*_config(tmp_path, tasks=[TASK, task], run_id="mine"), "--root", str(TASKS), "--force")
+    process = start(*run, home=tmp_path / "home")
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("start") and "internal:slow" in line:
+            break
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and "1 of 2 jobs ok, 1 interrupted" in out, out + err
+    assert "--run-id mine --resume auto, without --force, continues the run" in err.splitlines()[-1]
+
+
+def test_an_error_in_the_middle_ends_the_json_lines(tmp_path: Path) -> None:
+    run = (*_config(tmp_path, run_id="mine"), "--json")
+    assert cli(*run, "--dry-run").returncode == 0
+    (tmp_path / "runs" / "mine" / "events.jsonl").mkdir()  # the journal cannot be opened
+    done = cli(*run)
+    assert done.returncode == 3 and done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, done.stderr
+    first, end = _events(done)
+    assert (first["event"], end["event"], end["exit_code"], end["ok"]) == ("run.start", "run.end", 3, False)
+    assert done.stderr == f"error: {end['error']}\n" and "events.jsonl" in end["error"]
+
+
+def test_a_dry_run_runs_nothing_and_can_be_continued(tmp_path: Path) -> None:
+    run = _config(tmp_path, seeds=[1, 2], run_id="mine")
+    done = cli(*run, "--dry-run")
+    assert done.returncode == 0, done.stderr
+    folder = tmp_path / "runs" / "mine"
+    first, second, empty, summary, *paths = done.stdout.splitlines()
+    assert first.split()[0] == "run" and TASK in first and "seed 1" in first and "seed 2" in second and empty == ""
+    assert summary == "2 jobs: 2 to run" and [line.split()[0] for line in paths] == ["run", "folder", "manifest"]
+    manifest = json.loads(Path(paths[2].split(maxsplit=1)[1]).read_text())
+    assert [entry["job_id"] for entry in manifest["jobs"]] == [first.split()[1], second.split()[1]]
+    assert list((folder / "jobs").iterdir()) == [] and not (folder / "events.jsonl").exists()
+
+    assert cli(*run).returncode == 0
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    plan = json.loads(cli(*run, "--dry-run", "--json").stdout)
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before, "nothing of a run is touched"
+    assert plan["counts"] == {"run": 0, "adopt": 0, "reuse": 2, "skip": 0} and plan["continued"]
+    assert [entry["job_id"] for entry in plan["jobs"]] == [first.split()[1], second.split()[1]]
+    assert all(entry["reason"] for entry in plan["jobs"])
+    again = json.loads(cli(*run, "--dry-run", "--json", "--force").stdout)
+    assert again["counts"]["run"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--force", "--resume", "failed"), "--force runs every job again, and --resume failed does not"),
+        (("--force", "--resume", "auto"), "--force runs every job again, and --resume auto does not"),
+        (("-q", "-v"), "--verbose and --quiet contradict each other; give one of them"),
+        (("--json", "-vv"), "--verbose and --json contradict each other; give one of them"),
+        (("--resume", "maybe"), "option --resume: resume must be one of 'auto', 'failed', 'none', not 'maybe'"),
+        (("--job-timeout", "-1"), "option --job-timeout: job_timeout must be "),
+        (("--job-timeout", "soon"), "Invalid value for '--job-timeout': "),
+        (("--job-timeout", "nan"), "option --job-timeout: job_timeout must be "),
+        (("--job-timeout", "inf"), "option --job-timeout: job_timeout must be "),
+        (("--n-concurrent", "0"), "option --max-workers: max_workers must be at least 1"),
+        (("--logger", "WandbLogger"), "option --logger: "),
+        (("--output-dir", ""), "option --runs-dir: runs_dir must not be empty"),
+        (("--resume", "failed"), "no run of this config below "),
+    ],
+)
+def test_options_that_make_no_sense(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+    text = refused(*_config(tmp_path), *arguments)
+    assert said in text, text
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["config.json"]
+
+
+def _snapshot(folder: Path, run: tuple[str, ...], *arguments: str) -> dict[str, Any]:
+    import yaml
+
+    done = cli(*run, "--dry-run", "--json", *arguments)
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    found: dict[str, Any] = yaml.safe_load(
+        (Path(json.loads(done.stdout)["folder"]) / "meta" / "config.snapshot.yaml").read_text()
+    )
+    return found
+
+
+def test_options_stand_above_the_config(tmp_path: Path) -> None:
+    run = _config(tmp_path, job_timeout=5, trainers=[{"id": "NoOp", "logger": "ConsoleLogger"}])
+    elsewhere = str(tmp_path / "elsewhere")
+    found = _snapshot(tmp_path, run, "--n-concurrent", "3", "--output-dir", elsewhere, "--job-timeout", "0")
+    assert (found["max_workers"], found["runs_dir"], found["job_timeout"]) == (3, elsewhere, None)
+    found = _snapshot(tmp_path, run, "--job-timeout", "7.5", "--logger", "off", "--force", "--resume", "none")
+    assert (found["job_timeout"], found["trainers"][0]["logger"], found["resume"]) == (7.5, "none", "none")
+    found = _snapshot(tmp_path, run, "--logger", "config")
+    assert (found["job_timeout"], found["trainers"][0]["logger"]) == (5, "ConsoleLogger")
+
+
+def test_verbose_adds_candidates_and_very_verbose_the_output(tmp_path: Path) -> None:
+    run = (*_config(tmp_path, trainers=[{"id": "PrioritySearch", "params": {"verbose": True}}]), "--force")
+    plain, verbose, very = (cli(*run, *extra) for extra in ((), ("-v",), ("-vv",)))
+    assert plain.returncode == verbose.returncode == very.returncode == 0
+    assert "step   " not in plain.stderr and " train | " in very.stderr and " train | " not in verbose.stderr
+    for done in (verbose, very):
+        assert "step   " in done.stderr and "build.end" in done.stderr and "train.end" in done.stderr
+
+
+@pytest.mark.parametrize("planned", [3, 16])
+def test_failures_are_listed_and_counted(planned: int, capsys: pytest.CaptureFixture[str]) -> None:
+    jobs = [job(n) for n in range(planned)]
+    rows = [row(jobs[0]), skipped(jobs[1]), *(failed(each, feedback=f"{NASTY}. More") for each in jobs[2:])]
+    print_outcome(LAYOUT, rows, planned)
+    lines = capsys.readouterr().out.splitlines()
+    assert f"1 of {planned} jobs ok, {planned - 2} failed, 1 skipped" in lines
+    listed = [line for line in lines if line.startswith("failed")]
+    assert len(listed) == min(planned - 2, 10) and all(line.isprintable() for line in listed)
+    assert "task: build_error: " in listed[0] and "More" not in listed[0]
+    more = [line for line in lines if line.startswith("and ")]
+    assert more == ([f"and 4 more: trace-bench show {LAYOUT.root}"] if planned == 16 else [])
+    assert [line.split()[0] for line in lines[-4:]] == ["run", "folder", "results", "leaderboard"]
+
+
+def test_jobs_without_a_row_count_as_skipped() -> None:
+    assert counts_text([row(job(1))], 3) == "1 of 3 jobs ok, 2 skipped"
+    assert counts_text([row(job(1), stop_reason="interrupted")], 1) == "0 of 1 jobs ok, 1 interrupted"
+
+
+def test_a_plan_is_safe_to_print(capsys: pytest.CaptureFixture[str]) -> None:
+    print_plan(LAYOUT, [job(1, task_id=NASTY, variant=NASTY, reason=NASTY, decision="skip"), job(2)])
+    first, second, *_ = lines = capsys.readouterr().out.splitlines()
+    assert all(line.isprintable() for line in lines) and "2 jobs: 1 to run, 1 to skip" in lines
+    assert first.startswith("skip  000000000001") and second.startswith("run   000000000002")

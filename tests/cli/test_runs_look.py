@@ -1,0 +1,315 @@
+"""``ls``, ``show`` and ``logs`` on finished folders: what they print, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from tests.cli.conftest import refused
+from tests.cli.test_docs import commands_of
+from tests.integration.cli import REPOSITORY, cli, write_config
+from tests.results.folders import RUN, entry, job_id, make_job, make_run, row
+from trace_bench.artifacts.layout import RunLayout
+from trace_bench.controller.ownership import alone_in
+from trace_bench.results.job_states import JOB_STATES
+from trace_bench.results.runs import State
+
+HOSTILE = "\x1b[2J[red]gone[/red]\x9b31m\r\n"
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    return tmp_path / "runs"
+
+
+def shown(*arguments: str, runs: Path, code: int = 0) -> str:
+    done = cli(*arguments, "--runs-dir", str(runs))
+    assert done.returncode == code and "Traceback" not in done.stderr, done.stderr
+    assert "\x1b" not in done.stdout and "\x9b" not in done.stdout
+    return done.stdout
+
+
+def parsed(*arguments: str, runs: Path) -> Any:
+    return json.loads(shown(*arguments, "--json", runs=runs))
+
+
+# ------------------------------------------------------------------------------------------------------------ ls
+
+
+def test_ls_has_a_line_for_each_run_the_newest_first(runs: Path) -> None:
+    make_run(runs, RUN, rows=[row(n) for n in range(3)], name="first")
+    make_run(runs, "later", rows=[row(0)], started="2026-03-01T00:00:00Z")
+    make_run(runs, "plan", started=None)
+    header, *lines = shown("ls", runs=runs).splitlines()
+    assert header.split() == ["id", "name", "state", "jobs", "ok", "failed", "skipped", "started", "cost"]
+    assert [line.split()[:5] for line in lines] == [
+        ["later", "-", "unfinished", "1/3", "1"],
+        [RUN, "first", "finished", "3/3", "3"],
+        ["plan", "-", "planned", "0/3", "0"],
+    ]
+    assert [line["run_id"] for line in parsed("ls", runs=runs)] == ["later", RUN, "plan"]
+
+
+def test_ls_knows_that_a_controller_is_there(runs: Path) -> None:
+    run = make_run(runs, rows=[row(0)])
+    with alone_in(run):
+        assert parsed("ls", runs=runs)[0]["state"] == "running"
+    assert parsed("ls", runs=runs)[0]["state"] == "unfinished"
+
+
+def test_ls_goes_on_after_a_damaged_run(runs: Path) -> None:
+    make_run(runs, "good", rows=[row(0)], planned=1)
+    make_run(runs, "bad", rows=[row(0)]).summary.write_text("{")
+    done = cli("ls", "--runs-dir", str(runs))
+    assert done.returncode == 0
+    assert {line.split()[0]: line.split()[2] for line in done.stdout.splitlines()[1:]} == {
+        "good": "finished",
+        "bad": "damaged",
+    }
+    assert done.stderr.startswith("damaged: ") and "summary.json: it is not JSON" in done.stderr
+
+
+def test_ls_of_an_empty_folder_and_of_none(runs: Path) -> None:
+    assert "there is no such folder" in refused("ls", "--runs-dir", str(runs))
+    runs.mkdir()
+    done = cli("ls", "--runs-dir", str(runs))
+    assert (done.returncode, done.stdout) == (0, "") and "there are no runs" in done.stderr
+    assert parsed("ls", runs=runs) == []
+
+
+def test_ls_reads_no_job(runs: Path) -> None:
+    run = make_run(runs, rows=[row(0)], planned=1)
+    run.job(job_id(0)).results.write_text("damaged")
+    assert parsed("ls", runs=runs)[0]["state"] == "finished"
+
+
+# ---------------------------------------------------------------------------------------------------------- show
+
+FAILED = row(1, status="failed", failure_boundary="candidate", failure_kind="bad", feedback="it broke")
+
+
+def test_show_has_the_run_its_jobs_and_its_leaderboard(runs: Path) -> None:
+    good = row(
+        0, score_initial=-3.0, score_best=-0.5, score_test=-0.75, time_seconds=1.25, total_tokens=7, prompt_tokens=7
+    )
+    make_run(runs, rows=[good, FAILED], warnings=["mind this"], name="demo")
+    text = shown("show", "latest", runs=runs)
+    assert f"run       {RUN}  (demo)" in text and "state     unfinished" in text
+    assert "jobs      3: 1 ok, 1 failed, 1 planned" in text and "failures  1 candidate:bad" in text
+    assert "tokens    7 (7 in, 0 out) in 0 calls" in text and "warnings  mind this" in text
+    table = text.split("\n\n")[1].splitlines()
+    assert table[1].split() == [
+        job_id(0), "internal:numeric_param", "NoOp", "0", "0", "ok", "-3", "→", "-0.5", "↑", "-0.75", "1.2", "7",
+    ]  # fmt: skip
+    assert table[2].split()[5] == "failed" and table[2].endswith("candidate: bad: it broke")
+    assert table[3].split()[5] == "planned"
+    assert text.split("\n\n")[2].splitlines()[1].split()[:3] == ["internal:numeric_param", "1", "NoOp"]
+
+
+def test_show_limits_the_jobs_unless_all_are_asked_for(runs: Path) -> None:
+    make_run(runs, planned=60, rows=[FAILED])
+    done = cli("show", RUN, "--runs-dir", str(runs))
+    assert done.stdout.count("planned") == 51 and "and 10 more jobs; --all shows them" in done.stderr  # one in the head
+    assert shown("show", RUN, "--all", runs=runs).count("internal:numeric_param") == 60
+    only = shown("show", RUN, "--status", "failed,ok", runs=runs)
+    assert only.count("internal:numeric_param") == 1 and job_id(1) in only
+    assert [job["job_id"] for job in parsed("show", RUN, "--status", "failed", runs=runs)["jobs"]] == [job_id(1)]
+    assert len(parsed("show", RUN, runs=runs)["jobs"]) == 60
+
+
+def test_show_marks_running_jobs_with_their_last_step(runs: Path) -> None:
+    run = make_run(runs, rows=[row(0)], ended=False)
+    make_job(run, 1, status="running")
+    run.job(job_id(1)).state_history.write_text('{"step": 4, "best_score": -0.5}\n')
+    with run.events.open("a") as file:
+        file.write(json.dumps({"t": "2026-01-02T03:04:06Z", "event": "job.start", "job_id": job_id(1)}) + "\n")
+    with alone_in(run):
+        (line,) = [x for x in shown("show", RUN, runs=runs).splitlines() if x.startswith(job_id(1))]
+        (job,) = parsed("show", RUN, "--status", "running", runs=runs)["jobs"]
+    assert "running" in line and line.endswith("step 4, best so far -0.5")
+    assert job["step"] == {"step": 4, "best_score": -0.5}
+    assert "cut off" in shown("show", RUN, "--status", "interrupted", runs=runs)
+
+
+def test_what_a_sandbox_said_reaches_no_terminal_as_it_is(runs: Path) -> None:
+    bad = FAILED.model_copy(update={"feedback": HOSTILE, "variant": HOSTILE})
+    run = make_run(runs, rows=[bad], entries=[entry(1, variant=HOSTILE)], name='"\\e[2J"')
+    make_job(run, 1, status="failed", variant=HOSTILE, warnings=[HOSTILE],
+             failure={"boundary": "candidate", "kind": "bad", "message": HOSTILE})  # fmt: skip
+    job = run.job(job_id(1))
+    job.best_state.write_text('code: "\\e[2J"\n')
+    job.stdout.write_bytes(HOSTILE.encode("latin-1") + b"\x1b]0;x\x07\ttab\n")
+    job.events.write_text(json.dumps({"t": 1.5, "event": HOSTILE, HOSTILE: HOSTILE}) + "\n")
+    for arguments in (["ls"], ["show", RUN], ["show", RUN, job_id(1)]):
+        text = shown(*arguments, runs=runs)
+        assert "\\x1b[2J" in text, arguments
+    assert "\\x1b[2J" in shown("logs", RUN, job_id(1), "--events", runs=runs)
+    assert "\\x1b]0;x\\x07\ttab\n" in shown("logs", RUN, job_id(1), runs=runs)
+
+
+def test_show_of_a_job_has_all_about_it(runs: Path) -> None:
+    run = make_run(runs, rows=[row(0, score_initial=-3.0, score_best=-0.5, stop_reason="completed")])
+    make_job(run, 0, controls=[{"name": "apparmor", "wanted": "a profile", "in_force": False, "detail": "no AppArmor"}],
+             warnings=["mind this"])  # fmt: skip
+    run.job(job_id(0)).state_history.write_text('{"step": 1, "score": 0.5}\n{"torn')
+    text = shown("show", RUN, "0000", runs=runs)
+    for line in (
+        f"job          {job_id(0)}",
+        "trainer      NoOp, variant 0",
+        "status       ok",
+        "stop reason  completed",
+        "score        -3 → -0.5 ↑",
+        "initial  -      -3        -",
+        "best     -      -0.5      -0.75",
+        "1        2026-01-02T03:04:05Z  -      ok      -",
+        "apparmor  a profile  no AppArmor",
+        "    -    return 1",
+        "    +    return 2",
+        "    0.0 → 2.5",
+        f"  {run.job(job_id(0)).best_state}",
+        "warnings     mind this",
+    ):
+        assert line in text.splitlines(), (line, text)
+    assert "same" not in text, "a parameter that did not change"
+    found = parsed("show", RUN, "0000", runs=runs)
+    assert found["scores"]["best"]["test"] == -0.75 and set(found["change"]) == {"code", "guess"}
+    assert found["history"] == [{"step": 1, "score": 0.5}]
+
+
+@pytest.mark.parametrize(
+    ("boundary", "remedy"), [("sandbox", "continue the run to try again"), ("task", "correct the task")]
+)
+def test_a_failed_job_says_where_and_what_to_do(runs: Path, boundary: str, remedy: str) -> None:
+    bad = row(0, status="failed", failure_boundary=boundary, failure_kind="oom", feedback="too much")
+    run = make_run(runs, rows=[bad])
+    make_job(run, 0, status="failed", failure={"boundary": boundary, "kind": "oom", "message": "too much"})
+    text = shown("show", RUN, job_id(0), runs=runs)
+    assert f"failure      {boundary}: oom" in text and "message      too much" in text and remedy in text
+    assert remedy in parsed("show", RUN, job_id(0), runs=runs)["failure"]["remedy"]
+
+
+def test_a_job_without_a_folder_can_be_shown(runs: Path) -> None:
+    make_run(runs, entries=[entry(0, status="not_executed", reason="fail_fast: job x failed")])
+    text = shown("show", RUN, job_id(0), runs=runs)
+    assert "status  skipped, fail_fast: job x failed" in text and "files" not in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["show", "nope"], "there is no run 'nope'"),
+        (["show", RUN, "zz"], "there is no job 'zz'"),
+        (["show", RUN, "--status", "done"], "--status: no job is ever 'done'; known are ok, failed, skipped,"),
+        (["show", RUN, job_id(0), "--status", "ok"], "--status chooses among the jobs of a run"),
+        (["logs", RUN, "zz"], "there is no job 'zz'"),
+        (["logs", RUN, "--events"], "--events chooses between the two logs of a job"),
+        (["logs", RUN, "--lines", "-1"], "--lines is -1"),
+        (["cancel", RUN, "zz"], "there is no job 'zz'"),
+    ],
+)
+def test_mistakes_are_one_line(runs: Path, arguments: list[str], said: str) -> None:
+    make_run(runs, rows=[row(0)])
+    assert said in refused(*arguments, "--runs-dir", str(runs))
+
+
+def test_damage_is_one_sentence(runs: Path) -> None:
+    run = make_run(runs, rows=[row(0)])
+    run.job(job_id(0)).results.write_text("{")
+    assert "results.json: it is not JSON" in refused("show", RUN, "--runs-dir", str(runs), code=1)
+    assert "results.json: it is not JSON" in refused("show", RUN, job_id(0), "--runs-dir", str(runs), code=1)
+    assert job_id(1) in shown("show", RUN, job_id(1), runs=runs), "the other jobs can be looked at"
+    run.manifest.unlink()
+    assert "manifest.json: it is not there" in refused("show", RUN, "--runs-dir", str(runs))
+
+
+def on_a_terminal(*arguments: str, columns: int) -> str:
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-m", "trace_bench", *arguments]
+    with subprocess.Popen(
+        command, stdout=follower, env={**os.environ, "COLUMNS": str(columns), "TERM": "dumb"}
+    ) as process:
+        os.close(follower)
+        said = b""
+        while True:
+            try:
+                chunk = os.read(leader, 4096)
+            except OSError:
+                break
+            said += chunk
+        assert process.wait(timeout=30) == 0
+    os.close(leader)
+    return said.decode()
+
+
+def test_tables_fit_a_terminal_and_ids_stay_whole(runs: Path) -> None:
+    make_run(runs, rows=[row(0, variant="x" * 200, score_best=1.0)], entries=[entry(0, variant="x" * 200)])
+    text = on_a_terminal("show", RUN, "--status", "ok", "--runs-dir", str(runs), columns=90)
+    table = re.sub(r"\x1b\[[0-9;]*m", "", text).split("cost")[1]
+    assert job_id(0) in table and "test" not in table.split("Leaderboard")[0], "a column without content"
+    assert max(len(line) for line in table.splitlines()) <= 90
+    assert len(shown("show", RUN, runs=runs).splitlines()[-1]) > 200, "a pipe's line is not broken"
+
+
+# ---------------------------------------------------------------------------------------------------------- logs
+
+
+def test_logs_prints_the_journal_as_lines_and_as_json(runs: Path) -> None:
+    make_run(runs, rows=[row(0)])
+    text = shown("logs", RUN, runs=runs)
+    assert text.splitlines()[1:3] == [
+        f"2026-01-02T03:04:05Z  job.start    {job_id(0)}  adopted=false",
+        f"2026-01-02T03:04:05Z  job.end      {job_id(0)}  status=ok",
+    ]
+    lines = [json.loads(line) for line in shown("logs", RUN, "--json", runs=runs).splitlines()]
+    assert [line["event"] for line in lines] == ["run.start", "job.start", "job.end", "run.end"]
+    assert shown("logs", RUN, "-n", "1", runs=runs).count("\n") == 1
+    assert shown("logs", RUN, "-n", "0", runs=runs) == ""
+
+
+def test_logs_of_a_job_are_its_output_or_its_events(runs: Path) -> None:
+    run = make_run(runs, rows=[row(0)])
+    job = run.job(job_id(0))
+    job.stdout.write_bytes(b"one\r\ntwo \xff\nthree")
+    job.events.write_text('{"t":0.25,"event":"build.end","what":"a b"}\nnot json\n')
+    assert shown("logs", RUN, "00", runs=runs) == "one\ntwo \ufffd\nthree\n"
+    assert shown("logs", RUN, "00", "-n", "1", runs=runs) == "three\n"
+    first, *_ = shown("logs", RUN, "00", "--json", runs=runs).splitlines()
+    assert json.loads(first) == {"job_id": job_id(0), "text": "one\r"}
+    done = cli("logs", RUN, "00", "--events", "--runs-dir", str(runs))
+    assert done.stdout == '    0.250  build.end    what="a b"\n' and "left out" in done.stderr and done.returncode == 0
+    done = cli("logs", RUN, "01", "--runs-dir", str(runs))
+    assert (done.returncode, done.stdout) == (0, "") and "has written no output" in done.stderr
+
+
+def test_following_a_run_that_has_ended_prints_it_and_ends(runs: Path) -> None:
+    make_run(runs, rows=[row(0)])
+    assert shown("logs", RUN, "-f", runs=runs) == shown("logs", RUN, runs=runs)
+
+
+def test_a_run_whose_folder_is_new_says_that_it_is_being_planned(runs: Path) -> None:
+    run = RunLayout(runs / "new")
+    with alone_in(run):
+        assert "its controller is still planning" in refused("show", "new", "--runs-dir", str(runs))
+        assert parsed("ls", runs=runs)[0]["state"] == "running"
+
+
+def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
+    config = write_config(tmp_path, tasks=["internal:numeric_param"], trainers=["NoOp"], seeds=[1, 2], run_id="compare")
+    assert cli("run", "--config", str(config), "--backend", "local", "--quiet").returncode == 0
+    (first, _) = parsed("show", "compare", runs=tmp_path / "runs")["jobs"]
+    commands = [c for c in commands_of("how-to/look-at-runs.md") if c != ["ps"]]
+    assert len(commands) == 7
+    for command in commands:
+        done = cli(*(first["job_id"] if word == "JOB" else word for word in command), cwd=tmp_path)
+        assert done.returncode == 0 and done.stdout + done.stderr, (command, done.stderr)
+    page = (REPOSITORY / "docs" / "how-to" / "look-at-runs.md").read_text()
+    for word in (*get_args(State), *JOB_STATES):
+        assert f"`{word}`" in page, word

@@ -1,0 +1,119 @@
+"""The JSON lines of ``run --json``: every event and its fields, and nowhere else.
+
+``docs/reference/events.md`` describes them; a test holds the two together. What a sandbox said is passed on field by
+field, so that it can neither stand for an event of ours nor break a line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from trace_bench.artifacts.records import Results
+from trace_bench.cli.tally import Totals, number
+from trace_bench.controller.progress import JobView, RunStart
+from trace_bench.errors import ExitCode
+
+Fields = dict[str, Any]
+
+_STEP_NUMBERS = (
+    "step", "score", "best_score", "seconds", "prompt_tokens", "completion_tokens", "cost_usd", "evaluations",
+)  # fmt: skip
+_STEP_TEXTS = ("candidate", "parent", "split")
+
+
+def line(event: str, fields: Mapping[str, Any]) -> str:
+    """An event as one line of ASCII, so that no terminal takes any of it for a command."""
+    stamp = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    text = json.dumps({"t": stamp, "event": event, **fields}, allow_nan=False, separators=(",", ":"))
+    return text.replace("\x7f", "\\u007f")
+
+
+def job_fields(job: JobView) -> Fields:
+    """A planned job, in ``run.start`` and in the plan that ``--dry-run`` prints."""
+    return {
+        "job_id": job.job_id,
+        "task_id": job.task_id,
+        "trainer_id": job.trainer_id,
+        "variant": job.variant,
+        "seed": job.seed,
+        "score_direction": job.score_direction,
+        "decision": job.decision,
+        "reason": job.reason,
+    }
+
+
+def run_start(run: RunStart) -> Fields:
+    return {
+        "run_id": run.run_id,
+        "folder": str(run.layout.root),
+        "continued": run.continued,
+        "workers": run.workers,
+        "warnings": list(run.warnings),
+        "jobs": [job_fields(job) for job in run.jobs],
+    }
+
+
+def job_start(job: JobView, *, adopted: bool) -> Fields:
+    return {"job_id": job.job_id, "adopted": adopted}
+
+
+def job_step(job: JobView, step: Mapping[str, Any]) -> Fields:
+    """A line of ``state_history.jsonl`` without its parameters."""
+    return {
+        "job_id": job.job_id,
+        **{name: number(step.get(name)) for name in _STEP_NUMBERS},
+        **{name: _text(step.get(name)) for name in _STEP_TEXTS},
+        "extra": _extra(step.get("extra")),
+    }
+
+
+def job_retry(job: JobView, row: Results, attempt: int) -> Fields:
+    return {"job_id": job.job_id, "attempt": attempt, "row": _row(row)}
+
+
+def job_row(job: JobView, row: Results) -> Fields:
+    """``job.reuse``, ``job.end`` and ``job.skip``."""
+    return {"job_id": job.job_id, "row": _row(row)}
+
+
+def run_end(run: RunStart, rows: Sequence[Results], *, exit_code: int, error: str | None) -> Fields:
+    """`rows` are those of the jobs that have one."""
+    totals = Totals.of(rows)
+    return {
+        "run_id": run.run_id,
+        "folder": str(run.layout.root),
+        "planned": len(run.jobs),
+        "ok": exit_code == ExitCode.OK,
+        "interrupted": exit_code == ExitCode.INTERRUPTED,
+        "exit_code": exit_code,
+        "error": error,
+        "counts": dict(totals.counts),
+        "llm_calls": totals.llm_calls,
+        "token_totals": {
+            "prompt": totals.prompt_tokens,
+            "completion": totals.completion_tokens,
+            "total": totals.total_tokens,
+        },
+        "cost_usd": totals.cost_usd,
+    }
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _extra(value: object) -> object:
+    if not isinstance(value, dict):
+        return {}
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return {}
+    return value
+
+
+def _row(row: Results) -> Fields:
+    return row.model_dump(mode="json")

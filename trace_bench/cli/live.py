@@ -1,0 +1,234 @@
+"""A run as it goes on, for a terminal: a table that is drawn again while jobs run, with failures standing above it.
+
+Calls of the run only change a `Tally`; a thread of its own draws, at most every `INTERVAL` seconds, so that a slow
+terminal holds up no job and the clocks go on where nothing happens. It reads no file. The table is gone at the end,
+whatever the end is; what it said is in the result.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from trace_bench.artifacts.contract import Direction
+from trace_bench.artifacts.jsonio import printable
+from trace_bench.artifacts.records import Results
+from trace_bench.cli.progress import Face, name_of, score, why
+from trace_bench.cli.tally import Running, Tally, TaskBest, ending_of
+from trace_bench.controller.progress import JobView, RunStart
+
+INTERVAL = 0.25
+"""Seconds between two pictures, at least."""
+SHARE = 0.05
+"""Of a core, at most, that drawing takes."""
+_RUNNING = ("task", "trainer", "variant", "seed", "step", "best", "s")
+_TASKS = ("task", "best", "trainer", "variant", "jobs")
+_RIGHT = frozenset({"seed", "step", "best", "s", "jobs"})
+
+
+class LiveTable(Face):
+    """Progress on stderr, which must be a terminal.
+
+    Args:
+        console: where to draw; None is stderr.
+    """
+
+    def __init__(
+        self, told: Sequence[str] = (), *, console: Console | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(told)
+        self._console = console or Console(file=sys.stderr, highlight=False, markup=False, emoji=False)
+        self._clock = clock
+        self._tally = Tally((), 1, clock)
+        self._lock = threading.Lock()
+        self._above: deque[Text] = deque()
+        self._over = threading.Event()
+        self._drawer: threading.Thread | None = None
+        self._live = Live(
+            console=self._console,
+            get_renderable=self._picture,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,  # the result may go elsewhere
+            vertical_overflow="crop",
+        )
+
+    # -- what the run says ---------------------------------------------------------------------------------------
+
+    def begun(self, run: RunStart) -> None:
+        super().begun(run)
+        self._tally = Tally(run.jobs, run.workers, self._clock)
+        self._drawer = threading.Thread(target=self._draw, name="live", daemon=True)
+        self._drawer.start()
+
+    def reused(self, job: JobView, row: Results) -> None:
+        with self._lock:
+            self._tally.ended(job, row)
+
+    def started(self, job: JobView, *, adopted: bool) -> None:
+        with self._lock:
+            self._tally.started(job)
+
+    def advanced(self, job: JobView, line: Mapping[str, Any]) -> None:
+        with self._lock:
+            self._tally.advanced(job, line)
+
+    def retrying(self, job: JobView, row: Results, attempt: int) -> None:
+        with self._lock:
+            self._tally.retrying(job)
+        self._add(f"retry  {name_of(job)}  attempt {attempt} after {why(row)}", "yellow")
+
+    def finished(self, job: JobView, row: Results) -> None:
+        with self._lock:
+            self._tally.ended(job, row)
+        ending = ending_of(row)
+        if ending == "failed":
+            self._add(f"failed {name_of(job)}  {why(row)}", "red")
+        elif ending == "interrupted":
+            self._add(f"cut    {name_of(job)}  interrupted; will run again when the run is continued", "yellow")
+
+    def skipped(self, job: JobView, row: Results) -> None:
+        with self._lock:
+            self._tally.ended(job, row)
+
+    def note(self, text: str) -> None:
+        self._add(text, "")
+
+    def alert(self, text: str) -> None:
+        if self._drawer is None:
+            super().alert(text)
+        else:
+            self._add(text, "bold")
+
+    def close(self, exit_code: int, error: str | None = None) -> None:
+        self._over.set()
+        if self._drawer is not None:
+            self._drawer.join()
+        else:
+            self._flush()
+
+    # -- what is seen --------------------------------------------------------------------------------------------
+
+    def _add(self, text: str, style: str) -> None:
+        self._above.append(Text(text, style=style))  # takes no lock: a handler of a signal may be the caller
+
+    def _draw(self) -> None:
+        with contextlib.suppress(OSError), self._live:  # a terminal may go away; the run does not
+            interval = INTERVAL
+            while not self._over.wait(interval):
+                began = time.thread_time()
+                self._flush()
+                self._live.refresh()
+                interval = max(INTERVAL, (time.thread_time() - began) / SHARE)
+            self._flush()
+
+    def _flush(self) -> None:
+        while self._above:
+            self._console.print(self._above.popleft(), soft_wrap=True)
+
+    def _picture(self) -> RenderableType:
+        with self._lock:
+            height = self._console.size.height - 1  # the cursor's line
+            return picture(self._tally, self.start.run_id if self.start else "", height)
+
+
+def picture(tally: Tally, run_id: str, height: int) -> RenderableType:
+    """The state of a run in at most `height` lines; rows that have no place are counted instead."""
+    running, tasks = list(tally.running.values()), list(tally.tasks.values())
+    for_running, for_tasks = _shares(max(0, height - 2), len(running), len(tasks))
+    now = tally.clock()
+    parts: list[RenderableType] = [*_header(tally, run_id)]
+    parts += _table(_RUNNING, [_running_row(each, now) for each in running], for_running)
+    if len(tasks) + 2 > for_tasks:  # those that have something to show first
+        tasks.sort(key=lambda task: task.score is None)
+    parts += _table(_TASKS, [_task_row(each) for each in tasks], for_tasks)
+    return Group(*parts[: max(0, height)])
+
+
+def _shares(space: int, running: int, tasks: int) -> tuple[int, int]:
+    """Lines for the table of running jobs and for that of tasks: what both need, or about half each."""
+    needs_running, needs_tasks = running + 2 if running else 0, tasks + 2 if tasks else 0
+    for_running = min(needs_running, max(space - needs_tasks, (space + 1) // 2, min(space, 3)))
+    for_tasks = min(needs_tasks, space - for_running)
+    return for_running, for_tasks
+
+
+def _header(tally: Tally, run_id: str) -> tuple[Text, Text]:
+    eta = tally.eta()
+    first = f"run {printable(run_id)}   elapsed {duration(tally.elapsed)}"
+    if eta is not None and eta >= 1:  # less is said of jobs that take longer than the mean
+        first += f"   ETA {duration(eta)}"
+    first += f"   {tally.tokens:,} tokens   ${tally.cost_usd:.4f}"
+    counts = tally.counts
+    second = f"{tally.done}/{len(tally.jobs)} done   {counts['ok']} ok   {counts['failed']} failed"
+    second += f"   {len(tally.running)} running   {tally.waiting} waiting   {counts['skipped']} skipped"
+    if counts["interrupted"]:
+        second += f"   {counts['interrupted']} interrupted"
+    return _line(first, "bold"), _line(second, "")
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]], space: int) -> list[RenderableType]:
+    """In at most `space` lines, an empty one before it included; nothing where there is no row, or no place for one."""
+    if not rows or space < 3:
+        return []
+    shown = len(rows) if len(rows) + 2 <= space else space - 3
+    parts: list[RenderableType] = [Text("")]
+    if shown:
+        table = Table(box=None, pad_edge=False, show_edge=False, header_style="dim")
+        for name in header:
+            table.add_column(name, justify="right" if name in _RIGHT else "left", no_wrap=True, overflow="ellipsis")
+        for row in rows[:shown]:
+            table.add_row(*(Text(cell) for cell in row))  # Text: a name with brackets in it is not markup
+        parts.append(table)
+    if shown < len(rows):
+        parts.append(_line(f"… and {len(rows) - shown} more", "dim"))
+    return parts
+
+
+def _running_row(running: Running, now: float) -> tuple[str, ...]:
+    job = running.job
+    return (
+        printable(job.task_id, 80),
+        printable(job.trainer_id, 60),
+        printable(job.variant, 60),
+        str(job.seed),
+        "-" if running.step is None else str(running.step),
+        _best(running.best, job.score_direction),
+        f"{now - running.since:.0f}",
+    )
+
+
+def _task_row(task: TaskBest) -> tuple[str, ...]:
+    row = task.row
+    return (
+        printable(task.task_id, 80),
+        _best(task.score, task.direction),
+        printable(row.trainer_id, 60) if row else "",
+        printable(row.variant, 60) if row else "",
+        f"{task.done}/{task.planned}",
+    )
+
+
+def _best(value: float | None, direction: Direction) -> str:
+    return f"{score(value)} {'↑' if direction == 'maximize' else '↓'}"
+
+
+def _line(text: str, style: str) -> Text:
+    return Text(text, style=style, no_wrap=True, overflow="ellipsis")
+
+
+def duration(seconds: float) -> str:
+    """``m:ss``, from an hour on ``h:mm:ss``."""
+    minutes, second = divmod(int(seconds), 60)
+    hour, minute = divmod(minutes, 60)
+    return f"{hour}:{minute:02}:{second:02}" if hour else f"{minute}:{second:02}"

@@ -1,0 +1,63 @@
+"""``ls``: the runs of a folder, one line each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trace_bench.artifacts.jsonio import printable
+from trace_bench.cli.output import emit_json, note
+from trace_bench.cli.tables import emit_table
+from trace_bench.controller.ownership import has_controller
+from trace_bench.results.runs import RunLine, all_runs, describe
+
+_HEADER = ("id", "name", "state", "jobs", "ok", "failed", "skipped", "started", "cost")
+_NUMERIC = ("jobs", "ok", "failed", "skipped", "cost")
+
+
+def ls_command(runs_dir: Path, *, as_json: bool) -> None:
+    """Print the runs in `runs_dir`, newest first; what is damaged in one is said on stderr.
+
+    Raises:
+        ConfigError: there is no such folder.
+    """
+    lines = [describe(run, has_controller) for run in all_runs(runs_dir)]
+    if as_json:
+        emit_json([_as_json(line) for line in lines])
+    elif lines:
+        emit_table(_HEADER, [_cells(line) for line in lines], _NUMERIC)
+    else:
+        note(f"there are no runs in {printable(str(runs_dir))}")
+    for line in lines:
+        if line.damage:
+            note(f"damaged: {printable(line.damage, 400)}")
+
+
+def _cells(line: RunLine) -> tuple[str, ...]:
+    return (
+        printable(line.run_id, 128),
+        printable(line.name, 60) or "-",
+        line.state,
+        f"{line.done}/{line.jobs}",
+        str(line.ok),
+        str(line.failed),
+        str(line.skipped),
+        printable((line.started_at or "-")[:19], 19),
+        f"{line.cost_usd:.4f}",
+    )
+
+
+def _as_json(line: RunLine) -> dict[str, object]:
+    return {
+        "run_id": line.run_id,
+        "name": line.name or None,
+        "state": line.state,
+        "folder": str(line.layout.root),
+        "jobs": line.jobs,
+        "done": line.done,
+        "ok": line.ok,
+        "failed": line.failed,
+        "skipped": line.skipped,
+        "started_at": line.started_at,
+        "cost_usd": line.cost_usd,
+        "damage": line.damage,
+    }

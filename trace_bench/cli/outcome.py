@@ -1,0 +1,106 @@
+"""What ``run`` prints on stdout at its end: the leaderboard, counts, failures and paths, or the plan of a dry run."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from trace_bench.artifacts.jsonio import printable
+from trace_bench.artifacts.layout import RunLayout
+from trace_bench.artifacts.records import Results
+from trace_bench.cli.events import job_fields
+from trace_bench.cli.output import emit, emit_json
+from trace_bench.cli.progress import why
+from trace_bench.cli.tally import Totals, ending_of
+from trace_bench.controller.progress import Decision, JobView
+from trace_bench.results.leaderboard import rank
+from trace_bench.results.render import aligned, leaderboard_text
+
+FAILURES = 10
+"""Failed jobs that are listed."""
+DECISIONS: tuple[Decision, ...] = ("run", "adopt", "reuse", "skip")
+
+
+def print_outcome(layout: RunLayout, rows: Sequence[Results], planned: int) -> None:
+    """Args:
+    rows: of the jobs that have one, in the order of the plan.
+    """
+    width = None
+    if sys.stdout.isatty():
+        import shutil
+
+        width = shutil.get_terminal_size().columns
+    shown = any(row.integrity == "unprotected" for row in rows)
+    emit(leaderboard_text(rank(rows, unprotected=shown), width=width, colour=width is not None).rstrip("\n"))
+    if shown:
+        emit("All jobs of this run are unprotected: a candidate could have written its own score.")
+    emit()
+    emit(counts_text(rows, planned))
+    _print_failures([row for row in rows if ending_of(row) == "failed"], layout)
+    _print_paths({
+        "run": layout.run_id,
+        "folder": layout.root,
+        "results": layout.results_csv,
+        "leaderboard": layout.leaderboard,
+    })  # fmt: skip
+
+
+def counts_text(rows: Sequence[Results], planned: int) -> str:
+    """``14 of 16 jobs ok, 1 failed, 1 skipped``; what is nought is left out."""
+    counts = dict(Totals.of(rows).counts)
+    counts["skipped"] += planned - len(rows)
+    others = "".join(f", {count} {ending}" for ending, count in counts.items() if ending != "ok" and count)
+    return f"{counts['ok']} of {planned} jobs ok{others}"
+
+
+def _print_failures(failed: Sequence[Results], layout: RunLayout) -> None:
+    for row in failed[:FAILURES]:
+        where = f"{printable(row.task_id)}  {printable(row.trainer_id)}  {printable(row.variant, 200)}"
+        emit(f"failed      {row.job_id}  {where}  seed {row.seed}  {why(row)}")
+    if len(failed) > FAILURES:
+        emit(f"and {len(failed) - FAILURES} more: trace-bench show {shlex.quote(str(layout.root))}")
+
+
+def _print_paths(paths: dict[str, str | Path]) -> None:
+    for label, path in paths.items():
+        emit(f"{label:<11} {path}")
+
+
+def print_plan(layout: RunLayout, jobs: Sequence[JobView]) -> None:
+    """The plan of a dry run, one line a job, in columns."""
+    first, *others = [_cells(job) for job in jobs]
+    emit(aligned(first, others))
+    counts = Counter(job.decision for job in jobs)
+    parts = ", ".join(f"{counts[decision]} to {decision}" for decision in DECISIONS if counts[decision])
+    emit(f"{len(jobs)} jobs: {parts}")
+    _print_paths({"run": layout.run_id, "folder": layout.root, "manifest": layout.manifest})
+
+
+def print_plan_json(layout: RunLayout, jobs: Sequence[JobView], *, continued: bool, warnings: Sequence[str]) -> None:
+    counts = Counter(job.decision for job in jobs)
+    document: dict[str, Any] = {
+        "run_id": layout.run_id,
+        "folder": str(layout.root),
+        "manifest": str(layout.manifest),
+        "continued": continued,
+        "warnings": list(warnings),
+        "counts": {decision: counts[decision] for decision in DECISIONS},
+        "jobs": [job_fields(job) for job in jobs],
+    }
+    emit_json(document)
+
+
+def _cells(job: JobView) -> tuple[str, ...]:
+    return (
+        job.decision,
+        job.job_id,
+        printable(job.task_id),
+        printable(job.trainer_id),
+        printable(job.variant, 200),
+        f"seed {job.seed}",
+        printable(job.reason, 200),
+    )

@@ -1,0 +1,249 @@
+"""A run as it goes on, for pipes and programs: nothing, plain lines, or JSON lines. For a terminal see `live`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from trace_bench.artifacts.jsonio import printable
+from trace_bench.artifacts.records import Results
+from trace_bench.cli import events
+from trace_bench.cli.output import emit, note
+from trace_bench.cli.tally import ending_of, number
+from trace_bench.controller.progress import JobView, Quiet, RunEnd, RunStart
+
+SHORT = 8
+"""Characters of a job id in front of a line of its output."""
+SHOWN_EVENTS = ("build.end", "phase.end", "train.end", "stop.requested", "warning", "failure")
+"""Events of a job that ``-v`` shows."""
+LINE = 2000
+"""Characters of one shown line of a sandbox's output; a longer one is shown in parts."""
+
+
+class Face(Quiet):
+    """What ``run`` shows while it goes on; this one shows warnings only, and remembers how the run began and ended.
+
+    Args:
+        told: warnings that were said before.
+    """
+
+    def __init__(self, told: Sequence[str] = ()) -> None:
+        self._told = frozenset(told)
+        self.start: RunStart | None = None
+        self.end: RunEnd | None = None
+
+    def begun(self, run: RunStart) -> None:
+        self.start = run
+        for warning in run.warnings:
+            if warning not in self._told:
+                self.note(f"warning: {printable(warning, LINE)}")
+
+    def ended(self, run: RunEnd) -> None:
+        self.end = run
+
+    def note(self, text: str) -> None:
+        """A line that is no progress."""
+        note(text)
+
+    def alert(self, text: str) -> None:
+        """The same from a handler of a signal."""
+        alert(text)
+
+    def close(self, exit_code: int, error: str | None = None) -> None:
+        """The run is over, or never began; `error` is the sentence that ends the command. Once, in every ending."""
+
+
+class Lines(Face):
+    """Plain lines on stderr: one per job that starts, is tried again, or ends.
+
+    Args:
+        verbosity: from 1 on also each evaluated candidate and some events, from 2 on the sandboxes' output.
+    """
+
+    def __init__(self, told: Sequence[str] = (), *, verbosity: int = 0) -> None:
+        super().__init__(told)
+        self._verbosity = verbosity
+        self._planned = self._done = 0
+        self._output = Output()
+
+    def begun(self, run: RunStart) -> None:
+        self._planned = len(run.jobs)
+        continued = ", continued" if run.continued else ""
+        self.note(f"run    {run.run_id}  {self._planned} jobs{continued}")
+        super().begun(run)
+
+    def reused(self, job: JobView, row: Results) -> None:
+        self._ended(f"reused {name_of(job)}  {_scores(row)}")
+
+    def started(self, job: JobView, *, adopted: bool) -> None:
+        self.note(f"start  {name_of(job)}" + ("  adopted" if adopted else ""))
+
+    def advanced(self, job: JobView, line: Mapping[str, Any]) -> None:
+        if self._verbosity:
+            step, score, best = (number(line.get(name)) for name in ("step", "score", "best_score"))
+            self.note(f"step   {job.job_id[:SHORT]}  step {_short(step)}  score {_short(score)}  best {_short(best)}")
+
+    def event(self, job: JobView, line: Mapping[str, Any]) -> None:
+        kind = line.get("event")
+        if self._verbosity and kind in SHOWN_EVENTS:
+            self.note(f"event  {job.job_id[:SHORT]}  {kind}  {_fields(line)}".rstrip())
+
+    def said(self, job: JobView, phase: str, text: str) -> None:
+        if self._verbosity > 1:
+            self._print(self._output.add(job.job_id, phase, text))
+
+    def retrying(self, job: JobView, row: Results, attempt: int) -> None:
+        self._print(self._output.rest(job.job_id))
+        self.note(f"retry  {name_of(job)}  attempt {attempt} after {why(row)}")
+
+    def finished(self, job: JobView, row: Results) -> None:
+        self._print(self._output.rest(job.job_id))
+        ending = ending_of(row)
+        if ending == "interrupted":
+            self._ended(f"cut    {name_of(job)}  interrupted; will run again when the run is continued")
+        elif ending == "ok":
+            self._ended(f"ok     {name_of(job)}  {_scores(row)}  {row.time_seconds or 0:.1f} s")
+        else:
+            self._ended(f"failed {name_of(job)}  {why(row)}")
+
+    def skipped(self, job: JobView, row: Results) -> None:
+        self._ended(f"skip   {name_of(job)}  {first_sentence(row.feedback) or printable(job.reason)}".rstrip())
+
+    def _ended(self, text: str) -> None:
+        self._done += 1
+        self.note(f"{text}  [{self._done}/{self._planned}]")
+
+    def _print(self, lines: Sequence[str]) -> None:
+        for line in lines:
+            self.note(line)
+
+
+class JsonLines(Face):
+    """One JSON line per event on stdout, each written at once; see `events`."""
+
+    def __init__(self, told: Sequence[str] = ()) -> None:
+        super().__init__(told)
+        self._rows: dict[str, Results] = {}
+
+    def begun(self, run: RunStart) -> None:
+        super().begun(run)
+        emit(events.line("run.start", events.run_start(run)))
+
+    def reused(self, job: JobView, row: Results) -> None:
+        self._row("job.reuse", job, row)
+
+    def started(self, job: JobView, *, adopted: bool) -> None:
+        emit(events.line("job.start", events.job_start(job, adopted=adopted)))
+
+    def advanced(self, job: JobView, line: Mapping[str, Any]) -> None:
+        emit(events.line("job.step", events.job_step(job, line)))
+
+    def retrying(self, job: JobView, row: Results, attempt: int) -> None:
+        emit(events.line("job.retry", events.job_retry(job, row, attempt)))
+
+    def finished(self, job: JobView, row: Results) -> None:
+        self._row("job.end", job, row)
+
+    def skipped(self, job: JobView, row: Results) -> None:
+        self._row("job.skip", job, row)
+
+    def close(self, exit_code: int, error: str | None = None) -> None:
+        if self.start is None:
+            return
+        rows = list(self._rows.values())
+        emit(events.line("run.end", events.run_end(self.start, rows, exit_code=exit_code, error=error)))
+
+    def _row(self, event: str, job: JobView, row: Results) -> None:
+        self._rows[job.job_id] = row
+        emit(events.line(event, events.job_row(job, row)))
+
+
+def alert(text: str) -> None:
+    """A line to stderr from a handler of a signal: what the thread was writing may be half written, and locked."""
+    with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
+        os.write(sys.stderr.fileno(), f"{text}\n".encode())
+
+
+class Output:
+    """Puts the pieces of sandboxes' output together to whole lines, per job and phase, safe to show."""
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[str, str], str] = {}
+
+    def add(self, job_id: str, phase: str, text: str) -> list[str]:
+        """The lines that `text` completes."""
+        *whole, rest = (self._open.pop((job_id, phase), "") + text).split("\n")
+        while len(rest) > LINE:
+            whole.append(rest[:LINE])
+            rest = rest[LINE:]
+        if rest:
+            self._open[job_id, phase] = rest
+        return [shown for line in whole for shown in self._shown(job_id, phase, line)]
+
+    def rest(self, job_id: str) -> list[str]:
+        """What the job left without an end of line."""
+        left = [key for key in self._open if key[0] == job_id]
+        return [shown for key in left for shown in self._shown(*key, self._open.pop(key))]
+
+    def _shown(self, job_id: str, phase: str, line: str) -> list[str]:
+        line = line.removesuffix("\r")
+        parts = [line[at : at + LINE] for at in range(0, len(line), LINE)] or [""]
+        prefix = f"{job_id[:SHORT]} {printable(phase, 20)} | "
+        return [prefix + escaped(part) for part in parts]
+
+
+def escaped(text: str) -> str:
+    """`text` without anything that moves a cursor; tabs are spaces."""
+    return printable(text.replace("\t", "    "), 10 * len(text) + 1)
+
+
+def name_of(job: JobView) -> str:
+    """A job on one line, for people."""
+    return (
+        f"{job.job_id}  {printable(job.task_id)}  {printable(job.trainer_id)}  {printable(job.variant, 200)}"
+        f"  seed {job.seed}"
+    )
+
+
+def why(row: Results) -> str:
+    """``boundary: kind: first sentence`` of a failed job."""
+    return f"{row.failure_boundary}: {printable(row.failure_kind or '?')}: {first_sentence(row.feedback)}"
+
+
+def first_sentence(text: str) -> str:
+    """Of what a sandbox said, up to the end of its first sentence or line, safe to show."""
+    return printable(re.split(r"(?<=[.!?])\s|[\r\n]", text.strip(), maxsplit=1)[0], 300)
+
+
+def score(value: float | None) -> str:
+    return "-" if value is None else f"{value:.6g}"
+
+
+def _scores(row: Results) -> str:
+    return f"{score(row.score_initial)} -> {score(row.score_best)}"
+
+
+def _short(value: int | float | None) -> str:
+    return score(None if value is None else float(value))
+
+
+def _fields(line: Mapping[str, Any]) -> str:
+    """The event's own fields as ``key=value``."""
+    shown = []
+    for key, value in line.items():
+        if key not in ("t", "event"):
+            text = value if isinstance(value, str) else _compact(value)
+            shown.append(f"{printable(key, 40)}={printable(text, 300)}")
+    return " ".join(shown)
+
+
+def _compact(value: object) -> str:
+    try:
+        return json.dumps(value, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError):  # a number of too many digits, or too deep
+        return "?"

@@ -1,0 +1,221 @@
+"""``show``: a run with its jobs and its leaderboard. One job alone is in `trace_bench.cli.show_job`."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from trace_bench.artifacts.contract import Direction
+from trace_bench.artifacts.jsonio import JsonError, printable, read_model
+from trace_bench.artifacts.layout import RunLayout
+from trace_bench.artifacts.records import EnvInfo, Manifest, Results, Summary
+from trace_bench.cli.output import emit, emit_json, note
+from trace_bench.cli.tables import emit_pairs, emit_table, terminal_width
+from trace_bench.controller.ownership import has_controller
+from trace_bench.errors import ConfigError
+from trace_bench.results.job_states import JOB_STATES, Course, JobLine, job_lines
+from trace_bench.results.leaderboard import rank
+from trace_bench.results.render import leaderboard_text, number
+from trace_bench.results.runs import RunLine, describe, find_run
+from trace_bench.results.tables import read_manifest, summarise
+
+SHOWN = 50
+"""Jobs in the table unless all are asked for."""
+_HEADER = ("job", "task", "trainer", "variant", "seed", "status", "score", "test", "s", "tokens", "note")
+_NUMERIC = ("seed", "test", "s", "tokens")
+
+
+def show_command(run: str, job: str | None, runs_dir: Path, *, every: bool, status: str | None, as_json: bool) -> None:
+    """Print the run that `run` means, or its job that `job` means.
+
+    Args:
+        every: show all jobs (of a job: all of its change), however many.
+        status: show only jobs in these states, with commas between them.
+
+    Raises:
+        ConfigError: there is no such run, job or state. HarnessError: a file of the run is damaged.
+    """
+    layout = find_run(run, runs_dir)
+    if job is not None:
+        from trace_bench.cli.show_job import show_job
+
+        if status is not None:
+            raise ConfigError("--status chooses among the jobs of a run; leave it out, or the job")
+        show_job(layout, job, every=every, as_json=as_json)
+        return
+    wanted = _states(status)
+    running = has_controller(layout)
+    manifest = manifest_of(layout)
+    course = Course.of(layout)
+    lines = job_lines(layout, manifest, course, running=running)
+    ended = [line.row for line in lines if line.row is not None]
+    whole = summarise(manifest.run_id, ended, len(manifest.jobs), manifest.tags)
+    about = describe(layout, lambda _: running)
+    chosen = [line for line in lines if not wanted or line.state in wanted]
+    if as_json:
+        emit_json(_as_json(about, manifest, course, whole, lines, chosen, ended))
+        return
+    emit_pairs(_head(about, manifest, course, whole, lines))
+    emit()
+    shown = chosen if every else chosen[:SHOWN]
+    if shown:
+        emit_table(_HEADER, [_cells(line) for line in shown], _NUMERIC)
+    else:
+        emit("no job is " + " or ".join(wanted) if wanted else "no jobs")
+    if len(shown) < len(chosen):
+        note(f"and {len(chosen) - len(shown)} more jobs; --all shows them")
+    emit()
+    _print_leaderboard(ended)
+    if about.damage:
+        note(f"damaged: {printable(about.damage, 400)}")
+
+
+def manifest_of(layout: RunLayout) -> Manifest:
+    """The manifest of a run that somebody looks at.
+
+    Raises:
+        ConfigError: there is none (yet). HarnessError: it is damaged.
+    """
+    manifest = read_manifest(layout)
+    if manifest is None:
+        when = "yet; its controller is still planning" if has_controller(layout) else ""
+        raise ConfigError(f"{layout.manifest}: it is not there {when}".rstrip())
+    return manifest
+
+
+def _states(status: str | None) -> list[str]:
+    if status is None:
+        return []
+    wanted = [word for word in re.split(r"[,+\s]+", status) if word]
+    unknown = [word for word in wanted if word not in JOB_STATES]
+    if unknown or not wanted:
+        name = printable(unknown[0] if unknown else status)
+        raise ConfigError(f"--status: no job is ever {name!r}; known are {', '.join(JOB_STATES)}")
+    return wanted
+
+
+def _head(
+    about: RunLine, manifest: Manifest, course: Course, whole: Summary, lines: Sequence[JobLine]
+) -> list[tuple[str, str]]:
+    counts = Counter(line.state for line in lines)
+    states = ", ".join(f"{counts[state]} {state}" for state in JOB_STATES if counts[state])
+    spent = whole.token_totals
+    times = [("planned", manifest.generated_at), ("started", course.first_started_at)]
+    if course.started_at != course.first_started_at:
+        times.append(("continued", course.started_at))
+    times.append(("ended", course.ended_at))
+    warnings = [printable(text, 2000) for text in manifest.warnings]
+    return [
+        ("run", printable(manifest.run_id, 128) + (f"  ({printable(about.name, 200)})" if about.name else "")),
+        ("state", about.state),
+        ("folder", printable(str(about.layout.root), 4096)),
+        ("config", printable(manifest.config_hash)),
+        ("tags", ", ".join(printable(tag) for tag in manifest.tags)),
+        ("times", ", ".join(f"{what} {printable(when)}" for what, when in times if when)),
+        ("backend", _backend(about.layout)),
+        ("jobs", f"{len(lines)}: {states}" if lines else "0"),
+        ("failures", ", ".join(f"{count} {printable(kind)}" for kind, count in whole.failures.items())),
+        ("tokens", f"{spent.total} ({spent.prompt} in, {spent.completion} out) in {whole.llm_calls} calls"),
+        ("cost", f"{whole.cost_usd:.4f} USD"),
+        *(("warnings" if place == 0 else " ", text) for place, text in enumerate(warnings)),
+    ]
+
+
+def _backend(layout: RunLayout) -> str:
+    """Name and version of the backend as ``env.json`` has it; empty where that cannot be read."""
+    try:
+        found = read_model(EnvInfo, layout.env.read_bytes()).backend
+    except (OSError, JsonError):
+        return ""
+    return " ".join(printable(str(found[key]), 60) for key in ("backend", "engine") if found.get(key))
+
+
+def scores(row: Results | None, direction: Direction) -> str:
+    """Initial and best score, and which way is better."""
+    if row is None or (row.score_initial is None and row.score_best is None):
+        return "-"
+    return f"{number(row.score_initial)} → {number(row.score_best)} {'↑' if direction == 'maximize' else '↓'}"
+
+
+def _cells(line: JobLine) -> tuple[str, ...]:
+    entry, row = line.entry, line.row
+    mark = " (unprotected)" if entry.integrity == "unprotected" else ""
+    return (
+        printable(entry.job_id, 12),
+        printable(entry.task_id, 80),
+        printable(entry.trainer_id, 60) + mark,
+        printable(entry.variant, 200),
+        str(entry.seed),
+        line.state + (" (reused)" if entry.decision == "reuse" and line.state == "ok" else ""),
+        scores(row, entry.score_direction),
+        number(row.score_test) if row else "-",
+        number(row.time_seconds, 1) if row else "-",
+        str(row.total_tokens) if row else "-",
+        printable(line.note, 300),
+    )
+
+
+def _print_leaderboard(rows: Sequence[Results]) -> None:
+    ended = [row for row in rows if row.status != "skipped"]
+    if not ended:
+        return
+    unprotected = any(row.integrity == "unprotected" for row in ended)
+    width = terminal_width()
+    emit(leaderboard_text(rank(ended, unprotected=unprotected), width=width, colour=width is not None).rstrip("\n"))
+    if unprotected:
+        emit("Unprotected: a candidate could have written its own score.")
+
+
+def _as_json(
+    about: RunLine,
+    manifest: Manifest,
+    course: Course,
+    whole: Summary,
+    lines: Sequence[JobLine],
+    chosen: Sequence[JobLine],
+    ended: Sequence[Results],
+) -> dict[str, Any]:
+    unprotected = any(row.integrity == "unprotected" for row in ended)
+    return {
+        "run_id": manifest.run_id,
+        "name": about.name or None,
+        "state": about.state,
+        "folder": str(about.layout.root),
+        "config_hash": manifest.config_hash,
+        "tags": list(manifest.tags),
+        "generated_at": manifest.generated_at,
+        "first_started_at": course.first_started_at,
+        "started_at": course.started_at,
+        "ended_at": course.ended_at,
+        "backend": _backend(about.layout) or None,
+        "counts": dict(Counter(line.state for line in lines)),
+        "failures": whole.failures,
+        "llm_calls": whole.llm_calls,
+        "token_totals": whole.token_totals.model_dump(),
+        "cost_usd": whole.cost_usd,
+        "warnings": list(manifest.warnings),
+        "damage": about.damage,
+        "jobs": [job_json(line) for line in chosen],
+        "leaderboard": [asdict(row) for row in rank(ended, unprotected=unprotected)],
+    }
+
+
+def job_json(line: JobLine) -> dict[str, Any]:
+    """A job as ``show --json`` has it."""
+    entry = line.entry
+    return {
+        "job_id": entry.job_id,
+        "task_id": entry.task_id,
+        "trainer_id": entry.trainer_id,
+        "variant": entry.variant,
+        "seed": entry.seed,
+        "state": line.state,
+        "decision": entry.decision,
+        "note": line.note or None,
+        "step": line.step,
+        "row": line.row.model_dump(mode="json") if line.row else None,
+    }

@@ -1,0 +1,320 @@
+"""``show RUN JOB``: everything about one job."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from trace_bench.artifacts.contract import Failure, StateScores, Value, WorkerResult
+from trace_bench.artifacts.jsonio import JsonError, loads, printable, read_model
+from trace_bench.artifacts.layout import RESULT, JobLayout, RunLayout
+from trace_bench.artifacts.records import JobMeta, ManifestEntry, Results
+from trace_bench.artifacts.yamlio import read_state
+from trace_bench.cli.output import emit, emit_json
+from trace_bench.cli.show import job_json, manifest_of, scores
+from trace_bench.cli.tables import emit_pairs, emit_table
+from trace_bench.controller.ownership import has_controller
+from trace_bench.errors import Boundary, HarnessError
+from trace_bench.results.job_states import Course, JobLine, job_line
+from trace_bench.results.render import number
+from trace_bench.results.runs import find_job
+from trace_bench.results.tables import read_row
+
+M = TypeVar("M", bound=BaseModel)
+STEPS = 5
+"""Lines of the history that are shown."""
+CHANGED = 200
+"""Lines of a change that are shown unless all are asked for."""
+_LONG = 100_000
+"""Characters of a line that comes out of a sandbox."""
+
+REMEDIES: Mapping[Boundary, str] = {
+    Boundary.CONFIG: "correct the config, and start another run",
+    Boundary.TASK: "the task's own code or data failed: correct the task, and run the job again",
+    Boundary.TRAINER: "the trainer failed: correct it or its parameters, and run the job again",
+    Boundary.CANDIDATE: "what the search proposed failed: a result like any other, which no retry changes",
+    Boundary.PROVIDER: "the model's provider failed, which says nothing of the trainer: continue the run to try again",
+    Boundary.SANDBOX: "the sandbox failed, which says nothing of the trainer: continue the run to try again",
+    Boundary.HARNESS: "we failed, which says nothing of the trainer: continue the run to try again",
+}
+"""What to do about a failure, by where it belongs."""
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What there is of a job."""
+
+    run: RunLayout
+    files: JobLayout
+    line: JobLine
+    row: Results | None
+    meta: JobMeta | None
+    result: WorkerResult | None
+    history: Sequence[Mapping[str, Any]]
+    initial: Mapping[str, Value] | None
+    best: Mapping[str, Value] | None
+
+    @property
+    def failure(self) -> Failure | None:
+        return (self.meta.failure if self.meta else None) or (self.result.failure if self.result else None)
+
+
+def show_job(run: RunLayout, text: str, *, every: bool, as_json: bool) -> None:
+    """Print the job of `run` that `text` means.
+
+    Raises:
+        ConfigError: there is no such job. HarnessError: a file of it is damaged.
+    """
+    manifest = manifest_of(run)
+    job_id = find_job(text, (entry.job_id for entry in manifest.jobs), manifest.run_id)
+    job = _read(run, next(entry for entry in manifest.jobs if entry.job_id == job_id))
+    if as_json:
+        emit_json(_as_json(job))
+        return
+    emit_pairs(_identity(job.line.entry, job.meta))
+    emit()
+    emit_pairs(_outcome(job))
+    for title, header, cells in (
+        ("scores", ("state", "train", "validate", "test"), _scores(job.result)),
+        ("attempts", ("attempt", "started", "ended", "status", "failure"), _attempts(job.meta)),
+        ("controls not in force", ("control", "wanted", "is"), _controls(job.meta)),
+        ("history", ("step", "candidate", "split", "score", "best", "s", "evaluations"), _history(job.history)),
+    ):
+        if cells:
+            emit(f"\n{title}")
+            emit_table(header, cells)
+    _print_change(job, every=every)
+    for place, path in enumerate(_files(job)):
+        emit(f"  {path}" if place else f"\nfiles\n  {path}")
+
+
+# ------------------------------------------------------------------------------------------------------- reading
+
+
+def _read(run: RunLayout, entry: ManifestEntry) -> _Job:
+    files = run.job(entry.job_id)
+    row = read_row(files.results) if files.results.is_file() else None
+    line = job_line(run, entry, row, Course.of(run), running=has_controller(run))
+    return _Job(
+        run=run,
+        files=files,
+        line=line,
+        row=line.row,
+        meta=_model(JobMeta, files.meta),
+        result=_result(files),
+        history=_last_lines(files.state_history),
+        initial=_state(files.initial_state),
+        best=_state(files.best_state),
+    )
+
+
+def _model(model: type[M], path: Path) -> M | None:
+    try:
+        return read_model(model, path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except JsonError as error:
+        raise HarnessError(f"{path}: {error}; run the job again") from None
+
+
+def _result(job: JobLayout) -> WorkerResult | None:
+    """Of the newest attempt that left one."""
+    taken = [int(path.name) for path in job.attempts.iterdir() if path.name.isdigit()] if job.attempts.is_dir() else []
+    for attempt in sorted(taken, reverse=True):
+        path = job.attempt_out(attempt) / RESULT
+        if path.is_file():
+            return _model(WorkerResult, path)
+    return None
+
+
+def _last_lines(path: Path) -> list[Mapping[str, Any]]:
+    if not path.is_file():
+        return []
+    found: list[Mapping[str, Any]] = []
+    for raw in path.read_bytes().splitlines()[-STEPS:]:
+        try:
+            value = loads(raw)
+        except JsonError:
+            continue  # the line that is being written
+        if isinstance(value, dict):
+            found.append(value)
+    return found
+
+
+def _state(path: Path) -> Mapping[str, Value] | None:
+    if not path.is_file():
+        return None
+    try:
+        return read_state(path)
+    except ValueError as error:
+        raise HarnessError(f"{error}; run the job again") from None
+
+
+# ------------------------------------------------------------------------------------------------------- telling
+
+
+def _identity(entry: ManifestEntry, meta: JobMeta | None) -> list[tuple[str, str]]:
+    image = f"{meta.image.ref}  ({meta.image.key})" if meta and meta.image else ""
+    model = meta.model if meta else None
+    return [
+        ("job", entry.job_id),
+        ("task", printable(entry.task_id, 200)),
+        ("eval_kwargs", _json(entry.eval_kwargs)),
+        ("trainer", f"{printable(entry.trainer_id, 200)}, variant {printable(entry.variant, 400)}"),
+        ("parameters", _json(entry.resolved_trainer_kwargs)),
+        ("optimizer", f"{printable(entry.resolved_optimizer)} {_json(entry.resolved_optimizer_kwargs)}".rstrip()),
+        ("seed", str(entry.seed)),
+        ("model", printable(f"{model.id} ({model.provider}: {model.model})" if model else entry.model, 400)),
+        ("sampling", _json(model.sampling) if model else ""),
+        ("fingerprint", printable(entry.fingerprint)),
+        ("image", printable(image, 400)),
+        ("backend", printable(f"{meta.backend}, {meta.integrity}" if meta else entry.integrity)),
+    ]
+
+
+def _outcome(job: _Job) -> list[tuple[str, str]]:
+    row, meta, state = job.row, job.meta, job.line.state
+    failure = job.failure if state in ("failed", "interrupted") else None
+    why = printable(job.line.note, 400) if state != "failed" else ""
+    pairs = [("status", f"{state}, {why}" if why else state)]
+    if row is not None:
+        pairs += [
+            ("stop reason", row.stop_reason or ""),
+            ("score", scores(row, row.score_direction)),
+            ("test", "" if row.score_test is None else number(row.score_test)),
+            ("time", "" if row.time_seconds is None else f"{row.time_seconds:.1f} s"),
+            ("evaluations", str(row.evaluations)),
+            ("tokens", f"{row.total_tokens} ({row.prompt_tokens} in, {row.completion_tokens} out)"),
+            ("calls", str(row.llm_calls)),
+            ("cost", f"{row.cost_usd:.4f} USD"),
+            ("inert", "the stub model was never given a variable that it could change" if row.stub_inert else ""),
+        ]
+        if state == "ok":
+            pairs.append(("feedback", printable(row.feedback, 2000)))
+    if failure is not None:
+        pairs += [
+            ("failure", f"{failure.boundary}: {printable(failure.kind)}"),
+            ("message", printable(failure.message, 4000)),
+            ("remedy", "" if failure.kind == "interrupted" else REMEDIES[failure.boundary]),
+        ]
+    for place, warning in enumerate(meta.warnings if meta else ()):
+        pairs.append(("warnings" if place == 0 else " ", printable(warning, 2000)))
+    return pairs
+
+
+def _scores(result: WorkerResult | None) -> list[tuple[str, ...]]:
+    """Official scores by state and split."""
+    states: Mapping[str, StateScores | None] = (
+        {"initial": result.scores.initial, "best": result.scores.best, "final": result.scores.final} if result else {}
+    )
+    return [
+        (name, number(found.train), number(found.validate_), number(found.test))
+        for name, found in states.items()
+        if found is not None
+    ]
+
+
+def _attempts(meta: JobMeta | None) -> list[tuple[str, ...]]:
+    return [
+        (
+            str(attempt.number),
+            attempt.started_at,
+            attempt.ended_at or "-",
+            attempt.status,
+            printable(f"{attempt.failure.boundary}: {attempt.failure.kind}") if attempt.failure else "-",
+        )
+        for attempt in (meta.attempts if meta else ())
+    ]
+
+
+def _controls(meta: JobMeta | None) -> list[tuple[str, ...]]:
+    return [
+        (printable(control.name), printable(control.wanted), printable(control.detail, 300))
+        for control in (meta.controls if meta else ())
+        if not control.in_force
+    ]
+
+
+def _history(lines: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    names = ("step", "candidate", "split", "score", "best_score", "seconds", "evaluations")
+    return [tuple(_short(line.get(name)) for name in names) for line in lines]
+
+
+def _short(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else printable(str(value), 60)
+
+
+def change(initial: Mapping[str, Value], best: Mapping[str, Value]) -> dict[str, list[str]]:
+    """What differs from the initial to the best state, by parameter: a unified diff of text, ``a → b`` of numbers."""
+    found: dict[str, list[str]] = {}
+    for name in (*initial, *(name for name in best if name not in initial)):
+        before, after = initial.get(name), best.get(name)
+        if before == after and type(before) is type(after):
+            continue
+        if isinstance(before, str) and isinstance(after, str) and "\n" in before + after:
+            lines = difflib.unified_diff(before.split("\n"), after.split("\n"), "initial", "best", lineterm="")
+            found[name] = list(lines)
+        else:
+            found[name] = [f"{_value(before)} → {_value(after)}"]
+    return found
+
+
+def _value(value: Value | None) -> str:
+    return "(none)" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _print_change(job: _Job, *, every: bool) -> None:
+    if job.initial is None or job.best is None:
+        return
+    changed = change(job.initial, job.best)
+    emit("\nchange from the initial to the best state" if changed else "\nthe best state is the initial one")
+    for name, lines in changed.items():
+        emit(f"  {printable(name, 200)}")
+        for line in lines if every else lines[:CHANGED]:
+            emit(f"    {printable(line, _LONG)}".rstrip())
+        if not every and len(lines) > CHANGED:
+            emit(f"    … {len(lines) - CHANGED} more lines; --all shows them")
+
+
+def _files(job: _Job) -> list[str]:
+    files = job.files
+    known = (
+        files.meta,
+        files.results,
+        files.stdout,
+        files.events,
+        files.cassette,
+        files.state_history,
+        files.initial_state,
+        files.best_state,
+        files.final_state,
+        files.extra,
+        files.tb,
+        files.attempts,
+    )
+    return [printable(str(path), 4096) for path in known if path.exists()]
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return printable(json.dumps(value, ensure_ascii=False), 4000) if value else ""
+
+
+def _as_json(job: _Job) -> dict[str, Any]:
+    failure = job.failure
+    changed = change(job.initial, job.best) if job.initial is not None and job.best is not None else None
+    return {
+        **job_json(job.line),
+        "entry": job.line.entry.model_dump(mode="json"),
+        "job_meta": job.meta.model_dump(mode="json") if job.meta else None,
+        "failure": {**failure.model_dump(mode="json"), "remedy": REMEDIES[failure.boundary]} if failure else None,
+        "scores": job.result.scores.model_dump(mode="json") if job.result else None,
+        "history": list(job.history),
+        "change": changed,
+        "files": _files(job),
+    }

@@ -1,0 +1,185 @@
+"""How far a run is: its jobs by what became of them, what they spent, and the best of each task."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from trace_bench.artifacts.contract import Direction
+from trace_bench.artifacts.records import Results
+from trace_bench.controller.progress import JobView
+
+Ending = Literal["ok", "failed", "interrupted", "skipped"]
+ENDINGS: tuple[Ending, ...] = ("ok", "failed", "interrupted", "skipped")
+MEASURED = 2
+"""Jobs that must have ended before the rest is foretold from them."""
+
+
+def ending_of(row: Results) -> Ending:
+    """What became of a job. One that was cut off counts as neither ok nor failed: it runs again."""
+    if row.status == "skipped":
+        return "skipped"
+    return "interrupted" if row.stop_reason == "interrupted" else row.status
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Sums over rows. `counts` has every ending."""
+
+    counts: Mapping[Ending, int]
+    llm_calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    cost_usd: float
+
+    @classmethod
+    def of(cls, rows: Iterable[Results]) -> Totals:
+        rows = list(rows)
+        counts: dict[Ending, int] = dict.fromkeys(ENDINGS, 0)
+        for row in rows:
+            counts[ending_of(row)] += 1
+        return cls(
+            counts,
+            sum(row.llm_calls for row in rows),
+            sum(row.prompt_tokens for row in rows),
+            sum(row.completion_tokens for row in rows),
+            sum(row.total_tokens for row in rows),
+            sum(row.cost_usd for row in rows),
+        )
+
+
+@dataclass
+class Running:
+    """A job that has been started. `step`, `best`, `tokens` and `cost_usd` are its trainer's last word."""
+
+    job: JobView
+    since: float
+    step: int | None = None
+    best: float | None = None
+    tokens: int = 0
+    cost_usd: float = 0.0
+
+
+@dataclass
+class TaskBest:
+    """A task of the run. `score` is the best official one so far and `row` the job that has it."""
+
+    task_id: str
+    direction: Direction
+    planned: int = 0
+    done: int = 0
+    score: float | None = None
+    row: Results | None = None
+
+
+@dataclass
+class Tally:
+    """The state of a run that goes on; not safe for threads.
+
+    Attributes:
+        clock: seconds, monotonic.
+    """
+
+    jobs: Sequence[JobView]
+    workers: int
+    clock: Callable[[], float] = time.monotonic
+    counts: dict[Ending, int] = field(default_factory=lambda: dict.fromkeys(ENDINGS, 0))
+    running: dict[str, Running] = field(default_factory=dict)
+    tasks: dict[str, TaskBest] = field(default_factory=dict)
+    _tokens: int = 0
+    _cost_usd: float = 0.0
+    _measured: int = 0
+    _seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.began = self.clock()
+        for job in self.jobs:
+            task = self.tasks.setdefault(job.task_id, TaskBest(job.task_id, job.score_direction))
+            task.planned += 1
+
+    def started(self, job: JobView) -> None:
+        self.running[job.job_id] = Running(job, self.clock())
+
+    def advanced(self, job: JobView, step: Mapping[str, Any]) -> None:
+        """`step` is a line of the history, of which nothing is believed but its form."""
+        running = self.running.get(job.job_id)
+        if running is None:
+            return
+        step_number, best = number(step.get("step")), number(step.get("best_score"))
+        running.step = running.step if step_number is None else int(step_number)
+        running.best = running.best if best is None else float(best)
+        running.tokens = _count(step.get("prompt_tokens")) + _count(step.get("completion_tokens"))
+        running.cost_usd = max(0.0, float(number(step.get("cost_usd")) or 0))
+
+    def retrying(self, job: JobView) -> None:
+        """What its first attempt reached is gone; its time goes on."""
+        running = self.running.get(job.job_id)
+        if running is not None:
+            running.step = running.best = None
+
+    def ended(self, job: JobView, row: Results) -> None:
+        """`row` is the job's last: it ran, was skipped, or its earlier result counts."""
+        ending = ending_of(row)
+        running = self.running.pop(job.job_id, None)
+        if running is not None and ending in ("ok", "failed"):
+            self._measured += 1
+            self._seconds += self.clock() - running.since
+        self.counts[ending] += 1
+        self._tokens += row.total_tokens
+        self._cost_usd += row.cost_usd
+        task = self.tasks[job.task_id]
+        task.done += ending in ("ok", "failed")
+        if ending == "ok" and row.score_best is not None and _better(row.score_best, task):
+            task.score, task.row = row.score_best, row
+
+    @property
+    def done(self) -> int:
+        """Jobs that have come to an end of any kind."""
+        return sum(self.counts.values())
+
+    @property
+    def waiting(self) -> int:
+        return len(self.jobs) - self.done - len(self.running)
+
+    @property
+    def tokens(self) -> int:
+        return self._tokens + sum(running.tokens for running in self.running.values())
+
+    @property
+    def cost_usd(self) -> float:
+        return self._cost_usd + sum(running.cost_usd for running in self.running.values())
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the run began."""
+        return self.clock() - self.began
+
+    def eta(self) -> float | None:
+        """Seconds that the rest may take, if each takes the mean of those that ran; None before `MEASURED` have."""
+        if self._measured < MEASURED:
+            return None
+        mean, now = self._seconds / self._measured, self.clock()
+        rest = sum(max(0.0, mean - (now - running.since)) for running in self.running.values())
+        return (mean * self.waiting + rest) / max(1, self.workers)
+
+
+def number(value: object) -> int | float | None:
+    """`value` if it is a finite number that JSON and a double can hold, else None: it comes from a sandbox."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if abs(value) <= sys.float_info.max and (isinstance(value, float) or abs(value) < 1 << 63) else None
+
+
+def _count(value: object) -> int:
+    found = number(value)
+    return int(found) if found is not None and found > 0 else 0
+
+
+def _better(score: float, than: TaskBest) -> bool:
+    if than.score is None:
+        return True
+    return score > than.score if than.direction == "maximize" else score < than.score
