@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,7 @@ def package_versions() -> dict[str, str]:
     return found
 
 
+@cache
 def cpu_model() -> str:
     """The model name of the first processor; empty where the system does not say."""
     try:

@@ -30,7 +30,9 @@ from trace_bench.controller.session import Listener, SandboxGone, Session, Silen
 from trace_bench.errors import (
     Boundary,
     CollectError,
+    EnvironmentUnavailable,
     ExitCode,
+    HarnessError,
     Interrupted,
     ProtocolError,
     SandboxError,
@@ -116,9 +118,15 @@ class JobRunner:
         write_json(job.meta, meta, durable=False)
         ending = _Ending()
         fatal: TraceBenchError | None = None
-        with self.gateway.open(
-            plan.spec.job_id, plan.spec.seed, plan.spec.model, job.cassette, plan.spec.budget, attempt=number
-        ) as scope:
+        try:
+            scope = self.gateway.open(
+                plan.spec.job_id, plan.spec.seed, plan.spec.model, job.cassette, plan.spec.budget, attempt=number
+            )
+        except HarnessError as error:
+            # A damaged cassette: this job's alone.
+            ending.failure = Failure(boundary=error.boundary, kind="damaged_cassette", message=str(error))
+            return self._record(job, number, meta, ending, Usage(), time.monotonic() - started)
+        with scope:
             out = job.attempt_out(number)
             try:
                 if adopted is None:
@@ -169,13 +177,23 @@ class JobRunner:
     @contextmanager
     def _adopted_sandbox(self, sandbox: Sandbox) -> Iterator[Sandbox]:
         base = sandbox.labels.get(UID_BASE)
-        block: UidBlock | None = self.uids.adopt(int(base)) if base else None
+        block: UidBlock | None = None
         try:
             with _removed(sandbox):
+                # One that has ended has no process that could have these uids, and they may be another job's by now.
+                if base and sandbox.status() != "exited":
+                    block = self._block_of(int(base))
                 yield sandbox
         finally:
             if block is not None:
                 block.release()
+
+    def _block_of(self, base: int) -> UidBlock:
+        try:
+            return self.uids.adopt(base)
+        except EnvironmentUnavailable as error:
+            # Whoever holds it, it is no controller of this run, whose folder is locked.
+            raise SandboxError(f"its uids have been given to another job meanwhile: {error}") from error
 
     def _drive(
         self,
@@ -214,9 +232,7 @@ class JobRunner:
         finally:
             self._collect(sandbox, ending, out)
 
-    def _converse(
-        self, plan: JobPlan, scope: Scope, listener: Listener, stream: Stream, start: Start | None
-    ) -> None:
+    def _converse(self, plan: JobPlan, scope: Scope, listener: Listener, stream: Stream, start: Start | None) -> None:
         session = Session(
             stream=stream,
             scope=scope,
@@ -374,7 +390,7 @@ def _kind(error: TraceBenchError) -> str:
 
 
 def _earlier_attempts(job: JobLayout) -> tuple[Attempt, ...]:
-    """What the record of the job says of the attempts before this one; it is not flushed, and a power cut may take it."""
+    """What the record of the job says of the attempts before this one. It is not flushed: a power cut may empty it."""
     try:
         return read_model(JobMeta, job.meta.read_bytes()).attempts
     except (FileNotFoundError, JsonError):

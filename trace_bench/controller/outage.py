@@ -22,9 +22,7 @@ class Outage:
         stop_wanted: waiting ends when the user has had enough.
     """
 
-    def __init__(
-        self, backend: Backend, stop_wanted: Callable[[], str | None], *, patience: float = PATIENCE
-    ) -> None:
+    def __init__(self, backend: Backend, stop_wanted: Callable[[], str | None], *, patience: float = PATIENCE) -> None:
         self._backend = backend
         self._stop_wanted = stop_wanted
         self._patience = patience

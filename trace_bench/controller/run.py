@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from trace_bench.artifacts.contract import HistoryLine
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.provenance import capture_env, now
@@ -279,7 +277,8 @@ class Run:
                     self._progress.reused(job, plan.reused[job.job_id])
 
     def advanced(self, job: PlannedJob, line: Mapping[str, Any]) -> None:
-        with contextlib.suppress(ValidationError):
+        # What no file can hold (half of a surrogate pair), or is no line of a history, is collected or refused later.
+        with contextlib.suppress(ValueError, RecursionError):
             self._live(job, HistoryLine.model_validate(line).model_dump_json() + "\n", lambda f: f.state_history)
         with self._lock:
             self._progress.advanced(job, line)
@@ -295,7 +294,7 @@ class Run:
 
     def _live(self, job: PlannedJob, text: str, place: Callable[[JobLayout], Path]) -> None:
         """Add `text` to a file that people may look at while the job runs; what is collected takes its place."""
-        with place(self.layout.job(job.job_id)).open("ab") as file:
+        with contextlib.suppress(OSError), place(self.layout.job(job.job_id)).open("ab") as file:
             file.write(text.encode("utf-8", "replace"))
 
     def _note(self, event: str, **fields: Any) -> None:

@@ -217,17 +217,21 @@ def write_files_index(run: RunLayout) -> FilesIndex:
     """``files_index.json``: every regular file of the run with size, SHA-256 and schema. Links are not
     followed, and neither the index itself nor unfinished temporary files are listed."""
     entries: list[FileEntry] = []
-    for folder, folders, names in os.walk(run.root):
-        folders[:] = [f for f in folders if ".collecting-" not in f]
-        for name in names:
-            path = Path(folder, name)
-            if path == run.files_index or path.is_symlink() or not path.is_file() or _is_temporary(name):
-                continue
-            relative = run.relative(path)
-            with path.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-                size = file.tell()
-            entries.append(FileEntry(path=relative, size=size, sha256=digest, schema_name=schema_of(relative)))
+    itself = run.relative(run.files_index)
+    folders = [""]
+    while folders:
+        folder = folders.pop()
+        with os.scandir(run.root / folder) as found:
+            for item in found:
+                relative = f"{folder}{item.name}"
+                if item.is_dir(follow_symlinks=False):
+                    if ".collecting-" not in item.name:
+                        folders.append(f"{relative}/")
+                elif item.is_file(follow_symlinks=False) and relative != itself and not _is_temporary(item.name):
+                    with Path(item).open("rb") as file:
+                        digest = hashlib.file_digest(file, "sha256").hexdigest()
+                        size = file.tell()
+                    entries.append(FileEntry(path=relative, size=size, sha256=digest, schema_name=schema_of(relative)))
     index = FilesIndex(run_id=run.run_id, files=tuple(sorted(entries, key=lambda entry: entry.path)))
     write_json(run.files_index, index)
     return index
