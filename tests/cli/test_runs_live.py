@@ -146,7 +146,7 @@ def test_a_job_that_has_ended_cannot_be_cancelled(tmp_path: Path) -> None:
         assert done.returncode == 2 and f"no job to cancel: {job_id(0)} is ok" in done.stderr
         assert not run.cancel.exists()
         done = cli("cancel", "mine", job_id(0), job_id(1), "--no-wait", "--json", cwd=tmp_path)
-        assert json.loads(done.stdout)["jobs"] == json.loads(run.cancel.read_text())["jobs"] == [job_id(1)]
+        assert json.loads(done.stdout)["jobs"] == list(json.loads(run.cancel.read_text())["jobs"]) == [job_id(1)]
 
 
 @pytest.mark.parametrize(

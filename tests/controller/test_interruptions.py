@@ -162,9 +162,12 @@ def test_wishes_add_up(bench: Bench) -> None:
     layout = bench.records(**ONE).layout
     ask_to_cancel(layout, ["a"])
     ask_to_cancel(layout, ["b"])
-    assert read(layout.cancel) == {"all": False, "jobs": ["a", "b"], "kill": False}
-    ask_to_cancel(layout, kill=True)
-    assert read(layout.cancel) == {"all": True, "jobs": ["a", "b"], "kill": True}
+    assert read(layout.cancel) == {"run": None, "jobs": {"a": "interrupted", "b": "interrupted"}}
+    ask_to_cancel(layout, ["a"], kill=True)
+    ask_to_cancel(layout, ["a"])
+    assert read(layout.cancel) == {"run": None, "jobs": {"a": "kill", "b": "interrupted"}}
+    ask_to_cancel(layout)
+    assert read(layout.cancel) == {"run": "interrupted", "jobs": {"a": "kill", "b": "interrupted"}}
 
 
 def test_a_wish_for_an_earlier_controller_is_forgotten(bench: Bench) -> None:

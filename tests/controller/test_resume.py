@@ -191,7 +191,7 @@ def leftovers(bench: Bench, count: int = 1, **config: Any) -> None:
 def test_a_sandbox_that_never_began_is_removed(bench: Bench) -> None:
     plan = bench.records(**ONE)
     bench.sandbox(plan, plan.jobs[0], start=False)
-    assert told(bench.plan(**ONE)) == ("run", "it has no result yet")
+    assert told(bench.plan(**ONE)) == ("run", "it was cut off")
     leftovers(bench)
     assert len(bench.backend.created) == 2
 

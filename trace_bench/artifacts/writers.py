@@ -200,8 +200,13 @@ class Journal:
             if self._fd < 0:
                 raise HarnessError(f"{self.path}: the journal is closed, a line came too late")
             place = Place(self._end, len(data))
-            while data:
-                data = data[os.write(self._fd, data) :]
+            try:
+                while data:
+                    data = data[os.write(self._fd, data) :]
+            except BaseException:
+                # The disk is full: no half line may stand before the next one.
+                os.ftruncate(self._fd, self._end)
+                raise
             self._end += place.size
             if self._durable:
                 os.fsync(self._fd)

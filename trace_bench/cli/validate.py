@@ -20,12 +20,12 @@ from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
 from trace_bench.controller.plan import RunPlan
 from trace_bench.controller.progress import JobView
+from trace_bench.controller.start import write_plan
 from trace_bench.controller.validate import (
     ProblemCheck,
     check_problems,
     first_of_each_problem,
     plan_validation,
-    write_plan,
 )
 from trace_bench.errors import ExitCode, Interrupted
 

@@ -9,7 +9,7 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from trace_bench.artifacts.layout import RunLayout
@@ -24,26 +24,40 @@ def ask_to_cancel(layout: RunLayout, job_ids: Iterable[str] = (), *, kill: bool 
 
     Wishes add up until the controller ends.
     """
-    wish, named = _read(layout), set(job_ids)
-    said = {"all": wish.all or not named, "jobs": sorted(wish.jobs | named), "kill": wish.kill or kill}
-    write_json(layout.cancel, said, durable=False)
+    wish = _read(layout)
+    jobs, whole, named = dict(wish.jobs), wish.whole, set(job_ids)
+    for job_id in named:
+        jobs[job_id] = _hastier(jobs.get(job_id), kill)
+    if not named:
+        whole = _hastier(whole, kill)
+    write_json(layout.cancel, {"run": whole, "jobs": jobs}, durable=False)
+
+
+def _hastier(before: str | None, kill: bool) -> str:
+    return "kill" if kill or before == "kill" else "interrupted"
 
 
 @dataclass(frozen=True)
 class _Wish:
-    all: bool = False
-    jobs: frozenset[str] = frozenset()
-    kill: bool = False
+    """What is wanted of the whole run, and of single jobs."""
+
+    whole: str | None = None
+    jobs: Mapping[str, str] = field(default_factory=dict)
 
 
 def _read(layout: RunLayout) -> _Wish:
+    """
+    Raises:
+        OSError: there is a wish that cannot be read.
+    """
     try:
         said = json.loads(layout.cancel.read_bytes())
-        return _Wish(bool(said["all"]), frozenset(map(str, said["jobs"])), bool(said["kill"]))
+        jobs = {str(job_id): _hastier(None, how == "kill") for job_id, how in dict(said["jobs"]).items()}
+        return _Wish(said["run"] and _hastier(None, said["run"] == "kill"), jobs)
     except FileNotFoundError:
         return _Wish()
-    except (ValueError, KeyError, TypeError):
-        return _Wish(all=True)  # somebody wanted it to stop, and said so in their own way
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return _Wish("interrupted")  # somebody wanted it to stop, and said so in their own way
 
 
 @dataclass
@@ -59,12 +73,12 @@ class Cancellations:
         """``"interrupted"`` or ``"kill"`` if the run (or `job_id`) is to stop, else None."""
         with self._lock:
             if time.monotonic() - self._looked > INTERVAL:
-                self._wish = _read(self.layout)
                 self._looked = time.monotonic()
+                with contextlib.suppress(OSError):  # as before, then
+                    self._wish = _read(self.layout)
             wish = self._wish
-        if wish.all or (job_id is not None and job_id in wish.jobs):
-            return "kill" if wish.kill else "interrupted"
-        return None
+        wishes = (wish.whole, wish.jobs.get(job_id) if job_id is not None else None)
+        return "kill" if "kill" in wishes else wishes[0] or wishes[1]
 
     def forget(self) -> None:
         """Take the wish away: it was for the controller that was at work."""

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from trace_bench.artifacts import layout as files
-from trace_bench.artifacts import yamlio
 from trace_bench.artifacts.collector import Collected, CollectLimits, collect
 from trace_bench.artifacts.contract import Failure, WorkerResult
-from trace_bench.artifacts.jsonio import JsonError, read_model
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.provenance import cpu_model, now
 from trace_bench.artifacts.records import Attempt, ControlRecord, JobMeta, Results, Usage
 from trace_bench.artifacts.writers import write_json, write_text
+from trace_bench.controller.attempts import earlier_attempts, keep_attempt, next_attempt, publish
 from trace_bench.controller.prepare import JobPlan
 from trace_bench.controller.schedule import Start, StartGate
 from trace_bench.controller.session import Listener, SandboxGone, Session, Silence
@@ -59,6 +57,30 @@ class _Ending:
     collected: Collected | None = None
     controls: tuple[ControlRecord, ...] = ()
     sandbox_id: str = ""
+    fatal: TraceBenchError | None = None
+    """What ends more than this job."""
+
+    def end(self, error: TraceBenchError) -> None:
+        """`error` ended the attempt."""
+        if isinstance(error, Interrupted):
+            self.fatal = error
+            self.failure = Failure(boundary=Boundary.HARNESS, kind="interrupted", message=str(error))
+            return
+        if error.exit_code == ExitCode.ENVIRONMENT:
+            self.fatal = error
+        self.failure = Failure(boundary=error.boundary, kind=_kind(error), message=str(error))
+
+
+class NotStarted(Exception):
+    """The user wanted the job to stop before it had begun."""
+
+
+class _Left(Exception):
+    """`error` came before the attempt was recorded; its sandbox is still there."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 @dataclass(frozen=True)
@@ -66,21 +88,23 @@ class JobRunner:
     """Runs jobs of one run on one backend. Safe to use from many threads at once.
 
     Attributes:
-        taken: uid blocks that sandboxes of dead controllers still use.
+        taken: says which uid blocks sandboxes of dead controllers still use.
         lease: seconds that a sandbox lives on without this controller.
         stop_wanted: asked often, with the job's id; ``"interrupted"`` ends it in order, ``"kill"`` at once.
         gate: lets few sandboxes start at once.
+        unremoved: sandboxes whose job is recorded and that could not be removed.
     """
 
     backend: Backend
     gateway: Gateway
     uids: UidBlocks
     layout: RunLayout
-    taken: frozenset[int] = frozenset()
+    taken: Callable[[], frozenset[int]] = frozenset
     lease: float = 60.0
     limits: CollectLimits = field(default_factory=CollectLimits)
     stop_wanted: Callable[[str], str | None] = lambda _: None
     gate: StartGate = field(default_factory=lambda: StartGate(os.cpu_count() or 1))
+    unremoved: list[Sandbox] = field(default_factory=list)
 
     def run(self, plan: JobPlan, listener: Listener | None = None, *, afresh: bool = False) -> Results:
         """Run `plan` in a new sandbox. What an earlier attempt published is moved to that attempt's folder.
@@ -89,35 +113,47 @@ class JobRunner:
             afresh: pay for LLM calls again that an earlier attempt had answers to.
 
         Raises:
-            Interrupted: the user wanted it killed. The sandbox is gone; what it had is collected.
-            EngineGone, EnvironmentUnavailable: no other job would fare better. The attempt is recorded.
+            NotStarted: the user wanted it to stop before it had begun. Nothing has changed.
+            Interrupted: the user wanted it killed. The sandbox is gone; what it had is collected and recorded.
+            EngineGone, EnvironmentUnavailable: no other job would fare better. The attempt is recorded, unless the
+                sandbox is there and could not be taken in (the disk is full): then it is kept for the next controller.
         """
-        keep_attempt(self.layout.job(plan.spec.job_id), calls=afresh)
-        return self._attempt(plan, listener or Silence(), None)
+        start = self.gate.enter()
+        try:
+            if self.stop_wanted(plan.spec.job_id) is not None:
+                raise NotStarted
+            keep_attempt(self.layout.job(plan.spec.job_id), calls=afresh)
+            return self._attempt(plan, listener or Silence(), lambda: self._new_sandbox(plan), start)
+        finally:
+            start.over()
 
     def adopt(self, plan: JobPlan, sandbox: Sandbox, listener: Listener | None = None) -> Results:
         """Continue a job whose controller died, or collect it if it has ended meanwhile.
 
         Raises:
-            Interrupted: as `run`.
-            EnvironmentUnavailable: its controller is alive.
+            Interrupted, EngineGone, EnvironmentUnavailable: as `run`.
         """
-        return self._attempt(plan, listener or Silence(), sandbox)
+        return self._attempt(plan, listener or Silence(), lambda: self._adopted_sandbox(sandbox), None)
 
     def last_row(self, plan: JobPlan) -> Results:
         """What the last attempt at `plan` came to, as it is on disk."""
         return read_row(self.layout.job(plan.spec.job_id).results)
 
-    def _attempt(self, plan: JobPlan, listener: Listener, adopted: Sandbox | None) -> Results:
+    def _attempt(
+        self,
+        plan: JobPlan,
+        listener: Listener,
+        sandbox_of: Callable[[], AbstractContextManager[Sandbox]],
+        start: Start | None,
+    ) -> Results:
         job = self.layout.job(plan.spec.job_id).make()
-        number = _next_attempt(job)
+        number = next_attempt(job)
         started = time.monotonic()
         meta = plan.meta.model_copy(
-            update={"status": "running", "started_at": now(), "attempts": _earlier_attempts(job)}
+            update={"status": "running", "started_at": now(), "attempts": earlier_attempts(job)}
         )
         write_json(job.meta, meta, durable=False)
         ending = _Ending()
-        fatal: TraceBenchError | None = None
         try:
             scope = self.gateway.open(
                 plan.spec.job_id, plan.spec.seed, plan.spec.model, job.cassette, plan.spec.budget, attempt=number
@@ -126,39 +162,37 @@ class JobRunner:
             # A damaged cassette: this job's alone.
             ending.failure = Failure(boundary=error.boundary, kind="damaged_cassette", message=str(error))
             return self._record(job, number, meta, ending, Usage(), time.monotonic() - started)
+        row: Results | None = None
         with scope:
-            out = job.attempt_out(number)
+
+            def record() -> Results:
+                if scope.provider_failures() and ending.failure is not None:
+                    ending.failure = Failure(
+                        boundary=Boundary.PROVIDER, kind="provider_error", message=scope.provider_failures()[0]
+                    )
+                return self._record(job, number, meta, ending, scope.usage(), time.monotonic() - started)
+
             try:
-                if adopted is None:
-                    with self._new_sandbox(plan) as (sandbox, start):
-                        self._drive(plan, sandbox, scope, listener, ending, out, start)
-                else:
-                    with self._adopted_sandbox(adopted) as sandbox:
-                        self._drive(plan, sandbox, scope, listener, ending, out, None)
-            except Interrupted as error:
-                fatal = error
-                ending.failure = Failure(boundary=Boundary.HARNESS, kind="interrupted", message=str(error))
+                with sandbox_of() as sandbox:
+                    self._drive(plan, sandbox, scope, listener, ending, job.attempt_out(number), start)
+                    # While it is there: a controller that dies here is followed by one that finds it.
+                    row = record()
+            except _Left as left:
+                # With its sandbox, and the record that says it is running, the job can be taken up again.
+                raise left.error from None
             except TraceBenchError as error:
-                if error.exit_code == ExitCode.ENVIRONMENT:
-                    fatal = error
-                ending.failure = Failure(boundary=error.boundary, kind=_kind(error), message=str(error))
-            if scope.provider_failures() and ending.failure is not None:
-                ending.failure = Failure(
-                    boundary=Boundary.PROVIDER, kind="provider_error", message=scope.provider_failures()[0]
-                )
-            row = self._record(job, number, meta, ending, scope.usage(), time.monotonic() - started)
-        if fatal is not None:
-            raise fatal
+                # It could not be made, or adopted.
+                ending.end(error)
+                row = record()
+        if ending.fatal is not None:
+            raise ending.fatal
         return row
 
     # -- the sandbox ---------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _new_sandbox(self, plan: JobPlan) -> Iterator[tuple[Sandbox, Start]]:
-        with contextlib.ExitStack() as stack:
-            start = self.gate.enter()
-            stack.callback(start.over)
-            block = stack.enter_context(self.uids.acquire(self.taken))
+    def _new_sandbox(self, plan: JobPlan) -> Iterator[Sandbox]:
+        with self.uids.acquire(self.taken()) as block:
             request = SandboxRequest(
                 name=f"trace-bench-{plan.spec.run_id}-{plan.spec.job_id}"[:120],
                 image=plan.image_ref,
@@ -170,30 +204,35 @@ class JobRunner:
                 require_controls=plan.require_controls,
                 allow_weaker=plan.allow_weaker,
             )
-            sandbox = self.backend.create(request)
-            with _removed(sandbox):
-                yield sandbox, start
+            with self._removed(self.backend.create(request)) as sandbox:
+                yield sandbox
 
     @contextmanager
     def _adopted_sandbox(self, sandbox: Sandbox) -> Iterator[Sandbox]:
         base = sandbox.labels.get(UID_BASE)
         block: UidBlock | None = None
+        if base:
+            # Somebody else may have it by now. Whoever that is, it is no controller of this run: its folder is locked.
+            with contextlib.suppress(EnvironmentUnavailable):
+                block = self.uids.adopt(int(base))
         try:
-            with _removed(sandbox):
-                # One that has ended has no process that could have these uids, and they may be another job's by now.
-                if base and sandbox.status() != "exited":
-                    block = self._block_of(int(base))
+            with self._removed(sandbox):
                 yield sandbox
         finally:
             if block is not None:
                 block.release()
 
-    def _block_of(self, base: int) -> UidBlock:
+    @contextmanager
+    def _removed(self, sandbox: Sandbox) -> Iterator[Sandbox]:
+        """Remove `sandbox` once its job is recorded. One that is not is left: what it holds is the only copy."""
         try:
-            return self.uids.adopt(base)
-        except EnvironmentUnavailable as error:
-            # Whoever holds it, it is no controller of this run, whose folder is locked.
-            raise SandboxError(f"its uids have been given to another job meanwhile: {error}") from error
+            yield sandbox
+        except BaseException as error:
+            raise _Left(error) from error
+        try:
+            sandbox.remove()
+        except SandboxError:
+            self.unremoved.append(sandbox)
 
     def _drive(
         self,
@@ -205,32 +244,37 @@ class JobRunner:
         out: Path,
         start: Start | None,
     ) -> None:
-        """See `sandbox` through to its end. `start` is None for one that is adopted."""
-        adopt = start is None
+        """See `sandbox` through to its end, and take in what it left. `start` is None for one that is adopted.
+
+        Raises:
+            EnvironmentUnavailable, OSError: the host could not take it in.
+        """
         ending.sandbox_id = sandbox.id
         try:
             ending.controls = tuple(
                 ControlRecord(name=c.name, wanted=c.wanted, in_force=c.in_force, detail=c.detail)
                 for c in sandbox.controls()
             )
-            if not (adopt and sandbox.status() == "exited"):
+            if start is not None or sandbox.status() != "exited":
                 stream = sandbox.attach()
                 try:
-                    if not adopt:
+                    if start is not None:
                         sandbox.start()
                     self._converse(plan, scope, listener, stream, start)
                 finally:
                     stream.close()
                 if sandbox.wait(EXIT_PATIENCE) is None:
                     sandbox.kill()
-        except Interrupted:
-            sandbox.kill()
-            raise
-        except (SandboxError, ProtocolError) as error:
-            sandbox.kill()
-            ending.failure = _sandbox_failure(error, sandbox, evidence=out.parent)
-        finally:
-            self._collect(sandbox, ending, out)
+        except (Interrupted, SandboxError, ProtocolError) as error:
+            try:
+                sandbox.kill()
+                if isinstance(error, Interrupted) or error.exit_code == ExitCode.ENVIRONMENT:
+                    ending.end(error)
+                else:
+                    ending.failure = _sandbox_failure(error, sandbox, evidence=out.parent)
+            except SandboxError as gone:
+                ending.end(gone)
+        self._collect(sandbox, ending, out)
 
     def _converse(self, plan: JobPlan, scope: Scope, listener: Listener, stream: Stream, start: Start | None) -> None:
         session = Session(
@@ -262,6 +306,9 @@ class JobRunner:
                 ending.failure = Failure(boundary=Boundary.SANDBOX, kind="not_collected", message=str(error))
             return
         ending.result = ending.collected.result
+        if ending.result is not None and ending.fatal is None:
+            # Its volume is complete: what broke afterwards, broke nothing.
+            ending.failure = None
         if ending.result is None and ending.failure is None:
             ending.failure = Failure(
                 boundary=Boundary.SANDBOX, kind="no_result", message="the sandbox ended without a result"
@@ -277,7 +324,7 @@ class JobRunner:
         status = "ok" if failure is None and result is not None and result.status == "ok" else "failed"
         killed = failure is not None and failure.kind == "interrupted"
         if ending.collected is not None:
-            _publish(ending.collected, job)
+            publish(ending.collected, job)
         attempt = Attempt(
             number=number,
             started_at=meta.started_at or now(),
@@ -300,67 +347,9 @@ class JobRunner:
             }
         )
         row = results_row(meta, result, usage, seconds, self.layout)
-        write_json(job.results, row)
         write_json(job.meta, meta, durable=False)
+        write_json(job.results, row)  # from here on the job has ended
         return row
-
-
-@contextmanager
-def _removed(sandbox: Sandbox) -> Iterator[None]:
-    """Remove `sandbox` on the way out, whatever happened, without making the record wait for it."""
-    try:
-        yield
-    finally:
-        sandbox.remove()
-
-
-def _places(job: JobLayout) -> dict[str, Path]:
-    """Where people look for what an attempt left under a name."""
-    return {
-        files.EVENTS: job.events,
-        files.STDOUT: job.stdout,
-        files.HISTORY: job.state_history,
-        files.EXTRA: job.extra,
-    }
-
-
-def keep_attempt(job: JobLayout, *, calls: bool = False) -> None:
-    """Move what the last attempt published, its result too, into that attempt's folder: the next one takes its place.
-
-    Args:
-        calls: its cassette as well.
-    """
-    last = max(_attempts(job), default=0)
-    if last == 0:
-        return
-    folder, out = job.attempt(last), job.attempt_out(last)
-    moves = {source: out / name for name, source in _places(job).items()}
-    moves[job.results] = folder / job.results.name
-    if calls:
-        moves[job.cassette] = folder / job.cassette.name
-    for source, target in moves.items():
-        if source.exists() and not target.exists():
-            target.parent.mkdir(exist_ok=True)
-            source.replace(target)
-
-
-def _publish(collected: Collected, job: JobLayout) -> None:
-    """Move what the last attempt left to where people look for it."""
-    job.artifacts.mkdir(exist_ok=True)
-    for name, target in _places(job).items():
-        source = collected.root / name
-        if source.exists():
-            if target.is_dir():
-                shutil.rmtree(target)
-            source.replace(target)
-    states = collected.states
-    for path, name in ((job.initial_state, "initial"), (job.best_state, "best"), (job.final_state, "final")):
-        state = getattr(states, name, None)
-        if state is not None:
-            yamlio.write_state(path, state)
-        else:
-            # An earlier attempt's state is not this one's.
-            path.unlink(missing_ok=True)
 
 
 def _sandbox_failure(error: SandboxError, sandbox: Sandbox, evidence: Path) -> Failure:
@@ -387,21 +376,3 @@ def _sandbox_failure(error: SandboxError, sandbox: Sandbox, evidence: Path) -> F
 def _kind(error: TraceBenchError) -> str:
     name = type(error).__name__.removesuffix("Error")
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
-
-
-def _earlier_attempts(job: JobLayout) -> tuple[Attempt, ...]:
-    """What the record of the job says of the attempts before this one. It is not flushed: a power cut may empty it."""
-    try:
-        return read_model(JobMeta, job.meta.read_bytes()).attempts
-    except (FileNotFoundError, JsonError):
-        return ()
-
-
-def _attempts(job: JobLayout) -> list[int]:
-    return [int(p.name) for p in job.attempts.iterdir() if p.name.isdigit()] if job.attempts.is_dir() else []
-
-
-def _next_attempt(job: JobLayout) -> int:
-    number = max(_attempts(job), default=0) + 1
-    job.attempt(number).mkdir(parents=True)
-    return number

@@ -28,8 +28,9 @@ class Outage:
         self._patience = patience
         self._lock = threading.Lock()
 
-    def wait(self, error: TraceBenchError) -> None:
-        """Return once the engine answers again.
+    def wait(self, error: TraceBenchError, run_id: str, job_id: str) -> None:
+        """Return once the engine answers again and has nothing of the job any more: what could not be removed while
+        it was gone, is now.
 
         Raises:
             TraceBenchError: `error`, after the engine was gone too long.
@@ -41,14 +42,10 @@ class Outage:
                 raise Interrupted(f"interrupted while the engine was gone: {error}") from error
             with self._lock:
                 try:
-                    self._backend.find({RUN: "none"})
+                    for sandbox in self._backend.find({RUN: run_id, JOB: job_id, OWNER: owner()}):
+                        sandbox.remove()
                     return
                 except TraceBenchError:
                     if time.monotonic() > deadline:
                         raise error from None
             time.sleep(INTERVAL)
-
-    def clear(self, run_id: str, job_id: str) -> None:
-        """Remove what the engine still has of a job: it could not be removed while the engine was gone."""
-        for sandbox in self._backend.find({RUN: run_id, JOB: job_id, OWNER: owner()}):
-            sandbox.remove()

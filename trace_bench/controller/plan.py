@@ -21,7 +21,18 @@ from trace_bench.config.sizes import format_size
 from trace_bench.controller.manifest import ManifestLines, Outcome, write_manifest
 from trace_bench.controller.prepare import JobPlan, Material, model_ref, prepare
 from trace_bench.controller.progress import Decision
-from trace_bench.controller.resume import NEW, Before, Verdict, find_run_to_continue, look_back, read_lock, salt_of
+from trace_bench.controller.resume import (
+    NEW,
+    Before,
+    Stamp,
+    Verdict,
+    find_run_to_continue,
+    is_recorded,
+    look_back,
+    read_lock,
+    salt_of,
+    stamp_of,
+)
 from trace_bench.controller.schedule import Room, spread
 from trace_bench.errors import ConfigError
 from trace_bench.identity import FingerprintPrefix, JobIdPrefix, config_hash, prefix_of, run_id
@@ -38,6 +49,10 @@ class ImageSource(Protocol):
         Raises:
             EnvironmentUnavailable: there is none and none can be made, or it has drifted.
         """
+
+
+class PlanIsOld(ConfigError):
+    """The run has changed since it was planned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +99,6 @@ class RunPlan:
         jobs: in the order of the matrix: task, trainer, variant, seed.
         order: indices of `jobs` in the order in which they start.
         continued: the run was started, or planned, before.
-        finished: all of its jobs have an ending that counts, and none is to run again.
         reused: by job id, earlier results that count.
         adopted: by job id, sandboxes of a dead controller that jobs go on in.
         leftovers: such sandboxes that nobody goes on with.
@@ -107,10 +121,22 @@ class RunPlan:
     adopted: Mapping[str, Sandbox] = field(default_factory=dict)
     leftovers: Sequence[Sandbox] = ()
     material: Mapping[str, Material] = field(default_factory=dict)
+    stamp: Stamp = ()
 
     @property
     def finished(self) -> bool:
-        return self.continued and all(job.decision == "reuse" for job in self.jobs) and not self.leftovers
+        """All jobs have endings that count, and the run is recorded to its end: there is nothing to do."""
+        done = self.continued and all(job.decision == "reuse" for job in self.jobs) and not self.leftovers
+        return done and is_recorded(self.layout)
+
+    def check(self) -> None:
+        """To be called with the run's folder locked, before anything is written.
+
+        Raises:
+            PlanIsOld: another controller was at work in it since the plan was made.
+        """
+        if stamp_of(self.layout) != self.stamp:
+            raise PlanIsOld(f"{self.layout.root}: another controller was at work in it; run the same command again")
 
     def prepare(self, planned: PlannedJob) -> JobPlan:
         """`planned` with all that running it takes."""
@@ -204,6 +230,7 @@ def plan_run(
             )
         notes += [found.note] if found.note else []
         layout = found.layout or RunLayout(runs_dir / run_id(now(), whole_hash, git.commit or ""))
+    stamp = stamp_of(layout)
     before = look_back(layout, backend, config.resume)
     memory = backend.describe().get("memory_bytes")
     notes += _memory_notes(config, jobs, memory)
@@ -241,6 +268,7 @@ def plan_run(
         adopted=before.adopted if before else {},
         leftovers=(*before.leftovers, *strangers) if before else (),
         material={task_id: Material(task, blobs[task_id], pins[task.image_family]) for task_id, task in used.items()},
+        stamp=stamp,
     )
 
 

@@ -62,6 +62,8 @@ class Before:
         if damage:
             return Verdict("run", damage)
         if row is None:
+            if self.layout.job(job_id).meta.is_file():
+                return Verdict("run", "it was cut off")
             if self.mode == "failed":
                 return Verdict("skip", "it has not run yet, and resume is failed")
             return Verdict("run", "it has no result yet")
@@ -78,7 +80,7 @@ class Before:
             return read_row(self.layout.job(job_id).results), ""
         except FileNotFoundError:
             return None, ""
-        except HarnessError:
+        except (HarnessError, OSError):
             return None, "its results.json is damaged"
 
     def _adoptable(self, job_id: str, fingerprint: str) -> Verdict | None:
@@ -98,11 +100,13 @@ class Before:
         return Verdict("adopt", reason)
 
     def _is_of(self, job_id: str, fingerprint: str) -> bool:
+        job = self.layout.job(job_id)
         try:
-            meta = read_model(JobMeta, self.layout.job(job_id).meta.read_bytes())
-        except (FileNotFoundError, JsonError):
+            meta = read_model(JobMeta, job.meta.read_bytes())
+        except (OSError, JsonError):
             return False
-        return meta.fingerprint == fingerprint and meta.status == "running"
+        # A controller may have died between the record and the result.
+        return meta.fingerprint == fingerprint and not job.results.exists()
 
     def _leave(self, job_id: str) -> None:
         known = [*self.adopted.values(), *self.leftovers]
@@ -141,9 +145,11 @@ def find_run_to_continue(
     for layout, lock in _locks(runs_dir):
         if lock.get("config_hash") != config_hash or has_controller(layout):
             continue
-        if lock.get("salt") is not None and (mode == "auto" or not _has_failures(layout)):
+        if mode == "failed" and not _has_failures(layout):
             continue
-        theirs = {family: image.get("key") for family, image in dict(lock.get("images") or {}).items()}
+        if mode == "auto" and lock.get("salt") is not None and is_recorded(layout):
+            continue
+        theirs = _keys(lock.get("images"))
         if lock.get("sources_hash") == sources_hash and theirs == keys:
             return Found(layout)
         note = note or (
@@ -151,6 +157,22 @@ def find_run_to_continue(
             f"--run-id {layout.run_id} continues it"
         )
     return Found(None, note)
+
+
+def is_recorded(layout: RunLayout) -> bool:
+    """Whether a controller has come to the end of the run, every job's ending counted, and has written all of it."""
+    try:
+        published = json.loads(layout.lock.read_bytes())["salt"] is not None
+        return published and layout.files_index.stat().st_mtime_ns >= layout.lock.stat().st_mtime_ns
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return False
+
+
+def _keys(images: Any) -> dict[str, Any]:
+    """Keys of the images of a lock that anybody may have written."""
+    if not isinstance(images, dict):
+        return {}
+    return {family: image.get("key") for family, image in images.items() if isinstance(image, dict)}
 
 
 def _locks(runs_dir: Path) -> Iterable[tuple[RunLayout, Mapping[str, Any]]]:
@@ -167,17 +189,23 @@ def _locks(runs_dir: Path) -> Iterable[tuple[RunLayout, Mapping[str, Any]]]:
     for _, layout in sorted(found, key=lambda pair: (pair[0], pair[1].run_id), reverse=True):
         try:
             lock = json.loads(layout.lock.read_bytes())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             continue
         if isinstance(lock, dict):
             yield layout, lock
 
 
 def _has_failures(layout: RunLayout) -> bool:
-    try:
-        return bool(json.loads(layout.summary.read_bytes())["counts"]["failed"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
+    """Whether a job of the run has failed, or was cut off; the tables may be older than what the jobs' files say."""
+    for job in layout.job_dirs():
+        try:
+            row = json.loads(job.results.read_bytes())
+            failed = row["status"] == "failed" or row["stop_reason"] == "interrupted"
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            failed = True
+        if failed:
+            return True
+    return False
 
 
 def read_lock(layout: RunLayout) -> Lock | None:
@@ -192,6 +220,22 @@ def read_lock(layout: RunLayout) -> Lock | None:
         return None
     except JsonError as error:
         raise HarnessError(f"{layout.lock}: {error}") from None
+
+
+Stamp = tuple[tuple[int, int, int] | None, ...]
+
+
+def stamp_of(layout: RunLayout) -> Stamp:
+    """Changes with whatever a controller does in the run's folder."""
+    found: list[tuple[int, int, int] | None] = []
+    for path in (layout.manifest, layout.lock, layout.events, layout.files_index):
+        try:
+            stat = path.stat()
+        except OSError:
+            found.append(None)
+        else:
+            found.append((stat.st_mtime_ns, stat.st_size, stat.st_ino))
+    return tuple(found)
 
 
 def salt_of(layout: RunLayout) -> str | None:

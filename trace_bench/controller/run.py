@@ -21,14 +21,15 @@ from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.writers import Journal, write_json, write_text
 from trace_bench.artifacts.yamlio import dump_document
 from trace_bench.controller.cancel import Cancellations
-from trace_bench.controller.job import JobRunner
+from trace_bench.controller.job import JobRunner, NotStarted
 from trace_bench.controller.manifest import Outcome, read_entry
 from trace_bench.controller.outage import Outage
 from trace_bench.controller.ownership import alone_in
 from trace_bench.controller.plan import PlannedJob, RunPlan
 from trace_bench.controller.progress import Progress, Quiet, RunEnd, RunStart
-from trace_bench.controller.schedule import Room, StartGate
-from trace_bench.errors import HarnessError, Interrupted
+from trace_bench.controller.schedule import Room, SeldomAsked, StartGate
+from trace_bench.controller.teller import Teller
+from trace_bench.errors import HarnessError, Interrupted, SandboxError
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
 from trace_bench.results import parquet
@@ -75,7 +76,7 @@ class Run:
         self._backend = plan.backend
         self._progress = progress or Quiet()
         self._user_wants = stop_wanted
-        self._lock = threading.Lock()
+        self._broken: str | None = None
         self.layout = plan.layout
         self._cancel = Cancellations(plan.layout)
         self._rows: dict[str, Results] = dict(plan.reused)
@@ -86,12 +87,17 @@ class Run:
         """Run all jobs that have no equal result yet.
 
         Raises:
-            ConfigError: another controller is at work in the run's folder.
+            ConfigError: another controller is at work in the run's folder. PlanIsOld: one was, since it was planned.
             Interrupted: after everything that had finished was recorded.
             EnvironmentUnavailable, SandboxError: the machine lacks something that all jobs need; likewise.
         """
         with alone_in(self.layout):
-            return self._execute()
+            self._plan.check()
+            self._teller = Teller(self._progress)
+            try:
+                return self._execute()
+            finally:
+                self._teller.close()
 
     def _execute(self) -> RunResult:
         plan = self._plan
@@ -99,14 +105,19 @@ class Run:
         if not untouched:
             self._cancel.forget()
             write_records(plan)
-        self._tell_beginning()
         failure: BaseException | None = None
         with contextlib.ExitStack() as stack:
             self._journal = None if untouched else stack.enter_context(Journal(self.layout.events))
+            if self._journal is not None:
+                self._journal.forget()
             self._note("run.start", jobs=len(plan.jobs), reused=len(self._rows), continued=plan.continued)
+            self._tell_beginning()
             try:
-                self._remove_leftovers()
+                for sandbox in plan.leftovers:
+                    sandbox.remove()
                 self._run_jobs()
+            except KeyboardInterrupt as error:
+                failure = error if isinstance(error, Interrupted) else self._interrupted()
             except BaseException as error:
                 failure = error
             try:
@@ -118,7 +129,16 @@ class Run:
                 raise
         if failure is not None:
             raise failure
+        self._teller.close()
+        self._teller.check()
         return RunResult(plan.run_id, self.layout, rows, len(plan.jobs))
+
+    def _interrupted(self) -> Interrupted:
+        finished = sum(map(is_final, self._rows.values()))
+        return Interrupted(
+            f"interrupted; {finished} of {len(self._plan.jobs)} jobs have finished; the same command continues the "
+            f"run, or --run-id {self._plan.run_id}"
+        )
 
     # -- jobs ----------------------------------------------------------------------------------------------------
 
@@ -143,97 +163,120 @@ class Run:
             gateway=Gateway({"stub": StubProvider()}),
             uids=UidBlocks(self._backend.default_uid_base),
             layout=self.layout,
-            taken=self._backend.uid_bases_in_use(),
+            taken=SeldomAsked(self._backend.uid_bases_in_use),
             stop_wanted=self._stop,
             gate=StartGate(int(cores or os.cpu_count() or 1)),
         )
         room = Room(memory if isinstance(memory, int) else None)
-        workers = plan.config.max_workers
-        running: dict[Future[Results], PlannedJob] = {}
-        failed = ""
+        running: dict[Future[Results | None], PlannedJob] = {}
         # Beside the jobs, which leave the processor to others while they wait.
         threading.Thread(target=parquet.preload, name="preload", daemon=True).start()
-        with ThreadPoolExecutor(workers + len(plan.adopted), thread_name_prefix="job") as pool:
-            while queue or running:
-                stop = self._stop() is not None or (failed and plan.config.fail_fast)
-                while queue and not stop:
-                    job = queue[0]
-                    if job.decision != "adopt" and (len(running) >= workers or not room.fits(job.memory)):
-                        break
-                    queue.popleft()
-                    if self._stop(job.job_id) is not None:
-                        self._why_not[job.job_id] = "cancelled"
-                        continue
-                    room.take(job.memory)
-                    running[pool.submit(self._one, runner, job)] = job
-                if not running:
-                    break
-                # Not for ever: what the user wants is looked at again, even if a signal was lost on the way.
-                done, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
-                for future in done:
-                    job = running.pop(future)
-                    room.give_back(job.memory)
-                    row = self._outcome(future, job, running)
-                    self._rows[job.job_id] = row
-                    self._tables.put(row)
-                    if row.status == "failed" and row.stop_reason != "interrupted":
-                        failed = failed or job.job_id
-                self._tables.maybe_write()
+        with ThreadPoolExecutor(plan.config.max_workers + len(plan.adopted), thread_name_prefix="job") as pool:
+            try:
+                failed = self._see_through(pool, runner, room, queue, running)
+            except BaseException:
+                self._wind_down(running)
+                raise
+        for sandbox in runner.unremoved:
+            with contextlib.suppress(SandboxError):
+                sandbox.remove()
         if self._stop() is not None:
             self._because(queue, "interrupted before its turn")
-            finished = sum(map(is_final, self._rows.values()))
-            raise Interrupted(
-                f"interrupted; {finished} of {len(plan.jobs)} jobs have finished; the same command continues the run, "
-                f"or --run-id {plan.run_id}"
-            )
+            raise self._interrupted()
         self._because(queue, f"fail_fast: job {failed} failed")
 
-    def _outcome(
-        self, future: Future[Results], job: PlannedJob, running: Mapping[Future[Results], PlannedJob]
-    ) -> Results:
-        try:
-            return future.result()
-        except BaseException:
-            # The others end in order, and what all of them left counts, before the error goes on.
-            wait(running)
-            for ended in (job, *running.values()):
-                with contextlib.suppress(OSError, HarnessError):
-                    self._rows[ended.job_id] = read_row(self.layout.job(ended.job_id).results)
-                    self._tables.put(self._rows[ended.job_id])
-            raise
+    def _see_through(
+        self,
+        pool: ThreadPoolExecutor,
+        runner: JobRunner,
+        room: Room,
+        queue: deque[PlannedJob],
+        running: dict[Future[Results | None], PlannedJob],
+    ) -> str:
+        """Run the jobs of `queue`, until it is empty or no further one is to start; returns the first that failed."""
+        config, failed = self._plan.config, ""
+        while queue or running:
+            self._teller.check()
+            stop = self._stop() is not None or (failed and config.fail_fast)
+            while queue and not stop:
+                job = queue[0]
+                if job.decision != "adopt" and (len(running) >= config.max_workers or not room.fits(job.memory)):
+                    break
+                queue.popleft()
+                if self._stop(job.job_id) is not None:
+                    self._why_not[job.job_id] = "cancelled"
+                    continue
+                room.take(job.memory)
+                running[pool.submit(self._one, runner, job)] = job
+            if not running:
+                break
+            # Not for ever: what the user wants is looked at again, even if a signal was lost on the way.
+            done, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
+            for future in done:
+                row = future.result()
+                job = running.pop(future)
+                room.give_back(job.memory)
+                if row is None:
+                    self._why_not[job.job_id] = "interrupted before its turn"
+                    continue
+                self._put(row)
+                if row.status == "failed" and row.stop_reason != "interrupted":
+                    failed = failed or job.job_id
+            self._tables.maybe_write()
+        return failed
 
-    def _one(self, runner: JobRunner, planned: PlannedJob) -> Results:
+    def _wind_down(self, running: Mapping[Future[Results | None], PlannedJob]) -> None:
+        """Something ends the run: its jobs end in order, and what they come to counts."""
+        self._broken = "interrupted"
+        while any(not future.done() for future in running):
+            try:
+                wait(running)
+            except KeyboardInterrupt:
+                self._broken = "kill"
+        for future in running:
+            if future.exception() is None and (row := future.result()) is not None:
+                self._put(row)
+
+    def _put(self, row: Results) -> None:
+        self._rows[row.job_id] = row
+        self._tables.put(row)
+
+    def _one(self, runner: JobRunner, planned: PlannedJob) -> Results | None:
+        """See one job through, all its attempts; None if it was to stop before it had begun."""
         sandbox = self._plan.adopted.get(planned.job_id) if planned.decision == "adopt" else None
-        with self._lock:
-            self._progress.started(planned, adopted=sandbox is not None)
+        self._teller.tell(lambda progress: progress.started(planned, adopted=sandbox is not None))
         self._note("job.start", job_id=planned.job_id, adopted=sandbox is not None)
         plan = self._plan.prepare(planned)
         listener = _JobListener(self, planned)
         afresh = self._plan.config.resume == "none" and self._plan.continued
         attempt, row = 0, None
+        adopted = sandbox
         while row is None or self._is_retried(planned, row, attempt):
             attempt += 1
             if row is not None:
                 self._pause(planned, row, attempt)
             try:
-                if sandbox is not None:
-                    row = runner.adopt(plan, sandbox, listener)
+                if adopted is not None:
+                    row = runner.adopt(plan, adopted, listener)
                     if row.stop_reason == "interrupted" and self._stop(planned.job_id) is None:
                         # Its lease had ended before it was adopted. Nobody asked for half a search.
                         row = runner.run(plan, listener)
                 else:
                     row = runner.run(plan, listener, afresh=afresh and attempt == 1)
+            except NotStarted:
+                if row is None:
+                    return None
+                break
             except EngineGone as error:
-                self._outage.wait(error)
-                self._outage.clear(self._plan.run_id, planned.job_id)
+                self._outage.wait(error, self._plan.run_id, planned.job_id)
                 row = runner.last_row(plan)
             except Interrupted:
                 row = runner.last_row(plan)
-            sandbox = None
-        self._note("job.end", job_id=row.job_id, status=row.status, failure_kind=row.failure_kind)
-        with self._lock:
-            self._progress.finished(planned, row)
-        return row
+            adopted = None
+        ended = row
+        self._note("job.end", job_id=ended.job_id, status=ended.status, failure_kind=ended.failure_kind)
+        self._teller.tell(lambda progress: progress.finished(planned, ended))
+        return ended
 
     def _is_retried(self, planned: PlannedJob, row: Results, attempts: int) -> bool:
         """Whether another attempt may help: the failure was infrastructure's and not the job's."""
@@ -244,53 +287,44 @@ class Run:
     def _pause(self, planned: PlannedJob, row: Results, attempt: int) -> None:
         """Wait before an attempt; spread, so that jobs that failed together do not come back together."""
         self._note("job.retry", job_id=row.job_id, failure_kind=row.failure_kind, attempt=attempt)
-        with self._lock:
-            self._progress.retrying(planned, row, attempt)
+        self._teller.tell(lambda progress: progress.retrying(planned, row, attempt))
         again = time.monotonic() + FIRST_PAUSE * 2 ** (attempt - 2) * random.uniform(0.5, 1.0)
         while time.monotonic() < again and self._stop(planned.job_id) is None:
             time.sleep(0.1)
 
     def _stop(self, job_id: str | None = None) -> str | None:
         """What the user wants of the run, or of one job: nothing, or that it ends in order or at once."""
-        wishes = (self._user_wants(), self._cancel.wanted(job_id))
-        return "kill" if "kill" in wishes else wishes[0] or wishes[1]
+        wishes = (self._user_wants(), self._cancel.wanted(job_id), self._broken)
+        return "kill" if "kill" in wishes else wishes[0] or wishes[1] or wishes[2]
 
     def _because(self, jobs: deque[PlannedJob], reason: str) -> None:
         for job in jobs:
             self._why_not[job.job_id] = reason
 
-    def _remove_leftovers(self) -> None:
-        for sandbox in self._plan.leftovers:
-            sandbox.remove()
-
     # -- what is told --------------------------------------------------------------------------------------------
 
     def _tell_beginning(self) -> None:
         plan = self._plan
-        with self._lock:
-            self._progress.begun(
-                RunStart(plan.run_id, self.layout, plan.jobs, plan.config.max_workers, plan.continued, plan.warnings)
-            )
-            for job in plan.jobs:
-                if job.decision == "reuse":
-                    self._tables.put(plan.reused[job.job_id])
-                    self._progress.reused(job, plan.reused[job.job_id])
+        start = RunStart(plan.run_id, self.layout, plan.jobs, plan.config.max_workers, plan.continued, plan.warnings)
+        self._teller.tell(lambda progress: progress.begun(start))
+        for job in plan.jobs:
+            if job.decision == "reuse":
+                row = plan.reused[job.job_id]
+                self._tables.put(row)
+                self._teller.tell(lambda progress, job=job, row=row: progress.reused(job, row))  # type: ignore[misc]
 
     def advanced(self, job: PlannedJob, line: Mapping[str, Any]) -> None:
         # What no file can hold (half of a surrogate pair), or is no line of a history, is collected or refused later.
         with contextlib.suppress(ValueError, RecursionError):
             self._live(job, HistoryLine.model_validate(line).model_dump_json() + "\n", lambda f: f.state_history)
-        with self._lock:
-            self._progress.advanced(job, line)
+        self._teller.tell(lambda progress: progress.advanced(job, line), droppable=True)
 
     def event(self, job: PlannedJob, line: Mapping[str, Any]) -> None:
-        with self._lock:
-            self._progress.event(job, line)
+        self._teller.tell(lambda progress: progress.event(job, line), droppable=True)
 
     def said(self, job: PlannedJob, phase: str, text: str) -> None:
         self._live(job, text, lambda folder: folder.stdout)
-        with self._lock:
-            self._progress.said(job, phase, text)
+        self._teller.tell(lambda progress: progress.said(job, phase, text), droppable=True)
 
     def _live(self, job: PlannedJob, text: str, place: Callable[[JobLayout], Path]) -> None:
         """Add `text` to a file that people may look at while the job runs; what is collected takes its place."""
@@ -305,54 +339,66 @@ class Run:
 
     def _finish(self, failure: BaseException | None, *, write: bool) -> tuple[Results, ...]:
         plan = self._plan
-        outcomes: dict[str, Outcome] = {
-            job_id: (row.status, row.failure_kind or row.stop_reason) for job_id, row in self._rows.items()
-        }
+        for job in plan.jobs:
+            if job.job_id not in self._rows and (row := self._recorded(job)) is not None:
+                self._put(row)
+        outcomes: dict[str, Outcome] = {job_id: _outcome(row) for job_id, row in self._rows.items()}
         otherwise = "the run ended before its turn" if failure is None else f"the run ended: {type(failure).__name__}"
         for job in plan.jobs:
             if job.job_id not in self._rows:
                 outcomes[job.job_id] = ("not_executed", self._why_not.get(job.job_id, otherwise))
         for job, line in zip(plan.jobs, plan.manifest_lines(outcomes), strict=True):
             if job.job_id not in self._rows:
-                row = skipped_row(plan.run_id, read_entry(line))
-                self._tables.put(row)
-                with self._lock:
-                    self._progress.skipped(job, row)
+                skipped = skipped_row(plan.run_id, read_entry(line))
+                self._tables.put(skipped)
+                self._teller.tell(lambda progress, job=job, row=skipped: progress.skipped(job, row))  # type: ignore[misc]
         rows = tuple(self._tables.rows())
         if write:
             self._note("run.end", finished=sum(map(is_final, rows)), jobs=len(rows))
             plan.write_manifest(self.layout, outcomes, durable=True)
-            if all(map(is_final, rows)):
-                # No job can profit from it any more, and whoever repeats the run needs it.
-                write_json(self.layout.lock, plan.lock.model_copy(update={"salt": plan.salt}))
-                self.layout.salt.unlink(missing_ok=True)
             self._tables.write()
             parquet.write_parquet(self.layout.results_parquet, rows)
             self._cancel.forget()
+            if all(map(is_final, rows)):
+                # No job can profit from it any more, and whoever repeats the run needs it. From here on the run is
+                # finished: everything else must have been written.
+                write_json(self.layout.lock, plan.lock.model_copy(update={"salt": plan.salt}))
+                self.layout.salt.unlink(missing_ok=True)
             write_files_index(self.layout)
-        with self._lock:
-            self._progress.ended(
-                RunEnd(
-                    plan.run_id,
-                    self.layout,
-                    rows,
-                    interrupted=isinstance(failure, KeyboardInterrupt),
-                    error=str(failure) if failure is not None else None,
-                )
-            )
+        end = RunEnd(
+            plan.run_id,
+            self.layout,
+            rows,
+            interrupted=isinstance(failure, KeyboardInterrupt),
+            error=str(failure) if failure is not None else None,
+        )
+        self._teller.tell(lambda progress: progress.ended(end))
         return rows
+
+    def _recorded(self, job: PlannedJob) -> Results | None:
+        """What an attempt at `job` came to that was recorded, if it is of today's fingerprint."""
+        try:
+            row = read_row(self.layout.job(job.job_id).results)
+        except (OSError, HarnessError):
+            return None
+        return row if row.fingerprint == job.fingerprint else None
+
+
+def _outcome(row: Results) -> Outcome:
+    return (row.status, row.failure_kind or row.stop_reason)
 
 
 def write_records(plan: RunPlan) -> None:
     """What a run's folder holds before its first job starts."""
     layout = plan.layout.make()
     write_text(layout.config_snapshot, dump_document(plan.config.to_snapshot()), durable=False)
+    layout.salt.touch(mode=0o600)
     write_text(layout.salt, plan.salt)
     layout.salt.chmod(0o600)
     write_json(layout.lock, plan.lock, durable=False)
     write_json(layout.env, capture_env(os.environ, backend=plan.backend.describe()), durable=False)
     write_json(layout.git, plan.git, durable=False)
-    known: dict[str, Outcome] = {job_id: (row.status, row.failure_kind) for job_id, row in plan.reused.items()}
+    known: dict[str, Outcome] = {job_id: _outcome(row) for job_id, row in plan.reused.items()}
     plan.write_manifest(layout, known)
 
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
 
 MEMORY_SHARE = 0.9
 """How much of the engine's memory running jobs may declare together; the rest is the host's own."""
@@ -84,3 +88,19 @@ class Room:
 
     def give_back(self, memory: int) -> None:
         self._used -= memory
+
+
+class SeldomAsked(Generic[T]):
+    """Remembers the answer of `ask` for a few seconds; may be called from many threads."""
+
+    def __init__(self, ask: Callable[[], T], seconds: float = 5.0) -> None:
+        self._ask = ask
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._answer: tuple[float, T] | None = None
+
+    def __call__(self) -> T:
+        with self._lock:
+            if self._answer is None or time.monotonic() - self._answer[0] > self._seconds:
+                self._answer = (time.monotonic(), self._ask())
+            return self._answer[1]

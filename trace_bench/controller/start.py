@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,7 @@ from trace_bench.artifacts.records import ImageRecord
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
 from trace_bench.controller.ownership import alone_in
-from trace_bench.controller.plan import ImageSource, RunPlan, jobs_of, plan_run
+from trace_bench.controller.plan import ImageSource, PlanIsOld, RunPlan, jobs_of, plan_run
 from trace_bench.controller.progress import Progress
 from trace_bench.controller.run import Run, RunResult, write_records
 from trace_bench.images.pins import ensure
@@ -20,6 +21,9 @@ from trace_bench.images.recipe import worker_sources_hash
 from trace_bench.resources import package_dir
 from trace_bench.sandbox.backends import get_backend
 from trace_bench.sandbox.base import Backend
+
+RACES = 3
+"""Plans that are made anew because another controller had its last word meanwhile."""
 
 
 def _silent(_: str) -> None: ...
@@ -63,10 +67,22 @@ def dry_run(
     """As `plan_config`; a new run's records (manifest, snapshot, lock …) are written too, so that it can be looked at
     and continued. Of a run that is there nothing is touched."""
     plan = plan_config(config, roots=roots, build=build, say=say)
-    if not plan.continued:
-        with alone_in(plan.layout):
-            write_records(plan)
+    write_plan(plan)
     return plan
+
+
+def write_plan(plan: RunPlan) -> bool:
+    """Write the records of a run that is not there yet, so that it can be looked at, and started; False if it is.
+
+    Raises:
+        ConfigError: another controller is, or was meanwhile, at work in its folder.
+    """
+    if plan.continued:
+        return False
+    with alone_in(plan.layout):
+        plan.check()
+        write_records(plan)
+    return True
 
 
 def run_config(
@@ -86,8 +102,11 @@ def run_config(
     Raises:
         Interrupted: after everything that had finished was recorded.
     """
-    plan = plan_config(config, roots=roots, build=build, say=say)
-    return Run(plan, progress=progress, stop_wanted=stop_wanted).execute()
+    for _ in range(RACES):
+        plan = plan_config(config, roots=roots, build=build, say=say)
+        with contextlib.suppress(PlanIsOld):
+            return Run(plan, progress=progress, stop_wanted=stop_wanted).execute()
+    raise PlanIsOld(f"{plan.layout.root}: other controllers are at work in it; give another --run-id")
 
 
 def image_source(

@@ -20,10 +20,8 @@ from trace_bench.artifacts.records import ImageRecord
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
 from trace_bench.controller.job import JobRunner
-from trace_bench.controller.ownership import alone_in
 from trace_bench.controller.plan import PlannedJob, RunPlan, jobs_of, plan_run
 from trace_bench.controller.prepare import JobPlan
-from trace_bench.controller.run import write_records
 from trace_bench.controller.schedule import Room
 from trace_bench.controller.start import image_source, plan_config
 from trace_bench.errors import Boundary, EnvironmentUnavailable, Interrupted
@@ -149,7 +147,7 @@ def check_problems(
             gateway=Gateway({"stub": StubProvider()}),
             uids=UidBlocks(plan.backend.default_uid_base),
             layout=layout.make(),
-            taken=plan.backend.uid_bases_in_use(),
+            taken=plan.backend.uid_bases_in_use,
             stop_wanted=stop,
         )
 
@@ -224,12 +222,3 @@ def _workers(plan: RunPlan, chosen: Sequence[PlannedJob]) -> int:
     cores, memory = host.get("cpus"), host.get("memory_bytes")
     fit = Room(memory).at_a_time(max(p.memory for p in chosen)) if isinstance(memory, int) and chosen else None
     return max(1, min(plan.config.max_workers, int(cores or os.cpu_count() or 1), fit or len(chosen), len(chosen)))
-
-
-def write_plan(plan: RunPlan) -> bool:
-    """Write the records of a run that is not there yet, so that it can be looked at, and started; False if it is."""
-    if plan.continued:
-        return False
-    with alone_in(plan.layout):
-        write_records(plan)
-    return True

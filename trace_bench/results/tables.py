@@ -58,8 +58,8 @@ class RunTables:
         return rows
 
     def rows(self) -> list[Results]:
-        """All rows, in the order of the manifest where there is one, else by job id. A job that the manifest calls
-        ``not_executed`` has a row that says ``skipped``.
+        """All rows, in the order of the manifest where there is one, else by job id. A result of another fingerprint
+        than the manifest's does not count. A job that the manifest calls ``not_executed`` has a ``skipped`` row.
 
         Raises:
             HarnessError: a ``results.json`` or the manifest is damaged.
@@ -83,13 +83,17 @@ class RunTables:
         self._cache = found
         rows = {job_id: row for job_id, (_, row) in found.items()}
         ordered: list[Results] = []
-        for entry in manifest.jobs if manifest else ():
-            row = rows.pop(entry.job_id, None)
+        if manifest is None:
+            return [rows[job_id] for job_id in sorted(rows)]
+        for entry in manifest.jobs:
+            row = rows.get(entry.job_id)
+            if row is not None and row.fingerprint != entry.fingerprint:
+                row = None  # of other code, say: the job has not run as the manifest has it
             if row is None and entry.status == "not_executed":
-                row = skipped_row(manifest.run_id, entry) if manifest else None
+                row = skipped_row(manifest.run_id, entry)
             if row is not None:
                 ordered.append(row)
-        return ordered + [rows[job_id] for job_id in sorted(rows)]
+        return ordered
 
 
 class LiveTables:

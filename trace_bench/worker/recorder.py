@@ -38,9 +38,11 @@ class Recorder:
         self._append(self._events, line)
         return line
 
-    def history(self, line: dict[str, Any]) -> None:
-        """Append an evaluated step."""
+    def history(self, line: dict[str, Any]) -> dict[str, Any]:
+        """Append an evaluated step; returns the line as it was written."""
         self._append(self._history, line)
+        written: dict[str, Any] = json.loads(_text(line))
+        return written
 
     @staticmethod
     def _append(file: Any, line: dict[str, Any]) -> None:

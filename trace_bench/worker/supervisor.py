@@ -258,8 +258,7 @@ class Supervisor:
             self._event(reports.event_kind(phase.name, message["kind"]), dict(message["fields"]))
         elif op == "history" and phase.name == "train":
             line = {**message["line"], **self._llm.spent, "seconds": round(time.monotonic() - phase.started, 6)}
-            self._recorder.history(line)
-            self._host.send("history", {"line": line})
+            self._host.send("history", {"line": self._recorder.history(line)})
         elif op == "state" and phase.name == "train" and message["kind"] in ("best", "final"):
             self._recorder.state(message["kind"], reports.state(message["values"], self._state_bytes))
         elif op == "warn":

@@ -1,0 +1,86 @@
+"""The files of a job's attempts on the host: what the last one left lies where people look for it, that of earlier ones
+in folders of their own."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from trace_bench.artifacts import layout as files
+from trace_bench.artifacts import yamlio
+from trace_bench.artifacts.collector import Collected
+from trace_bench.artifacts.jsonio import JsonError, read_model
+from trace_bench.artifacts.layout import JobLayout
+from trace_bench.artifacts.records import Attempt, JobMeta
+
+
+def _places(job: JobLayout) -> dict[str, Path]:
+    """Where people look for what an attempt left under a name."""
+    return {
+        files.EVENTS: job.events,
+        files.STDOUT: job.stdout,
+        files.HISTORY: job.state_history,
+        files.EXTRA: job.extra,
+    }
+
+
+def keep_attempt(job: JobLayout, *, calls: bool = False) -> None:
+    """Move what the last attempt published, its result too, into that attempt's folder: the next one takes its place.
+
+    Args:
+        calls: its cassette as well.
+    """
+    last = max(_attempts(job), default=0)
+    if last == 0:
+        return
+    folder, out = job.attempt(last), job.attempt_out(last)
+    # The result first: one that has lost its files must not be there to be reused.
+    moves = {job.results: folder / job.results.name}
+    moves |= {source: out / name for name, source in _places(job).items()}
+    if calls:
+        moves[job.cassette] = folder / job.cassette.name
+    for source, target in moves.items():
+        if source.exists() and not target.exists():
+            target.parent.mkdir(exist_ok=True)
+            source.replace(target)
+    for state in (job.initial_state, job.best_state, job.final_state):
+        state.unlink(missing_ok=True)  # they are in states.json too
+
+
+def publish(collected: Collected, job: JobLayout) -> None:
+    """Move what the last attempt left to where people look for it."""
+    job.artifacts.mkdir(exist_ok=True)
+    for name, target in _places(job).items():
+        source = collected.root / name
+        if source.exists():
+            if target.is_dir():
+                shutil.rmtree(target)
+            source.replace(target)
+    states = collected.states
+    for path, name in ((job.initial_state, "initial"), (job.best_state, "best"), (job.final_state, "final")):
+        state = getattr(states, name, None)
+        if state is not None:
+            yamlio.write_state(path, state)
+        else:
+            # An earlier attempt's state is not this one's.
+            path.unlink(missing_ok=True)
+
+
+def earlier_attempts(job: JobLayout) -> tuple[Attempt, ...]:
+    """What the record of the job says of the attempts before this one. It is not flushed: a power cut may empty it."""
+    try:
+        return read_model(JobMeta, job.meta.read_bytes()).attempts
+    except (FileNotFoundError, JsonError):
+        return ()
+
+
+def _attempts(job: JobLayout) -> list[int]:
+    if not job.attempts.is_dir():
+        return []
+    return [int(p.name) for p in job.attempts.iterdir() if p.name.isascii() and p.name.isdigit()]
+
+
+def next_attempt(job: JobLayout) -> int:
+    number = max(_attempts(job), default=0) + 1
+    job.attempt(number).mkdir(parents=True)
+    return number
