@@ -202,3 +202,15 @@ def test_the_reference_has_every_event_and_field(capsys: pytest.CaptureFixture[s
 )
 def test_the_first_sentence_is_short(text: str, first: str) -> None:
     assert first_sentence(text) == first
+
+
+def test_thousands_that_never_ran_are_told_in_a_few_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    jobs = [job(number) for number in range(3000)]
+    face = Lines()
+    face.begun(start(jobs))
+    for one in jobs:
+        face.skipped(one, skipped(one))
+    face.ended(RunEnd(RUN_ID, LAYOUT))
+    lines = _lines(capsys)
+    assert len([line for line in lines if line.startswith("skip")]) == 21
+    assert lines[-1] == "skip   and 2980 more"

@@ -21,6 +21,8 @@ SHORT = 8
 """Characters of a job id in front of a line of its output."""
 SHOWN_EVENTS = ("build.end", "phase.end", "train.end", "stop.requested", "warning", "failure")
 """Events of a job that ``-v`` shows."""
+SKIPS = 20
+"""Jobs that never ran that are shown one by one: after an early end they may be thousands."""
 LINE = 2000
 """Characters of one shown line of a sandbox's output; a longer one is shown in parts."""
 
@@ -68,7 +70,7 @@ class Lines(Face):
     def __init__(self, told: Sequence[str] = (), *, verbosity: int = 0) -> None:
         super().__init__(told)
         self._verbosity = verbosity
-        self._planned = self._done = 0
+        self._planned = self._done = self._skipped = 0
         self._output = Output()
 
     def begun(self, run: RunStart) -> None:
@@ -112,7 +114,14 @@ class Lines(Face):
             self._ended(f"failed {name_of(job)}  {why(row)}")
 
     def skipped(self, job: JobView, row: Results) -> None:
-        self._ended(f"skip   {name_of(job)}  {first_sentence(row.feedback) or printable(job.reason)}".rstrip())
+        self._skipped += 1
+        if self._skipped <= SKIPS:
+            self._ended(f"skip   {name_of(job)}  {first_sentence(row.feedback) or printable(job.reason)}".rstrip())
+
+    def ended(self, run: RunEnd) -> None:
+        super().ended(run)
+        if self._skipped > SKIPS:
+            self.note(f"skip   and {self._skipped - SKIPS} more")
 
     def _ended(self, text: str) -> None:
         self._done += 1

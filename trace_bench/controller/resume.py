@@ -240,7 +240,7 @@ def stamp_of(layout: RunLayout) -> Stamp:
 
 def salt_of(layout: RunLayout) -> str | None:
     """The salt of a run that has been started before; None for a new one."""
-    if layout.salt.is_file():
-        return layout.salt.read_text(encoding="utf-8").strip()
+    if layout.salt.is_file() and (salt := layout.salt.read_text(encoding="utf-8").strip()):
+        return salt  # an empty one was about to be written; what was published before still stands in the lock
     lock = read_lock(layout)
     return lock.salt if lock is not None else None
