@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -147,6 +149,42 @@ def test_a_line_can_be_read_back_from_its_place(tmp_path: Path) -> None:
     with Journal(tmp_path / "j") as journal:
         places = [journal.append({"n": n, "text": "é" * n}) for n in range(5)]
         assert [journal.read(place)["n"] for place in places] == list(range(5))
+    assert read_journal(tmp_path / "j").places == tuple(places)
+
+
+@pytest.mark.parametrize("written", [0, 1, 5])
+def test_a_line_that_only_half_fits_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int
+) -> None:
+    """The last free bytes of a full disk take a part of it."""
+    path = tmp_path / "j.jsonl"
+    real, calls = os.write, []
+
+    def write(fd: int, data: bytes) -> int:
+        calls.append(len(data))
+        if len(calls) == 1 and written:
+            return real(fd, data[:written])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with Journal(path) as journal:
+        places = [journal.append({"a": 1})]
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", write)
+            with pytest.raises(OSError, match="No space left"):
+                journal.append({"b": "lost"})
+        assert path.read_bytes() == b'{"a":1}\n'
+        places.append(journal.append({"c": 3}))
+        assert [journal.read(place) for place in places] == [{"a": 1}, {"c": 3}]
+    found = read_journal(path)
+    assert (found.lines, found.torn, found.places) == (({"a": 1}, {"c": 3}), 0, tuple(places))
+
+
+def test_a_line_that_is_written_in_pieces_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.write
+    with Journal(tmp_path / "j") as journal, monkeypatch.context() as patch:
+        patch.setattr(os, "write", lambda fd, data: real(fd, data[:3]))
+        places = [journal.append({"n": n}) for n in range(3)]
+        assert [journal.read(place) for place in places] == [{"n": n} for n in range(3)]
     assert read_journal(tmp_path / "j").places == tuple(places)
 
 

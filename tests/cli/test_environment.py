@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import NO_ENGINE, refused
+from tests.cli.test_runs_look import on_a_terminal
 from tests.integration.cli import cli
 
 
@@ -16,6 +17,14 @@ def test_doctor_is_content_with_an_engine() -> None:
     done = cli("doctor")
     assert done.returncode == 0, done.stdout
     assert [line.split()[:2] for line in done.stdout.splitlines()][:2] == [["ok", "python"], ["ok", "engine"]]
+
+
+@pytest.mark.docker
+def test_doctor_is_short_on_a_terminal_and_complete_as_json() -> None:
+    (line,) = [line for line in on_a_terminal("doctor", columns=100).splitlines() if " engine " in line]
+    (row,) = [row for row in json.loads(cli("doctor", "--json").stdout) if row["name"] == "engine"]
+    assert set(row) == {"name", "ok", "needed", "detail"}
+    assert len(line) <= 100 and " cpus" in line and "storage_driver" not in line and "storage_driver" in row["detail"]
 
 
 def test_doctor_says_that_the_engine_is_missing(home: Path) -> None:
@@ -45,10 +54,14 @@ def test_clean_knows_its_backends() -> None:
     assert "no backend is called 'nope'; known are auto, docker, local" in refused("clean", "--backend", "nope")
 
 
-def test_clean_finds_nothing_of_a_run_that_never_was() -> None:
-    done = cli("clean", "--backend", "local", "--run", "20000101-000000-00000000")
+def test_clean_knows_no_run_that_never_was(tmp_path: Path) -> None:
+    clean = ("clean", "--backend", "local", "--runs-dir", str(tmp_path))
+    for more in ((), ("--json",)):
+        assert "no sandbox belongs to a run '20000101'" in refused(*clean, "--run", "20000101", *more)
+    state = str(tmp_path / "state")
+    done = cli(*clean, TRACE_BENCH_STATE_DIR=state)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "nothing to clean\n")
-    done = cli("clean", "--backend", "local", "--run", "20000101-000000-00000000", "--json")
+    done = cli(*clean, "--json", TRACE_BENCH_STATE_DIR=state)
     assert (done.returncode, json.loads(done.stdout)) == (0, [])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import subprocess
 import sys
 
@@ -11,10 +12,11 @@ import pytest
 
 import trace_bench
 from tests.cli.conftest import refused
-from tests.integration.cli import cli
+from tests.integration.cli import REPOSITORY, cli
+from trace_bench.cli.usage import ORDER
 
 COMMANDS = (
-    "", "run", "list-tasks", "list-trainers", "schema", "doctor", "clean", "images",
+    "", "run", "validate", "list-tasks", "list-trainers", "schema", "doctor", "clean", "images",
     "ls", "show", "logs", "ps", "cancel",
     "images build", "images list", "images verify", "images lock", "images push", "images pull",
 )  # fmt: skip
@@ -40,10 +42,38 @@ def test_help_in_a_pipe_is_not_wrapped() -> None:
     assert "..." not in top.replace("[ARGS]...", "")
 
 
+def test_every_command_is_told_in_a_line_of_80_columns_in_the_readmes_order() -> None:
+    lines = on_a_terminal("--help", columns=80).splitlines()
+    start = lines.index("Commands:") + 1
+    listed = lines[start : lines.index("", start)]
+    assert [line.split()[0] for line in listed] == list(ORDER)
+    readme = (REPOSITORY / "README.md").read_text()
+    table = readme[readme.index("| command |") : readme.index("Exit codes:")]
+    told = list(dict.fromkeys(re.findall(r"(?:trace-bench |, `)([a-z][a-z-]+)", table)))
+    assert told == list(ORDER)
+    listed += on_a_terminal("images", "--help", columns=80).split("Commands:")[1].split("\n\n")[0].splitlines()[1:]
+    for line in listed:
+        assert line.rstrip().endswith(".") and "..." not in line and len(line) <= 80, line
+        assert len(line.split(maxsplit=1)[1].rstrip()) <= 60, line
+
+
+def test_arguments_have_names_and_no_braces_types_or_odd_defaults() -> None:
+    assert cli("cancel", "--help").stdout.startswith("Usage: trace-bench cancel [OPTIONS] RUN [JOB]...\n")
+    assert cli("show", "--help").stdout.startswith("Usage: trace-bench show [OPTIONS] RUN [JOB]\n")
+    for command in COMMANDS:
+        text = cli(*command.split(), "--help").stdout
+        assert "{" not in text and "<" not in text and "[default: 0]" not in text, command
+
+
 def test_help_on_a_terminal_fits_it() -> None:
+    assert max(len(line) for line in on_a_terminal("--help", columns=60).splitlines()) <= 60
+
+
+def on_a_terminal(*arguments: str, columns: int) -> str:
     leader, follower = pty.openpty()
-    command = [sys.executable, "-m", "trace_bench", "--help"]
-    with subprocess.Popen(command, stdout=follower, env={**os.environ, "COLUMNS": "60", "TERM": "dumb"}) as process:
+    command = [sys.executable, "-m", "trace_bench", *arguments]
+    env = {**os.environ, "COLUMNS": str(columns), "TERM": "dumb"}
+    with subprocess.Popen(command, stdout=follower, env=env) as process:
         os.close(follower)
         said = b""
         while True:
@@ -54,7 +84,7 @@ def test_help_on_a_terminal_fits_it() -> None:
             said += chunk
         assert process.wait(timeout=30) == 0
     os.close(leader)
-    assert max(len(line) for line in said.decode().splitlines()) <= 60
+    return said.decode().replace("\r\n", "\n")
 
 
 @pytest.mark.parametrize("command", ["", "images"])
@@ -70,7 +100,11 @@ def test_no_command_prints_the_help_and_is_a_mistake(command: str) -> None:
         (["run"], "error: Missing option '--config' / '-c'; see trace-bench run --help"),
         (["run", "--nope"], "error: No such option: --nope"),
         (["run", "--config"], "error: Option '--config' requires an argument"),
-        (["run", "--config", "x", "--max-workers", "x"], "error: Invalid value for '--max-workers'"),
+        (["run", "--config", "x", "--max-workers", "x"], "error: --max-workers must be a whole number, not 'x'; see"),
+        (["runn"], "error: No such command 'runn'; did you mean 'run'? See trace-bench --help"),
+        (["show", "--stat", "ok"], "error: No such option: --stat; did you mean --status? See trace-bench show --help"),
+        (["logs", "latest", "-n", "1.5"], "error: --lines must be a whole number, not '1.5'; see trace-bench logs"),
+        (["show", ""], "error: the name of the run is empty; name a run by its folder, by its id in runs, or latest"),
         (["schema", "a", "b"], "error: Got unexpected extra argument"),
         (["images", "nope"], "error: No such command 'nope'; see trace-bench images --help"),
         (["images", "push", "core"], "error: Missing option '--registry'; see trace-bench images push --help"),

@@ -29,7 +29,7 @@ ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 def _drawn(tally: Tally, width: int = 100, height: int = 24) -> list[str]:
     console = Console(file=Terminal(), width=width, height=height, color_system=None)
     with console.capture() as captured:
-        console.print(picture(tally, RUN_ID, height))
+        console.print(picture(tally, RUN_ID, width, height))
     return captured.get().splitlines()
 
 
@@ -60,12 +60,36 @@ def test_the_picture_says_how_far_the_run_is() -> None:
     assert lines[1] == ("4/8 done   2 ok   1 failed   1 running   3 waiting   1 skipped")
     assert [line.split() for line in lines[2:]] == [
         [],
-        ["task", "trainer", "variant", "seed", "step", "best", "s"],
-        ["internal:numeric_param", "PrioritySearch", "num_steps=2", "7", "3", "-0.25", "↓", "4"],
+        ["task", "trainer", "seed", "step", "best", "s"],
+        ["internal:numeric_param", "PrioritySearch", "7", "3", "-0.25", "↓", "4"],
         [],
-        ["task", "best", "trainer", "variant", "jobs"],
-        ["internal:numeric_param", "0.43", "↓", "PrioritySearch", "num_steps=2", "3/8"],
+        ["task", "best", "trainer", "jobs"],
+        ["internal:numeric_param", "0.43", "↓", "PrioritySearch", "3/8"],
     ]
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_numbers_are_whole_and_only_the_variant_is_cut(width: int) -> None:
+    long = "num_steps=2,an_argument_with_a_very_long_name_indeed={}"
+    jobs = [job(n, variant=long.format(n), seed=1234) for n in range(3)]
+    tally = Tally(jobs, workers=4, clock=lambda: 1234.0)
+    tally.ended(jobs[2], row(jobs[2], score_best=-0.000123456))
+    for each in jobs[:2]:
+        tally.started(each)
+        tally.advanced(each, {**STEP, "step": 123, "best_score": -0.000123456789})
+    lines = _drawn(tally, width=width)
+    first, second = (line for line in lines if "123  -0.000123457 ↑  0" in line)
+    for line in (first, second):
+        assert line.startswith("internal:numeric_param  PrioritySearch  ") and "  1234  " in line
+    assert first != second, "the end of a variant stays"
+    assert not any("num_steps=2" in line for line in lines), "all have it"
+    assert any("-0.000123456 ↑  PrioritySearch" in line and line.rstrip().endswith("1/3") for line in lines)
+
+
+def test_a_column_stays_while_it_has_nothing_to_say() -> None:
+    tally = Tally([job(1)], workers=1)
+    tally.started(job(1))
+    assert _drawn(tally)[3].split() == ["task", "trainer", "seed", "step", "best", "s"]
 
 
 @pytest.mark.parametrize("height", range(25))
@@ -77,7 +101,7 @@ def test_the_picture_fits_the_terminal(height: int, jobs: int, running: int, tas
 
 def test_what_has_no_place_is_counted() -> None:
     lines = _drawn(_tally(40, 30, 20), height=23)
-    shown = [sum("num_steps=2" in line for line in lines), sum(line.startswith("internal:") for line in lines)]
+    shown = [sum("-0.25" in line for line in lines), sum(line.startswith("internal:") for line in lines)]
     more = [int(line.split()[2]) for line in lines if line.startswith("… and")]
     assert more == [30 - shown[0], 20 - (shown[1] - shown[0])] and len(lines) == 23
 
@@ -101,7 +125,7 @@ def test_tasks_with_a_score_come_first_where_not_all_fit() -> None:
 
 def test_nothing_in_the_picture_acts_on_the_terminal() -> None:
     bad = job(1, task_id=NASTY + "[bold]", trainer_id=NASTY, variant="[red]" + NASTY)
-    tally = Tally([bad], workers=1)
+    tally = Tally([bad, job(2)], workers=1)
     tally.started(bad)
     lines = _drawn(tally, width=300)
     assert all(line.isprintable() for line in lines)
@@ -145,6 +169,7 @@ def test_failures_stay_and_the_table_goes() -> None:
     assert said.count(HIDE) == said.count(SHOW) == 1 and said.index(HIDE) < said.index(SHOW)
     tail = _screen(said, 100)
     assert [line.split()[0] for line in tail if line] == ["warning:", "retry", "failed", "cut", "stopping"]
+    assert f"cut    {jobs[2].job_id}  internal:numeric_param" in tail
     assert "\x9b" not in said and "\x1b[2J" not in said
 
 
@@ -274,6 +299,6 @@ def test_an_error_of_the_run_comes_after_the_table(command: list[str], tmp_path:
     subprocess.run([*command, "--run-id", "broken", "--dry-run"], cwd=tmp_path, check=True, capture_output=True)
     Path(runs, "broken", "events.jsonl").mkdir()
     code, said, out = _on_a_terminal([*command, "--run-id", "broken"], tmp_path)
-    assert code == 3 and out == "" and said.count(HIDE) == said.count(SHOW) == 1
+    assert code == 3 and out == "" and said.count(HIDE) == said.count(SHOW)
     (line,) = [line for line in _screen(said, 100) if line]
     assert line.startswith("error: ") and "events.jsonl" in line

@@ -13,6 +13,9 @@ import pytest
 
 from tests.cli.conftest import refused
 from tests.integration.cli import TASKS, cli, start, write_config
+from tests.results.folders import make_run
+from trace_bench.artifacts.layout import RunLayout
+from trace_bench.controller.ownership import alone_in
 
 RUN_ID = "mine"
 
@@ -62,6 +65,28 @@ def test_an_interrupted_job_runs_again_when_the_run_is_continued(tmp_path: Path)
     assert _row(tmp_path)["stop_reason"] == "completed"
 
 
+def test_a_dry_run_of_a_run_that_has_a_controller_is_refused_as_the_run_is(tmp_path: Path) -> None:
+    arguments = _arguments(tmp_path, 0.0)
+    assert cli(*arguments, "--dry-run").returncode == 0
+    with alone_in(RunLayout(tmp_path / "runs" / RUN_ID)):
+        said = refused(*arguments, "--dry-run")
+        assert "another controller is running this run" in said and said == refused(*arguments)
+
+
+def test_a_run_whose_only_fault_is_a_cancelled_job_ends_with_1_and_says_how_to_continue(tmp_path: Path) -> None:
+    process = _begun(tmp_path, 2.0)
+    (job,) = (tmp_path / "runs" / RUN_ID / "jobs").iterdir()
+    assert cli("cancel", RUN_ID, job.name, cwd=tmp_path, timeout=60).returncode == 0
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 1 and "0 of 1 jobs ok, 1 interrupted" in out, (out, err)
+    assert err.splitlines()[-1] == (
+        f"1 of 1 jobs has no ending that counts; the same command continues the run, or --run-id {RUN_ID}"
+    )
+    assert json.loads((tmp_path / "runs" / RUN_ID / "summary.json").read_text())["counts"]["interrupted"] == 1
+    done = cli(*_arguments(tmp_path, 2.0))
+    assert done.returncode == 0 and "no ending" not in done.stderr, done.stderr
+
+
 def test_force_runs_a_finished_run_again_and_it_can_be_continued_without(tmp_path: Path) -> None:
     arguments = _arguments(tmp_path, 0.0)
     for extra, reused in (((), False), (("--force",), False), ((), True)):
@@ -86,9 +111,9 @@ def test_the_record_says_what_the_variant_gave_and_which_packages_planned_it(tmp
 
 
 def test_a_terminal_without_the_letters_shows_escapes(tmp_path: Path) -> None:
-    path = write_config(tmp_path, tasks=["internal:numeric_param"], trainers=["NoOp"])
-    done = cli("run", "--config", str(path), "--backend", "local", PYTHONIOENCODING="ascii")
-    assert done.returncode == 0 and "\\u2191" in done.stdout, done.stderr
+    make_run(tmp_path, name="größe")
+    done = cli("ls", "--runs-dir", str(tmp_path), PYTHONIOENCODING="ascii")
+    assert done.returncode == 0 and "gr\\xf6\\xdfe" in done.stdout, (done.stdout, done.stderr)
 
 
 @pytest.mark.parametrize("extra", [{"DOCKER_HOST": "foo://x"}, {"DOCKER_HOST": "tcp://x:1", "DOCKER_TLS_VERIFY": "1"}])

@@ -153,14 +153,15 @@ def test_a_dry_run_runs_nothing_and_can_be_continued(tmp_path: Path) -> None:
         (("-q", "-v"), "--verbose and --quiet contradict each other; give one of them"),
         (("--json", "-vv"), "--verbose and --json contradict each other; give one of them"),
         (("--resume", "maybe"), "option --resume: resume must be one of 'auto', 'failed', 'none', not 'maybe'"),
-        (("--job-timeout", "-1"), "option --job-timeout: job_timeout must be "),
-        (("--job-timeout", "soon"), "Invalid value for '--job-timeout': "),
-        (("--job-timeout", "nan"), "option --job-timeout: job_timeout must be "),
-        (("--job-timeout", "inf"), "option --job-timeout: job_timeout must be "),
+        (("--job-timeout", "-1"), "--job-timeout must be 0 (no limit) or more, not -1; see trace-bench run --help"),
+        (("--job-timeout", "soon"), "--job-timeout must be a number of seconds, not 'soon'"),
+        (("--job-timeout", "nan"), "--job-timeout must be a finite number of seconds, or 0 for no limit, not nan"),
+        (("--job-timeout", "inf"), "--job-timeout must be a finite number of seconds, or 0 for no limit, not inf"),
         (("--n-concurrent", "0"), "option --max-workers: max_workers must be at least 1"),
         (("--logger", "WandbLogger"), "option --logger: "),
         (("--output-dir", ""), "option --runs-dir: runs_dir must not be empty"),
         (("--resume", "failed"), "no run of this config below "),
+        (("--resume", "failed", "--run-id", "zzz"), "resume is failed, but there is no run zzz below "),
     ],
 )
 def test_options_that_make_no_sense(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
@@ -213,6 +214,15 @@ def test_failures_are_listed_and_counted(planned: int, capsys: pytest.CaptureFix
     more = [line for line in lines if line.startswith("and ")]
     assert more == ([f"and 4 more: trace-bench show {LAYOUT.root}"] if planned == 16 else [])
     assert [line.split()[0] for line in lines[-4:]] == ["run", "folder", "results", "leaderboard"]
+
+
+def test_the_leaderboard_of_unprotected_jobs_is_not_in_the_file(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [row(job(1)).model_copy(update={"integrity": "unprotected"})]
+    print_outcome(LAYOUT, rows, 1)
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == f"leaderboard {LAYOUT.leaderboard}  (unprotected jobs are left out of it)"
+    print_outcome(LAYOUT, [row(job(1))], 1)
+    assert capsys.readouterr().out.splitlines()[-1] == f"leaderboard {LAYOUT.leaderboard}"
 
 
 def test_jobs_without_a_row_count_as_skipped() -> None:

@@ -214,7 +214,7 @@ def test_ps_says_whose_controller_lives(tmp_path: Path) -> None:
         done = cli("ps", "--backend", "local", "--json")
         found = json.loads(done.stdout)
         text = cli("ps", "--backend", "local").stdout
-    assert [(row["run"], row["job"], row["controller"], row["state"]) for row in found] == [
+    assert [(row["run_id"], row["job_id"], row["controller"], row["state"]) for row in found] == [
         ("mine", job_id(1), "alive", "created"),
         ("mine", job_id(2), "dead", "created"),
     ]
@@ -247,7 +247,9 @@ def test_clean_knows_a_run_whose_folder_is_gone(tmp_path: Path) -> None:
         sandbox(run_id, number)
     assert cli("clean", "--run", "gone", "--backend", "local", cwd=tmp_path).stdout == "removed gone-1\n"
     assert names() == ["gone-2-3"]
-    assert "nothing to clean" in cli("clean", "--run", "never", "--backend", "local", cwd=tmp_path).stderr
+    assert "nothing to clean" in cli("clean", "--run", "gone-2", "--backend", "local", "--expired", cwd=tmp_path).stderr
+    said = refused("clean", "--run", "never", "--backend", "local", cwd=tmp_path)
+    assert said == "error: no sandbox belongs to a run 'never', and there is no run 'never' in runs; there are gone-2"
 
 
 def test_clean_expired_keeps_what_has_not_ended(tmp_path: Path) -> None:
@@ -257,7 +259,8 @@ def test_clean_expired_keeps_what_has_not_ended(tmp_path: Path) -> None:
     done = cli("clean", "--expired", "--backend", "local")
     assert done.stdout == "removed mine-1\n" and "mine-2 has not ended" in done.stderr
     assert names() == ["mine-2"]
-    assert cli("clean", "--backend", "local").stdout == "removed mine-2\n"
+    done = cli("clean", "--backend", "local", "--json")
+    assert json.loads(done.stdout) == [{"run_id": "mine", "job_id": job_id(2), "name": "mine-2"}]
 
 
 def test_one_that_resists_does_not_keep_the_others(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pty
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -49,13 +48,37 @@ def test_ls_has_a_line_for_each_run_the_newest_first(runs: Path) -> None:
     make_run(runs, "later", rows=[row(0)], started="2026-03-01T00:00:00Z")
     make_run(runs, "plan", started=None)
     header, *lines = shown("ls", runs=runs).splitlines()
-    assert header.split() == ["id", "name", "state", "jobs", "ok", "failed", "skipped", "started", "cost"]
+    assert header.split() == [
+        "id", "name", "state", "jobs", "ok", "failed", "skipped", "interrupted", "started", "cost",
+    ]  # fmt: skip
     assert [line.split()[:5] for line in lines] == [
         ["later", "-", "unfinished", "1/3", "1"],
         [RUN, "first", "finished", "3/3", "3"],
         ["plan", "-", "planned", "0/3", "0"],
     ]
     assert [line["run_id"] for line in parsed("ls", runs=runs)] == ["later", RUN, "plan"]
+
+
+def test_ls_names_a_run_by_its_folder(runs: Path) -> None:
+    make_run(runs, RUN, rows=[row(0)]).root.rename(runs / "renamed")
+    (line,) = parsed("ls", runs=runs)
+    assert line["run_id"] == "renamed"
+    assert shown("ls", runs=runs).splitlines()[1].startswith("renamed ")
+    assert shown("show", "renamed", runs=runs)
+
+
+@pytest.mark.parametrize("columns", [80, 100, 120])
+def test_ls_on_a_terminal_has_short_times_and_only_counts_that_tell(runs: Path, columns: int) -> None:
+    make_run(runs, RUN, rows=[row(n) for n in range(3)], name="a name " * 8)
+    make_run(runs, "later", rows=[row(0)], started="2026-03-01T12:34:56Z")
+    header, first, second = on_a_terminal("ls", "--runs-dir", str(runs), columns=columns).splitlines()
+    assert header.split() == ["id", "name", "state", "jobs", "ok", "started"]
+    assert first.split() == ["later", "-", "unfinished", "1/3", "1", "03-01", "12:34"]
+    assert second.startswith(RUN + "  a name") and second.endswith("3/3   3  01-02 03:04") and len(second) <= columns
+    make_run(runs, "cut", rows=[row(0, stop_reason="interrupted"), FAILED], planned=2, started="2025-03-01T12:34:56Z")
+    header, *_, last = on_a_terminal("ls", "--runs-dir", str(runs), columns=120).splitlines()
+    assert header.split() == ["id", "name", "state", "jobs", "ok", "failed", "interrupted", "started"]
+    assert last.split()[-4:] == ["1", "1", "2025-03-01", "12:34"], "the year too, where it differs"
 
 
 def test_ls_knows_that_a_controller_is_there(runs: Path) -> None:
@@ -78,11 +101,13 @@ def test_ls_goes_on_after_a_damaged_run(runs: Path) -> None:
 
 
 def test_ls_of_an_empty_folder_and_of_none(runs: Path) -> None:
-    assert "there is no such folder" in refused("ls", "--runs-dir", str(runs))
-    runs.mkdir()
-    done = cli("ls", "--runs-dir", str(runs))
-    assert (done.returncode, done.stdout) == (0, "") and "there are no runs" in done.stderr
-    assert parsed("ls", runs=runs) == []
+    for _ in range(2):
+        done = cli("ls", "--runs-dir", str(runs))
+        assert (done.returncode, done.stdout) == (0, "") and f"there are no runs in {runs}" in done.stderr
+        assert parsed("ls", runs=runs) == []
+        said = refused("show", "latest", "--runs-dir", str(runs))
+        assert said == f"error: there are no runs in {runs}; trace-bench run makes one"
+        runs.mkdir(exist_ok=True)
 
 
 def test_ls_reads_no_job(runs: Path) -> None:
@@ -111,13 +136,33 @@ def test_show_has_the_run_its_jobs_and_its_leaderboard(runs: Path) -> None:
     ]  # fmt: skip
     assert table[2].split()[5] == "failed" and table[2].endswith("candidate: bad: it broke")
     assert table[3].split()[5] == "planned"
-    assert text.split("\n\n")[2].splitlines()[1].split()[:3] == ["internal:numeric_param", "1", "NoOp"]
+    title, _, first = text.split("\n\n")[2].splitlines()
+    assert title == "leaderboard" and first.split()[:3] == ["internal:numeric_param", "1", "NoOp"]
+    assert "leaderboard" not in shown("show", "latest", "--status", "ok", runs=runs)
+
+
+def test_times_are_of_one_form_and_a_plan_that_is_younger_is_left_out(runs: Path) -> None:
+    run = make_run(runs, rows=[row(0)], planned=1, started="2026-01-02T03:04:05.678901Z")
+    assert "times    started 2026-01-02T03:04:05Z, ended 2026-01-02T03:04:05Z\n" in shown("show", RUN, runs=runs)
+    document = json.loads(run.manifest.read_text())
+    run.manifest.write_text(json.dumps({**document, "generated_at": "2026-01-02T03:00:00.123456Z"}))
+    assert "times    planned 2026-01-02T03:00:00Z, started" in shown("show", RUN, runs=runs)
+    make_run(runs, "plan", started=None)
+    assert "times    planned 2026-01-02T03:04:05Z\n" in shown("show", "plan", runs=runs)
+
+
+def test_a_reused_job_says_so_in_its_note(runs: Path) -> None:
+    make_run(runs, rows=[row(0)], entries=[entry(0, status="ok", decision="reuse")])
+    (line,) = [x for x in shown("show", RUN, runs=runs).splitlines() if x.startswith(job_id(0))]
+    assert line.split()[5] == "ok" and line.endswith("  reused") and "(reused)" not in line
+    (job,) = parsed("show", RUN, runs=runs)["jobs"]
+    assert (job["status"], job["note"], job["row"]["status"]) == ("ok", "reused", "ok") and "state" not in job
 
 
 def test_show_limits_the_jobs_unless_all_are_asked_for(runs: Path) -> None:
     make_run(runs, planned=60, rows=[FAILED])
     done = cli("show", RUN, "--runs-dir", str(runs))
-    assert done.stdout.count("planned") == 51 and "and 10 more jobs; --all shows them" in done.stderr  # one in the head
+    assert done.stdout.count("planned") == 50 and "and 10 more jobs; --all shows them" in done.stderr  # one in the head
     assert shown("show", RUN, "--all", runs=runs).count("internal:numeric_param") == 60
     only = shown("show", RUN, "--status", "failed,ok", runs=runs)
     assert only.count("internal:numeric_param") == 1 and job_id(1) in only
@@ -128,14 +173,17 @@ def test_show_limits_the_jobs_unless_all_are_asked_for(runs: Path) -> None:
 def test_show_marks_running_jobs_with_their_last_step(runs: Path) -> None:
     run = make_run(runs, rows=[row(0)], ended=False)
     make_job(run, 1, status="running")
-    run.job(job_id(1)).state_history.write_text('{"step": 4, "best_score": -0.5}\n')
+    run.job(job_id(1)).state_history.write_text('{"step": 4, "best_score": -0.123456789}\n')
     with run.events.open("a") as file:
         file.write(json.dumps({"t": "2026-01-02T03:04:06Z", "event": "job.start", "job_id": job_id(1)}) + "\n")
     with alone_in(run):
         (line,) = [x for x in shown("show", RUN, runs=runs).splitlines() if x.startswith(job_id(1))]
         (job,) = parsed("show", RUN, "--status", "running", runs=runs)["jobs"]
-    assert "running" in line and line.endswith("step 4, best so far -0.5")
-    assert job["step"] == {"step": 4, "best_score": -0.5}
+        head = shown("show", RUN, runs=runs)
+    assert "running" in line and line.endswith("step 4, best so far -0.123457")
+    assert job["step"] == {"step": 4, "best_score": -0.123456789} and job["status"] == "running"
+    assert "in 0 calls, of jobs that have ended\n" in head and "USD, of jobs that have ended\n" in head
+    assert "of jobs that have ended" not in shown("show", RUN, runs=runs)
     assert "cut off" in shown("show", RUN, "--status", "interrupted", runs=runs)
 
 
@@ -184,6 +232,50 @@ def test_show_of_a_job_has_all_about_it(runs: Path) -> None:
     assert found["history"] == [{"step": 1, "score": 0.5}]
 
 
+def test_the_end_of_the_history_and_its_best_line_are_shown(runs: Path) -> None:
+    run = make_run(runs, rows=[row(0)])
+    make_job(run, 0)
+    scores = [0.1, 0.75, 0.123456789, 0.2, 0.3, 0.4, 0.5, 0.6]
+    best = [0.1] + [0.75] * 7
+    lines = [json.dumps({"step": n, "score": scores[n], "best_score": best[n]}) for n in range(8)]
+    run.job(job_id(0)).state_history.write_text("\n".join(lines[:7]) + "\n")
+
+    def table(*arguments: str) -> tuple[str, list[list[str]]]:
+        text = shown("show", RUN, job_id(0), *arguments, runs=runs)
+        title, _, *rows = next(part for part in text.split("\n\n") if part.startswith("history")).splitlines()
+        return title, [line.split() for line in rows]
+
+    title, rows = table()
+    assert title == "history, the best and last 5 of 7; --all shows all"
+    assert [line[0] for line in rows] == ["1", "2", "3", "4", "5", "6"]
+    assert rows[0][3:] == ["0.75", "0.75", "-", "-"] and rows[1][3] == "0.123457"
+    title, rows = table("--all")
+    assert title == "history" and len(rows) == 7
+    found = parsed("show", RUN, job_id(0), runs=runs)
+    assert ([line["step"] for line in found["history"]], found["history_lines"]) == ([1, 2, 3, 4, 5, 6], 7)
+    run.job(job_id(0)).state_history.write_text("\n".join(lines[1:7]) + "\n" + lines[1])
+    assert table()[0] == "history, the best and last 5 of 7; --all shows all"
+    run.job(job_id(0)).state_history.write_text(lines[0] + "\n" + lines[1])
+    assert table()[0] == "history"
+
+
+def test_the_last_lines_of_a_history_may_hold_the_best(runs: Path) -> None:
+    run = make_run(runs, rows=[row(0)])
+    make_job(run, 0)
+    run.job(job_id(0)).state_history.write_text(
+        "".join(json.dumps({"step": n, "score": n, "best_score": n}) + "\n" for n in range(7))
+    )
+    assert "\nhistory, last 5 of 7; --all shows all\n" in shown("show", RUN, job_id(0), runs=runs)
+
+
+def test_a_model_is_named_once(runs: Path) -> None:
+    run = make_run(runs, rows=[row(0)])
+    make_job(run, 0, model={"id": "stub", "provider": "stub", "model": "stub"})
+    assert "\nmodel        stub\n" in shown("show", RUN, job_id(0), runs=runs)
+    make_job(run, 0, model={"id": "small", "provider": "openai", "model": "gpt-x"})
+    assert "\nmodel        small (openai: gpt-x)\n" in shown("show", RUN, job_id(0), runs=runs)
+
+
 @pytest.mark.parametrize(
     ("boundary", "remedy"), [("sandbox", "continue the run to try again"), ("task", "correct the task")]
 )
@@ -230,11 +322,11 @@ def test_damage_is_one_sentence(runs: Path) -> None:
     assert "manifest.json: it is not there" in refused("show", RUN, "--runs-dir", str(runs))
 
 
-def on_a_terminal(*arguments: str, columns: int) -> str:
+def on_a_terminal(*arguments: str, columns: int, **env: str) -> str:
     leader, follower = pty.openpty()
     command = [sys.executable, "-m", "trace_bench", *arguments]
     with subprocess.Popen(
-        command, stdout=follower, env={**os.environ, "COLUMNS": str(columns), "TERM": "dumb"}
+        command, stdout=follower, env={**os.environ, "COLUMNS": str(columns), "TERM": "dumb", **env}
     ) as process:
         os.close(follower)
         said = b""
@@ -246,16 +338,46 @@ def on_a_terminal(*arguments: str, columns: int) -> str:
             said += chunk
         assert process.wait(timeout=30) == 0
     os.close(leader)
-    return said.decode()
+    return said.decode().replace("\r\n", "\n")
 
 
-def test_tables_fit_a_terminal_and_ids_stay_whole(runs: Path) -> None:
-    make_run(runs, rows=[row(0, variant="x" * 200, score_best=1.0)], entries=[entry(0, variant="x" * 200)])
-    text = on_a_terminal("show", RUN, "--status", "ok", "--runs-dir", str(runs), columns=90)
-    table = re.sub(r"\x1b\[[0-9;]*m", "", text).split("cost")[1]
-    assert job_id(0) in table and "test" not in table.split("Leaderboard")[0], "a column without content"
-    assert max(len(line) for line in table.splitlines()) <= 90
-    assert len(shown("show", RUN, runs=runs).splitlines()[-1]) > 200, "a pipe's line is not broken"
+@pytest.mark.parametrize("columns", [80, 100, 120])
+def test_jobs_and_leaderboard_have_a_line_a_row_on_a_terminal(runs: Path, columns: int) -> None:
+    change = [{"trainer_id": "PrioritySearch", "variant": f"num_steps=2,{'x' * 60}={n}"} for n in range(3)]
+    failure = {"status": "failed", "failure_boundary": "candidate", "failure_kind": "bad", "feedback": "broke " * 30}
+    rows = [row(n, score_initial=-3.0, score_best=-0.0435037 - n, time_seconds=1234.5, total_tokens=123456,
+                **(failure if n == 2 else {}), **change[n]) for n in range(3)]  # fmt: skip
+    make_run(runs, rows=rows, entries=[entry(n, status=rows[n].status, **change[n]) for n in range(3)])
+    text = on_a_terminal("show", RUN, "--runs-dir", str(runs), columns=columns)
+    jobs, leaderboard = (part.splitlines() for part in text.split("\n\n")[1:])
+    jobs = [line.rstrip() for line in jobs]
+    assert jobs[0] == "all: trainer PrioritySearch" and jobs[1] == "variants: all with num_steps=2"
+    assert jobs[3] == "internal:numeric_param  higher is better"
+    assert [line[:12] for line in jobs[4:7]] == [job_id(n) for n in range(3)]
+    assert all(f"-3 → {-0.0435037 - n:.6g}  " in line + "  " for n, line in enumerate(jobs[4:7]))
+    assert "candidate: ba" in jobs[6] and all("↑" not in line for line in jobs)
+    assert leaderboard[0] == "leaderboard" and leaderboard[1] == "all: optimizer OptoPrime, model stub, no test score"
+    assert all(len(line) <= columns for line in jobs + leaderboard)
+    piped = shown("show", RUN, runs=runs)
+    assert f"num_steps=2,{'x' * 60}=0" in piped and "-3 → -0.0435037 ↑" in piped, "a pipe's line has everything"
+
+
+def test_escapes_are_for_terminals_that_take_them(runs: Path) -> None:
+    make_run(runs, rows=[row(0, score_best=1.0)])
+    for command in (["ls"], ["show", RUN]):
+        text = on_a_terminal(*command, "--runs-dir", str(runs), columns=80, TERM="xterm", NO_COLOR="")
+        assert "\x1b[1m" in text and "──" in text
+        for env in ({"TERM": "dumb"}, {"TERM": ""}, {"TERM": "xterm", "NO_COLOR": "1"}):
+            text = on_a_terminal(*command, "--runs-dir", str(runs), columns=80, **env)
+            assert "\x1b" not in text and "─" not in text, env
+
+
+def test_small_lists_are_tables_on_a_terminal(tmp_path: Path) -> None:
+    header, *lines = on_a_terminal("list-trainers", columns=80).splitlines()
+    assert header.split() == ["trainer", "state"] and lines[0] == "NoOp            available"
+    header, *lines = on_a_terminal("images", "list", columns=80, TRACE_BENCH_HOME=str(tmp_path)).splitlines()
+    assert header.split() == ["family", "state", "title"] and lines[0].split()[:3] == ["base", "not", "built"]
+    assert header.index("state") == lines[0].index("not built") == lines[2].index("not built")
 
 
 # ---------------------------------------------------------------------------------------------------------- logs
@@ -287,6 +409,12 @@ def test_logs_of_a_job_are_its_output_or_its_events(runs: Path) -> None:
     assert done.stdout == '    0.250  build.end    what="a b"\n' and "left out" in done.stderr and done.returncode == 0
     done = cli("logs", RUN, "01", "--runs-dir", str(runs))
     assert (done.returncode, done.stdout) == (0, "") and "has written no output" in done.stderr
+
+
+def test_following_a_job_that_has_ended_without_a_word_waits_for_none(runs: Path) -> None:
+    make_run(runs, rows=[row(0)])
+    done = cli("logs", RUN, job_id(0), "-f", "--runs-dir", str(runs))
+    assert (done.returncode, done.stderr) == (0, f"job {job_id(0)} has written no output\n")
 
 
 def test_following_a_run_that_has_ended_prints_it_and_ends(runs: Path) -> None:

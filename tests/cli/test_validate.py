@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -69,7 +70,7 @@ def test_every_trainer_and_task_has_a_line_and_nothing_is_created(tmp_path: Path
         "OK trainer NoOp",
         "OK task internal:numeric_param  (1 parameter, 1 train / 1 validate / 0 test examples, maximize)",
         "OK task internal:multi_param  (2 parameters, 1 train / 1 validate / 0 test examples, maximize)",
-        "OK task internal:non_trainable  "
+        "WARN task internal:non_trainable: it has no trainable parameter, and every run of it will fail  "
         "(1 parameter, none trainable, 1 train / 0 validate / 0 test examples, maximize)",
         'OK task internal:code_param {"n_strings":4}  (1 parameter, 2 train / 2 validate / 2 test examples, maximize)',
         'OK task internal:code_param {"n_strings":5}  (1 parameter, 2 train / 2 validate / 2 test examples, maximize)',
@@ -147,7 +148,7 @@ def test_several_mistakes_are_all_named(tmp_path: Path) -> None:
         (["--bench", ","], "--bench: there is no suite ','; known are "),
         (["--max-workers", "0"], "option --max-workers: max_workers must be at least 1"),
         (["--backend", "nope"], "option --backend: backend must be one of"),
-        (["--root", "nowhere"], "the task root nowhere does not exist"),
+        (["--root", "nowhere"], "--root nowhere: there is no such folder; name a folder that holds task folders"),
         (["--strict", "--runs-dir", "config.json"], "config.json is no folder; name another one"),
     ],
 )
@@ -192,13 +193,15 @@ def test_strict_prints_the_matrix_and_writes_the_manifest_that_run_goes_on_from(
     config: dict[str, Any] = {"tasks": [NUMBER], "trainers": ["NoOp", "PrioritySearch"], "seeds": [1, 2]}
     done = check(tmp_path, "--strict", **config)
     assert done.returncode == 0, done.stderr
-    jobs = [line for line in done.stdout.splitlines() if line.startswith("job ")]
+    jobs = [line for line in done.stdout.splitlines() if line.startswith("run  ")][:4]
     (folder,) = (tmp_path / "runs").iterdir()
-    assert done.stdout.splitlines()[-1] == f"manifest {folder / 'meta' / 'manifest.json'}"
+    assert done.stdout.splitlines()[-1].split() == ["manifest", str(folder / "meta" / "manifest.json")]
     manifest = json.loads((folder / "meta" / "manifest.json").read_text())
     fits_schema("manifest", manifest)
     assert [line.split()[1] for line in jobs] == [job["job_id"] for job in manifest["jobs"]]
-    assert jobs[1].endswith(f"  {NUMBER} x NoOp  default  seed=2  run: new") and len(jobs) == 4
+    assert re.split(r"  +", jobs[1])[2:] == [NUMBER, "NoOp", "default", "seed 2", "it has no result yet"]
+    plan = cli("run", "--config", str(tmp_path / "config.json"), "--backend", "local", "--dry-run").stdout
+    assert done.stdout.endswith(plan), "the layout and the reasons are those of a dry run"
 
     again = check(tmp_path, "--strict", **config)
     assert again.returncode == 0 and f"run {folder.name} is there already" in again.stderr
@@ -208,7 +211,7 @@ def test_strict_prints_the_matrix_and_writes_the_manifest_that_run_goes_on_from(
     assert len(list((tmp_path / "runs").iterdir())) == 1
     done = check(tmp_path, "--strict", **config, run_id=folder.name)
     assert done.returncode == 0 and (folder / "meta" / "manifest.json").read_bytes() == before
-    assert done.stdout.count("reuse: ok, and nothing that determines it has changed") == 4
+    assert done.stdout.count("  ok, and nothing that determines it has changed") == 4
 
 
 def test_json_is_one_document(tmp_path: Path) -> None:
@@ -224,6 +227,7 @@ def test_json_is_one_document(tmp_path: Path) -> None:
                 "eval_kwargs": {"start": 0.0},
                 "ok": True,
                 "failure": None,
+                "warning": None,
                 "direction": "maximize",
                 "parameters": [{"name": "guess", "kind": "float", "trainable": True}],
                 "examples": {"train": 1, "validate": 1, "test": 0},
@@ -233,6 +237,7 @@ def test_json_is_one_document(tmp_path: Path) -> None:
                 "eval_kwargs": {},
                 "ok": False,
                 "failure": {"boundary": "task", "kind": "task_build", "message": "no data"},
+                "warning": None,
                 "direction": None,
                 "parameters": None,
                 "examples": None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable
@@ -18,7 +19,8 @@ from trace_bench.controller.session import Session
 from trace_bench.errors import ExitCode, Interrupted, TraceBenchError
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
-from trace_bench.results.tables import RunTables
+from trace_bench.results.job_states import Course, job_lines
+from trace_bench.results.tables import RunTables, read_manifest
 from trace_bench.sandbox.base import SandboxRequest
 from trace_bench.sandbox.errors import EngineGone, ImageMissing
 from trace_bench.sandbox.labels import JOB
@@ -68,6 +70,13 @@ def test_an_interruption_ends_jobs_in_order_and_the_rest_never_runs(bench: Bench
     assert all(row.score_best is not None for row in rows if row.status == "ok"), "what was found is scored"
     assert {row["feedback"] for row in table(layout) if row["status"] == "skipped"} == {"interrupted before its turn"}
     assert tables_are_those_of_the_files(layout)
+    assert read(layout.summary)["counts"] == {"ok": 0, "failed": 0, "interrupted": 2, "skipped": 2}
+    journal = [json.loads(line) for line in layout.events.read_text().splitlines()]
+    ends = [(line["status"], line["stop_reason"]) for line in journal if line["event"] == "job.end"]
+    assert ends == [("ok", "interrupted")] * 2
+    assert {k: journal[-1][k] for k in ("event", "jobs", "finished", "interrupted")} == {
+        "event": "run.end", "jobs": 4, "finished": 0, "interrupted": 2,
+    }  # fmt: skip
     bench.backend.script = lambda job_id, number: Script()
     result = bench.run()
     assert result.ok and result.run_id == layout.run_id
@@ -118,6 +127,7 @@ def test_a_run_is_cancelled_through_its_folder(bench: Bench) -> None:
     layout = RunLayout(bench.runs()[0])
     assert [row.stop_reason for row in RunTables(layout).rows() if row.status == "ok"] == ["interrupted"] * 2
     assert not layout.cancel.exists(), "the wish was for the controller that was at work"
+    assert {row["feedback"] for row in table(layout) if row["status"] == "skipped"} == {"cancelled"}
     bench.backend.script = lambda job_id, number: Script()
     assert bench.run().ok
 
@@ -156,6 +166,26 @@ def test_a_waiting_job_that_is_cancelled_never_starts(bench: Bench) -> None:
     assert entries(result.layout)[order[-1]]["reason"] == "cancelled"
     assert [row.status for row in result.rows if row.job_id != order[-1]] == ["ok"] * 3
     assert bench.run(run_id="one", max_workers=1).ok
+
+
+def test_a_job_that_is_cancelled_as_it_waits_for_its_start_is_cancelled_and_not_interrupted(bench: Bench) -> None:
+    bench.backend.cpus = 1
+    config: dict[str, Any] = {**ONE, "seeds": [1, 2]}
+    bench.backend.script = lambda job_id, number: Script(starting=1.0)
+    plan = bench.plan(**config)
+
+    def cancel_the_other(request: Any) -> None:
+        ask_to_cancel(plan.layout, {job.job_id for job in plan.jobs} - {request.labels[JOB]})
+
+    bench.backend.on_create = cancel_the_other
+    result = bench.run(**config)
+    assert len(bench.backend.created) == 1
+    (other,) = {job.job_id for job in plan.jobs} - set(bench.backend.created)
+    assert entries(result.layout)[other]["reason"] == "cancelled"
+    manifest = read_manifest(result.layout)
+    assert manifest is not None
+    lines = job_lines(result.layout, manifest, Course.of(result.layout), running=False)
+    assert {line.entry.job_id: line.state for line in lines}[other] == "skipped"
 
 
 def test_wishes_add_up(bench: Bench) -> None:

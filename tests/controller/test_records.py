@@ -52,7 +52,7 @@ def test_the_manifest_is_there_before_the_first_job_starts(bench: Bench) -> None
         assert (entry.fingerprint, entry.integrity, entry.score_direction) == (
             planned.fingerprint, "protected", planned.score_direction,
         )  # fmt: skip
-        assert (entry.decision, entry.decision_reason, entry.status) == ("run", "new", None)
+        assert (entry.decision, entry.decision_reason, entry.status) == ("run", "it has no result yet", None)
         assert entry.resolved_trainer_kwargs == dict(job.params) and entry.raw_params == dict(job.raw_params)
     assert {entry.task_id for entry in first.jobs} == {"internal:numeric_param", "internal:code_param"}
 
@@ -212,7 +212,7 @@ def test_fail_fast_stops_scheduling_and_records_the_rest(bench: Bench) -> None:
         assert not result.layout.job(job_id).root.exists()
     assert sorted(heard.skipped_) == sorted(order[2:])
     assert read(result.layout.lock)["salt"] is None
-    assert read(result.layout.summary)["counts"] == {"ok": 1, "failed": 1, "skipped": 6}
+    assert read(result.layout.summary)["counts"] == {"ok": 1, "failed": 1, "interrupted": 0, "skipped": 6}
 
     bench.backend.script = lambda job_id, number: Script()
     again = bench.run(**config)

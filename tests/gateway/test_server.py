@@ -292,6 +292,27 @@ def test_what_cannot_be_served_is_refused_in_openai_shape(
     assert scope.usage().calls == 0
 
 
+@pytest.mark.parametrize("field", ["id", "phase"])
+@pytest.mark.parametrize("name", ["a\ud800", "\udfff", "x" * 201, "x" * 10**6])
+def test_names_that_no_cassette_can_hold_are_refused(
+    open_scope: OpenScope, cassette: Path, field: str, name: str
+) -> None:
+    scope = open_scope()
+    for method, path in (("POST", "/v1/chat/completions"), ("GET", "/v1/models")):
+        request_ = LlmRequest(**{"id": "1", "method": method, "path": path, "headers": {}, "body": b"{}", field: name})
+        response = scope.handle(request_)
+        assert (response.status, error(response)["code"]) == (400, f"bad_{field}")
+    assert scope.usage().calls == 0
+    longest = {"id": "é" * 200, "phase": "\U0001f600" * 200}[field]
+    body = json.dumps({"messages": [{"role": "user", "content": "hi"}]}).encode()
+    good = LlmRequest(
+        **{"id": "2", "method": "POST", "path": "/v1/chat/completions", "headers": {}, "body": body, field: longest}
+    )
+    assert scope.handle(good).status == 200
+    (line,) = read_journal(cassette).lines
+    assert longest in (line["request_id"], line["phase"])
+
+
 def test_models_are_listed_without_costing_a_call(open_scope: OpenScope) -> None:
     scope = open_scope(budget=Budget(calls=0))
     listed = json.loads(scope.handle(LlmRequest("1", "GET", "/v1/models", {}, b"")).body)
@@ -338,6 +359,8 @@ json_values: st.SearchStrategy[Any] = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=12,
 )
+ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=9)
+"""Halves of surrogate pairs too: JSON can carry them."""
 bodies = st.dictionaries(
     st.sampled_from(["model", "messages", "n", "stream", "input", "dimensions", "encoding_format", "x"]), json_values
 )
@@ -346,19 +369,27 @@ bodies = st.dictionaries(
 @settings(max_examples=150, deadline=None)
 @given(
     body=st.binary(max_size=60) | bodies.map(lambda b: json.dumps(b).encode()),
-    path=st.sampled_from(["/v1/chat/completions", "/v1/embeddings", "/v1/models", "/x?"]) | st.text(max_size=10),
-    method=st.sampled_from(["POST", "GET", "post"]) | st.text(max_size=5),
+    path=st.sampled_from(["/v1/chat/completions", "/v1/embeddings", "/v1/models", "/x?"]) | ANY_TEXT,
+    method=st.sampled_from(["POST", "GET", "post"]) | ANY_TEXT,
     headers=st.dictionaries(
-        st.sampled_from(["x-trace-bench-slot", "X-Trace-Bench-Variables", "a"]), st.text(max_size=9)
+        st.sampled_from(["x-trace-bench-slot", "X-Trace-Bench-Variables", "a"]) | ANY_TEXT, ANY_TEXT
     ),
+    id_=st.just("1") | ANY_TEXT,
+    phase=st.just("train") | ANY_TEXT,
 )
 def test_whatever_a_sandbox_sends_is_answered_with_json(
-    tmp_path_factory: pytest.TempPathFactory, body: bytes, path: str, method: str, headers: dict[str, str]
+    tmp_path_factory: pytest.TempPathFactory,
+    body: bytes,
+    path: str,
+    method: str,
+    headers: dict[str, str],
+    id_: str,
+    phase: str,
 ) -> None:
     cassette = tmp_path_factory.mktemp("fuzz") / "llm.jsonl"
     with Gateway({"stub": StubProvider()}).open("0123456789ab", 1, STUB, cassette) as scope:
-        response = scope.handle(LlmRequest("1", method, path, headers, body))
-        again = scope.handle(LlmRequest("1", method, path, headers, body))
+        response = scope.handle(LlmRequest(id_, method, path, headers, body, phase))
+        again = scope.handle(LlmRequest(id_, method, path, headers, body, phase))
     json.loads(response.body)
     assert 200 <= response.status < 500
     assert again.body == response.body

@@ -72,7 +72,12 @@ def check_whole(folder: Path, engine: str | None = None) -> None:
     assert check_files(run) > 0
     assert containers(run.name, engine) == []
     assert json.loads((run / "meta" / "lock.json").read_text())["salt"]
-    assert json.loads((run / "summary.json").read_text())["counts"] == {"ok": JOBS, "failed": 0, "skipped": 0}
+    assert json.loads((run / "summary.json").read_text())["counts"] == {
+        "ok": JOBS,
+        "failed": 0,
+        "interrupted": 0,
+        "skipped": 0,
+    }
     assert len((run / "results.csv").read_text().splitlines()) == JOBS + 1
 
 

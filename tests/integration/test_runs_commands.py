@@ -24,7 +24,7 @@ __all__ = ["run_id"]
 
 
 def sandboxes(home: Path, run_id: str) -> list[dict[str, str]]:
-    return [row for row in json.loads(cli("ps", "--json", home=home).stdout) if row["run"] == run_id]
+    return [row for row in json.loads(cli("ps", "--json", home=home).stdout) if row["run_id"] == run_id]
 
 
 def test_a_run_is_watched_and_cancelled_from_outside(images: Path, tmp_path: Path, run_id: str) -> None:
@@ -35,7 +35,7 @@ def test_a_run_is_watched_and_cancelled_from_outside(images: Path, tmp_path: Pat
         (found,) = sandboxes(images, run_id)
         assert (found["state"], found["controller"]) == ("running", "alive")
         (job,) = json.loads(cli("show", run_id, "--json", cwd=tmp_path).stdout)["jobs"]
-        assert (job["state"], job["job_id"]) == ("running", found["job"])
+        assert (job["status"], job["job_id"]) == ("running", found["job_id"])
         follower = start("logs", run_id, "-f", home=images, cwd=tmp_path)
         done = cli("cancel", run_id, cwd=tmp_path, home=images, timeout=60)
         assert (done.returncode, done.stdout) == (0, f"cancelled run {run_id}\n"), done.stderr
@@ -56,10 +56,10 @@ def test_a_kill_of_one_job_leaves_the_others(images: Path, tmp_path: Path, run_i
     process = start("run", "--config", str(config), "--root", str(TASKS), home=images)
     try:
         wait_for(lambda: [c["State"] for c in containers(run_id)] == ["running", "running"])
-        first, second = (row["job"] for row in sandboxes(images, run_id))
+        first, second = (row["job_id"] for row in sandboxes(images, run_id))
         done = cli("cancel", run_id, first, "--kill", cwd=tmp_path, home=images, timeout=60)
         assert done.returncode == 0, done.stderr
-        assert [row["job"] for row in sandboxes(images, run_id)] == [second]
+        assert [row["job_id"] for row in sandboxes(images, run_id)] == [second]
         assert process.poll() is None
         assert cli("cancel", run_id, "--kill", cwd=tmp_path, home=images, timeout=60).returncode == 0
         process.communicate(timeout=30)

@@ -66,7 +66,7 @@ def make_run(
     manifest = Manifest(
         run_id=run_id,
         config_hash=HASH,
-        generated_at=(started or "2026-01-02T03:04:05Z").replace("Z", ".5Z"),
+        generated_at=f"{(started or '2026-01-02T03:04:05Z')[:19]}.5Z",
         warnings=tuple(warnings),
         jobs=tuple(entries),
     )

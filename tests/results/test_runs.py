@@ -11,6 +11,7 @@ import pytest
 from tests.results.folders import RUN, entry, make_run, row
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
+from trace_bench.controller.ownership import alone_in
 from trace_bench.errors import ConfigError, HarnessError
 from trace_bench.results.job_states import Course, job_lines, last_step
 from trace_bench.results.runs import (
@@ -58,6 +59,45 @@ def test_a_run_is_found_by_id_folder_prefix_and_as_the_latest(tmp_path: Path, mo
     assert [run.run_id for run in all_runs(runs)] == [OTHER, RUN, "mine"]
 
 
+def start_again(run: RunLayout, when: str, *, lines: int = 0) -> None:
+    """Another controller's course, which left so many lines."""
+    with run.events.open("a") as file:
+        file.write(json.dumps({"t": when, "event": "run.start"}) + "\n")
+        file.write((json.dumps({"t": when, "event": "job.retry"}) + "\n") * lines)
+
+
+def test_the_latest_run_is_the_one_that_was_started_or_continued_last(tmp_path: Path) -> None:
+    old = make_run(tmp_path, "old", started="2026-01-01T00:00:00Z")
+    make_run(tmp_path, "newer", started="2026-02-01T00:00:00Z")
+    make_run(tmp_path, "plan", started=None)
+    manifest = tmp_path / "plan" / "meta" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace("2026-01-02T03:04:05.5Z", "2026-12-31T00:00:00.5Z"))
+    assert [run.run_id for run in all_runs(tmp_path)] == ["newer", "old", "plan"], "it never started"
+    start_again(old, "2026-03-01T00:00:00Z")
+    assert find_run("latest", tmp_path).run_id == "old"
+    with old.events.open("a") as file:
+        file.write('{"t":"2026-03-02T00:00:00Z","event":"run.st')
+    assert find_run("latest", tmp_path).run_id == "old", "the journal's torn end says nothing"
+
+
+def test_the_last_start_is_known_though_the_journal_went_on_for_long(tmp_path: Path) -> None:
+    """The end of the journal is read, and where it has no start the manifest's beginning: every start writes it."""
+    old = make_run(tmp_path, "old", started="2026-01-01T00:00:00Z")
+    make_run(tmp_path, "newer", started="2026-02-01T00:00:00Z")
+    start_again(old, "2026-03-01T00:00:00Z", lines=3000)
+    old.manifest.write_text(old.manifest.read_text().replace("2026-01-01T00:00:00.5Z", "2026-03-01T00:00:00.5Z"))
+    assert find_run("latest", tmp_path).run_id == "old"
+
+
+def test_a_run_that_goes_on_is_the_latest(tmp_path: Path) -> None:
+    old = make_run(tmp_path, "old", started="2026-01-01T00:00:00Z")
+    make_run(tmp_path, "newer", started="2026-02-01T00:00:00Z")
+    with alone_in(old):
+        assert [run.run_id for run in all_runs(tmp_path)] == ["old", "newer"]
+        assert find_run("latest", tmp_path).run_id == "old"
+    assert find_run("latest", tmp_path).run_id == "newer"
+
+
 def test_an_id_is_preferred_to_longer_ones_that_begin_with_it(tmp_path: Path) -> None:
     make_run(tmp_path, "mine")
     make_run(tmp_path, "mine-2")
@@ -80,7 +120,7 @@ def test_a_run_called_latest_is_that_run(tmp_path: Path) -> None:
         ("20260102-030405-0123abce", f"there is no run '20260102-030405-0123abce' in .*; there are {RUN}"),
         ("stray", "stray: it has no meta/ with a manifest, so it is no run"),
         ("./nowhere", "'./nowhere': there is no such folder"),
-        ("", "'': there is no such folder"),
+        ("", "the name of the run is empty; name a run by its folder, by its id in .*, or latest"),
         ("a\0b", "no such folder"),
         ("x" * 300, "there is no run"),
         ("/tmp", "it is no run|so it is no run"),
@@ -101,10 +141,15 @@ def test_among_many_runs_the_nearest_is_named(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_runs_or_no_folder_is_said(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="holds no runs"):
-        find_run("latest", tmp_path)
-    with pytest.raises(ConfigError, match="there is no such folder; name the folder of your runs with --runs-dir"):
-        find_run("mine", tmp_path / "runs")
+    for folder in (tmp_path, tmp_path / "runs"):
+        with pytest.raises(ConfigError, match=f"^there are no runs in {folder}; trace-bench run makes one$"):
+            find_run("latest", folder)
+        with pytest.raises(ConfigError, match=f"^there is no run 'mine' in {folder}; there are no runs$"):
+            find_run("mine", folder)
+        assert all_runs(folder) == []
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match="is a file; name the folder of your runs with --runs-dir"):
+        all_runs(tmp_path / "file")
 
 
 def test_a_job_is_found_by_its_beginning() -> None:
@@ -118,11 +163,11 @@ def test_a_job_is_found_by_its_beginning() -> None:
         find_job("zz", [f"{n:012x}" for n in range(40)], "r")
 
 
-def test_the_id_is_the_manifests_although_the_folder_was_renamed(tmp_path: Path) -> None:
+def test_a_renamed_folder_is_found_by_its_name_and_its_sandboxes_by_the_manifests_id(tmp_path: Path) -> None:
     run = make_run(tmp_path, RUN)
     run.root.rename(tmp_path / "copy")
     assert run_id_of(RunLayout(tmp_path / "copy")) == RUN
-    assert told(RunLayout(tmp_path / "copy")).run_id == RUN
+    assert told(RunLayout(tmp_path / "copy")).run_id == "copy" == find_run("copy", tmp_path).run_id
 
 
 # -------------------------------------------------------------------------------------------------------- states
@@ -153,7 +198,14 @@ def test_a_line_counts_and_names(tmp_path: Path) -> None:
     rows = [row(0, cost_usd=0.25), FAILED]
     line = told(make_run(tmp_path, rows=rows, entries=entries, name="'a: b # c'"))
     assert (line.jobs, line.done, line.ok, line.failed, line.skipped) == (4, 2, 1, 1, 1)
+    assert line.interrupted == 0
     assert (line.name, line.started_at, line.cost_usd) == ("a: b # c", "2026-01-02T03:04:05Z", 0.25)
+
+
+def test_a_job_that_was_cut_off_is_neither_ok_nor_done(tmp_path: Path) -> None:
+    killed = row(2, status="failed", stop_reason="interrupted", failure_boundary="harness", failure_kind="interrupted")
+    line = told(make_run(tmp_path, rows=[OK, CUT, killed]))
+    assert (line.ok, line.failed, line.interrupted, line.done, line.state) == (1, 0, 2, 1, "unfinished")
 
 
 def test_a_plan_knows_how_many_jobs_it_has(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from trace_bench.artifacts.writers import write_json
 from trace_bench.errors import HarnessError
 from trace_bench.results import tables as tables_module
 from trace_bench.results.leaderboard import LeaderboardRow, rank
-from trace_bench.results.render import EMPTY, leaderboard_text
 from trace_bench.results.tables import COLUMNS, LiveTables, RunTables, read_rows, write_files_index
 
 FIRST_COLUMNS = (
@@ -118,7 +117,13 @@ def test_live_tables_are_throttled_and_follow_the_plan(run: RunLayout) -> None:
     tables.put(results("bbbbbbbbbbbb"))
     assert not tables.maybe_write()
     assert [row["job_id"][0] for row in read_csv(run.results_csv)] == ["a"]
-    assert json.loads(run.summary.read_text())["counts"] == {"ok": 1, "failed": 0, "skipped": 0, "pending": 2}
+    assert json.loads(run.summary.read_text())["counts"] == {
+        "ok": 1,
+        "failed": 0,
+        "interrupted": 0,
+        "skipped": 0,
+        "pending": 2,
+    }
     tables.write()
     assert [row["job_id"][0] for row in read_csv(run.results_csv)] == ["b", "a"]
 
@@ -156,7 +161,10 @@ def test_the_summary_counts_every_job_of_the_manifest(run: RunLayout) -> None:
         results("aaaaaaaaaaaa", prompt_tokens=3, completion_tokens=4, llm_calls=1),
         results("bbbbbbbbbbbb", status="failed", failure_kind="oom", failure_boundary="sandbox"),
         results("cccccccccccc", integrity="unprotected", cost_usd=0.5),
-    )
+        results("ffffffffffff", stop_reason="interrupted"),
+        results("111111111111", status="failed", stop_reason="interrupted", failure_kind="interrupted",
+                failure_boundary="harness"),
+    )  # fmt: skip
     put_manifest(
         run,
         {"job_id": "aaaaaaaaaaaa", "status": "ok"},
@@ -164,12 +172,14 @@ def test_the_summary_counts_every_job_of_the_manifest(run: RunLayout) -> None:
         {"job_id": "cccccccccccc", "decision": "reuse", "status": "ok"},
         {"job_id": "dddddddddddd"},
         {"job_id": "eeeeeeeeeeee", "status": "not_executed", "reason": "fail_fast: job bbbbbbbbbbbb failed"},
+        {"job_id": "ffffffffffff", "status": "ok"},
+        {"job_id": "111111111111", "status": "failed"},
     )
     RunTables(run).refresh()
     summary = json.loads(run.summary.read_text())
     schema.validate("summary", summary)
-    assert summary["counts"] == {"ok": 2, "failed": 1, "skipped": 1, "pending": 1}
-    assert summary["total_jobs"] == 5
+    assert summary["counts"] == {"ok": 2, "failed": 1, "interrupted": 2, "skipped": 1, "pending": 1}
+    assert summary["total_jobs"] == 7 == sum(summary["counts"].values())
     assert summary["failures"] == {"sandbox:oom": 1}
     assert summary["token_totals"] == {"prompt": 3, "completion": 4, "total": 7}
     assert (summary["unprotected_jobs"], summary["cost_usd"], summary["tags"]) == (1, 0.5, ["demo"])
@@ -187,6 +197,17 @@ def test_a_job_that_was_not_executed_has_a_row_that_says_so(run: RunLayout) -> N
     assert (first.job_id[0], first.seed, first.status, first.failure_kind) == ("a", 3, "skipped", "not_executed")
     assert (first.feedback, first.failure_boundary, first.score_best) == ("cancelled", None, None)
     assert second.status == "ok", "what a job left counts, whatever the manifest says"
+
+
+@pytest.mark.parametrize(("status", "shown"), [("not_executed", ["skipped", "ok"]), (None, ["ok"])])
+def test_a_result_of_another_fingerprint_does_not_count(run: RunLayout, status: str | None, shown: list[str]) -> None:
+    put(run, results("aaaaaaaaaaaa", fingerprint="1" * 64), results("bbbbbbbbbbbb"))
+    put_manifest(run, {"job_id": "aaaaaaaaaaaa", "status": status}, {"job_id": "bbbbbbbbbbbb"})
+    assert [row.status for row in RunTables(run).refresh()] == shown
+    assert [row["status"] for row in read_csv(run.results_csv)] == shown
+    assert "aaaaaaaaaaaa" not in run.leaderboard.read_text()
+    counts = json.loads(run.summary.read_text())["counts"]
+    assert {name: n for name, n in counts.items() if n} == {"ok": 1, "skipped" if status else "pending": 1}
 
 
 def test_an_empty_run_has_tables_with_headers(run: RunLayout) -> None:
@@ -282,30 +303,3 @@ def test_every_file_is_indexed_with_its_hash_and_schema(run: RunLayout, tmp_path
     assert (stdout.size, stdout.sha256, stdout.schema_name) == (3, hashlib.sha256(b"out").hexdigest(), None)
     assert entries[f"jobs/{job.job_id}/results.json"].schema_name == "results"
     schema.validate("files_index", json.loads(run.files_index.read_text()))
-
-
-def test_the_leaderboard_is_shown_as_plain_columns_for_a_pipe() -> None:
-    text = leaderboard_text(rank([results(score_best=-0.5, score_initial=-3.0, time_seconds=1.25, total_tokens=120)]))
-    header, row = text.splitlines()
-    assert header.split()[:4] == ["task", "#", "trainer", "variant"]
-    assert row.split() == [
-        "internal:numeric_param", "1", "NoOp", "0", "OptoPrime", "stub", "1", "-3", "-0.5", "↑", "-", "1.2", "120",
-    ]  # fmt: skip
-
-
-def test_the_leaderboard_is_shown_as_a_table_for_a_terminal() -> None:
-    rows = rank([results(score_best=-0.5, integrity="unprotected")], unprotected=True)
-    text = leaderboard_text(rows, width=150, colour=True)
-    assert "\x1b[" in text
-    assert "(unprotected)" in text
-    assert max(len(line) for line in leaderboard_text(rows, width=60).splitlines()) <= 60
-
-
-def test_names_in_the_leaderboard_are_neither_markup_nor_terminal_codes() -> None:
-    rows = rank([results(score_best=1.0, variant="[red]x[/red]\x1b[31m")])
-    for text in (leaderboard_text(rows), leaderboard_text(rows, width=200)):
-        assert "[red]x[/red]\\x1b[31m" in text
-
-
-def test_an_empty_leaderboard_says_why() -> None:
-    assert leaderboard_text([]) == EMPTY + "\n"

@@ -16,6 +16,7 @@ from tests.worker.host import Outcome, WorkerProcess, job
 from tests.worker.support import run
 from trace_bench.artifacts.contract import BuildReport, Event, HistoryLine, States, WorkerResult
 from trace_bench.worker.frames import Message
+from trace_bench.worker.recorder import Recorder
 
 CLIMB = """
 class Trainer(Trainer):
@@ -47,6 +48,16 @@ def test_a_job_is_scored_by_the_score_phase_and_its_files_fit_their_schemas(tmp_
     events = [Event.model_validate_json(x).event for x in got.files["events.jsonl"].splitlines()]
     assert events.index("train.end") < events.index("score") < events.index("job.end")
     assert json.loads(got.files["result.json"]) == got.result
+
+
+def test_what_the_host_is_told_of_a_step_is_what_the_file_holds(tmp_path: Path) -> None:
+    """Half of a surrogate pair would end the stream, and be refused in the file."""
+    recorder = Recorder(tmp_path, stdout_bytes=100)
+    told = recorder.history({"candidate": "c\ud800", "parameters": {"x": "a\udfffb", "\ud83d\ude00": 1.5}})
+    assert told["candidate"] == "c?" and told["parameters"]["x"] == "a?b"
+    (line,) = (tmp_path / "state_history.jsonl").read_text(encoding="utf-8").splitlines()
+    assert json.loads(line) == told
+    json.dumps(told, ensure_ascii=False).encode("utf-8")
 
 
 def test_the_score_is_not_what_training_claims(tmp_path: Path) -> None:

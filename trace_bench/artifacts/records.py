@@ -327,7 +327,8 @@ class TokenTotals(Model):
 
 
 class Summary(Model):
-    """``summary.json``. `counts` always has ok, failed and skipped, and ``pending`` if jobs have no ending yet."""
+    """``summary.json``. `counts` always has ok, failed, interrupted (cut off; neither ok nor failed) and skipped, and
+    ``pending`` if jobs have no ending yet; they add up to `total_jobs`. `failures` leaves out what was interrupted."""
 
     run_id: str
     generated_at: UtcTime

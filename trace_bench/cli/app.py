@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from trace_bench import __version__
+from trace_bench.cli.usage import InOrder, folders, limit_in_seconds, plain, sentence, whole_number
 from trace_bench.errors import ConfigError, ExitCode
 
 UNWRAPPED = 100_000
@@ -16,6 +17,7 @@ UNWRAPPED = 100_000
 
 app = typer.Typer(
     name="trace-bench",
+    cls=InOrder,
     help="Measure LLM-driven optimizers: isolated jobs, scores that cannot be forged, runs that can be repeated.",
     epilog="Example: trace-bench run --config configs/smoke.yaml",
     add_completion=False,
@@ -24,6 +26,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 images_app = typer.Typer(
+    short_help="Build, check, push and pull the images that jobs run in.",
     help="The images that jobs run in: one per family, built from pinned recipes.",
     epilog="Example: trace-bench images build core llm4ad",
 )
@@ -43,9 +46,7 @@ def run_app() -> int:
     try:
         code = app(prog_name="trace-bench", standalone_mode=False, **wide)
     except _UsageError as error:
-        command = error.ctx.command_path if error.ctx else "trace-bench"
-        said = " ".join(error.format_message().split()).rstrip(".")
-        raise ConfigError(f"{said}; see {command} --help") from error
+        raise ConfigError(sentence(error)) from error
     if code == ExitCode.INTERRUPTED:  # what typer makes of a KeyboardInterrupt
         raise KeyboardInterrupt
     return code if isinstance(code, int) else int(ExitCode.OK)
@@ -59,7 +60,8 @@ def _help_without_command(ctx: typer.Context) -> None:
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Roots = Annotated[
-    list[Path] | None, typer.Option("--root", metavar="FOLDER", help="A further folder with task folders.")
+    list[Path] | None,
+    typer.Option("--root", metavar="FOLDER", callback=folders, help="A further folder with task folders."),
 ]
 Families = Annotated[list[str] | None, typer.Argument(metavar="FAMILY", help="Image families; all if none is named.")]
 RunArgument = Annotated[
@@ -105,14 +107,16 @@ def run(
         str | None, typer.Option(metavar="NAME", help="Name of the run; an unfinished one is continued.")
     ] = None,
     max_workers: Annotated[
-        int | None, typer.Option("--max-workers", "--n-concurrent", metavar="NUMBER", help="Jobs at a time.")
+        int | None,
+        typer.Option("--max-workers", "--n-concurrent", metavar="NUMBER", parser=whole_number, help="Jobs at a time."),
     ] = None,
     resume: Annotated[
         str | None, typer.Option(metavar="WHAT", help="auto, failed (only what has failed) or none (run all again).")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Run every job again: --resume none.")] = False,
     job_timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Limit of one job's training; 0 is none.")
+        float | None,
+        typer.Option(metavar="SECONDS", parser=limit_in_seconds, help="Limit of one job's training; 0 is none."),
     ] = None,
     logger: Annotated[str | None, typer.Option(metavar="NAME", help="Logger of all trainers, or none.")] = None,
     backend: Annotated[str | None, typer.Option(metavar="NAME", help="auto, docker or local (unprotected).")] = None,
@@ -124,7 +128,14 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line per event.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only.")] = False,
     verbose: Annotated[
-        int, typer.Option("--verbose", "-v", count=True, help="Plain lines, with each candidate; -vv: and all output.")
+        int,
+        typer.Option(
+            "--verbose",
+            "-v",
+            count=True,
+            show_default=False,
+            help="Plain lines, with each candidate; -vv: and all output.",
+        ),
     ] = 0,
 ) -> None:
     """Run every job of a config and print the leaderboard."""
@@ -157,7 +168,10 @@ def run(
     raise typer.Exit(code)
 
 
-@app.command(epilog="Example: trace-bench validate --config configs/smoke.yaml --strict")
+@app.command(
+    short_help="Check a config and build its problems; nothing is trained.",
+    epilog="Example: trace-bench validate --config configs/smoke.yaml --strict",
+)
 def validate(
     config: Annotated[
         Path, typer.Option("--config", "-c", metavar="FILE", help="YAML or JSON; a shipped one by its file name.")
@@ -172,7 +186,9 @@ def validate(
     runs_dir: Annotated[str | None, typer.Option(metavar="FOLDER", help="Where --strict writes the manifest.")] = None,
     backend: Annotated[str | None, typer.Option(metavar="NAME", help="auto, docker or local (unprotected).")] = None,
     no_build: Annotated[bool, typer.Option("--no-build", help="Fail where an image is missing.")] = False,
-    max_workers: Annotated[int | None, typer.Option(metavar="NUMBER", help="Problems built at a time.")] = None,
+    max_workers: Annotated[
+        int | None, typer.Option(metavar="NUMBER", parser=whole_number, help="Problems built at a time.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Check a config and build its problems, without training, scoring or asking a model."""
@@ -252,13 +268,16 @@ def clean(
 
 @app.command(epilog="Example: trace-bench ls --runs-dir runs")
 def ls(runs_dir: RunsDir = RUNS, as_json: Json = False) -> None:
-    """Print the runs, one a line, newest first."""
+    """Print the runs, one a line: running ones, then the newest."""
     from trace_bench.cli.ls import ls_command
 
     ls_command(runs_dir, as_json=as_json)
 
 
-@app.command(epilog="Example: trace-bench show latest --status failed")
+@app.command(
+    short_help="Print a run with its jobs and leaderboard, or one job.",
+    epilog="Example: trace-bench show latest --status failed",
+)
 def show(
     run: RunArgument,
     job: JobArgument = None,
@@ -275,14 +294,17 @@ def show(
     show_command(run, job, runs_dir, every=every, status=status, as_json=as_json)
 
 
-@app.command(epilog="Example: trace-bench logs latest --follow")
+@app.command(
+    short_help="Print the journal of a run, or the output of a job.", epilog="Example: trace-bench logs latest --follow"
+)
 def logs(
     run: RunArgument,
     job: JobArgument = None,
     runs_dir: RunsDir = RUNS,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run, or the job, has ended.")] = False,
     lines: Annotated[
-        int | None, typer.Option("--lines", "-n", metavar="NUMBER", help="Begin with the last lines only.")
+        int | None,
+        typer.Option("--lines", "-n", metavar="NUMBER", parser=whole_number, help="Begin with the last lines only."),
     ] = None,
     events: Annotated[bool, typer.Option("--events", help="The job's events instead of its output.")] = False,
     as_json: Json = False,
@@ -329,7 +351,11 @@ def images_build(families: Families = None, base: Base = None, as_json: Json = F
     build_command(families or [], base, as_json=as_json)
 
 
-@images_app.command("list", epilog="Example: trace-bench images list")
+@images_app.command(
+    "list",
+    short_help="Print the families, what is locked, and what has drifted.",
+    epilog="Example: trace-bench images list",
+)
 def images_list(as_json: Json = False) -> None:
     """Print the families, what is locked for each, and whether it has drifted."""
     from trace_bench.cli.images import list_command
@@ -376,3 +402,6 @@ def images_pull(
     from trace_bench.cli.images import pull_command
 
     pull_command(references, as_json=as_json)
+
+
+plain(app, images_app)

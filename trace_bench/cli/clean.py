@@ -23,6 +23,7 @@ def clean_command(run: str | None, runs_dir: Path, backend_name: str, *, expired
         expired: only those that have ended; those that run on may still be adopted.
 
     Raises:
+        ConfigError: `run` is neither a run in `runs_dir` nor one that a sandbox is of.
         EnvironmentUnavailable: no engine; or, after all others were removed, some could not be.
     """
     backend = get_backend(backend_name)
@@ -35,7 +36,7 @@ def clean_command(run: str | None, runs_dir: Path, backend_name: str, *, expired
     for sandbox in found:
         try:
             if _removed(backend, sandbox, expired=expired):
-                row = {"name": sandbox.name, "run": sandbox.labels.get(RUN), "job": sandbox.labels.get(JOB)}
+                row = {"run_id": sandbox.labels.get(RUN), "job_id": sandbox.labels.get(JOB), "name": sandbox.name}
                 removed.append(row)
                 if not as_json:
                     emit(f"removed {printable(sandbox.name, 160)}")
@@ -64,17 +65,17 @@ def _removed(backend: Backend, sandbox: Sandbox, *, expired: bool) -> bool:
 
 
 def _run_id(text: str, runs_dir: Path, found: Sequence[Sandbox]) -> str:
-    """The id of the run that `text` means; `text` itself where there is no such folder."""
+    """The id of the run that `text` means; `text` itself where only sandboxes know it."""
     exact = exact_run(text, runs_dir)
     if exact is not None:
         return run_id_of(exact)
-    if text == LATEST:
-        return run_id_of(find_run(text, runs_dir))
-    if any(sandbox.labels.get(RUN) == text for sandbox in found) or not runs_dir.is_dir():
+    if text != LATEST and any(sandbox.labels.get(RUN) == text for sandbox in found):
         return text
     try:
         return run_id_of(find_run(text, runs_dir))
     except AmbiguousRun:
         raise
-    except ConfigError:
-        return text
+    except ConfigError as error:
+        if text in ("", LATEST):
+            raise
+        raise ConfigError(f"no sandbox belongs to a run {printable(text)!r}, and {error}") from None

@@ -4,55 +4,67 @@ from __future__ import annotations
 
 import platform
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from trace_bench import __version__
+from trace_bench.artifacts.jsonio import printable
 from trace_bench.cli.output import emit, emit_json
 from trace_bench.errors import ExitCode, TraceBenchError
+
+_FIRST_FACTS = ("backend", "engine", "operating_system", "architecture", "default_runtime")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at. `needed` ones decide the exit code."""
+    """One thing looked at. `needed` ones decide the exit code; `short` is `detail` for a terminal, where that is too
+    long for one."""
 
     name: str
     ok: bool
     needed: bool
     detail: str
+    short: str = ""
 
 
 def doctor_command(*, as_json: bool) -> int:
     """Look at everything; 0 if nothing that is needed is missing, else 3."""
     findings = [_look(name, needed, check) for name, needed, check in _CHECKS]
     if as_json:
-        emit_json([asdict(f) for f in findings])
+        emit_json([{k: v for k, v in asdict(f).items() if k != "short"} for f in findings])
     else:
         for f in findings:
             mark = "ok     " if f.ok else ("MISSING" if f.needed else "note   ")
-            emit(f"{mark} {f.name:<10} {f.detail}")
+            emit(f"{mark} {f.name:<10} {(f.short if sys.stdout.isatty() else '') or f.detail}")
     return int(ExitCode.OK if all(f.ok or not f.needed for f in findings) else ExitCode.ENVIRONMENT)
 
 
-def _look(name: str, needed: bool, check: Callable[[], str]) -> Finding:
+def _look(name: str, needed: bool, check: Callable[[], str | tuple[str, str]]) -> Finding:
     try:
-        return Finding(name, True, needed, check())
+        said = check()
     except TraceBenchError as error:
         return Finding(name, False, needed, str(error))
+    return Finding(name, True, needed, *((said,) if isinstance(said, str) else said))
 
 
 def _python() -> str:
     return f"trace-bench {__version__} on Python {platform.python_version()}"
 
 
-def _engine() -> str:
+def _engine() -> tuple[str, str]:
+    """All that is known of the engine, and the few facts that a person asks for first."""
     from trace_bench.sandbox.backends import get_backend
 
     facts = get_backend("docker").describe()
-    return ", ".join(
-        f"{key} {value}" for key, value in facts.items() if isinstance(value, str | int | float) and value != ""
-    )
+    known = {key: value for key, value in facts.items() if isinstance(value, str | int | float) and value != ""}
+    first = [printable(str(known[key]).partition(" (")[0], 30) for key in _FIRST_FACTS if key in known]
+    if "cpus" in known:
+        first.append(f"{known['cpus']} cpus")
+    if "memory_bytes" in known:
+        first.append(f"{int(known['memory_bytes']) / 2**30:.0f} GiB")
+    return ", ".join(f"{key} {value}" for key, value in known.items()), ", ".join([" ".join(first[:2]), *first[2:]])
 
 
 def _images() -> str:
@@ -91,7 +103,7 @@ def _disk() -> str:
     return f"{free:.0f} GiB free"
 
 
-_CHECKS: tuple[tuple[str, bool, Callable[[], str]], ...] = (
+_CHECKS: tuple[tuple[str, bool, Callable[[], str | tuple[str, str]]], ...] = (
     ("python", True, _python),
     ("engine", True, _engine),
     ("images", False, _images),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 from trace_bench.cli.output import emit, emit_json, note
+from trace_bench.cli.tables import emit_rows
 from trace_bench.errors import ExitCode, TraceBenchError
 from trace_bench.images.build import build
 from trace_bench.images.lock import ImagePin, lock_path, read_lock
@@ -21,11 +22,12 @@ def build_command(families: Sequence[str], base: str | None, *, as_json: bool) -
 
 
 def list_command(*, as_json: bool) -> None:
-    """One line per family."""
+    """One line per family: with tabs in a pipe, in columns on a terminal."""
     rows = list_images()
     if as_json:
         emit_json([asdict(row) for row in rows])
         return
+    cells = []
     for row in rows:
         key = row.pin.key.removeprefix("sha256:")[:12] if row.pin else "-"
         state = "not built"
@@ -33,7 +35,8 @@ def list_command(*, as_json: bool) -> None:
             state = {True: "ready", False: "missing in the engine", None: "no engine answers"}[row.present]
             if row.drift:
                 state += f", drift in {', '.join(row.drift)}"
-        emit(f"{row.family}\t{key}\t{state}\t{row.title}")
+        cells.append((row.family, key, state, row.title))
+    emit_rows(("family", "key", "state", "title"), cells, elastic={"title": 16})
 
 
 def verify_command(families: Sequence[str], *, as_json: bool) -> None:

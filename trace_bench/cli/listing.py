@@ -49,13 +49,14 @@ def suites_of(bench: str | None) -> list[str] | None:
 
 
 def trainers_command(*, every: bool, as_json: bool) -> None:
-    """``id<TAB>available|unavailable``, with the reason where there is one."""
+    """``id<TAB>available|unavailable``, with the reason where there is one; in columns on a terminal."""
+    from trace_bench.cli.tables import emit_rows  # not for `list-tasks`, which is to be quick
     from trace_bench.trainers.registry import list_trainers, load_trainers
 
     rows = [row for row in list_trainers() if every or row[1]]
     if not as_json:
-        for name, available, reason in rows:
-            emit(f"{name}\tavailable" if available else f"{name}\tunavailable\t{reason}")
+        cells = [(name, "available" if ok else "unavailable", *([] if ok else [reason])) for name, ok, reason in rows]
+        emit_rows(("trainer", "state", "reason"), cells)
         return
     classes = load_trainers()
     listed = []

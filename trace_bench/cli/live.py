@@ -17,7 +17,6 @@ from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from trace_bench.artifacts.contract import Direction
@@ -26,6 +25,7 @@ from trace_bench.artifacts.records import Results
 from trace_bench.cli.progress import Face, name_of, score, why
 from trace_bench.cli.tally import Running, Tally, TaskBest, ending_of
 from trace_bench.controller.progress import JobView, RunStart
+from trace_bench.results.render import fitted, shared_parameters, without
 
 INTERVAL = 0.25
 """Seconds between two pictures, at least."""
@@ -34,6 +34,9 @@ SHARE = 0.05
 _RUNNING = ("task", "trainer", "variant", "seed", "step", "best", "s")
 _TASKS = ("task", "best", "trainer", "variant", "jobs")
 _RIGHT = frozenset({"seed", "step", "best", "s", "jobs"})
+_ELASTIC = {"variant": 8, "task": 8, "trainer": 8}
+_KEPT = ("step", "best", "trainer")
+"""Columns that are there from the beginning on, with nothing to say yet."""
 
 
 class LiveTable(Face):
@@ -95,7 +98,7 @@ class LiveTable(Face):
         if ending == "failed":
             self._add(f"failed {name_of(job)}  {why(row)}", "red")
         elif ending == "interrupted":
-            self._add(f"cut    {name_of(job)}  interrupted; will run again when the run is continued", "yellow")
+            self._add(f"cut    {job.job_id}  {printable(job.task_id)}", "yellow")
 
     def skipped(self, job: JobView, row: Results) -> None:
         with self._lock:
@@ -138,20 +141,22 @@ class LiveTable(Face):
 
     def _picture(self) -> RenderableType:
         with self._lock:
-            height = self._console.size.height - 1  # the cursor's line
-            return picture(self._tally, self.start.run_id if self.start else "", height)
+            size = self._console.size
+            run_id = self.start.run_id if self.start else ""
+            return picture(self._tally, run_id, size.width, size.height - 1)  # but for the cursor's line
 
 
-def picture(tally: Tally, run_id: str, height: int) -> RenderableType:
-    """The state of a run in at most `height` lines; rows that have no place are counted instead."""
+def picture(tally: Tally, run_id: str, width: int, height: int) -> RenderableType:
+    """The state of a run in at most `height` lines of `width` columns; rows that have no place are counted instead."""
     running, tasks = list(tally.running.values()), list(tally.tasks.values())
     for_running, for_tasks = _shares(max(0, height - 2), len(running), len(tasks))
     now = tally.clock()
+    shared = _shared(tally)
     parts: list[RenderableType] = [*_header(tally, run_id)]
-    parts += _table(_RUNNING, [_running_row(each, now) for each in running], for_running)
+    parts += _table(_RUNNING, [_running_row(each, shared, now) for each in running], for_running, width)
     if len(tasks) + 2 > for_tasks:  # those that have something to show first
         tasks.sort(key=lambda task: task.score is None)
-    parts += _table(_TASKS, [_task_row(each) for each in tasks], for_tasks)
+    parts += _table(_TASKS, [_task_row(each, shared) for each in tasks], for_tasks, width)
     return Group(*parts[: max(0, height)])
 
 
@@ -177,30 +182,36 @@ def _header(tally: Tally, run_id: str) -> tuple[Text, Text]:
     return _line(first, "bold"), _line(second, "")
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]], space: int) -> list[RenderableType]:
+def _shared(tally: Tally) -> frozenset[str]:
+    """What all variants of the run have, which tells no job from another: the whole of it if there is only one."""
+    variants = {job.variant for job in tally.jobs}
+    return frozenset(variants if len(variants) == 1 else shared_parameters(variants))
+
+
+def _variant(text: str, shared: frozenset[str]) -> str:
+    return "" if text in shared else printable(without(text, shared), 60)
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]], space: int, width: int) -> list[RenderableType]:
     """In at most `space` lines, an empty one before it included; nothing where there is no row, or no place for one."""
     if not rows or space < 3:
         return []
     shown = len(rows) if len(rows) + 2 <= space else space - 3
     parts: list[RenderableType] = [Text("")]
     if shown:
-        table = Table(box=None, pad_edge=False, show_edge=False, header_style="dim")
-        for name in header:
-            table.add_column(name, justify="right" if name in _RIGHT else "left", no_wrap=True, overflow="ellipsis")
-        for row in rows[:shown]:
-            table.add_row(*(Text(cell) for cell in row))  # Text: a name with brackets in it is not markup
-        parts.append(table)
+        table = fitted(header, rows[:shown], _RIGHT, width=width, elastic=_ELASTIC, keep=_KEPT)
+        parts += [_line(table.header, "dim"), *(_line(row, "") for row in table.rows)]
     if shown < len(rows):
         parts.append(_line(f"… and {len(rows) - shown} more", "dim"))
     return parts
 
 
-def _running_row(running: Running, now: float) -> tuple[str, ...]:
+def _running_row(running: Running, shared: frozenset[str], now: float) -> tuple[str, ...]:
     job = running.job
     return (
         printable(job.task_id, 80),
         printable(job.trainer_id, 60),
-        printable(job.variant, 60),
+        _variant(job.variant, shared),
         str(job.seed),
         "-" if running.step is None else str(running.step),
         _best(running.best, job.score_direction),
@@ -208,13 +219,13 @@ def _running_row(running: Running, now: float) -> tuple[str, ...]:
     )
 
 
-def _task_row(task: TaskBest) -> tuple[str, ...]:
+def _task_row(task: TaskBest, shared: frozenset[str]) -> tuple[str, ...]:
     row = task.row
     return (
         printable(task.task_id, 80),
         _best(task.score, task.direction),
         printable(row.trainer_id, 60) if row else "",
-        printable(row.variant, 60) if row else "",
+        _variant(row.variant, shared) if row else "",
         f"{task.done}/{task.planned}",
     )
 

@@ -52,7 +52,10 @@ def logs_command(
     path = files.events if events else files.stdout
     goes_on = _job_goes_on(layout, entry) if follow else None
     if not path.exists() or path.stat().st_size == 0:
-        note(f"job {job_id} has written no {'events' if events else 'output'}" + (" yet" if follow else ""))
+        note(
+            f"job {job_id} has written no {'events' if events else 'output'}"
+            + (" yet" if goes_on is not None and goes_on() else "")
+        )
     _print(GrowingFile(path), _event(as_json) if events else _output(job_id, as_json), lines, goes_on)
 
 

@@ -6,12 +6,13 @@ from pathlib import Path
 
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.cli.output import emit_json, note
-from trace_bench.cli.tables import emit_table
+from trace_bench.cli.tables import emit_table, screen
 from trace_bench.controller.ownership import has_controller
 from trace_bench.results.runs import RunLine, all_runs, describe
 
-_HEADER = ("id", "name", "state", "jobs", "ok", "failed", "skipped", "started", "cost")
-_NUMERIC = ("jobs", "ok", "failed", "skipped", "cost")
+_HEADER = ("id", "name", "state", "jobs", "ok", "failed", "skipped", "interrupted", "started", "cost")
+_NUMERIC = ("jobs", "ok", "failed", "skipped", "interrupted", "cost")
+_DULL = frozenset({"0", "0.0000"})
 
 
 def ls_command(runs_dir: Path, *, as_json: bool) -> None:
@@ -24,7 +25,10 @@ def ls_command(runs_dir: Path, *, as_json: bool) -> None:
     if as_json:
         emit_json([_as_json(line) for line in lines])
     elif lines:
-        emit_table(_HEADER, [_cells(line) for line in lines], _NUMERIC)
+        rows = [_cells(line) for line in lines]
+        if screen() is not None:
+            rows = _shortened(rows)
+        emit_table(_HEADER, rows, _NUMERIC, elastic={"name": 8}, spare=("cost", "ok", "name"))
     else:
         note(f"there are no runs in {printable(str(runs_dir))}")
     for line in lines:
@@ -34,21 +38,35 @@ def ls_command(runs_dir: Path, *, as_json: bool) -> None:
 
 def _cells(line: RunLine) -> tuple[str, ...]:
     return (
-        printable(line.run_id, 128),
+        printable(line.layout.run_id, 128),  # the folder's name, by which a run is found
         printable(line.name, 60) or "-",
         line.state,
         f"{line.done}/{line.jobs}",
         str(line.ok),
         str(line.failed),
         str(line.skipped),
+        str(line.interrupted),
         printable((line.started_at or "-")[:19], 19),
         f"{line.cost_usd:.4f}",
     )
 
 
+def _shortened(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """For a terminal: counts and costs that are nought in every run are empty, and a time is without its seconds, and
+    without its year if all have the same."""
+    columns = dict(zip(_HEADER, zip(*rows, strict=True), strict=True))
+    for name in ("failed", "skipped", "interrupted", "cost"):
+        if _DULL.issuperset(columns[name]):
+            columns[name] = ("",) * len(rows)
+    times = columns["started"]
+    begin = 5 if len({time[:5] for time in times if time != "-"}) == 1 else 0
+    columns["started"] = tuple(time if time == "-" else time[begin:16].replace("T", " ") for time in times)
+    return list(zip(*columns.values(), strict=True))
+
+
 def _as_json(line: RunLine) -> dict[str, object]:
     return {
-        "run_id": line.run_id,
+        "run_id": line.layout.run_id,
         "name": line.name or None,
         "state": line.state,
         "folder": str(line.layout.root),
@@ -57,6 +75,7 @@ def _as_json(line: RunLine) -> dict[str, object]:
         "ok": line.ok,
         "failed": line.failed,
         "skipped": line.skipped,
+        "interrupted": line.interrupted,
         "started_at": line.started_at,
         "cost_usd": line.cost_usd,
         "damage": line.damage,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from trace_bench.artifacts.records import Results
 from trace_bench.cli.events import job_fields
 from trace_bench.cli.output import emit, emit_json
 from trace_bench.cli.progress import why
+from trace_bench.cli.tables import screen
 from trace_bench.cli.tally import Totals, ending_of
 from trace_bench.controller.progress import Decision, JobView
 from trace_bench.results.leaderboard import rank
@@ -29,13 +29,8 @@ def print_outcome(layout: RunLayout, rows: Sequence[Results], planned: int) -> N
     """Args:
     rows: of the jobs that have one, in the order of the plan.
     """
-    width = None
-    if sys.stdout.isatty():
-        import shutil
-
-        width = shutil.get_terminal_size().columns
     shown = any(row.integrity == "unprotected" for row in rows)
-    emit(leaderboard_text(rank(rows, unprotected=shown), width=width, colour=width is not None).rstrip("\n"))
+    emit(leaderboard_text(rank(rows, unprotected=shown), screen()).rstrip("\n"))
     if shown:
         emit("All jobs of this run are unprotected: a candidate could have written its own score.")
     emit()
@@ -45,7 +40,7 @@ def print_outcome(layout: RunLayout, rows: Sequence[Results], planned: int) -> N
         "run": layout.run_id,
         "folder": layout.root,
         "results": layout.results_csv,
-        "leaderboard": layout.leaderboard,
+        "leaderboard": f"{layout.leaderboard}  (unprotected jobs are left out of it)" if shown else layout.leaderboard,
     })  # fmt: skip
 
 

@@ -12,6 +12,8 @@ from trace_bench.sandbox.base import Backend, Sandbox
 from trace_bench.sandbox.labels import JOB, RUN
 
 _HEADER = ("run", "job", "state", "controller", "name")
+_KEYS = ("run_id", "job_id", "state", "controller", "name")
+"""Of ``--json``, column by column."""
 
 
 def ps_command(backend_name: str, *, as_json: bool) -> None:
@@ -23,12 +25,12 @@ def ps_command(backend_name: str, *, as_json: bool) -> None:
     backend = get_backend(backend_name)
     rows = sorted(
         (_row(backend, sandbox) for sandbox in own_sandboxes(backend)),
-        key=lambda row: (row["run"] or "", row["job"] or "", row["name"] or ""),
+        key=lambda row: tuple(row[key] or "" for key in ("run_id", "job_id", "name")),
     )
     if as_json:
         emit_json(rows)
     elif rows:
-        emit_table(_HEADER, [tuple(printable(row[name] or "-", 160) for name in _HEADER) for row in rows])
+        emit_table(_HEADER, [tuple(printable(row[key] or "-", 160) for key in _KEYS) for row in rows])
     else:
         note("there are no sandboxes of yours")
 
@@ -40,8 +42,8 @@ def _row(backend: Backend, sandbox: Sandbox) -> dict[str, str | None]:
         note(f"{printable(sandbox.name, 160)}: {error}")
         controller = None
     return {
-        "run": sandbox.labels.get(RUN),
-        "job": sandbox.labels.get(JOB),
+        "run_id": sandbox.labels.get(RUN),
+        "job_id": sandbox.labels.get(JOB),
         "state": sandbox.status(),
         "controller": controller,
         "name": sandbox.name,

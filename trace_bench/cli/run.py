@@ -17,6 +17,7 @@ from typing import Any
 from trace_bench.cli.outcome import print_outcome, print_plan, print_plan_json
 from trace_bench.cli.output import note
 from trace_bench.cli.progress import Face, JsonLines, Lines, alert
+from trace_bench.cli.tables import takes_escapes
 from trace_bench.config import load_config
 from trace_bench.config.models import RunConfig
 from trace_bench.controller.start import dry_run, run_config
@@ -88,6 +89,12 @@ def run_command(
     face.close(code)
     if not shown.as_json:
         print_outcome(result.layout, result.rows, result.planned)
+    left = result.planned - sum(map(is_final, result.rows))
+    if left:
+        note(
+            f"{left} of {result.planned} jobs {'has' if left == 1 else 'have'} no ending that counts; "
+            f"{_continuing(config, result.run_id)}"
+        )
     return int(code)
 
 
@@ -110,8 +117,7 @@ def face_for(shown: Shown, told: Sequence[str]) -> Face:
         return JsonLines(told)
     if shown.quiet:
         return Face(told)
-    terminal = sys.stderr.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
-    if shown.verbosity or not terminal:
+    if shown.verbosity or not takes_escapes(sys.stderr):
         return Lines(told, verbosity=shown.verbosity)
     from trace_bench.cli.live import LiveTable  # rich, which a pipe does not pay for
 
@@ -187,10 +193,15 @@ def _how_to_continue(interrupted: Interrupted, face: Face, config: RunConfig) ->
     if config.resume != "none" or face.start is None or face.end is None:
         return str(interrupted)
     finished = sum(map(is_final, face.end.rows))
-    return (
-        f"interrupted; {finished} of {len(face.start.jobs)} jobs have finished; "
-        f"--run-id {face.start.run_id} --resume auto, without --force, continues the run"
-    )
+    said = f"interrupted; {finished} of {len(face.start.jobs)} jobs have finished"
+    return f"{said}; {_continuing(config, face.start.run_id)}"
+
+
+def _continuing(config: RunConfig, run_id: str) -> str:
+    """How to continue the run `run_id` of `config`."""
+    if config.resume == "none":
+        return f"--run-id {run_id} --resume auto, without --force, continues the run"
+    return f"the same command continues the run, or --run-id {run_id}"
 
 
 class StopOnSignals:

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,13 @@ from trace_bench.artifacts.jsonio import JsonError, printable, read_model
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import EnvInfo, Manifest, Results, Summary
 from trace_bench.cli.output import emit, emit_json, note
-from trace_bench.cli.tables import emit_pairs, emit_table, terminal_width
+from trace_bench.cli.tables import emit_pairs, screen
+from trace_bench.cli.tally import number as finite
 from trace_bench.controller.ownership import has_controller
 from trace_bench.errors import ConfigError
 from trace_bench.results.job_states import JOB_STATES, Course, JobLine, job_lines
 from trace_bench.results.leaderboard import rank
-from trace_bench.results.render import leaderboard_text, number
+from trace_bench.results.render import UNPROTECTED, aligned, framed, heading, leaderboard_text, number, told_once
 from trace_bench.results.runs import RunLine, describe, find_run
 from trace_bench.results.tables import read_manifest, summarise
 
@@ -27,6 +29,8 @@ SHOWN = 50
 """Jobs in the table unless all are asked for."""
 _HEADER = ("job", "task", "trainer", "variant", "seed", "status", "score", "test", "s", "tokens", "note")
 _NUMERIC = ("seed", "test", "s", "tokens")
+_ELASTIC = {"note": 14, "variant": 8, "trainer": 8}
+_SPARE = ("tokens", "s", "test", "variant")
 
 
 def show_command(run: str, job: str | None, runs_dir: Path, *, every: bool, status: str | None, as_json: bool) -> None:
@@ -63,13 +67,13 @@ def show_command(run: str, job: str | None, runs_dir: Path, *, every: bool, stat
     emit()
     shown = chosen if every else chosen[:SHOWN]
     if shown:
-        emit_table(_HEADER, [_cells(line) for line in shown], _NUMERIC)
+        _print_jobs(shown)
     else:
         emit("no job is " + " or ".join(wanted) if wanted else "no jobs")
     if len(shown) < len(chosen):
         note(f"and {len(chosen) - len(shown)} more jobs; --all shows them")
-    emit()
-    _print_leaderboard(ended)
+    if not wanted:
+        _print_leaderboard(ended)
     if about.damage:
         note(f"damaged: {printable(about.damage, 400)}")
 
@@ -104,10 +108,14 @@ def _head(
     counts = Counter(line.state for line in lines)
     states = ", ".join(f"{counts[state]} {state}" for state in JOB_STATES if counts[state])
     spent = whole.token_totals
-    times = [("planned", manifest.generated_at), ("started", course.first_started_at)]
+    started = moment(course.first_started_at or "")
+    times = [("started", started)]
+    if not started or moment(manifest.generated_at) < started:  # a continued run is planned again
+        times.insert(0, ("planned", moment(manifest.generated_at)))
     if course.started_at != course.first_started_at:
-        times.append(("continued", course.started_at))
-    times.append(("ended", course.ended_at))
+        times.append(("continued", moment(course.started_at or "")))
+    times.append(("ended", moment(course.ended_at or "")))
+    so_far = ", of jobs that have ended" if about.state == "running" else ""
     warnings = [printable(text, 2000) for text in manifest.warnings]
     return [
         ("run", printable(manifest.run_id, 128) + (f"  ({printable(about.name, 200)})" if about.name else "")),
@@ -115,12 +123,12 @@ def _head(
         ("folder", printable(str(about.layout.root), 4096)),
         ("config", printable(manifest.config_hash)),
         ("tags", ", ".join(printable(tag) for tag in manifest.tags)),
-        ("times", ", ".join(f"{what} {printable(when)}" for what, when in times if when)),
+        ("times", ", ".join(f"{what} {when}" for what, when in times if when)),
         ("backend", _backend(about.layout)),
         ("jobs", f"{len(lines)}: {states}" if lines else "0"),
         ("failures", ", ".join(f"{count} {printable(kind)}" for kind, count in whole.failures.items())),
-        ("tokens", f"{spent.total} ({spent.prompt} in, {spent.completion} out) in {whole.llm_calls} calls"),
-        ("cost", f"{whole.cost_usd:.4f} USD"),
+        ("tokens", f"{spent.total} ({spent.prompt} in, {spent.completion} out) in {whole.llm_calls} calls{so_far}"),
+        ("cost", f"{whole.cost_usd:.4f} USD{so_far}"),
         *(("warnings" if place == 0 else " ", text) for place, text in enumerate(warnings)),
     ]
 
@@ -134,6 +142,25 @@ def _backend(layout: RunLayout) -> str:
     return " ".join(printable(str(found[key]), 60) for key in ("backend", "engine") if found.get(key))
 
 
+def moment(text: str) -> str:
+    """A time of a run's files in UTC, as ``2026-01-02T03:04:05Z``; what is no time, as it is."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return printable(text, 40)
+    return (found.astimezone(UTC) if found.tzinfo else found).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def note_of(line: JobLine) -> str:
+    """Why a job is not ok, how far it is, or that its result is an earlier one's. Untrusted text."""
+    if line.state == "running" and line.step is not None:
+        step, best = finite(line.step.get("step")), finite(line.step.get("best_score"))
+        return f"step {'-' if step is None else step}, best so far {number(best)}"
+    if line.state == "ok" and line.entry.decision == "reuse":
+        return "reused"
+    return line.note
+
+
 def scores(row: Results | None, direction: Direction) -> str:
     """Initial and best score, and which way is better."""
     if row is None or (row.score_initial is None and row.score_best is None):
@@ -143,20 +170,37 @@ def scores(row: Results | None, direction: Direction) -> str:
 
 def _cells(line: JobLine) -> tuple[str, ...]:
     entry, row = line.entry, line.row
-    mark = " (unprotected)" if entry.integrity == "unprotected" else ""
+    mark = UNPROTECTED if entry.integrity == "unprotected" else ""
     return (
         printable(entry.job_id, 12),
         printable(entry.task_id, 80),
         printable(entry.trainer_id, 60) + mark,
         printable(entry.variant, 200),
         str(entry.seed),
-        line.state + (" (reused)" if entry.decision == "reuse" and line.state == "ok" else ""),
+        line.state,
         scores(row, entry.score_direction),
         number(row.score_test) if row else "-",
         number(row.time_seconds, 1) if row else "-",
         str(row.total_tokens) if row else "-",
-        printable(line.note, 300),
+        printable(note_of(line), 300),
     )
+
+
+def _print_jobs(lines: Sequence[JobLine]) -> None:
+    """In a pipe one table; on a terminal the same by task, and what all jobs share is said above."""
+    rows = [_cells(line) for line in lines]
+    at = screen()
+    if at is None:
+        emit(aligned(_HEADER, rows, _NUMERIC).rstrip("\n"))
+        return
+    sections = [heading(line.entry.task_id, line.entry.score_direction, at) for line in lines]
+    place = _HEADER.index("score")
+    bare = [(row[0], *row[2:place], row[place].rstrip(" ↑↓"), *row[place + 1 :]) for row in rows]
+    header, short, said = told_once((_HEADER[0], *_HEADER[2:]), bare, ("trainer", "variant") if len(rows) > 1 else ())
+    for line in said:
+        emit(line)
+    table = framed(header, short, _NUMERIC, screen=at, elastic=_ELASTIC, spare=_SPARE, sections=sections)
+    emit(table.rstrip("\n"))
 
 
 def _print_leaderboard(rows: Sequence[Results]) -> None:
@@ -164,8 +208,8 @@ def _print_leaderboard(rows: Sequence[Results]) -> None:
     if not ended:
         return
     unprotected = any(row.integrity == "unprotected" for row in ended)
-    width = terminal_width()
-    emit(leaderboard_text(rank(ended, unprotected=unprotected), width=width, colour=width is not None).rstrip("\n"))
+    emit("\nleaderboard")
+    emit(leaderboard_text(rank(ended, unprotected=unprotected), screen()).rstrip("\n"))
     if unprotected:
         emit("Unprotected: a candidate could have written its own score.")
 
@@ -213,9 +257,9 @@ def job_json(line: JobLine) -> dict[str, Any]:
         "trainer_id": entry.trainer_id,
         "variant": entry.variant,
         "seed": entry.seed,
-        "state": line.state,
+        "status": line.state,
         "decision": entry.decision,
-        "note": line.note or None,
+        "note": note_of(line) or None,
         "step": line.step,
         "row": line.row.model_dump(mode="json") if line.row else None,
     }

@@ -11,14 +11,15 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from trace_bench.artifacts.contract import Failure, StateScores, Value, WorkerResult
+from trace_bench.artifacts.contract import Failure, ModelRef, StateScores, Value, WorkerResult
 from trace_bench.artifacts.jsonio import JsonError, loads, printable, read_model
 from trace_bench.artifacts.layout import RESULT, JobLayout, RunLayout
 from trace_bench.artifacts.records import JobMeta, ManifestEntry, Results
 from trace_bench.artifacts.yamlio import read_state
 from trace_bench.cli.output import emit, emit_json
-from trace_bench.cli.show import job_json, manifest_of, scores
+from trace_bench.cli.show import job_json, manifest_of, moment, note_of, scores
 from trace_bench.cli.tables import emit_pairs, emit_table
+from trace_bench.cli.tally import number as finite
 from trace_bench.controller.ownership import has_controller
 from trace_bench.errors import Boundary, HarnessError
 from trace_bench.results.job_states import Course, JobLine, job_line
@@ -28,7 +29,8 @@ from trace_bench.results.tables import read_row
 
 M = TypeVar("M", bound=BaseModel)
 STEPS = 5
-"""Lines of the history that are shown."""
+"""Last lines of the history that are shown, with the best one, unless all are asked for."""
+_ELASTIC = {"is": 16, "wanted": 8, "failure": 16, "candidate": 8}
 CHANGED = 200
 """Lines of a change that are shown unless all are asked for."""
 _LONG = 100_000
@@ -47,6 +49,24 @@ REMEDIES: Mapping[Boundary, str] = {
 
 
 @dataclass(frozen=True)
+class History:
+    """The evaluated steps of a job's newest attempt, or the `shown` ones of its `total`. `best` is the line that
+    reached the best score, among `shown`; None where no line has one."""
+
+    shown: Sequence[Mapping[str, Any]] = ()
+    total: int = 0
+    best: Mapping[str, Any] | None = None
+
+    @property
+    def title(self) -> str:
+        """``history``, and which part of it."""
+        if len(self.shown) == self.total:
+            return "history"
+        best = "the best and " if len(self.shown) > STEPS else ""
+        return f"history, {best}last {STEPS} of {self.total}; --all shows all"
+
+
+@dataclass(frozen=True)
 class _Job:
     """What there is of a job."""
 
@@ -56,7 +76,7 @@ class _Job:
     row: Results | None
     meta: JobMeta | None
     result: WorkerResult | None
-    history: Sequence[Mapping[str, Any]]
+    history: History
     initial: Mapping[str, Value] | None
     best: Mapping[str, Value] | None
 
@@ -73,7 +93,7 @@ def show_job(run: RunLayout, text: str, *, every: bool, as_json: bool) -> None:
     """
     manifest = manifest_of(run)
     job_id = find_job(text, (entry.job_id for entry in manifest.jobs), manifest.run_id)
-    job = _read(run, next(entry for entry in manifest.jobs if entry.job_id == job_id))
+    job = _read(run, next(entry for entry in manifest.jobs if entry.job_id == job_id), every=every)
     if as_json:
         emit_json(_as_json(job))
         return
@@ -84,11 +104,11 @@ def show_job(run: RunLayout, text: str, *, every: bool, as_json: bool) -> None:
         ("scores", ("state", "train", "validate", "test"), _scores(job.result)),
         ("attempts", ("attempt", "started", "ended", "status", "failure"), _attempts(job.meta)),
         ("controls not in force", ("control", "wanted", "is"), _controls(job.meta)),
-        ("history", ("step", "candidate", "split", "score", "best", "s", "evaluations"), _history(job.history)),
+        (job.history.title, ("step", "candidate", "split", "score", "best", "s", "evaluations"), _history(job.history)),
     ):
         if cells:
             emit(f"\n{title}")
-            emit_table(header, cells)
+            emit_table(header, cells, elastic=_ELASTIC, spare=("evaluations", "s"))
     _print_change(job, every=every)
     for place, path in enumerate(_files(job)):
         emit(f"  {path}" if place else f"\nfiles\n  {path}")
@@ -97,7 +117,7 @@ def show_job(run: RunLayout, text: str, *, every: bool, as_json: bool) -> None:
 # ------------------------------------------------------------------------------------------------------- reading
 
 
-def _read(run: RunLayout, entry: ManifestEntry) -> _Job:
+def _read(run: RunLayout, entry: ManifestEntry, *, every: bool) -> _Job:
     files = run.job(entry.job_id)
     row = read_row(files.results) if files.results.is_file() else None
     line = job_line(run, entry, row, Course.of(run), running=has_controller(run))
@@ -108,7 +128,7 @@ def _read(run: RunLayout, entry: ManifestEntry) -> _Job:
         row=line.row,
         meta=_model(JobMeta, files.meta),
         result=_result(files),
-        history=_last_lines(files.state_history),
+        history=read_history(files.state_history, every=every),
         initial=_state(files.initial_state),
         best=_state(files.best_state),
     )
@@ -133,18 +153,32 @@ def _result(job: JobLayout) -> WorkerResult | None:
     return None
 
 
-def _last_lines(path: Path) -> list[Mapping[str, Any]]:
+def read_history(path: Path, *, every: bool) -> History:
+    """The last `STEPS` lines of ``state_history.jsonl`` and the best one; all of them for `every`."""
     if not path.is_file():
-        return []
+        return History()
     found: list[Mapping[str, Any]] = []
-    for raw in path.read_bytes().splitlines()[-STEPS:]:
+    for raw in path.read_bytes().splitlines():
         try:
             value = loads(raw)
         except JsonError:
             continue  # the line that is being written
         if isinstance(value, dict):
             found.append(value)
-    return found
+    best = _best_line(found)
+    shown = found if every else found[-STEPS:]
+    if best is not None and not any(line is best for line in shown):
+        shown = [best, *shown]
+    return History(shown, len(found), best)
+
+
+def _best_line(lines: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The first line whose own score is the last one's best so far; the first that knows of it where none is."""
+    best = finite(lines[-1].get("best_score")) if lines else None
+    if best is None:
+        return None
+    knowing = [line for line in lines if line.get("best_score") == best]
+    return next((line for line in knowing if line.get("score") == best), knowing[0])
 
 
 def _state(path: Path) -> Mapping[str, Value] | None:
@@ -170,7 +204,7 @@ def _identity(entry: ManifestEntry, meta: JobMeta | None) -> list[tuple[str, str
         ("parameters", _json(entry.resolved_trainer_kwargs)),
         ("optimizer", f"{printable(entry.resolved_optimizer)} {_json(entry.resolved_optimizer_kwargs)}".rstrip()),
         ("seed", str(entry.seed)),
-        ("model", printable(f"{model.id} ({model.provider}: {model.model})" if model else entry.model, 400)),
+        ("model", printable(_model_name(model) if model else entry.model, 400)),
         ("sampling", _json(model.sampling) if model else ""),
         ("fingerprint", printable(entry.fingerprint)),
         ("image", printable(image, 400)),
@@ -178,10 +212,16 @@ def _identity(entry: ManifestEntry, meta: JobMeta | None) -> list[tuple[str, str
     ]
 
 
+def _model_name(model: ModelRef) -> str:
+    """Its id, and what that stands for where it says more."""
+    parts = [part for part in dict.fromkeys((model.provider, model.model)) if part != model.id]
+    return f"{model.id} ({': '.join(parts)})" if parts else model.id
+
+
 def _outcome(job: _Job) -> list[tuple[str, str]]:
     row, meta, state = job.row, job.meta, job.line.state
     failure = job.failure if state in ("failed", "interrupted") else None
-    why = printable(job.line.note, 400) if state != "failed" else ""
+    why = printable(note_of(job.line), 400) if state != "failed" else ""
     pairs = [("status", f"{state}, {why}" if why else state)]
     if row is not None:
         pairs += [
@@ -224,8 +264,8 @@ def _attempts(meta: JobMeta | None) -> list[tuple[str, ...]]:
     return [
         (
             str(attempt.number),
-            attempt.started_at,
-            attempt.ended_at or "-",
+            moment(attempt.started_at),
+            moment(attempt.ended_at) if attempt.ended_at else "-",
             attempt.status,
             printable(f"{attempt.failure.boundary}: {attempt.failure.kind}") if attempt.failure else "-",
         )
@@ -241,12 +281,14 @@ def _controls(meta: JobMeta | None) -> list[tuple[str, ...]]:
     ]
 
 
-def _history(lines: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+def _history(history: History) -> list[tuple[str, ...]]:
     names = ("step", "candidate", "split", "score", "best_score", "seconds", "evaluations")
-    return [tuple(_short(line.get(name)) for name in names) for line in lines]
+    return [tuple(_short(line.get(name)) for name in names) for line in history.shown]
 
 
 def _short(value: object) -> str:
+    if value is None:
+        return "-"
     return f"{value:.6g}" if isinstance(value, float) else printable(str(value), 60)
 
 
@@ -314,7 +356,8 @@ def _as_json(job: _Job) -> dict[str, Any]:
         "job_meta": job.meta.model_dump(mode="json") if job.meta else None,
         "failure": {**failure.model_dump(mode="json"), "remedy": REMEDIES[failure.boundary]} if failure else None,
         "scores": job.result.scores.model_dump(mode="json") if job.result else None,
-        "history": list(job.history),
+        "history": list(job.history.shown),
+        "history_lines": job.history.total,
         "change": changed,
         "files": _files(job),
     }

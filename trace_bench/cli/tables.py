@@ -1,19 +1,47 @@
-"""Tables on stdout: framed on a terminal, plain columns in a pipe."""
+"""Tables on stdout: fitted to a terminal, plain columns in a pipe."""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import TextIO
 
 from trace_bench.cli.output import emit
-from trace_bench.results.render import aligned, framed
+from trace_bench.results.render import NOTHING, Screen, aligned, framed
 
 
-def emit_table(header: Sequence[str], rows: Sequence[Sequence[str]], numeric: Collection[str] = ()) -> None:
-    """`rows` below `header`; columns named in `numeric` are flush right. Cells are printable already."""
-    width = terminal_width()
-    text = aligned(header, rows, numeric) if width is None else framed(header, rows, numeric, width=width)
+def emit_table(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    numeric: Collection[str] = (),
+    *,
+    elastic: Mapping[str, int] = NOTHING,
+    spare: Sequence[str] = (),
+) -> None:
+    """`rows` below `header`; columns named in `numeric` are flush right. Cells are printable already.
+
+    Args:
+        elastic, spare: what may be cut, or left out, where a terminal is too narrow; see `render.fitted`.
+    """
+    at = screen()
+    if at is None:
+        text = aligned(header, rows, numeric)
+    else:
+        text = framed(header, rows, numeric, screen=at, elastic=elastic, spare=spare)
     emit(text.rstrip("\n"))
+
+
+def emit_rows(header: Sequence[str], rows: Sequence[Sequence[str]], *, elastic: Mapping[str, int] = NOTHING) -> None:
+    """`rows` below `header` on a terminal; in a pipe without it, with tabs between the cells that a row has."""
+    at = screen()
+    if at is None:
+        for row in rows:
+            emit("\t".join(row))
+        return
+    full = [(*row, *[""] * (len(header) - len(row))) for row in rows]
+    if full:
+        emit(framed(header, full, screen=at, elastic=elastic).rstrip("\n"))
 
 
 def emit_pairs(pairs: Sequence[tuple[str, str]]) -> None:
@@ -24,10 +52,15 @@ def emit_pairs(pairs: Sequence[tuple[str, str]]) -> None:
         emit(f"{name.ljust(wide)}  {value}")
 
 
-def terminal_width() -> int | None:
-    """Columns of the terminal that stdout is, or None."""
+def screen() -> Screen | None:
+    """The terminal that stdout is, or None."""
     if not sys.stdout.isatty():
         return None
     import shutil
 
-    return shutil.get_terminal_size().columns
+    return Screen(shutil.get_terminal_size().columns, takes_escapes(sys.stdout) and not os.environ.get("NO_COLOR"))
+
+
+def takes_escapes(stream: TextIO) -> bool:
+    """True if `stream` is a terminal that knows more than letters."""
+    return stream.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from trace_bench.artifacts.contract import BuildReport
 from trace_bench.artifacts.jsonio import dumps, printable
 from trace_bench.cli.events import job_fields
 from trace_bench.cli.listing import suites_of
+from trace_bench.cli.outcome import print_plan
 from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.cli.progress import alert
 from trace_bench.cli.run import RunInterrupted, StopOnSignals, check_runs_dir, find_config
@@ -19,7 +20,6 @@ from trace_bench.config import load_config
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
 from trace_bench.controller.plan import RunPlan
-from trace_bench.controller.progress import JobView
 from trace_bench.controller.start import write_plan
 from trace_bench.controller.validate import (
     ProblemCheck,
@@ -84,8 +84,7 @@ def validate_command(
     if as_json:
         emit_json(_as_json(config, checks, plan if strict else None))
     elif strict:
-        _print_jobs(plan.jobs)
-        emit(f"manifest {plan.layout.manifest}")
+        print_plan(plan.layout, plan.jobs)
     return int(ExitCode.OK if all(check.failure is None for check in checks) else ExitCode.JOB_FAILED)
 
 
@@ -104,7 +103,16 @@ def _problem_text(check: ProblemCheck, *, with_kwargs: bool) -> str:
         failure = check.failure
         return f"FAIL task {name}: {failure.boundary}: {printable(failure.kind)}: {printable(failure.message, 2000)}"
     assert check.report is not None
+    if (warning := _warning(check)) is not None:
+        return f"WARN task {name}: {warning}  ({_report_text(check.report)})"
     return f"OK task {name}  ({_report_text(check.report)})"
+
+
+def _warning(check: ProblemCheck) -> str | None:
+    """What is to be said of a problem that builds."""
+    if check.report is None or any(parameter.trainable for parameter in check.report.parameters):
+        return None
+    return "it has no trainable parameter, and every run of it will fail"
 
 
 def _report_text(report: BuildReport) -> str:
@@ -116,12 +124,6 @@ def _report_text(report: BuildReport) -> str:
     sizes = {str(split): size for split, size in report.examples.items()}
     parts.append(" / ".join(f"{sizes.get(split, 0)} {split}" for split in SPLITS) + " examples")
     return ", ".join([*parts, report.direction])
-
-
-def _print_jobs(jobs: Iterable[JobView]) -> None:
-    for job in jobs:
-        what = f"{printable(job.task_id)} x {printable(job.trainer_id)}  {printable(job.variant, 200)}"
-        emit(f"job {job.job_id}  {what}  seed={job.seed}  {job.decision}: {printable(job.reason, 200)}")
 
 
 def _as_json(
@@ -149,5 +151,6 @@ def _check_fields(check: ProblemCheck) -> dict[str, Any]:
         "eval_kwargs": dict(check.eval_kwargs),
         "ok": check.failure is None,
         "failure": check.failure.model_dump(mode="json") if check.failure is not None else None,
+        "warning": _warning(check) if check.failure is None else None,
         **{key: report.get(key) for key in ("direction", "parameters", "examples")},
     }

@@ -232,6 +232,11 @@ def plan_run(
         layout = found.layout or RunLayout(runs_dir / run_id(now(), whole_hash, git.commit or ""))
     stamp = stamp_of(layout)
     before = look_back(layout, backend, config.resume)
+    if config.run_id is not None and config.resume == "failed" and before is None:
+        raise ConfigError(
+            f"{config.source.where(('resume',))} is failed, but there is no run {config.run_id} below {runs_dir}; "
+            "leave it out to start that run, or name one that has failed jobs with --run-id"
+        )
     memory = backend.describe().get("memory_bytes")
     notes += _memory_notes(config, jobs, memory)
 

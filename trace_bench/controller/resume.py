@@ -31,7 +31,8 @@ class Verdict:
     row: Results | None = None
 
 
-NEW = Verdict("run", "new")
+NEW = Verdict("run", "it has no result yet")
+"""A job without a result, in a run that is new or was only planned."""
 
 
 @dataclass
@@ -66,7 +67,7 @@ class Before:
                 return Verdict("run", "it was cut off")
             if self.mode == "failed":
                 return Verdict("skip", "it has not run yet, and resume is failed")
-            return Verdict("run", "it has no result yet")
+            return NEW
         if self.mode == "none":
             return Verdict("run", "resume is none")
         if row.stop_reason == "interrupted":

@@ -34,7 +34,7 @@ from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
 from trace_bench.results import parquet
 from trace_bench.results.rows import is_final, skipped_row
-from trace_bench.results.tables import LiveTables, read_row, write_files_index
+from trace_bench.results.tables import LiveTables, read_row, was_cut, write_files_index
 from trace_bench.sandbox.errors import EngineGone
 from trace_bench.sandbox.uids import UidBlocks
 
@@ -77,6 +77,7 @@ class Run:
         self._progress = progress or Quiet()
         self._user_wants = stop_wanted
         self._broken: str | None = None
+        self._working: set[str] = set()
         self.layout = plan.layout
         self._cancel = Cancellations(plan.layout)
         self._rows: dict[str, Results] = dict(plan.reused)
@@ -181,7 +182,7 @@ class Run:
             with contextlib.suppress(SandboxError):
                 sandbox.remove()
         if self._stop() is not None:
-            self._because(queue, "interrupted before its turn")
+            self._because(queue, self._why_before_its_turn())
             raise self._interrupted()
         self._because(queue, f"fail_fast: job {failed} failed")
 
@@ -207,7 +208,7 @@ class Run:
                     self._why_not[job.job_id] = "cancelled"
                     continue
                 room.take(job.memory)
-                running[pool.submit(self._one, runner, job)] = job
+                running[pool.submit(self._at_work, runner, job)] = job
             if not running:
                 break
             # Not for ever: what the user wants is looked at again, even if a signal was lost on the way.
@@ -217,7 +218,7 @@ class Run:
                 job = running.pop(future)
                 room.give_back(job.memory)
                 if row is None:
-                    self._why_not[job.job_id] = "interrupted before its turn"
+                    self._why_not[job.job_id] = self._why_before_its_turn(job.job_id)
                     continue
                 self._put(row)
                 if row.status == "failed" and row.stop_reason != "interrupted":
@@ -228,9 +229,12 @@ class Run:
     def _wind_down(self, running: Mapping[Future[Results | None], PlannedJob]) -> None:
         """Something ends the run: its jobs end in order, and what they come to counts."""
         self._broken = "interrupted"
-        while any(not future.done() for future in running):
+        while True:
             try:
                 wait(running)
+                while self._working:  # one whose start was interrupted is in no list
+                    time.sleep(0.05)
+                break
             except KeyboardInterrupt:
                 self._broken = "kill"
         for future in running:
@@ -240,6 +244,13 @@ class Run:
     def _put(self, row: Results) -> None:
         self._rows[row.job_id] = row
         self._tables.put(row)
+
+    def _at_work(self, runner: JobRunner, planned: PlannedJob) -> Results | None:
+        self._working.add(planned.job_id)
+        try:
+            return self._one(runner, planned)
+        finally:
+            self._working.discard(planned.job_id)
 
     def _one(self, runner: JobRunner, planned: PlannedJob) -> Results | None:
         """See one job through, all its attempts; None if it was to stop before it had begun."""
@@ -265,6 +276,8 @@ class Run:
                     row = runner.run(plan, listener, afresh=afresh and attempt == 1)
             except NotStarted:
                 if row is None:
+                    self._note("job.end", job_id=planned.job_id, status="skipped", failure_kind="not_executed",
+                               stop_reason=None)  # fmt: skip
                     return None
                 break
             except EngineGone as error:
@@ -274,7 +287,8 @@ class Run:
                 row = runner.last_row(plan)
             adopted = None
         ended = row
-        self._note("job.end", job_id=ended.job_id, status=ended.status, failure_kind=ended.failure_kind)
+        self._note("job.end", job_id=ended.job_id, status=ended.status, failure_kind=ended.failure_kind,
+                   stop_reason=ended.stop_reason)  # fmt: skip
         self._teller.tell(lambda progress: progress.finished(planned, ended))
         return ended
 
@@ -296,6 +310,10 @@ class Run:
         """What the user wants of the run, or of one job: nothing, or that it ends in order or at once."""
         wishes = (self._user_wants(), self._cancel.wanted(job_id), self._broken)
         return "kill" if "kill" in wishes else wishes[0] or wishes[1] or wishes[2]
+
+    def _why_before_its_turn(self, job_id: str | None = None) -> str:
+        """Somebody cancelled the job or the run by name, or else the controller was told to stop."""
+        return "cancelled" if self._cancel.wanted(job_id) is not None else "interrupted before its turn"
 
     def _because(self, jobs: deque[PlannedJob], reason: str) -> None:
         for job in jobs:
@@ -354,7 +372,8 @@ class Run:
                 self._teller.tell(lambda progress, job=job, row=skipped: progress.skipped(job, row))  # type: ignore[misc]
         rows = tuple(self._tables.rows())
         if write:
-            self._note("run.end", finished=sum(map(is_final, rows)), jobs=len(rows))
+            cut = sum(map(was_cut, rows))
+            self._note("run.end", finished=sum(map(is_final, rows)), interrupted=cut, jobs=len(rows))
             plan.write_manifest(self.layout, outcomes, durable=True)
             self._tables.write()
             parquet.write_parquet(self.layout.results_parquet, rows)

@@ -12,7 +12,7 @@ from trace_bench.artifacts.provenance import capture_git
 from trace_bench.artifacts.records import ImageRecord
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
-from trace_bench.controller.ownership import alone_in
+from trace_bench.controller.ownership import alone_in, refuse_a_second
 from trace_bench.controller.plan import ImageSource, PlanIsOld, RunPlan, jobs_of, plan_run
 from trace_bench.controller.progress import Progress
 from trace_bench.controller.run import Run, RunResult, write_records
@@ -65,8 +65,13 @@ def dry_run(
     config: RunConfig, *, roots: Sequence[Path] = (), build: bool = True, say: Callable[[str], None] = _silent
 ) -> RunPlan:
     """As `plan_config`; a new run's records (manifest, snapshot, lock …) are written too, so that it can be looked at
-    and continued. Of a run that is there nothing is touched."""
+    and continued. Of a run that is there nothing is touched.
+
+    Raises:
+        ConfigError: also where a controller is at work in the run, as `run_config` would.
+    """
     plan = plan_config(config, roots=roots, build=build, say=say)
+    refuse_a_second(plan.layout)
     write_plan(plan)
     return plan
 

@@ -42,6 +42,8 @@ T = TypeVar("T")
 POST_PATHS = ("/v1/chat/completions", "/v1/embeddings")
 MODELS_PATH = "/v1/models"
 MAX_SLOT = 200
+MAX_NAME = 200
+"""Characters of a request's id, and of its phase."""
 
 
 class Gateway:
@@ -155,6 +157,7 @@ class Scope:
         A request that was answered before (same id) gets the same bytes again.
         """
         try:
+            _check_names(request)
             if (listing := self._models(request)) is not None:
                 return LlmResponse(200, _encode(listing))
             call = self._once(("id", request.id), lambda: self._answer(request))
@@ -352,6 +355,13 @@ def request_hash(method: Literal["POST"], path: str, body: Json | dict[str, Any]
 
 def _path(request: LlmRequest) -> str:
     return request.path.partition("?")[0]
+
+
+def _check_names(request: LlmRequest) -> None:
+    """What the cassette keeps of a request before anything else of it is looked at."""
+    for what, name in (("id", request.id), ("phase", request.phase)):
+        if len(name) > MAX_NAME or any("\ud800" <= c <= "\udfff" for c in name):
+            raise Refusal(400, f"bad_{what}", f"the {what} of a request has up to {MAX_NAME} characters of Unicode")
 
 
 def _slot(text: str | None) -> str | None:

@@ -10,7 +10,7 @@ from trace_bench.artifacts.jsonio import JsonError, loads
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.records import Manifest, ManifestEntry, Results
 from trace_bench.artifacts.writers import read_journal
-from trace_bench.results.tables import read_rows
+from trace_bench.results.tables import read_rows, was_cut
 
 JobState = Literal["ok", "failed", "skipped", "interrupted", "running", "planned"]
 """The status of its row, and: ``interrupted``, cut off, will run again; ``running``; ``planned``, its turn has not
@@ -108,19 +108,14 @@ def job_line(run: RunLayout, entry: ManifestEntry, row: Results | None, course: 
     if job_id in course.open:
         if running:
             return JobLine(entry, "running", step=last_step(run.job(job_id)))
-        return JobLine(entry, "interrupted", row if row is not None and _was_cut(row) else None)
+        return JobLine(entry, "interrupted", row if row is not None and was_cut(row) else None)
     if running and entry.decision in ("run", "adopt") and job_id not in course.seen:
         return JobLine(entry, "planned")  # what row there is, is of an earlier start
     if row is not None:
-        return JobLine(entry, "interrupted" if _was_cut(row) else row.status, row)
+        return JobLine(entry, "interrupted" if was_cut(row) else row.status, row)
     if entry.status in ("skipped", "not_executed"):
         return JobLine(entry, "skipped")
     return JobLine(entry, "planned")
-
-
-def _was_cut(row: Results) -> bool:
-    """True for a search that was ended from outside: in order, or killed."""
-    return row.stop_reason == "interrupted" or row.failure_kind == "interrupted"
 
 
 def last_step(job: JobLayout) -> dict[str, Any] | None:

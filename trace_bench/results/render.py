@@ -1,56 +1,95 @@
-"""Tables, the leaderboard among them, for a terminal, and as plain text for a pipe."""
+"""Tables, the leaderboard among them: fitted to a terminal, or as plain columns for a pipe. One line a row in both."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+import re
+import unicodedata
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 
+from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.results.leaderboard import LeaderboardRow
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
-_HEADER = ("task", "#", "trainer", "variant", "optimizer", "model", "seeds", "initial", "best", "test", "s", "tokens")
+_HEADER = (
+    "task", "#", "trainer", "variant", "optimizer", "model", "seeds", "initial", "best", "test", "s", "tokens",
+    "direction",
+)  # fmt: skip
 _NUMERIC = frozenset({"#", "seeds", "initial", "best", "test", "s", "tokens"})
-SHORT = 12
-"""Characters of an id: what is no longer is never broken over lines."""
+_ELASTIC = {"variant": 8, "trainer": 14, "optimizer": 8, "model": 8}
+_SPARE = ("tokens", "s", "initial")
+NOTHING: Mapping[str, int] = MappingProxyType({})
 EMPTY = "No job qualifies for the leaderboard: failed and unprotected jobs are left out."
+BETTER = {"maximize": "higher is better", "minimize": "lower is better"}
+UNPROTECTED = " (unprotected)"
+"""Behind the trainer of a job whose score a candidate could have written."""
+_NEXT_PARAMETER = re.compile(r",(?=[A-Za-z_]\w*=)")
+
+Row = Sequence[str]
 
 
-def leaderboard_table(rows: Sequence[LeaderboardRow]) -> Table:
-    """A rich table. ``best`` is the mean over seeds with its standard deviation; an arrow tells the
-    direction."""
-    from rich.table import Table
-    from rich.text import Text
+@dataclass(frozen=True)
+class Screen:
+    """A terminal of `width` columns. `styled`: it takes escapes."""
 
-    table = Table(title="Leaderboard", title_justify="left")
-    for name in _HEADER:
-        table.add_column(name, justify="right" if name in _NUMERIC else "left", overflow="fold")
-    previous = None
-    for row in rows:
-        if previous not in (None, row.task_id):
-            table.add_section()
-        # Text, not str: a name with brackets in it is not markup.
-        cells = [Text(cell) for cell in _cells(row)]
-        if previous == row.task_id:
-            cells[0] = Text("")
-        table.add_row(*cells, style="bold" if row.rank == 1 else "")
-        previous = row.task_id
-    return table
+    width: int
+    styled: bool = True
+
+    def strong(self, text: str) -> str:
+        return f"\x1b[1m{text}\x1b[0m" if self.styled else text
 
 
-def leaderboard_text(rows: Sequence[LeaderboardRow], *, width: int | None = None, colour: bool = False) -> str:
-    """The leaderboard as text; without `colour` and `width` as aligned columns, one line a row, for pipes."""
+# ---------------------------------------------------------------------------------------------------- leaderboard
+
+
+def leaderboard_text(rows: Sequence[LeaderboardRow], screen: Screen | None = None) -> str:
+    """The leaderboard as text. ``best`` is the mean over seeds with its standard deviation.
+
+    For a pipe (no `screen`) all columns are there. A terminal gets a section per task, headed by the direction, and a
+    line above that says what holds for all rows.
+    """
     if not rows:
         return EMPTY + "\n"
-    if width is None and not colour:
-        return aligned(_HEADER, [_cells(row) for row in rows], _NUMERIC)
-    return _drawn(leaderboard_table(rows), width or 120, colour=colour)
+    cells = [_cells(row) for row in rows]
+    if screen is None:
+        return aligned(_HEADER, cells, _NUMERIC)
+    header, short, said = told_once(
+        _HEADER[1:-1], [row[1:-1] for row in cells], ("variant", "optimizer", "model", "test")
+    )
+    sections = [heading(row.task_id, row.score_direction, screen) for row in rows]
+    table = framed(header, short, _NUMERIC, screen=screen, elastic=_ELASTIC, spare=_SPARE, sections=sections)
+    return "".join(f"{line}\n" for line in said) + table
 
 
-def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], numeric: Collection[str] = ()) -> str:
+def heading(task_id: str, direction: Direction, screen: Screen) -> str:
+    """Above the rows of a task."""
+    return f"{screen.strong(printable(task_id, 80))}  {BETTER[direction]}"
+
+
+def _cells(row: LeaderboardRow) -> tuple[str, ...]:
+    spread = f" ± {row.score_std:.2g}" if row.score_std is not None else ""
+    return (
+        printable(row.task_id, 80),
+        str(row.rank),
+        printable(row.trainer_id, 60) + (UNPROTECTED if row.integrity == "unprotected" else ""),
+        printable(row.variant, 200),
+        printable(row.optimizer, 40),
+        printable(row.model, 40),
+        str(row.jobs),
+        number(row.score_initial),
+        f"{number(row.score_mean)}{spread}",
+        number(row.score_test),
+        number(row.time_seconds, 1),
+        f"{row.total_tokens:.0f}",
+        row.score_direction,
+    )
+
+
+# --------------------------------------------------------------------------------------------------- any table
+
+
+def aligned(header: Row, rows: Sequence[Row], numeric: Collection[str] = ()) -> str:
     """Columns as wide as they must be, one line a row; those named in `numeric` are flush right. For pipes."""
     lines = [header, *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
@@ -64,56 +103,174 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], numeric: Colle
     return text
 
 
-def framed(header: Sequence[str], rows: Sequence[Sequence[str]], numeric: Collection[str] = (), *, width: int) -> str:
-    """The same as a coloured table for a terminal of `width` columns. Short cells are never broken, and columns without
-    content are left out."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
+def framed(
+    header: Row,
+    rows: Sequence[Row],
+    numeric: Collection[str] = (),
+    *,
+    screen: Screen,
+    elastic: Mapping[str, int] = NOTHING,
+    spare: Sequence[str] = (),
+    sections: Sequence[str] = (),
+) -> str:
+    """The same for a terminal, as `fitted` fits it. `sections` has a heading for each row, shown where it changes."""
+    table = fitted(header, rows, numeric, width=screen.width, elastic=elastic, spare=spare)
+    lines = _head(table, screen)
+    for place, row in enumerate(table.rows):
+        if sections and (place == 0 or sections[place] != sections[place - 1]):
+            lines.append(sections[place])
+        lines.append(row)
+    return "\n".join([*lines, *_foot(table)]) + "\n"
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    shown = [place for place in range(len(header)) if any(row[place] not in ("", "-") for row in rows)]
-    for place in shown:
-        name = header[place]
-        short = max(len(row[place]) for row in rows) <= SHORT
-        table.add_column(name, justify="right" if name in numeric else "left", overflow="fold", no_wrap=short)
-    for row in rows:
-        table.add_row(*(Text(row[place]) for place in shown))
-    return _drawn(table, width, colour=True)
+
+@dataclass(frozen=True)
+class Fitted:
+    """Lines of a table. `left_out` are the columns that found no room."""
+
+    header: str
+    rows: Sequence[str]
+    left_out: Sequence[str]
 
 
-def _drawn(table: Table, width: int, *, colour: bool) -> str:
-    from rich.console import Console  # a terminal only: a pipe does not pay for the import
+def fitted(
+    header: Row,
+    rows: Sequence[Row],
+    numeric: Collection[str] = (),
+    *,
+    width: int,
+    elastic: Mapping[str, int] = NOTHING,
+    spare: Sequence[str] = (),
+    keep: Collection[str] = (),
+) -> Fitted:
+    """A table of at most `width` columns, one line a row. Columns without content are left out, but those to `keep`.
 
-    console = Console(
-        file=io.StringIO(),
-        width=width,
-        force_terminal=colour,
-        color_system="standard" if colour else None,
+    Args:
+        elastic: columns whose text may be cut, the first one first, and what it keeps, where that is enough to fit. No
+            other cell ever is cut.
+        spare: columns to leave out where cutting does not suffice, the first one first.
+    """
+    shown = [p for p, name in enumerate(header) if name in keep or any(row[p] not in ("", "-") for row in rows)]
+    whole = {place: max(wide(header[place]), *(wide(row[place]) for row in rows)) for place in shown}
+    left_out: list[str] = []
+    for name in (*spare, None):
+        widths, excess = _shrunk(header, whole, width, elastic, None)
+        if excess <= 0 or name is None:
+            break
+        if name in header and header.index(name) in whole:
+            del whole[header.index(name)]
+            left_out.append(name)
+    if excess > 0:
+        widths, _ = _shrunk(header, whole, width, elastic, 1)
+    return Fitted(
+        _line(header, header, widths, numeric), [_line(row, header, widths, numeric) for row in rows], left_out
     )
-    with console.capture() as captured:
-        console.print(table)
-    return captured.get()
 
 
-def _cells(row: LeaderboardRow) -> tuple[str, ...]:
-    arrow = "↑" if row.score_direction == "maximize" else "↓"
-    spread = f" ± {row.score_std:.2g}" if row.score_std is not None else ""
-    mark = " (unprotected)" if row.integrity == "unprotected" else ""
-    return (
-        printable(row.task_id, 80),
-        str(row.rank),
-        printable(row.trainer_id, 60) + mark,
-        printable(row.variant, 200),
-        printable(row.optimizer, 40),
-        printable(row.model, 40),
-        str(row.jobs),
-        number(row.score_initial),
-        f"{number(row.score_mean)}{spread} {arrow}",
-        number(row.score_test),
-        number(row.time_seconds, 1),
-        f"{row.total_tokens:.0f}",
-    )
+def _shrunk(
+    header: Row, whole: dict[int, int], width: int, elastic: Mapping[str, int], fewest: int | None
+) -> tuple[dict[int, int], int]:
+    """Widths by place, and by how many columns they still are too wide."""
+    widths = dict(whole)
+    excess = sum(widths.values()) + 2 * (len(widths) - 1) - width
+    for name, least in elastic.items():
+        place = header.index(name) if name in header else -1
+        if place in widths and excess > 0:
+            keep = min(widths[place], fewest or max(least, len(name)))
+            taken = min(excess, widths[place] - keep)
+            widths[place] -= taken
+            excess -= taken
+    return widths, excess
+
+
+def _line(row: Row, header: Row, widths: dict[int, int], numeric: Collection[str]) -> str:
+    cells = []
+    for place, width in widths.items():
+        text = cut(row[place], width, middle=header[place] == "variant")
+        pad = " " * (width - wide(text))
+        cells.append(pad + text if header[place] in numeric else text + pad)
+    return "  ".join(cells).rstrip()
+
+
+def _head(table: Fitted, screen: Screen) -> list[str]:
+    if not screen.styled:
+        return [table.header]
+    rule = min(screen.width, max(wide(line) for line in (table.header, *table.rows)))
+    return [screen.strong(table.header), "─" * rule]
+
+
+def _foot(table: Fitted) -> list[str]:
+    return [f"no room for: {', '.join(table.left_out)}"] if table.left_out else []
+
+
+def told_once(header: Row, rows: Sequence[Row], names: Collection[str]) -> tuple[Row, list[Row], list[str]]:
+    """The table without what all rows share, and the lines that say it: columns among `names` with one value
+    (``test``: with none), the parameters that all variants have, and the mark of unprotected jobs.
+
+    Args:
+        header: with ``trainer`` in it.
+    """
+    said = []
+    columns = {name: [row[place] for row in rows] for place, name in enumerate(header)}
+    if all(cell.endswith(UNPROTECTED) for cell in columns["trainer"]):
+        columns["trainer"] = [cell.removesuffix(UNPROTECTED) for cell in columns["trainer"]]
+        said.append("unprotected")
+    for name in [name for name in header if name in names and name != "test" and len(set(columns[name])) == 1]:
+        value = columns.pop(name)[0]
+        if value not in ("", "-"):
+            said.append(f"{name} {value}")
+    if "test" in names and all(cell in ("", "-") for cell in columns["test"]):
+        del columns["test"]
+        said.append("no test score")
+    lines = ["all: " + ", ".join(said)] if said else []
+    shared = shared_parameters(columns.get("variant", ()))
+    if shared:
+        columns["variant"] = [without(cell, shared) for cell in columns["variant"]]
+        lines.append(f"variants: all with {','.join(shared)}")
+    return tuple(columns), list(zip(*columns.values(), strict=True)), lines
+
+
+def shared_parameters(variants: Collection[str]) -> list[str]:
+    """The ``name=value`` that all variants have which have any, if these are several."""
+    split = [_NEXT_PARAMETER.split(variant) for variant in dict.fromkeys(variants) if "=" in variant]
+    if len(split) < 2:
+        return []
+    return [part for part in split[0] if all(part in parts for parts in split[1:])]
+
+
+def without(variant: str, shared: Collection[str]) -> str:
+    """`variant` without the parameters in `shared`."""
+    return ",".join(part for part in _NEXT_PARAMETER.split(variant) if part not in shared)
+
+
+def wide(text: str) -> int:
+    """Columns that `text` takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(_columns(letter) for letter in text)
+
+
+def _columns(letter: str) -> int:
+    if unicodedata.category(letter) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+
+
+def cut(text: str, width: int, *, middle: bool = False) -> str:
+    """`text` in at most `width` columns, with an ellipsis where something is missing: its end, or its `middle`."""
+    if wide(text) <= width:
+        return text
+    end = "" if not middle else _beginning(text[::-1], width // 2)[::-1]
+    return _beginning(text, width - 1 - wide(end)) + "…" + end
+
+
+def _beginning(text: str, width: int) -> str:
+    kept = ""
+    for letter in text:
+        width -= _columns(letter)
+        if width < 0:
+            break
+        kept += letter
+    return kept
 
 
 def number(value: float | None, decimals: int | None = None) -> str:

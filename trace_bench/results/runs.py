@@ -1,7 +1,7 @@
 """Runs on the disk: found by what a user types, and told in one line each. Nothing here writes.
 
-A line is told from the small files of a run (lock, summary, both ends of the manifest, the journal's first line), so
-that a folder of many large runs is listed at once.
+A line is told from the small files of a run (lock, summary, both ends of the manifest and of the journal), so that a
+folder of many large runs is listed at once.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Literal, TypeVar
 from pydantic import BaseModel
 
 from trace_bench.arguments import hint
+from trace_bench.artifacts.folder_lock import has_controller
 from trace_bench.artifacts.jsonio import JsonError, loads, printable, read_model
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Lock, Summary
@@ -30,6 +31,7 @@ NO_RUN = "it has no meta/ with a manifest, so it is no run"
 M = TypeVar("M", bound=BaseModel)
 _HEAD = 4096
 _TAIL = 64
+_JOURNAL_TAIL = 1 << 16
 _MANY = 5
 """Names listed in a sentence at most."""
 
@@ -43,9 +45,10 @@ class RunLine:
     """One run in short.
 
     Attributes:
-        run_id: as its manifest says; the folder's name where there is none.
+        run_id: the folder's name, by which `find_run` finds it.
         jobs: planned ones.
         skipped: those that a controller has ended without.
+        interrupted: those that were cut off, and run again when the run is continued.
         started_at: of the first controller; None if there never was one.
         cost_usd: over all jobs that have ended.
         damage: what is wrong, for ``damaged``.
@@ -59,13 +62,14 @@ class RunLine:
     ok: int = 0
     failed: int = 0
     skipped: int = 0
+    interrupted: int = 0
     started_at: str | None = None
     cost_usd: float = 0.0
     damage: str | None = None
 
     @property
     def done(self) -> int:
-        """Jobs with a result."""
+        """Jobs with a result that was not cut off."""
         return self.ok + self.failed
 
 
@@ -89,20 +93,23 @@ def is_run(folder: Path) -> bool:
 
 
 def all_runs(runs_dir: Path) -> list[RunLayout]:
-    """The runs in `runs_dir`, newest first.
+    """The runs in `runs_dir`, of which there are none where there is no such folder. Those come first that a controller
+    is at work in, then by their last start, the newest first; at last the ones that never started.
 
     Raises:
-        ConfigError: there is no such folder.
+        ConfigError: it is a file.
     """
     if not runs_dir.is_dir():
-        what = "is a file" if runs_dir.exists() else "there is no such folder"
-        raise ConfigError(f"{printable(str(runs_dir))}: {what}; name the folder of your runs with --runs-dir")
+        if not _is_there(runs_dir):
+            return []
+        raise ConfigError(f"{printable(str(runs_dir))}: is a file; name the folder of your runs with --runs-dir")
     found = [RunLayout(folder) for folder in runs_dir.iterdir() if is_run(folder)]
     return sorted(found, key=_age, reverse=True)
 
 
 def find_run(text: str, runs_dir: Path) -> RunLayout:
-    """The run that `text` means: an id in `runs_dir` or the beginning of only one, a run's folder, or ``latest``.
+    """The run that `text` means: an id in `runs_dir` or the beginning of only one, a run's folder, or ``latest``,
+    the first of `all_runs`.
 
     Raises:
         ConfigError: no run, or more than one.
@@ -111,14 +118,17 @@ def find_run(text: str, runs_dir: Path) -> RunLayout:
     if exact is not None:
         return exact
     shown = printable(text)
-    if not text or "\0" in text or "/" in text or text in (".", ".."):
-        what = NO_RUN if _is_there(Path(text)) and text else "there is no such folder"
+    if not text:
+        where = printable(str(runs_dir))
+        raise ConfigError(f"the name of the run is empty; name a run by its folder, by its id in {where}, or latest")
+    if "\0" in text or "/" in text or text in (".", ".."):
+        what = NO_RUN if _is_there(Path(text)) else "there is no such folder"
         raise ConfigError(f"{shown!r}: {what}; name a run by its folder, or by its id in {printable(str(runs_dir))}")
     runs = all_runs(runs_dir)
     where = printable(str(runs_dir))
     if text == LATEST:
         if not runs:
-            raise ConfigError(f"{where} holds no runs; trace-bench run makes one")
+            raise ConfigError(f"there are no runs in {where}; trace-bench run makes one")
         return runs[0]
     begin = [run for run in runs if run.run_id.startswith(text)]
     if len(begin) > 1:
@@ -182,12 +192,15 @@ def _some(runs: list[RunLayout]) -> str:
     return ", ".join(printable(run.run_id) for run in runs[:_MANY]) + (" …" if len(runs) > _MANY else "")
 
 
-def _age(run: RunLayout) -> tuple[str, str]:
+def _age(run: RunLayout) -> tuple[bool, bool, str, str]:
+    running = has_controller(run)
     try:
-        started, head = _started_at(run), _head(run)
+        started = _last_start(run)
+        head = _head(run) if started is None else None
     except HarnessError:
-        return "", run.run_id
-    return started or (head.generated_at if head else ""), run.run_id
+        return running, False, "", run.run_id
+    when = started or (head.generated_at if head else "")
+    return running, started is not None, when.removesuffix("Z"), run.run_id
 
 
 # ------------------------------------------------------------------------------------------------------- telling
@@ -232,13 +245,14 @@ def _describe(run: RunLayout, *, running: bool) -> RunLine:
         state = "finished" if lock is not None and lock.salt is not None else "unfinished"
     return RunLine(
         run,
-        head.run_id if head else run.run_id,
+        run.run_id,
         _name(run),
         state,
         jobs=total,
         ok=counts.get("ok", 0),
         failed=counts.get("failed", 0),
         skipped=counts.get("skipped", 0),
+        interrupted=counts.get("interrupted", 0),
         started_at=started,
         cost_usd=summary.cost_usd if summary else 0.0,
     )
@@ -296,8 +310,32 @@ def _started_at(run: RunLayout) -> str | None:
         return None
     except OSError as error:
         raise HarnessError(f"{run.events}: {error.strerror}") from None
-    if not line.endswith(b"\n"):
+    return _time_of_first(run, line) if line.endswith(b"\n") else None
+
+
+def _last_start(run: RunLayout) -> str | None:
+    """Time of the journal's last ``run.start``; where the journal's end has none, that at which the manifest was
+    made, which every start does anew. None before there was a start."""
+    first = _started_at(run)
+    if first is None:
         return None
+    try:
+        with run.events.open("rb") as file:
+            file.seek(max(0, file.seek(0, 2) - _JOURNAL_TAIL))
+            lines = file.read().split(b"\n")[:-1]
+    except OSError as error:
+        raise HarnessError(f"{run.events}: {error.strerror}") from None
+    for line in reversed(lines):
+        if b'"run.start"' in line:
+            with contextlib.suppress(JsonError):
+                value = loads(line)
+                if isinstance(value, dict) and value.get("event") == "run.start" and isinstance(value.get("t"), str):
+                    return str(value["t"])
+    head = _head(run)
+    return max(first, head.generated_at) if head else first
+
+
+def _time_of_first(run: RunLayout, line: bytes) -> str:
     try:
         value = loads(line)
     except JsonError as error:

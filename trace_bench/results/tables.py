@@ -189,13 +189,20 @@ def read_manifest(run: RunLayout) -> Manifest | None:
         raise HarnessError(f"{run.manifest}: {error}") from None
 
 
+def was_cut(row: Results) -> bool:
+    """True for a search that was ended from outside: in order, or killed."""
+    return row.stop_reason == "interrupted" or row.failure_kind == "interrupted"
+
+
 def summarise(run_id: str, rows: Sequence[Results], planned: int, tags: Sequence[str] = ()) -> Summary:
-    """Counts and totals. A planned job without a row counts as ``pending``."""
-    counts = Counter({"ok": 0, "failed": 0, "skipped": 0})
-    counts.update(row.status for row in rows)
+    """Counts and totals. A job that was cut off counts as ``interrupted`` and as nothing else, a planned one without a
+    row as ``pending``."""
+    counts = Counter({"ok": 0, "failed": 0, "interrupted": 0, "skipped": 0})
+    counts.update("interrupted" if was_cut(row) else row.status for row in rows)
     if planned > len(rows):
         counts["pending"] = planned - len(rows)
-    failures = Counter(f"{row.failure_boundary}:{row.failure_kind}" for row in rows if row.failure_boundary is not None)
+    failed = [row for row in rows if row.failure_boundary is not None and not was_cut(row)]
+    failures = Counter(f"{row.failure_boundary}:{row.failure_kind}" for row in failed)
     prompt, completion = sum(r.prompt_tokens for r in rows), sum(r.completion_tokens for r in rows)
     return Summary(
         run_id=run_id,
