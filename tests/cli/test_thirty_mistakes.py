@@ -129,7 +129,7 @@ ARGUMENTS: dict[str, tuple[list[str], str, tuple[str, ...]]] = {
     "no registry": (["images", "push", "core"], "Missing option '--registry'", ("see trace-bench images push --help",)),
     "an image without a digest": (["images", "pull", "x/core:1"], "", ("x/core:1", "@sha256:")),
     "a backend to clean that is not there": (["clean", "--backend", "nope"], "", ("'nope'", "docker")),
-    "no runs to show": (["show", "nope"], "runs: there is no such folder", ("--runs-dir",)),
+    "no runs to show": (["show", "nope"], "there is no run 'nope' in runs", ("trace-bench run makes one",)),
     "suites to validate that are not there": (
         ["validate", "-c", "config.yaml", "--bench", "nope"],
         "--bench: there is no suite nope",

@@ -30,7 +30,7 @@ def ls_command(runs_dir: Path, *, as_json: bool) -> None:
             rows = _shortened(rows)
         emit_table(_HEADER, rows, _NUMERIC, elastic={"name": 8}, spare=("cost", "ok", "name"))
     else:
-        note(f"there are no runs in {printable(str(runs_dir))}")
+        note(f"there are no runs in {printable(str(runs_dir))}; trace-bench run makes one")
     for line in lines:
         if line.damage:
             note(f"damaged: {printable(line.damage, 400)}")

@@ -106,11 +106,19 @@ class JobRunner:
     gate: StartGate = field(default_factory=lambda: StartGate(os.cpu_count() or 1))
     unremoved: list[Sandbox] = field(default_factory=list)
 
-    def run(self, plan: JobPlan, listener: Listener | None = None, *, afresh: bool = False) -> Results:
+    def run(
+        self,
+        plan: JobPlan,
+        listener: Listener | None = None,
+        *,
+        afresh: bool = False,
+        begun: Callable[[], None] = lambda: None,
+    ) -> Results:
         """Run `plan` in a new sandbox. What an earlier attempt published is moved to that attempt's folder.
 
         Args:
             afresh: pay for LLM calls again that an earlier attempt had answers to.
+            begun: called when its turn to start has come.
 
         Raises:
             NotStarted: the user wanted it to stop before it had begun. Nothing has changed.
@@ -122,6 +130,7 @@ class JobRunner:
         try:
             if self.stop_wanted(plan.spec.job_id) is not None:
                 raise NotStarted
+            begun()
             keep_attempt(self.layout.job(plan.spec.job_id), calls=afresh)
             return self._attempt(plan, listener or Silence(), lambda: self._new_sandbox(plan), start)
         finally:

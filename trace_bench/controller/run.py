@@ -106,13 +106,13 @@ class Run:
         if not untouched:
             self._cancel.forget()
             write_records(plan)
+        self._tell_beginning()
         failure: BaseException | None = None
         with contextlib.ExitStack() as stack:
             self._journal = None if untouched else stack.enter_context(Journal(self.layout.events))
             if self._journal is not None:
                 self._journal.forget()
             self._note("run.start", jobs=len(plan.jobs), reused=len(self._rows), continued=plan.continued)
-            self._tell_beginning()
             try:
                 for sandbox in plan.leftovers:
                     sandbox.remove()
@@ -255,8 +255,12 @@ class Run:
     def _one(self, runner: JobRunner, planned: PlannedJob) -> Results | None:
         """See one job through, all its attempts; None if it was to stop before it had begun."""
         sandbox = self._plan.adopted.get(planned.job_id) if planned.decision == "adopt" else None
-        self._teller.tell(lambda progress: progress.started(planned, adopted=sandbox is not None))
-        self._note("job.start", job_id=planned.job_id, adopted=sandbox is not None)
+
+        def begun() -> None:
+            if attempt == 1:
+                self._teller.tell(lambda progress: progress.started(planned, adopted=sandbox is not None))
+                self._note("job.start", job_id=planned.job_id, adopted=sandbox is not None)
+
         plan = self._plan.prepare(planned)
         listener = _JobListener(self, planned)
         afresh = self._plan.config.resume == "none" and self._plan.continued
@@ -268,16 +272,15 @@ class Run:
                 self._pause(planned, row, attempt)
             try:
                 if adopted is not None:
+                    begun()
                     row = runner.adopt(plan, adopted, listener)
                     if row.stop_reason == "interrupted" and self._stop(planned.job_id) is None:
                         # Its lease had ended before it was adopted. Nobody asked for half a search.
                         row = runner.run(plan, listener)
                 else:
-                    row = runner.run(plan, listener, afresh=afresh and attempt == 1)
+                    row = runner.run(plan, listener, afresh=afresh and attempt == 1, begun=begun)
             except NotStarted:
                 if row is None:
-                    self._note("job.end", job_id=planned.job_id, status="skipped", failure_kind="not_executed",
-                               stop_reason=None)  # fmt: skip
                     return None
                 break
             except EngineGone as error:

@@ -184,7 +184,7 @@ def _is_there(path: Path) -> bool:
 
 def _known(runs: list[RunLayout]) -> str:
     if not runs:
-        return "; there are no runs"
+        return "; there are no runs; trace-bench run makes one"
     return f"; the newest are {_some(runs)}" if len(runs) > _MANY else f"; there are {_some(runs)}"
 
 
