@@ -144,7 +144,9 @@ def test_a_folder_without_runs_or_no_folder_is_said(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "runs"):
         with pytest.raises(ConfigError, match=f"^there are no runs in {folder}; trace-bench run makes one$"):
             find_run("latest", folder)
-        with pytest.raises(ConfigError, match=f"^there is no run 'mine' in {folder}; there are no runs; trace-bench run makes one$"):
+        with pytest.raises(
+            ConfigError, match=f"^there is no run 'mine' in {folder}; there are no runs; trace-bench run makes one$"
+        ):
             find_run("mine", folder)
         assert all_runs(folder) == []
     (tmp_path / "file").touch()
