@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections import Counter
 from collections.abc import Iterator
 
@@ -11,6 +12,12 @@ import pytest
 GROUPS = ("docker", "modal", "gpu", "slow")
 _ran: Counter[str] = Counter()
 _skipped: dict[str, Counter[str]] = {group: Counter() for group in GROUPS}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # A shell that runs the tests in the background has them, and all that they start, ignore Ctrl-C.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)

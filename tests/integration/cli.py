@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -41,8 +40,6 @@ def start(*arguments: str, home: Path, cwd: Path | None = None) -> subprocess.Po
     return subprocess.Popen(
         [sys.executable, "-m", "trace_bench", *arguments],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd, env=environment(home),
-        # A shell that runs the tests in the background has them, and all that they start, ignore Ctrl-C.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
 
 

@@ -32,7 +32,6 @@ from trace_bench.errors import (
     ExitCode,
     HarnessError,
     Interrupted,
-    ProtocolError,
     SandboxError,
     TraceBenchError,
 )
@@ -274,15 +273,17 @@ class JobRunner:
                     stream.close()
                 if sandbox.wait(EXIT_PATIENCE) is None:
                     sandbox.kill()
-        except (Interrupted, SandboxError, ProtocolError) as error:
+        except (Interrupted, SandboxError, EnvironmentUnavailable) as error:
             try:
                 sandbox.kill()
-                if isinstance(error, Interrupted) or error.exit_code == ExitCode.ENVIRONMENT:
+            except SandboxError as gone:
+                # What came first is the cause, unless all that it says is that the engine hung up.
+                ending.end(error if _ends_more(error) else gone)
+            else:
+                if isinstance(error, Interrupted | EnvironmentUnavailable) or _ends_more(error):
                     ending.end(error)
                 else:
                     ending.failure = _sandbox_failure(error, sandbox, evidence=out.parent)
-            except SandboxError as gone:
-                ending.end(gone)
         self._collect(sandbox, ending, out)
 
     def _converse(self, plan: JobPlan, scope: Scope, listener: Listener, stream: Stream, start: Start | None) -> None:
@@ -359,6 +360,11 @@ class JobRunner:
         write_json(job.meta, meta, durable=False)
         write_json(job.results, row)  # from here on the job has ended
         return row
+
+
+def _ends_more(error: TraceBenchError) -> bool:
+    """Whether `error` ends more than its job: the user wants it, or the machine lacks something."""
+    return isinstance(error, Interrupted) or error.exit_code == ExitCode.ENVIRONMENT
 
 
 def _sandbox_failure(error: SandboxError, sandbox: Sandbox, evidence: Path) -> Failure:
