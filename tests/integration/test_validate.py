@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -73,8 +74,10 @@ def test_the_shipped_config_is_valid_strictly(images: Path, tmp_path: Path) -> N
     arguments = ["--bench", "internal+trace_examples", "--strict", "--runs-dir", str(tmp_path / "runs")]
     done = cli("validate", "--config", str(config), *arguments, home=images)
     assert done.returncode == 0, done.stdout + done.stderr
-    kinds = [line.split()[:2] for line in done.stdout.splitlines()]
-    assert kinds.count(["OK", "task"]) == sum(kind[0] == "job" for kind in kinds) == 7
+    lines = done.stdout.splitlines()
+    assert sum(line.startswith("OK task ") for line in lines) == 7
+    planned = [line for line in lines if re.match(r"run +[0-9a-f]{12} ", line)]
+    assert len(planned) == 7 and "7 jobs: 7 to run" in lines
     (manifest,) = (tmp_path / "runs").glob("*/meta/manifest.json")
     assert len(json.loads(manifest.read_text())["jobs"]) == 7
 
