@@ -22,6 +22,8 @@ import pytest
 from tests.integration.cli import TASKS, cli, environment, start, write_config
 from tests.integration.files import check_files, paid_calls
 from tests.integration.test_interruption import containers, wait_for
+from trace_bench.artifacts.layout import RunLayout
+from trace_bench.controller.resume import is_recorded
 
 pytestmark = pytest.mark.docker
 
@@ -30,7 +32,7 @@ JOBS = 8
 SEARCH = {"id": "PrioritySearch", "params": {"num_steps": 3, "num_candidates": 2, "num_proposals": 2}}
 
 
-def matrix(folder: Path, seconds: float = 0.1, **config: Any) -> Path:
+def matrix(folder: Path, seconds: float = 0.2, **config: Any) -> Path:
     """Eight jobs of about a second and a half; without a run id, so that `run` must find the run that it continues."""
     tasks = [{"id": "internal:slow", "eval_kwargs": {"seconds": seconds}}, "internal:numeric_param"]
     given = {"tasks": tasks, "trainers": [SEARCH], "seeds": [1, 2, 3, 4], "max_workers": 3, "retries": 2, **config}
@@ -58,6 +60,8 @@ def finished(folder: Path) -> dict[str, int]:
 def finish(folder: Path, home: Path) -> None:
     """The same command once more finishes the run, and does nothing again that was finished."""
     before = finished(folder)
+    if before and is_recorded(RunLayout(run_of(folder))):
+        return
     done = cli("run", "--config", str(folder / "config.json"), "--root", str(TASKS), home=home)
     assert done.returncode == 0, done.stderr
     after = finished(folder)
@@ -99,6 +103,8 @@ def killed_at_random(folder: Path, home: Path, times: int, seed: int) -> list[in
     """Kill the controller `times` times; how many jobs were finished after each."""
     config, chance, counts = matrix(folder), random.Random(seed), []
     for _ in range(times):
+        if counts and counts[-1] and is_recorded(RunLayout(run_of(folder))):
+            break  # a quick machine: one more start would be another run
         process = start("run", "--config", str(config), "--root", str(TASKS), home=home)
         with suppress(subprocess.TimeoutExpired):
             process.wait(chance.uniform(0.3, 1.6))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -226,7 +227,8 @@ def write_leaderboard(path: Path, ranked: Iterable[LeaderboardRow]) -> None:
 
 def write_files_index(run: RunLayout) -> FilesIndex:
     """``files_index.json``: every regular file of the run with size, SHA-256 and schema. Links are not
-    followed, and neither the index itself nor unfinished temporary files are listed."""
+    followed, the index itself is not listed, and what a killed controller left half written is removed: no job may be
+    at work."""
     entries: list[FileEntry] = []
     itself = run.relative(run.files_index)
     folders = [""]
@@ -236,9 +238,13 @@ def write_files_index(run: RunLayout) -> FilesIndex:
             for item in found:
                 relative = f"{folder}{item.name}"
                 if item.is_dir(follow_symlinks=False):
-                    if ".collecting-" not in item.name:
+                    if ".collecting-" in item.name:  # of a controller that was killed
+                        shutil.rmtree(item, ignore_errors=True)
+                    else:
                         folders.append(f"{relative}/")
-                elif item.is_file(follow_symlinks=False) and relative != itself and not _is_temporary(item.name):
+                elif _is_temporary(item.name):
+                    Path(item).unlink(missing_ok=True)
+                elif item.is_file(follow_symlinks=False) and relative != itself:
                     with Path(item).open("rb") as file:
                         digest = hashlib.file_digest(file, "sha256").hexdigest()
                         size = file.tell()
