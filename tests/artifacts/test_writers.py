@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from trace_bench.artifacts.writers import (
     write_bytes,
     write_csv,
     write_json,
+    write_pieces,
     write_text,
 )
 from trace_bench.errors import HarnessError
@@ -237,3 +239,14 @@ def test_a_row_is_always_one_line_and_never_a_formula(rows: list[list[Any]]) -> 
                 float(shown)
             if isinstance(value, float) and value == value:
                 assert float(shown) == value
+
+
+def test_a_secret_is_nobody_elses_to_read_from_its_first_byte_on(tmp_path: Path) -> None:
+    seen = []
+
+    def pieces() -> Iterator[bytes]:
+        seen.append(next(tmp_path.iterdir()).stat().st_mode & 0o777)
+        yield b"s"
+
+    write_pieces(tmp_path / "salt", pieces(), mode=0o600)
+    assert seen == [0o600] and (tmp_path / "salt").stat().st_mode & 0o777 == 0o600

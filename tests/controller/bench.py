@@ -21,7 +21,8 @@ from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
 from trace_bench.controller.plan import PlannedJob, RunPlan, jobs_of, plan_run
 from trace_bench.controller.progress import Progress
-from trace_bench.controller.run import Run, RunResult, write_records
+from trace_bench.controller.records import write_records
+from trace_bench.controller.run import Run, RunResult
 from trace_bench.controller.session import Session, Silence
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider

@@ -62,6 +62,7 @@ def test_every_record_is_there_before_the_first_job_starts_and_fits_its_schema(b
         for name, path in (("manifest", layout.manifest), ("lock", layout.lock), ("env", layout.env)):
             schema.validate(name, read(path))
         assert read(layout.lock)["salt"] is None
+        assert layout.salt.stat().st_mode & 0o777 == 0o600
         return sorted(path.name for path in layout.meta.iterdir())
 
     found = sampled(bench, look)

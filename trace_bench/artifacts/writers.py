@@ -26,17 +26,19 @@ from trace_bench.artifacts import jsonio
 from trace_bench.errors import HarnessError
 
 
-def write_bytes(path: Path, data: bytes, *, durable: bool = True) -> None:
-    """Replace `path` by `data` in one step; its folder is created."""
-    write_pieces(path, (data,), durable=durable)
+def write_bytes(path: Path, data: bytes, *, durable: bool = True, mode: int | None = None) -> None:
+    """Replace `path` by `data` in one step; its folder is created. `mode` is the file's, from its first instant on."""
+    write_pieces(path, (data,), durable=durable, mode=mode)
 
 
-def write_pieces(path: Path, pieces: Iterable[bytes], *, durable: bool = True) -> None:
+def write_pieces(path: Path, pieces: Iterable[bytes], *, durable: bool = True, mode: int | None = None) -> None:
     """Replace `path` in one step by `pieces` one after another, which need not all be in memory at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
         with temporary.open("wb") as file:
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
             file.writelines(pieces)
             if durable:
                 file.flush()
@@ -50,9 +52,9 @@ def write_pieces(path: Path, pieces: Iterable[bytes], *, durable: bool = True) -
         _sync_folder(path.parent)
 
 
-def write_text(path: Path, text: str, *, durable: bool = True) -> None:
+def write_text(path: Path, text: str, *, durable: bool = True, mode: int | None = None) -> None:
     """Replace `path` by `text` in UTF-8, line ends as they are."""
-    write_bytes(path, text.encode("utf-8"), durable=durable)
+    write_bytes(path, text.encode("utf-8"), durable=durable, mode=mode)
 
 
 def write_json(path: Path, value: BaseModel | Any, *, durable: bool = True) -> None:

@@ -16,10 +16,9 @@ from typing import Any
 
 from trace_bench.artifacts.contract import HistoryLine
 from trace_bench.artifacts.layout import JobLayout, RunLayout
-from trace_bench.artifacts.provenance import capture_env, now
+from trace_bench.artifacts.provenance import now
 from trace_bench.artifacts.records import Results
-from trace_bench.artifacts.writers import Journal, write_json, write_text
-from trace_bench.artifacts.yamlio import dump_document
+from trace_bench.artifacts.writers import Journal, write_json
 from trace_bench.controller.cancel import Cancellations
 from trace_bench.controller.job import JobRunner, NotStarted
 from trace_bench.controller.manifest import Outcome, read_entry
@@ -27,14 +26,15 @@ from trace_bench.controller.outage import Outage
 from trace_bench.controller.ownership import alone_in
 from trace_bench.controller.plan import PlannedJob, RunPlan
 from trace_bench.controller.progress import Progress, Quiet, RunEnd, RunStart
+from trace_bench.controller.records import outcome_of, recorded_row, write_records
 from trace_bench.controller.schedule import Room, SeldomAsked, StartGate
 from trace_bench.controller.teller import Teller
-from trace_bench.errors import HarnessError, Interrupted, SandboxError
+from trace_bench.errors import Interrupted, SandboxError
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
 from trace_bench.results import parquet
 from trace_bench.results.rows import is_final, skipped_row
-from trace_bench.results.tables import LiveTables, read_row, was_cut, write_files_index
+from trace_bench.results.tables import LiveTables, was_cut, write_files_index
 from trace_bench.sandbox.errors import EngineGone
 from trace_bench.sandbox.uids import UidBlocks
 
@@ -361,9 +361,9 @@ class Run:
     def _finish(self, failure: BaseException | None, *, write: bool) -> tuple[Results, ...]:
         plan = self._plan
         for job in plan.jobs:
-            if job.job_id not in self._rows and (row := self._recorded(job)) is not None:
+            if job.job_id not in self._rows and (row := recorded_row(plan.layout, job)) is not None:
                 self._put(row)
-        outcomes: dict[str, Outcome] = {job_id: _outcome(row) for job_id, row in self._rows.items()}
+        outcomes: dict[str, Outcome] = {job_id: outcome_of(row) for job_id, row in self._rows.items()}
         otherwise = "the run ended before its turn" if failure is None else f"the run ended: {type(failure).__name__}"
         for job in plan.jobs:
             if job.job_id not in self._rows:
@@ -396,32 +396,6 @@ class Run:
         )
         self._teller.tell(lambda progress: progress.ended(end))
         return rows
-
-    def _recorded(self, job: PlannedJob) -> Results | None:
-        """What an attempt at `job` came to that was recorded, if it is of today's fingerprint."""
-        try:
-            row = read_row(self.layout.job(job.job_id).results)
-        except (OSError, HarnessError):
-            return None
-        return row if row.fingerprint == job.fingerprint else None
-
-
-def _outcome(row: Results) -> Outcome:
-    return (row.status, row.failure_kind or row.stop_reason)
-
-
-def write_records(plan: RunPlan) -> None:
-    """What a run's folder holds before its first job starts."""
-    layout = plan.layout.make()
-    write_text(layout.config_snapshot, dump_document(plan.config.to_snapshot()), durable=False)
-    layout.salt.touch(mode=0o600)
-    write_text(layout.salt, plan.salt)
-    layout.salt.chmod(0o600)
-    write_json(layout.lock, plan.lock, durable=False)
-    write_json(layout.env, capture_env(os.environ, backend=plan.backend.describe()), durable=False)
-    write_json(layout.git, plan.git, durable=False)
-    known: dict[str, Outcome] = {job_id: _outcome(row) for job_id, row in plan.reused.items()}
-    plan.write_manifest(layout, known)
 
 
 @dataclass(frozen=True)

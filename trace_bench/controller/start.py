@@ -15,7 +15,8 @@ from trace_bench.config.resolve import resolve
 from trace_bench.controller.ownership import alone_in, refuse_a_second
 from trace_bench.controller.plan import ImageSource, PlanIsOld, RunPlan, jobs_of, plan_run
 from trace_bench.controller.progress import Progress
-from trace_bench.controller.run import Run, RunResult, write_records
+from trace_bench.controller.records import write_records
+from trace_bench.controller.run import Run, RunResult
 from trace_bench.images.pins import ensure
 from trace_bench.images.recipe import worker_sources_hash
 from trace_bench.resources import package_dir
