@@ -38,6 +38,7 @@ class CountingProvider:
     name = "counting"
     paid = True
     wants_hints = False
+    quick = True
 
     def __init__(self, *, seconds: float = 0.0, fail: int = 0, status: int = 200) -> None:
         self.asked: list[ProviderRequest] = []
@@ -344,7 +345,7 @@ def test_a_cassette_that_cannot_be_opened_does_not_block_the_job(cassette: Path)
 
 
 def test_an_unknown_provider_is_a_config_error(cassette: Path) -> None:
-    with pytest.raises(ConfigError, match="names the provider 'acme', which this gateway does not have; it has stub"):
+    with pytest.raises(ConfigError, match="has no model 'm'; it has stub"):
         Gateway({"stub": StubProvider()}).open("0123456789ab", 1, ModelRef(id="m", provider="acme"), cassette)
 
 

@@ -28,16 +28,32 @@ from trace_bench.errors import Boundary
 
 
 class Usage(Model):
-    """What the gateway metered. `reused` calls were answered from the cassette and cost nothing again;
-    `inert` ones are stub answers that change nothing; `refused` ones met the end of the budget."""
+    """What the gateway metered.
+
+    Attributes:
+        calls: answered ones that were asked of a provider.
+        tries: requests that the provider got for them, and for calls that it gave no answer to.
+        cached_tokens: of the prompt tokens, those that the provider had in its cache.
+        reasoning_tokens: of the completion tokens, those that were thought and not said.
+        reused: calls answered from the job's own cassette; they cost nothing again.
+        cached: calls answered from the response cache of earlier runs.
+        inert: stub answers that change nothing.
+        refused: calls that met the end of a budget.
+        estimated: calls whose provider reported no usage, so that the gateway counted the tokens itself.
+    """
 
     calls: Count = 0
+    tries: Count = 0
     prompt_tokens: Count = 0
     completion_tokens: Count = 0
+    cached_tokens: Count = 0
+    reasoning_tokens: Count = 0
     cost_usd: Usd = 0.0
     reused: Count = 0
+    cached: Count = 0
     inert: Count = 0
     refused: Count = 0
+    estimated: Count = 0
 
     @property
     def total_tokens(self) -> int:
@@ -52,8 +68,17 @@ class LlmRequestRecord(Model):
     body: Json
 
 
+class LlmTry(Model):
+    """One request to a provider. `status` is None where no HTTP answer came; `waited` seconds passed before it."""
+
+    status: Annotated[int, Field(ge=100, le=599)] | None = None
+    seconds: Seconds = 0.0
+    waited: Seconds = 0.0
+    error: str = ""
+
+
 class LlmCall(Model):
-    """A line of ``llm.jsonl``, the cassette: one answered call.
+    """A line of ``llm.jsonl``, the cassette: one answered call, or one that the provider gave no answer to.
 
     Attributes:
         n: 1-based number of the line.
@@ -62,8 +87,14 @@ class LlmCall(Model):
         slot: place in the search, or None from a client that cannot say.
         request_hash: SHA-256 of the canonical request, hex.
         response: the body, parsed; None when `reused_from` names the line that holds it.
-        latency: seconds the provider took.
+        latency: seconds the provider took, waits between tries included.
         inert: a stub answer that changes nothing.
+        sent: what the gateway added to the body or changed in it before it went to the provider (sampling, seed).
+        tries: every request to the provider for it; the last one's answer is the response.
+        cached_tokens: of the prompt tokens, those that the provider had in its cache.
+        reasoning_tokens: of the completion tokens, those that were thought and not said.
+        estimated: the provider reported no usage; the tokens are the gateway's own count.
+        cached: the answer came from the response cache of earlier runs, and cost nothing.
     """
 
     n: Annotated[int, Field(ge=1)]
@@ -80,9 +111,15 @@ class LlmCall(Model):
     model: str
     prompt_tokens: Count = 0
     completion_tokens: Count = 0
+    cached_tokens: Count = 0
+    reasoning_tokens: Count = 0
     cost_usd: Usd = 0.0
     latency: Seconds = 0.0
     inert: bool = False
+    sent: Json = {}
+    tries: tuple[LlmTry, ...] = ()
+    estimated: bool = False
+    cached: bool = False
     reused_from: Annotated[int, Field(ge=1)] | None = None
 
 

@@ -286,7 +286,7 @@ def _decided(
     before: Before | None,
 ) -> tuple[tuple[PlannedJob, ...], dict[str, Results]]:
     """Every job with its fingerprint and decision; and the results that are reused."""
-    budget = Budget(**config.budget.model_dump()).model_dump()
+    budget = Budget(**config.budget.model_dump(exclude={"run"})).model_dump()
     planned: list[PlannedJob] = []
     reused: dict[str, Results] = {}
     last: Job | None = None

@@ -68,7 +68,7 @@ def prepare(
 ) -> JobPlan:
     """`job` in full. `created` is when it was planned, in UTC."""
     task, image = material.task, material.image
-    budget = Budget(**config.budget.model_dump())
+    budget = Budget(**config.budget.model_dump(exclude={"run"}))
     limits = thaw(job.limits)
     sandbox = job.sandbox
     job_limits = JobLimits(

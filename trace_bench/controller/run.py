@@ -26,12 +26,12 @@ from trace_bench.controller.outage import Outage
 from trace_bench.controller.ownership import alone_in
 from trace_bench.controller.plan import PlannedJob, RunPlan
 from trace_bench.controller.progress import Progress, Quiet, RunEnd, RunStart
+from trace_bench.controller.providers import providers_of
 from trace_bench.controller.records import outcome_of, recorded_row, write_records
 from trace_bench.controller.schedule import Room, SeldomAsked, StartGate
 from trace_bench.controller.teller import Teller
 from trace_bench.errors import Interrupted, SandboxError
 from trace_bench.gateway.server import Gateway
-from trace_bench.gateway.stub import StubProvider
 from trace_bench.results import parquet
 from trace_bench.results.rows import is_final, skipped_row
 from trace_bench.results.tables import LiveTables, was_cut, write_files_index
@@ -161,7 +161,7 @@ class Run:
         self._outage = Outage(self._backend, self._stop)
         runner = JobRunner(
             backend=self._backend,
-            gateway=Gateway({"stub": StubProvider()}),
+            gateway=Gateway(providers_of(self._plan.config)),
             uids=UidBlocks(self._backend.default_uid_base),
             layout=self.layout,
             taken=SeldomAsked(self._backend.uid_bases_in_use),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from trace_bench.artifacts.contract import ModelRef
+from trace_bench.artifacts.records import LlmTry
 from trace_bench.errors import Boundary, TraceBenchError
 
 SLOT_HEADER = "x-trace-bench-slot"
@@ -83,6 +84,11 @@ class ProviderReply:
     completion_tokens: int = 0
     cost_usd: float = 0.0
     inert: bool = False
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+    estimated: bool = False
+    sent: Mapping[str, Any] = field(default_factory=dict)
+    tries: tuple[LlmTry, ...] = ()
 
 
 class Provider(Protocol):
@@ -93,7 +99,9 @@ class Provider(Protocol):
     """True if an answer costs money: its cassette line is then flushed to the disk before the sandbox gets
     it."""
     wants_hints: bool
-    """True for the stub alone."""
+    """True for built-in models alone."""
+    quick: bool
+    """True if an answer takes no longer than to compute it: nobody has to wait beside it."""
 
     def complete(self, request: ProviderRequest) -> ProviderReply:
         """Answer `request`, retrying as the service asks for.
@@ -104,9 +112,13 @@ class Provider(Protocol):
 
 
 class ProviderError(TraceBenchError):
-    """A provider could not be reached, timed out, or answered with a failure of its own."""
+    """A provider could not be reached, timed out, or answered with a failure of its own. `tries` says how often."""
 
     boundary = Boundary.PROVIDER
+
+    def __init__(self, message: str, *, tries: tuple[LlmTry, ...] = ()) -> None:
+        super().__init__(message)
+        self.tries = tries
 
 
 class Refusal(Exception):

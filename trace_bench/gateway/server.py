@@ -50,7 +50,7 @@ class Gateway:
     """Opens scopes. One per controller, shared by all its threads.
 
     Args:
-        providers: by the name that `ModelRef.provider` gives.
+        providers: by the id of the model that each asks.
     """
 
     def __init__(self, providers: Mapping[str, Provider], *, limits: GatewayLimits | None = None) -> None:
@@ -75,12 +75,10 @@ class Gateway:
             ConfigError: there is no such provider.
             HarnessError: the job is being served already, or its cassette is damaged.
         """
-        provider = self._providers.get(model.provider)
+        provider = self._providers.get(model.id)
         if provider is None:
-            raise ConfigError(
-                f"the model {model.id!r} names the provider {model.provider!r}, "
-                f"which this gateway does not have; it has {', '.join(sorted(self._providers)) or 'none'}"
-            )
+            known = ", ".join(sorted(self._providers)) or "none"
+            raise ConfigError(f"this gateway has no model {model.id!r}; it has {known}")
         with self._lock:
             if job_id in self._open:
                 raise HarnessError(f"the gateway serves job {job_id} already; close its scope first")
@@ -239,8 +237,13 @@ class Scope:
                 response=dict(reply.body),
                 prompt_tokens=reply.prompt_tokens,
                 completion_tokens=reply.completion_tokens,
+                cached_tokens=reply.cached_tokens,
+                reasoning_tokens=reply.reasoning_tokens,
                 cost_usd=reply.cost_usd,
                 inert=reply.inert,
+                sent=dict(reply.sent),
+                tries=reply.tries,
+                estimated=reply.estimated,
                 latency=latency,
             )
         )

@@ -37,6 +37,7 @@ class StubProvider:
     name = "stub"
     paid = False
     wants_hints = True
+    quick = True
 
     def complete(self, request: ProviderRequest) -> ProviderReply:
         """Answer a chat completion or an embedding.
