@@ -208,8 +208,13 @@ def config_hash(snapshot: Mapping[str, Any], task_hashes: Mapping[str, str]) -> 
         for trainer in snapshot["trainers"]
     ]
     if isinstance(snapshot.get("llm"), Mapping):
-        kept["llm"] = {key: value for key, value in snapshot["llm"].items() if key != "api_key_env"}
+        kept["llm"] = _without_key(snapshot["llm"])
+    kept["llms"] = [_without_key(llm) for llm in snapshot.get("llms", ())]
     return digest({"version": 1, "config": kept, "tasks": task_hashes})
+
+
+def _without_key(llm: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in llm.items() if key != "api_key_env"}
 
 
 def run_id(now: datetime, config_hash: str, git_sha: str) -> str:

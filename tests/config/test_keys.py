@@ -80,7 +80,11 @@ KEYS: dict[type[Section], dict[str, tuple[Any, Seen, Any]]] = {
         "images": ({"base": "b"}, lambda c, jobs: c.images.base, "b"),
         "sandbox": ({"pids": 99}, sandbox("pids"), 99),
         "llm": ({"model": "m"}, lambda c, jobs: c.llm.model, "m"),
-        "llms": (["m", {"model": "n"}], lambda c, jobs: [llm.model for llm in c.llms], ["m", "n"]),
+        "llms": (
+            ["stub", {"model": "stub", "id": "n"}],
+            lambda c, jobs: [llm.id or llm.model for llm in c.llms],
+            ["stub", "n"],
+        ),
         "llm_cache": (True, config_key("llm_cache"), True),
         "replay_from": ("r", config_key("replay_from"), "r"),
         "budget": ({"calls": 1}, lambda c, jobs: c.budget.calls, 1),

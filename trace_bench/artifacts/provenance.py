@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from trace_bench.artifacts.records import EnvInfo, GitInfo
+from trace_bench.artifacts.secrets import MASK, is_secret_name
 
-MASK = "***"
 _ALLOWED_PREFIXES = (
     "TRACE_",
     "OPENAI_",
@@ -35,10 +35,19 @@ _ALLOWED_PREFIXES = (
     "CUDA_",
 )
 _ALLOWED = frozenset({"LANG", "LC_ALL", "TZ", "PYTHONHASHSEED", "SOURCE_DATE_EPOCH", "CI"})
-# Whole words of a name: MAX_TOKENS is a number of tokens, HF_TOKEN is a secret.
-_SECRET_NAME = re.compile(r"(^|_)(KEY|APIKEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|AUTH)(_|$)", re.IGNORECASE)
 _USER_INFO = re.compile(r"(://)[^/@\s]+@")
-PACKAGES = ("trace-bench", "docker", "pydantic", "PyYAML", "jsonschema", "rich", "typer", "tenacity", "pyarrow")
+PACKAGES = (
+    "trace-bench",
+    "docker",
+    "litellm",
+    "pydantic",
+    "PyYAML",
+    "jsonschema",
+    "rich",
+    "typer",
+    "tenacity",
+    "pyarrow",
+)
 
 
 def now() -> str:
@@ -55,7 +64,7 @@ def capture_env(environ: Mapping[str, str], *, backend: Mapping[str, Any] | None
     chosen: dict[str, str] = {}
     for name in sorted(environ):
         if name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES):
-            chosen[name] = MASK if _SECRET_NAME.search(name) else _USER_INFO.sub(rf"\1{MASK}@", environ[name])
+            chosen[name] = MASK if is_secret_name(name) else _USER_INFO.sub(rf"\1{MASK}@", environ[name])
     return EnvInfo(
         captured_at=now(),
         env=chosen,

@@ -300,9 +300,19 @@ class Manifest(Model):
     jobs: tuple[ManifestEntry, ...]
 
 
+class ModelPrices(Model):
+    """US dollars per million tokens; `cached` is of prompt tokens that the provider had in its cache, None the price of
+    `prompt`."""
+
+    prompt: Usd
+    completion: Usd = 0.0
+    cached: Usd | None = None
+
+
 class Lock(Model):
     """``lock.json``: everything that determines a run.
 
+    `prices` are what cost is reckoned by, by the model's id, as far as they were known when the run was planned first.
     `salt` (hex) makes the test seeds; it is None until the run has ended, when no job can profit from it any
     more.
     """
@@ -315,6 +325,7 @@ class Lock(Model):
     packages: dict[str, str] = {}
     tasks: dict[str, str]
     models: tuple[ModelRef, ...] = ()
+    prices: dict[str, ModelPrices] = {}
     salt: str | None = None
 
 

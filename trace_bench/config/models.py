@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -55,6 +56,31 @@ def _name(value: str) -> str:
         raise ValueError("must not be empty")
     if any(ord(c) < 32 or ord(c) == 127 for c in value):
         raise ValueError("must not hold control characters")
+    return value
+
+
+def is_builtin(model: str | None) -> bool:
+    """Whether `model` is one of the gateway's own, which ask no provider."""
+    return model is not None and (model == "stub" or model.startswith("scripted:"))
+
+
+def base_url_problem(value: str) -> str | None:
+    """What is wrong with the address of a provider, without the address; None if nothing is."""
+    try:
+        parts = urlsplit(value)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        usable = False
+    if not usable:
+        return "must begin with http:// or https:// and a host"
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        return "must hold no user, password, query or fragment; a key belongs in an environment variable"
+    return None
+
+
+def _base_url(value: str) -> str:
+    if (wrong := base_url_problem(value)) is not None:
+        raise ValueError(wrong)
     return value
 
 
@@ -197,7 +223,7 @@ class LlmConfig(Section):
     id: Text | None = None
     """What the model is called in tables, and by sandboxes; None is `model`."""
     provider: Text | None = None
-    base_url: Text | None = None
+    base_url: Annotated[Text, AfterValidator(_base_url)] | None = None
     model: Text | None = None
     api_key_env: Annotated[Text, AfterValidator(_variable)] | None = None
     temperature: Annotated[float, Field(ge=0, le=10)] | None = None

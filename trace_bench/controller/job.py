@@ -20,6 +20,7 @@ from trace_bench.artifacts.contract import Failure, WorkerResult
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.provenance import cpu_model, now
 from trace_bench.artifacts.records import Attempt, ControlRecord, JobMeta, Results, Usage
+from trace_bench.artifacts.secrets import known
 from trace_bench.artifacts.writers import write_json, write_text
 from trace_bench.controller.attempts import earlier_attempts, keep_attempt, next_attempt, publish
 from trace_bench.controller.prepare import JobPlan
@@ -331,6 +332,8 @@ class JobRunner:
     ) -> Results:
         result = ending.result
         failure = ending.failure or (result.failure if result is not None else None)
+        if failure is not None:
+            failure = failure.model_copy(update={"message": known.text(failure.message)})
         status = "ok" if failure is None and result is not None and result.status == "ok" else "failed"
         killed = failure is not None and failure.kind == "interrupted"
         if ending.collected is not None:

@@ -14,7 +14,7 @@ from trace_bench.arguments import hint
 from trace_bench.artifacts.contract import Budget, Direction
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.provenance import package_versions
-from trace_bench.artifacts.records import GitInfo, ImageRecord, Lock, Results
+from trace_bench.artifacts.records import GitInfo, ImageRecord, Lock, ModelPrices, Results
 from trace_bench.config.models import RunConfig, SandboxConfig
 from trace_bench.config.resolve import Resolved
 from trace_bench.config.sizes import format_size
@@ -82,6 +82,10 @@ class PlannedJob:
         return self.job.variant.label
 
     @property
+    def model(self) -> str:
+        return str(self.job.model["id"])
+
+    @property
     def seed(self) -> int:
         return self.job.seed
 
@@ -96,7 +100,7 @@ class RunPlan:
     """A whole run before its first job starts.
 
     Attributes:
-        jobs: in the order of the matrix: task, trainer, variant, seed.
+        jobs: in the order of the matrix: task, trainer, variant, model, seed.
         order: indices of `jobs` in the order in which they start.
         continued: the run was started, or planned, before.
         reused: by job id, earlier results that count.
@@ -196,6 +200,7 @@ def plan_run(
     sources_hash: str,
     git: GitInfo | None = None,
     warnings: Sequence[str] = (),
+    prices: Mapping[str, ModelPrices] | None = None,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> RunPlan:
     """Find the run that `config` continues, and decide about every one of its `jobs`. Nothing is written, no task code
@@ -204,6 +209,7 @@ def plan_run(
     Args:
         git: state of the checkout that runs it, if it is one.
         warnings: to be recorded beside the config's own.
+        prices: of its models, by id; those that the run began with go before them.
 
     Raises:
         ConfigError: from the matrix; the run that ``run_id`` names is of another config; nothing is there to continue
@@ -248,6 +254,7 @@ def plan_run(
         images=pins,
         packages=package_versions(),
         tasks=hashes,
+        prices={**(prices or {}), **_prices_before(layout)},
         models=tuple({m.id: m for m in (model_ref(job.model) for job in _first_of_each(jobs))}.values()),
     )
     planned, reused = _decided(jobs, config, used, pins, sources_hash, before)
@@ -275,6 +282,12 @@ def plan_run(
         material={task_id: Material(task, blobs[task_id], pins[task.image_family]) for task_id, task in used.items()},
         stamp=stamp,
     )
+
+
+def _prices_before(layout: RunLayout) -> Mapping[str, ModelPrices]:
+    """What the run that is continued reckons by."""
+    lock = read_lock(layout)
+    return {} if lock is None else lock.prices
 
 
 def _decided(
@@ -317,9 +330,10 @@ def _decided(
 
 
 def _same_but_seed(one: Job, other: Job) -> bool:
-    """`expand` gives the jobs of one task entry and variant the very same objects."""
+    """`expand` gives the jobs of one task entry, variant and model the very same objects."""
     return (
         one.params is other.params
+        and one.model is other.model
         and one.eval_kwargs is other.eval_kwargs
         and one.limits is other.limits
         and one.optimizer_kwargs is other.optimizer_kwargs

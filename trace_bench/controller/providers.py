@@ -2,18 +2,45 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+
+from trace_bench.artifacts.records import ModelPrices
 from trace_bench.config.models import RunConfig
+from trace_bench.controller.models import real_models
+from trace_bench.controller.prices import frozen
 from trace_bench.errors import ConfigError
 from trace_bench.gateway.base import Provider
+from trace_bench.gateway.masked import Masked
+from trace_bench.gateway.provider_process import ProviderProcess
 from trace_bench.gateway.stub import StubProvider
+from trace_bench.images.paths import data_home
+
+LIMITS = "limits"
+"""Folder of what the controllers of this host share about limits, below `data_home`."""
 
 
-def providers_of(config: RunConfig) -> dict[str, Provider]:
-    """The providers of `config`, by the id of the model that each answers for.
+@contextlib.contextmanager
+def providers_of(
+    config: RunConfig, prices: Mapping[str, ModelPrices], environ: Mapping[str, str] | None = None
+) -> Iterator[dict[str, Provider]]:
+    """The providers of a completed `config`, by the id of the model that each answers for, until the block ends.
+
+    Args:
+        prices: those that are frozen with the run, by the model's id.
+        environ: where keys are looked for; None is this process's.
 
     Raises:
         ConfigError: one cannot be had.
     """
-    if config.mode == "stub":
-        return {"stub": StubProvider()}
-    raise ConfigError(f"this release has no mode {config.mode}; write 'mode: stub'")
+    if config.mode == "replay":
+        raise ConfigError("this release has no mode replay; write 'mode: stub'")
+    providers: dict[str, Provider] = {"stub": StubProvider()}
+    models = real_models(config, os.environ if environ is None else environ, frozen(prices))
+    if not models:
+        yield providers
+        return
+    with contextlib.closing(ProviderProcess(models, data_home() / LIMITS)) as process:
+        providers |= {model.id: Masked(process.provider(model.id)) for model in models}
+        yield providers

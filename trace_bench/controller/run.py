@@ -10,14 +10,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from trace_bench.artifacts.contract import HistoryLine
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.provenance import now
 from trace_bench.artifacts.records import Results
+from trace_bench.artifacts.secrets import Masker, known
 from trace_bench.artifacts.writers import Journal, write_json
 from trace_bench.controller.cancel import Cancellations
 from trace_bench.controller.job import JobRunner, NotStarted
@@ -156,12 +157,22 @@ class Run:
                 self._why_not[job.job_id] = job.reason
         if not queue:
             return
+        with providers_of(plan.config, plan.lock.prices) as providers:
+            failed = self._run_queue(queue, Gateway(providers))
+        if self._stop() is not None:
+            self._because(queue, self._why_before_its_turn())
+            raise self._interrupted()
+        self._because(queue, f"fail_fast: job {failed} failed")
+
+    def _run_queue(self, queue: deque[PlannedJob], gateway: Gateway) -> str:
+        """Run the jobs of `queue`; what is left in it was not to start. Returns the first that failed."""
+        plan = self._plan
         host = self._backend.describe()
         cores, memory = host.get("cpus"), host.get("memory_bytes")
         self._outage = Outage(self._backend, self._stop)
         runner = JobRunner(
             backend=self._backend,
-            gateway=Gateway(providers_of(self._plan.config)),
+            gateway=gateway,
             uids=UidBlocks(self._backend.default_uid_base),
             layout=self.layout,
             taken=SeldomAsked(self._backend.uid_bases_in_use),
@@ -181,10 +192,7 @@ class Run:
         for sandbox in runner.unremoved:
             with contextlib.suppress(SandboxError):
                 sandbox.remove()
-        if self._stop() is not None:
-            self._because(queue, self._why_before_its_turn())
-            raise self._interrupted()
-        self._because(queue, f"fail_fast: job {failed} failed")
+        return failed
 
     def _see_through(
         self,
@@ -335,12 +343,14 @@ class Run:
                 self._teller.tell(lambda progress, job=job, row=row: progress.reused(job, row))  # type: ignore[misc]
 
     def advanced(self, job: PlannedJob, line: Mapping[str, Any]) -> None:
+        line = _masked(line)
         # What no file can hold (half of a surrogate pair), or is no line of a history, is collected or refused later.
         with contextlib.suppress(ValueError, RecursionError):
             self._live(job, HistoryLine.model_validate(line).model_dump_json() + "\n", lambda f: f.state_history)
         self._teller.tell(lambda progress: progress.advanced(job, line), droppable=True)
 
     def event(self, job: PlannedJob, line: Mapping[str, Any]) -> None:
+        line = _masked(line)
         self._teller.tell(lambda progress: progress.event(job, line), droppable=True)
 
     def said(self, job: PlannedJob, phase: str, text: str) -> None:
@@ -392,16 +402,25 @@ class Run:
             self.layout,
             rows,
             interrupted=isinstance(failure, KeyboardInterrupt),
-            error=str(failure) if failure is not None else None,
+            error=known.text(str(failure)) if failure is not None else None,
         )
         self._teller.tell(lambda progress: progress.ended(end))
         return rows
+
+
+def _masked(line: Mapping[str, Any]) -> Mapping[str, Any]:
+    try:
+        return cast(Mapping[str, Any], known.value(line))
+    except RecursionError:  # too deep for any file of ours
+        return {}
 
 
 @dataclass(frozen=True)
 class _JobListener:
     run: Run
     job: PlannedJob
+    maskers: dict[str, Masker[str]] = field(default_factory=dict)
+    """By phase: a secret may come in two pieces."""
 
     def event(self, line: Mapping[str, Any]) -> None:
         self.run.event(self.job, line)
@@ -410,4 +429,5 @@ class _JobListener:
         self.run.advanced(self.job, line)
 
     def log(self, phase: str, text: str) -> None:
-        self.run.said(self.job, phase, text)
+        masker = self.maskers.setdefault(phase, known.text_masker())
+        self.run.said(self.job, phase, masker.feed(text))
