@@ -64,7 +64,13 @@ class Hints:
 
 @dataclass(frozen=True)
 class ProviderRequest:
-    """A checked call on its way to a provider. `path` starts with ``/v1/``."""
+    """A checked call on its way to a provider.
+
+    Attributes:
+        path: starts with ``/v1/``.
+        seed: of the job.
+        sample: tells askings of one request apart: the slot, or the how-manieth it is in this attempt.
+    """
 
     path: str
     body: Mapping[str, Any]
@@ -72,6 +78,7 @@ class ProviderRequest:
     seed: int
     request_hash: str
     hints: Hints | None = None
+    sample: str = "0"
 
 
 @dataclass(frozen=True)
