@@ -262,9 +262,5 @@ def test_all_of_a_block_reaches_the_gateway() -> None:
         True,
     )
     assert (model.timeout, model.retries, model.options) == (3, 1, {"a": [1]})
-    assert model.prices is not None and (model.prices.prompt, model.prices.completion, model.prices.cached) == (
-        1,
-        2,
-        None,
-    )
+    assert model.prices == Prices(1, 2, None)
     assert model.limits == HostLimit(3, 4, 5)

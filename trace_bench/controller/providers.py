@@ -41,6 +41,7 @@ def providers_of(
     if not models:
         yield providers
         return
-    with contextlib.closing(ProviderProcess(models, data_home() / LIMITS)) as process:
+    with ProviderProcess(models, data_home() / LIMITS) as process:
+        process.start()  # while the first sandboxes are made
         providers |= {model.id: Masked(process.provider(model.id)) for model in models}
         yield providers
