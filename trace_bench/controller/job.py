@@ -179,7 +179,8 @@ class JobRunner:
                     ending.failure = Failure(
                         boundary=Boundary.PROVIDER, kind="provider_error", message=scope.provider_failures()[0]
                     )
-                return self._record(job, number, meta, ending, scope.usage(), time.monotonic() - started)
+                told = meta.model_copy(update={"warnings": (*meta.warnings, *scope.warnings())})
+                return self._record(job, number, told, ending, scope.usage(), time.monotonic() - started)
 
             try:
                 with sandbox_of() as sandbox:

@@ -194,6 +194,7 @@ class Session:
         fields = {
             "id": header.get("id"),
             "status": response.status,
+            "content_type": response.content_type,
             "inert": response.inert,
             "usage": dict(response.usage),
         }

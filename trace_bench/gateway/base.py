@@ -38,9 +38,10 @@ class LlmRequest:
 
 @dataclass(frozen=True)
 class LlmResponse:
-    """What goes back into the sandbox: message ``llm.response``; the body is always JSON.
+    """What goes back into the sandbox: message ``llm.response``.
 
     Attributes:
+        content_type: ``application/json``, or ``text/event-stream`` of an answer that was asked for as events.
         inert: a stub answer that changes nothing.
         usage: ``prompt_tokens``, ``completion_tokens`` and ``cost_usd`` of the answer, also when it came from
         the
@@ -51,6 +52,7 @@ class LlmResponse:
     body: bytes
     inert: bool = False
     usage: Mapping[str, int | float] = field(default_factory=dict)
+    content_type: str = "application/json"
 
 
 @dataclass(frozen=True)

@@ -7,24 +7,20 @@ away. Keys never leave the provider; nothing that a sandbox sends but the checke
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from trace_bench.artifacts import jsonio
-from trace_bench.artifacts.contract import Budget, Json, ModelRef
+from trace_bench.artifacts.contract import Budget, ModelRef
 from trace_bench.artifacts.records import LlmCall, LlmRequestRecord, Usage
 from trace_bench.errors import ConfigError, HarnessError
 from trace_bench.gateway.base import (
-    PRIVATE_PREFIX,
-    SLOT_HEADER,
-    VARIABLES_HEADER,
     GatewayLimits,
     Hints,
     LlmRequest,
@@ -36,14 +32,13 @@ from trace_bench.gateway.base import (
 )
 from trace_bench.gateway.cassettes import Cassette
 from trace_bench.gateway.meter import Meter
+from trace_bench.gateway.replies import encode, refused, respond
+from trace_bench.gateway.requests import Call, check, check_names, models_answer
 
 T = TypeVar("T")
 
-POST_PATHS = ("/v1/chat/completions", "/v1/embeddings")
-MODELS_PATH = "/v1/models"
-MAX_SLOT = 200
-MAX_NAME = 200
-"""Characters of a request's id, and of its phase."""
+MAX_LEFT_OUT = 20
+"""Names of fields that a warning is given for; a sandbox could make up any number."""
 
 
 class Gateway:
@@ -105,18 +100,6 @@ class Gateway:
             self._open.discard(job_id)
 
 
-@dataclass(frozen=True)
-class _Call:
-    """A request that has passed all checks."""
-
-    request: LlmRequest
-    path: str
-    body: dict[str, Any]
-    slot: str | None
-    request_hash: str
-    variables: str | None
-
-
 class Scope:
     """Serves one attempt of one job. `handle` may be called from many threads at once."""
 
@@ -145,6 +128,7 @@ class Scope:
         self._lock = threading.Lock()
         self._running: dict[tuple[str, ...], Future[Any]] = {}
         self._failures: list[str] = []
+        self._left_out: Counter[str] = Counter()
         for call in cassette.restored:
             meter.restore(call)
 
@@ -155,23 +139,25 @@ class Scope:
         A request that was answered before (same id) gets the same bytes again.
         """
         try:
-            _check_names(request)
-            if (listing := self._models(request)) is not None:
-                return LlmResponse(200, _encode(listing))
-            call = self._once(("id", request.id), lambda: self._answer(request))
+            check_names(request)
+            if (listing := models_answer(request, self._model)) is not None:
+                return LlmResponse(200, encode(listing))
+            call = check(request, self._model, self._limits)
+            line = self._once(("id", request.id), lambda: self._answer(call))
+            self._note_left_out(call)
             usage = {
-                "prompt_tokens": call.prompt_tokens,
-                "completion_tokens": call.completion_tokens,
-                "cost_usd": call.cost_usd,
+                "prompt_tokens": line.prompt_tokens,
+                "completion_tokens": line.completion_tokens,
+                "cost_usd": line.cost_usd,
             }
-            return LlmResponse(call.status, _encode(call.response), call.inert, usage)
+            return respond(call, line.status, line.response, self._model.id, inert=line.inert, usage=usage)
         except Refusal as refusal:
-            return LlmResponse(refusal.status, _encode(refusal.body()))
+            return refused(refusal)
         except ProviderError as error:
             with self._lock:
                 self._failures.append(str(error))
-            failure = Refusal(502, "provider_failure", f"the provider gave no answer: {error}")
-            return LlmResponse(failure.status, _encode(failure.body()))
+            # Why is the host's to know: it may tell of addresses.
+            return refused(Refusal(502, "provider_failure", "the provider gave no answer; the job's record says why"))
 
     def usage(self) -> Usage:
         """What the job has used over all its attempts."""
@@ -181,6 +167,15 @@ class Scope:
         """Why calls of this attempt got no answer. Not empty means: the attempt failed at ``provider``."""
         with self._lock:
             return tuple(self._failures)
+
+    def warnings(self) -> tuple[str, ...]:
+        """What of this attempt's requests was left out, and how often: a warning of the job."""
+        with self._lock:
+            counts = dict(self._left_out)
+        return tuple(
+            f"the gateway left '{jsonio.printable(name, 60)}' out of {count} request{'s' if count > 1 else ''}"
+            for name, count in sorted(counts.items())
+        )
 
     def close(self) -> None:
         """Flush the cassette to the disk and stop serving."""
@@ -193,11 +188,16 @@ class Scope:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _answer(self, request: LlmRequest) -> LlmCall:
-        recorded = self._cassette.resent(self._attempt, request.id)
+    def _note_left_out(self, call: Call) -> None:
+        with self._lock:
+            for name in call.left_out[:MAX_LEFT_OUT]:
+                if name in self._left_out or len(self._left_out) < MAX_LEFT_OUT:
+                    self._left_out[name] += 1
+
+    def _answer(self, call: Call) -> LlmCall:
+        recorded = self._cassette.resent(self._attempt, call.request.id)
         if recorded is not None:
             return recorded
-        call = self._check(request)
         if call.slot is None:
             n = self._cassette.take(self._attempt, call.request_hash)
             return self._ask(call) if n is None else self._reuse(call, n)
@@ -214,7 +214,7 @@ class Scope:
         n = self._once(("slot", slot, call.request_hash), at_slot)
         return self._cassette.read(n) if fresh else self._reuse(call, n)
 
-    def _ask(self, call: _Call) -> LlmCall:
+    def _ask(self, call: Call) -> LlmCall:
         """Pay for an answer and write it down."""
         self._meter.reserve()
         hints = Hints(call.slot, call.variables) if self._provider.wants_hints else None
@@ -248,7 +248,7 @@ class Scope:
             )
         )
 
-    def _reuse(self, call: _Call, n: int) -> LlmCall:
+    def _reuse(self, call: Call, n: int) -> LlmCall:
         """Give the answer of line `n` again; the line that says so holds no copy of it."""
         source = self._cassette.read(n)
         self._meter.reuse()
@@ -257,7 +257,7 @@ class Scope:
         )
         return source
 
-    def _line(self, n: int, call: _Call, **fields: Any) -> LlmCall:
+    def _line(self, n: int, call: Call, **fields: Any) -> LlmCall:
         return LlmCall(
             n=n,
             t=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
@@ -270,63 +270,6 @@ class Scope:
             model=self._model.id,
             **fields,
         )
-
-    def _models(self, request: LlmRequest) -> dict[str, Any] | None:
-        """The answer to a request for the list of models, or for the only one; None for any other request."""
-        path = _path(request)
-        entry = {"id": self._model.id, "object": "model", "created": 0, "owned_by": "trace-bench"}
-        if request.method.upper() != "GET":
-            return None
-        if path == MODELS_PATH:
-            return {"object": "list", "data": [entry]}
-        return entry if path == f"{MODELS_PATH}/{self._model.id}" else None
-
-    def _check(self, request: LlmRequest) -> _Call:
-        headers = {name.lower(): value for name, value in request.headers.items()}
-        path = _path(request)
-        if path not in POST_PATHS:
-            known = ", ".join((*POST_PATHS, MODELS_PATH))
-            raise Refusal(404, "unknown_path", f"there is no {jsonio.printable(path)} here; there is {known}")
-        if request.method.upper() != "POST":
-            raise Refusal(405, "method_not_allowed", f"{path} takes POST, not {jsonio.printable(request.method)}")
-        if len(request.body) > self._limits.body_bytes:
-            raise Refusal(
-                413,
-                "body_too_large",
-                f"the body has {len(request.body)} bytes; {self._limits.body_bytes} is the limit",
-            )
-        if sum(len(name) + len(value) for name, value in headers.items()) > self._limits.header_bytes:
-            raise Refusal(431, "headers_too_large", f"the headers exceed {self._limits.header_bytes} bytes")
-        for name in headers:
-            if name.startswith(PRIVATE_PREFIX) and name not in (SLOT_HEADER, VARIABLES_HEADER):
-                raise Refusal(400, "unknown_header", f"there is no private header {jsonio.printable(name)}")
-        try:
-            body = jsonio.loads(request.body)
-        except jsonio.JsonError as error:
-            raise Refusal(400, "malformed_json", f"the body is unusable: {error}") from None
-        if not isinstance(body, dict):
-            raise Refusal(400, "malformed_json", "the body must be a JSON object")
-        if body.get("stream"):
-            raise Refusal(400, "no_streaming", 'answers come whole here; send "stream": false', param="stream")
-        self._check_model(body.get("model"))
-        return _Call(
-            request=request,
-            path=path,
-            body=body,
-            slot=_slot(headers.get(SLOT_HEADER)),
-            request_hash=request_hash("POST", path, body),
-            variables=headers.get(VARIABLES_HEADER),
-        )
-
-    def _check_model(self, asked: object) -> None:
-        """One job, one model: another one would be spent without being part of the job's identity."""
-        if asked not in (None, self._model.id, self._model.model):
-            raise Refusal(
-                404,
-                "model_not_found",
-                f"this job's model is {self._model.id!r}; {jsonio.printable(str(asked))!r} is not to be had",
-                param="model",
-            )
 
     def _once(self, key: tuple[str, ...], work: Callable[[], T]) -> T:
         """Run `work` once for all threads that ask for `key` at the same time; the others get its outcome."""
@@ -348,30 +291,3 @@ class Scope:
         finally:
             with self._lock:
                 del self._running[key]
-
-
-def request_hash(method: Literal["POST"], path: str, body: Json | dict[str, Any]) -> str:
-    """SHA-256 (hex) of the canonical request: method, path and body with sorted keys; no header is part of
-    it."""
-    return hashlib.sha256(jsonio.canonical([method, path, body])).hexdigest()
-
-
-def _path(request: LlmRequest) -> str:
-    return request.path.partition("?")[0]
-
-
-def _check_names(request: LlmRequest) -> None:
-    """What the cassette keeps of a request before anything else of it is looked at."""
-    for what, name in (("id", request.id), ("phase", request.phase)):
-        if len(name) > MAX_NAME or any("\ud800" <= c <= "\udfff" for c in name):
-            raise Refusal(400, f"bad_{what}", f"the {what} of a request has up to {MAX_NAME} characters of Unicode")
-
-
-def _slot(text: str | None) -> str | None:
-    if text is not None and (len(text) > MAX_SLOT or not text.isprintable() or not text):
-        raise Refusal(400, "bad_slot", f"a slot has 1 to {MAX_SLOT} printable characters")
-    return text
-
-
-def _encode(value: Any) -> bytes:
-    return jsonio.dumps(value).encode("utf-8")
