@@ -15,6 +15,7 @@ from trace_bench.config.resolve import resolve
 from trace_bench.controller.ownership import alone_in, refuse_a_second
 from trace_bench.controller.plan import ImageSource, PlanIsOld, RunPlan, jobs_of, plan_run
 from trace_bench.controller.progress import Progress
+from trace_bench.controller.recording import recording_of
 from trace_bench.controller.records import write_records
 from trace_bench.controller.run import Run, RunResult
 from trace_bench.images.pins import ensure
@@ -45,10 +46,15 @@ def plan_config(
         EnvironmentUnavailable: no engine, no image.
     """
     warnings: list[str] = []
+    recording = recording_of(config)
+    if recording is not None:
+        config = recording.fitted(config)
     with ThreadPoolExecutor(max_workers=1) as aside:
         git = aside.submit(capture_git, package_dir())  # two processes, while the engine is asked
         resolved = resolve(config, roots)
         jobs = jobs_of(config, resolved)
+        if recording is not None:
+            recording.check(jobs, config.source.where(("replay_from",)))
         backend = get_backend(config.backend)
     return plan_run(
         config,
@@ -59,6 +65,7 @@ def plan_config(
         sources_hash=worker_sources_hash(),
         git=git.result(),
         warnings=warnings,
+        recording=recording,
     )
 
 

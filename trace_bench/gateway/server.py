@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,6 +29,7 @@ from trace_bench.gateway.base import (
     Hints,
     LlmRequest,
     LlmResponse,
+    NotRecorded,
     Provider,
     ProviderError,
     ProviderRequest,
@@ -42,6 +43,8 @@ T = TypeVar("T")
 POST_PATHS = ("/v1/chat/completions", "/v1/embeddings")
 MODELS_PATH = "/v1/models"
 MAX_SLOT = 200
+MAX_REFUSALS = 1000
+"""Refusals that a cassette keeps: a replay needs them, and a sandbox may ask for ever."""
 MAX_NAME = 200
 """Characters of a request's id, and of its phase."""
 
@@ -145,6 +148,8 @@ class Scope:
         self._lock = threading.Lock()
         self._running: dict[tuple[str, ...], Future[Any]] = {}
         self._failures: list[str] = []
+        self._not_recorded: list[NotRecorded] = []
+        self._refusals = sum(call.refused for call in cassette.restored)
         for call in cassette.restored:
             meter.restore(call)
 
@@ -167,6 +172,12 @@ class Scope:
             return LlmResponse(call.status, _encode(call.response), call.inert, usage)
         except Refusal as refusal:
             return LlmResponse(refusal.status, _encode(refusal.body()))
+        except NotRecorded as error:
+            with self._lock:
+                self._not_recorded.append(error)
+            # 400 is what no client asks again for.
+            unknown = Refusal(400, "not_recorded", f"the recording does not hold this request: {error}")
+            return LlmResponse(unknown.status, _encode(unknown.body()))
         except ProviderError as error:
             with self._lock:
                 self._failures.append(str(error))
@@ -181,6 +192,23 @@ class Scope:
         """Why calls of this attempt got no answer. Not empty means: the attempt failed at ``provider``."""
         with self._lock:
             return tuple(self._failures)
+
+    def not_recorded(self) -> NotRecorded | None:
+        """The first request of this attempt that its recording does not hold: the job is to end."""
+        with self._lock:
+            return self._not_recorded[0] if self._not_recorded else None
+
+    @property
+    def replayed(self) -> frozenset[int]:
+        """The lines of the recorded cassette that have been answered from, or carried over."""
+        return self._cassette.replayed
+
+    def carry_over(self, calls: Iterable[LlmCall]) -> None:
+        """Take over recorded answers that nothing asked for: they were paid for, and count."""
+        for recorded in calls:
+            mark = {"attempt": self._attempt, "unasked": True, "replayed_from": recorded.n, "reused_from": None}
+            self._cassette.add(lambda n, of=recorded, mark=mark: of.model_copy(update={"n": n, **mark}))  # type: ignore[misc]
+            self._meter.restore(recorded)
 
     def close(self) -> None:
         """Flush the cassette to the disk and stop serving."""
@@ -199,8 +227,8 @@ class Scope:
             return recorded
         call = self._check(request)
         if call.slot is None:
-            n = self._cassette.take(self._attempt, call.request_hash)
-            return self._ask(call) if n is None else self._reuse(call, n)
+            draw, n = self._cassette.take(self._attempt, call.request_hash)
+            return self._ask(call, draw) if n is None else self._reuse(call, n)
         slot, fresh = call.slot, False
 
         def at_slot() -> int:
@@ -209,24 +237,45 @@ class Scope:
             if known is not None:
                 return known
             fresh = True
-            return self._ask(call).n
+            return self._ask(call, self._cassette.in_vain(self._attempt, slot, call.request_hash)).n
 
         n = self._once(("slot", slot, call.request_hash), at_slot)
         return self._cassette.read(n) if fresh else self._reuse(call, n)
 
-    def _ask(self, call: _Call) -> LlmCall:
-        """Pay for an answer and write it down."""
+    def _ask(self, call: _Call, draw: int) -> LlmCall:
+        """Pay for an answer and write it down; a refusal too, as a replay has to refuse the same."""
+        try:
+            return self._paid(call, draw)
+        except Refusal as refusal:
+            self._note(call, refusal)
+            raise
+
+    def _note(self, call: _Call, refusal: Refusal) -> None:
+        with self._lock:
+            self._refusals += 1
+            if self._refusals > MAX_REFUSALS:
+                return
+        body = refusal.body()
+        self._cassette.add(
+            lambda n: self._line(n, call, status=refusal.status, request=None, response=body, refused=True)
+        )
+
+    def _paid(self, call: _Call, draw: int) -> LlmCall:
         self._meter.reserve()
         hints = Hints(call.slot, call.variables) if self._provider.wants_hints else None
         started = time.monotonic()
         try:
             reply = self._provider.complete(
-                ProviderRequest(call.path, call.body, self._model, self._seed, call.request_hash, hints)
+                ProviderRequest(
+                    call.path, call.body, self._model, self._seed, call.request_hash, hints, self.job_id, draw
+                )
             )
-        except BaseException:
+        except BaseException as error:
             self._meter.release()
+            if isinstance(error, Refusal) and error.status == 429:
+                self._meter.refuse()
             raise
-        latency = time.monotonic() - started
+        latency = time.monotonic() - started if reply.latency is None else reply.latency
         self._meter.settle(reply)
         return self._cassette.add(
             lambda n: self._line(
@@ -245,6 +294,7 @@ class Scope:
                 tries=reply.tries,
                 estimated=reply.estimated,
                 latency=latency,
+                replayed_from=reply.replayed_from,
             )
         )
 
