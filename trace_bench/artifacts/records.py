@@ -20,6 +20,7 @@ from trace_bench.artifacts.contract import (
     OptimizerRef,
     Seconds,
     Status,
+    StopPoint,
     StopReason,
     Usd,
     UtcTime,
@@ -95,6 +96,9 @@ class LlmCall(Model):
         reasoning_tokens: of the completion tokens, those that were thought and not said.
         estimated: the provider reported no usage; the tokens are the gateway's own count.
         cached: the answer came from the response cache of earlier runs, and cost nothing.
+        refused: the gateway said no, at the end of a budget say; nobody was asked, and `request` is not kept.
+        replayed_from: line of the recorded cassette that the answer, its tokens, cost and latency are of.
+        unasked: a recorded line that no request of the replay was for, as what had asked it came to nothing.
     """
 
     n: Annotated[int, Field(ge=1)]
@@ -121,6 +125,9 @@ class LlmCall(Model):
     estimated: bool = False
     cached: bool = False
     reused_from: Annotated[int, Field(ge=1)] | None = None
+    refused: bool = False
+    replayed_from: Annotated[int, Field(ge=1)] | None = None
+    unasked: bool = False
 
 
 # -------------------------------------------------------------------------------------- what the host records
@@ -194,6 +201,7 @@ class JobMeta(Model):
     ended_at: UtcTime | None = None
     status: Literal["planned", "running", "ok", "failed", "skipped"] = "planned"
     stop_reason: StopReason | None = None
+    stop_point: StopPoint | None = None
     failure: Failure | None = None
     warnings: tuple[str, ...] = ()
 
@@ -388,3 +396,35 @@ class Summary(Model):
     token_totals: TokenTotals = TokenTotals()
     cost_usd: Usd = 0.0
     tags: tuple[str, ...] = ()
+
+
+class ReplayDifference(Model):
+    """One thing that came out otherwise than recorded. `what` is a column of ``results.csv``, a state, or a line of
+    ``state_history.jsonl``."""
+
+    job_id: str
+    what: str
+    recorded: JsonValue = None
+    replayed: JsonValue = None
+
+
+class ReplayReport(Model):
+    """``replay.json``: how a replay compares with the run that it repeats.
+
+    Attributes:
+        recorded_run: id of that run.
+        exact: jobs that were compared to the bit, on the same image and CPU model; the others within the tolerance of
+            their tasks.
+        skipped: jobs that the recorded run has no ending of that counts.
+        differing: jobs in which anything differs.
+        differences: the first ones of each such job.
+    """
+
+    run_id: str
+    recorded_run: str
+    jobs: Count
+    equal: Count
+    exact: Count
+    skipped: Count = 0
+    differing: Count = 0
+    differences: tuple[ReplayDifference, ...] = ()

@@ -97,8 +97,13 @@ def _images(ctx: typer.Context) -> None:
 @app.command(epilog="Example: trace-bench run --config configs/smoke.yaml")
 def run(
     config: Annotated[
-        Path, typer.Option("--config", "-c", metavar="FILE", help="YAML or JSON; a shipped one by its file name.")
-    ],
+        Path | None,
+        typer.Option("--config", "-c", metavar="FILE", help="YAML or JSON; a shipped one by its file name."),
+    ] = None,
+    replay: Annotated[
+        str | None,
+        typer.Option(metavar="RUN", help="Answer every call as RUN recorded it; --config is that run's if not given."),
+    ] = None,
     root: Roots = None,
     runs_dir: Annotated[
         str | None, typer.Option("--runs-dir", "--output-dir", metavar="FOLDER", help="Where runs are written.")
@@ -141,6 +146,8 @@ def run(
     """Run every job of a config and print the leaderboard."""
     from trace_bench.cli.run import Shown, run_command
 
+    if config is None and replay is None:
+        raise ConfigError("Missing option '--config' / '-c'; see trace-bench run --help")
     shown = Shown(as_json, quiet, verbose)
     if force and resume not in (None, "none"):
         raise ConfigError(f"--force runs every job again, and --resume {resume} does not; give one of them")
@@ -159,6 +166,7 @@ def run(
     code = run_command(
         config,
         overrides,
+        replay=replay,
         roots=root or [],
         build=not no_build,
         accept_drift=accept_drift,

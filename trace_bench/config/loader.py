@@ -98,7 +98,7 @@ def _overridden(top: Table, overrides: Mapping[str, Any], problems: list[Problem
 
 
 def _option(key: str) -> str:
-    return f"option --{key.replace('_', '-')}"
+    return f"option --{'replay' if key == 'replay_from' else key.replace('_', '-')}"
 
 
 def _log_with(top: Table, logger: Any) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from trace_bench.artifacts import layout as files
 from trace_bench.artifacts.collector import Collected, CollectLimits, collect
-from trace_bench.artifacts.contract import Failure, WorkerResult
+from trace_bench.artifacts.contract import Failure, Scores, WorkerResult
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.provenance import cpu_model, now
 from trace_bench.artifacts.records import Attempt, ControlRecord, JobMeta, Results, Usage
@@ -24,6 +24,7 @@ from trace_bench.artifacts.secrets import known
 from trace_bench.artifacts.writers import write_json, write_text
 from trace_bench.controller.attempts import earlier_attempts, keep_attempt, next_attempt, publish
 from trace_bench.controller.prepare import JobPlan
+from trace_bench.controller.recording import Recording
 from trace_bench.controller.schedule import Start, StartGate
 from trace_bench.controller.session import Listener, SandboxGone, Session, Silence
 from trace_bench.errors import (
@@ -36,6 +37,7 @@ from trace_bench.errors import (
     SandboxError,
     TraceBenchError,
 )
+from trace_bench.gateway.base import NotRecorded
 from trace_bench.gateway.server import Gateway, Scope
 from trace_bench.results.rows import results_row
 from trace_bench.results.tables import read_row
@@ -93,6 +95,7 @@ class JobRunner:
         stop_wanted: asked often, with the job's id; ``"interrupted"`` ends it in order, ``"kill"`` at once.
         gate: lets few sandboxes start at once.
         unremoved: sandboxes whose job is recorded and that could not be removed.
+        recording: the run that is replayed, whose stop points stand in for all budgets.
     """
 
     backend: Backend
@@ -105,6 +108,7 @@ class JobRunner:
     stop_wanted: Callable[[str], str | None] = lambda _: None
     gate: StartGate = field(default_factory=lambda: StartGate(os.cpu_count() or 1))
     unremoved: list[Sandbox] = field(default_factory=list)
+    recording: Recording | None = None
 
     def run(
         self,
@@ -165,7 +169,12 @@ class JobRunner:
         ending = _Ending()
         try:
             scope = self.gateway.open(
-                plan.spec.job_id, plan.spec.seed, plan.spec.model, job.cassette, plan.spec.budget, attempt=number
+                plan.spec.job_id,
+                plan.spec.seed,
+                plan.spec.model,
+                job.cassette,
+                None if self.recording is not None else plan.spec.budget,
+                attempt=number,
             )
         except HarnessError as error:
             # A damaged cassette: this job's alone.
@@ -179,6 +188,8 @@ class JobRunner:
                     ending.failure = Failure(
                         boundary=Boundary.PROVIDER, kind="provider_error", message=scope.provider_failures()[0]
                     )
+                if self.recording is not None:
+                    self._settle_replay(self.recording, plan, scope, ending, job.attempt(number))
                 told = meta.model_copy(update={"warnings": (*meta.warnings, *scope.warnings())})
                 return self._record(job, number, told, ending, scope.usage(), time.monotonic() - started)
 
@@ -197,6 +208,24 @@ class JobRunner:
         if ending.fatal is not None:
             raise ending.fatal
         return row
+
+    def _settle_replay(self, recording: Recording, plan: JobPlan, scope: Scope, ending: _Ending, folder: Path) -> None:
+        """A request that is not recorded is the job's failure; what was paid for and not asked again counts."""
+        stranger = scope.not_recorded()
+        if stranger is not None:
+            ending.failure = Failure(boundary=stranger.boundary, kind="not_recorded", message=str(stranger))
+            if ending.result is not None:
+                ending.result = ending.result.model_copy(update={"scores": Scores()})
+            write_text(folder / files.NOT_RECORDED, stranger.difference, durable=False)
+            return
+        failure = ending.failure
+        if ending.result is None or (failure is not None and failure.boundary.is_infrastructure):
+            return
+        if ending.result.stop_reason == recording.rows[plan.spec.job_id].stop_reason:
+            try:
+                scope.carry_over(recording.unasked(plan.spec.job_id, scope.replayed))
+            except HarnessError as error:
+                ending.failure = Failure(boundary=error.boundary, kind="damaged_cassette", message=str(error))
 
     # -- the sandbox ---------------------------------------------------------------------------------------------
 
@@ -275,20 +304,25 @@ class JobRunner:
                     stream.close()
                 if sandbox.wait(EXIT_PATIENCE) is None:
                     sandbox.kill()
-        except (Interrupted, SandboxError, EnvironmentUnavailable) as error:
+        except (Interrupted, SandboxError, EnvironmentUnavailable, NotRecorded) as error:
             try:
                 sandbox.kill()
             except SandboxError as gone:
                 # What came first is the cause, unless all that it says is that the engine hung up.
                 ending.end(error if _ends_more(error) else gone)
             else:
-                if isinstance(error, Interrupted | EnvironmentUnavailable) or _ends_more(error):
+                if isinstance(error, Interrupted | EnvironmentUnavailable | NotRecorded) or _ends_more(error):
                     ending.end(error)
                 else:
                     ending.failure = _sandbox_failure(error, sandbox, evidence=out.parent)
         self._collect(sandbox, ending, out)
 
     def _converse(self, plan: JobPlan, scope: Scope, listener: Listener, stream: Stream, start: Start | None) -> None:
+        def stop_wanted() -> str | None:
+            if (stranger := scope.not_recorded()) is not None:
+                raise stranger  # the sandbox has been told; nothing that comes now can count
+            return self.stop_wanted(plan.spec.job_id)
+
         session = Session(
             stream=stream,
             scope=scope,
@@ -297,7 +331,7 @@ class JobRunner:
             test_seed=plan.test_seed,
             lease=self.lease,
             listener=listener,
-            stop_wanted=lambda: self.stop_wanted(plan.spec.job_id),
+            stop_wanted=stop_wanted,
             on_answer=start.over if start is not None else lambda: None,
         )
         if start is None:
@@ -356,6 +390,7 @@ class JobRunner:
                 "attempts": (*meta.attempts, attempt),
                 "ended_at": now(),
                 "stop_reason": result.stop_reason if result is not None else "interrupted" if killed else None,
+                "stop_point": result.stop_point if result is not None else None,
                 "warnings": tuple(warnings),
                 "cpu_model": cpu_model(),
             }

@@ -21,6 +21,7 @@ from trace_bench.config.sizes import format_size
 from trace_bench.controller.manifest import ManifestLines, Outcome, write_manifest
 from trace_bench.controller.prepare import JobPlan, Material, model_ref, prepare
 from trace_bench.controller.progress import Decision
+from trace_bench.controller.recording import Recording
 from trace_bench.controller.resume import (
     NEW,
     Before,
@@ -106,6 +107,7 @@ class RunPlan:
         reused: by job id, earlier results that count.
         adopted: by job id, sandboxes of a dead controller that jobs go on in.
         leftovers: such sandboxes that nobody goes on with.
+        recording: the run that this one replays, if it is a replay.
     """
 
     run_id: str
@@ -126,6 +128,7 @@ class RunPlan:
     leftovers: Sequence[Sandbox] = ()
     material: Mapping[str, Material] = field(default_factory=dict)
     stamp: Stamp = ()
+    recording: Recording | None = None
 
     @property
     def finished(self) -> bool:
@@ -153,6 +156,7 @@ class RunPlan:
             salt=self.salt,
             backend=self.backend,
             created=self.created,
+            stop_at=self.recording.stop_point(planned.job_id) if self.recording is not None else None,
         )
 
     def write_manifest(
@@ -201,6 +205,7 @@ def plan_run(
     git: GitInfo | None = None,
     warnings: Sequence[str] = (),
     prices: Mapping[str, ModelPrices] | None = None,
+    recording: Recording | None = None,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> RunPlan:
     """Find the run that `config` continues, and decide about every one of its `jobs`. Nothing is written, no task code
@@ -210,6 +215,7 @@ def plan_run(
         git: state of the checkout that runs it, if it is one.
         warnings: to be recorded beside the config's own.
         prices: of its models, by id; those that the run began with go before them.
+        recording: the run that is replayed, which has all of `jobs`.
 
     Raises:
         ConfigError: from the matrix; the run that ``run_id`` names is of another config; nothing is there to continue
@@ -257,7 +263,11 @@ def plan_run(
         prices={**(prices or {}), **_prices_before(layout)},
         models=tuple({m.id: m for m in (model_ref(job.model) for job in _first_of_each(jobs))}.values()),
     )
-    planned, reused = _decided(jobs, config, used, pins, sources_hash, before)
+    lacking = recording.lacking if recording is not None else {}
+    planned, reused = _decided(jobs, config, used, pins, sources_hash, before, lacking)
+    if recording is not None:
+        keys = {family: image.key for family, image in pins.items()}
+        notes += recording.notes(hashes, keys, sources_hash, {p.job_id: p.fingerprint for p in planned})
     known = {p.job_id for p in planned} if before and before.sandboxes else set()
     strangers = [s for j, ss in (before.sandboxes if before else {}).items() if j not in known for s in ss]
     seeds = len(config.seeds)
@@ -271,7 +281,7 @@ def plan_run(
         jobs=planned,
         order=tuple(spread(tasks, len(jobs) // (tasks * seeds), seeds)),
         lock=lock,
-        salt=salt_of(layout) or secrets.token_hex(16),
+        salt=salt_of(layout) or (recording and recording.salt) or secrets.token_hex(16),
         created=now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         warnings=tuple(dict.fromkeys(notes)),
         git=git,
@@ -281,6 +291,7 @@ def plan_run(
         leftovers=(*before.leftovers, *strangers) if before else (),
         material={task_id: Material(task, blobs[task_id], pins[task.image_family]) for task_id, task in used.items()},
         stamp=stamp,
+        recording=recording,
     )
 
 
@@ -297,8 +308,13 @@ def _decided(
     pins: Mapping[str, ImageRecord],
     sources_hash: str,
     before: Before | None,
+    lacking: Mapping[str, str],
 ) -> tuple[tuple[PlannedJob, ...], dict[str, Results]]:
-    """Every job with its fingerprint and decision; and the results that are reused."""
+    """Every job with its fingerprint and decision; and the results that are reused.
+
+    Args:
+        lacking: why jobs cannot be replayed, by id.
+    """
     budget = Budget(**config.budget.model_dump(exclude={"run"})).model_dump()
     planned: list[PlannedJob] = []
     reused: dict[str, Results] = {}
@@ -323,6 +339,8 @@ def _decided(
             last = job
         mark = marks.fingerprint(prefix.full_digest(job.seed))
         verdict: Verdict = before.decide(job.job_id, mark) if before is not None else NEW
+        if job.job_id in lacking:
+            verdict = Verdict("skip", f"its recording cannot be replayed: {lacking[job.job_id]}")
         if verdict.row is not None:
             reused[job.job_id] = verdict.row
         planned.append(PlannedJob(job, mark, direction, verdict.decision, verdict.reason))

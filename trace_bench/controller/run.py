@@ -8,7 +8,7 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any, cast
 from trace_bench.artifacts.contract import HistoryLine
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.provenance import now
-from trace_bench.artifacts.records import Results
+from trace_bench.artifacts.records import ReplayReport, Results
 from trace_bench.artifacts.secrets import Masker, known
 from trace_bench.artifacts.writers import Journal, write_json
 from trace_bench.controller.cancel import Cancellations
@@ -28,12 +28,13 @@ from trace_bench.controller.ownership import alone_in
 from trace_bench.controller.plan import PlannedJob, RunPlan
 from trace_bench.controller.progress import Progress, Quiet, RunEnd, RunStart
 from trace_bench.controller.providers import providers_of
+from trace_bench.controller.recording import Recording
 from trace_bench.controller.records import outcome_of, recorded_row, write_records
 from trace_bench.controller.schedule import Room, SeldomAsked, StartGate
 from trace_bench.controller.teller import Teller
 from trace_bench.errors import Interrupted, SandboxError
 from trace_bench.gateway.server import Gateway
-from trace_bench.results import parquet
+from trace_bench.results import parquet, replay_check
 from trace_bench.results.rows import is_final, skipped_row
 from trace_bench.results.tables import LiveTables, was_cut, write_files_index
 from trace_bench.sandbox.errors import EngineGone
@@ -51,10 +52,13 @@ class RunResult:
     layout: RunLayout
     rows: tuple[Results, ...]
     planned: int
+    replay: ReplayReport | None = None
 
     @property
     def ok(self) -> bool:
-        """Every job ran to its end and is ok."""
+        """Every job ran to its end and is ok; in a replay: every job came out as recorded, whatever that is."""
+        if self.replay is not None:
+            return not self.replay.differing and not self.replay.skipped
         whole = all(row.status == "ok" and row.stop_reason != "interrupted" for row in self.rows)
         return whole and len(self.rows) == self.planned
 
@@ -83,6 +87,7 @@ class Run:
         self._cancel = Cancellations(plan.layout)
         self._rows: dict[str, Results] = dict(plan.reused)
         self._why_not: dict[str, str] = {}
+        self._report: ReplayReport | None = None
         self._tables = LiveTables(plan.layout, [job.job_id for job in plan.jobs], plan.config.tags)
 
     def execute(self) -> RunResult:
@@ -133,7 +138,7 @@ class Run:
             raise failure
         self._teller.close()
         self._teller.check()
-        return RunResult(plan.run_id, self.layout, rows, len(plan.jobs))
+        return RunResult(plan.run_id, self.layout, rows, len(plan.jobs), self._report)
 
     def _interrupted(self) -> Interrupted:
         finished = sum(map(is_final, self._rows.values()))
@@ -157,7 +162,7 @@ class Run:
                 self._why_not[job.job_id] = job.reason
         if not queue:
             return
-        with providers_of(plan.config, plan.lock.prices) as providers:
+        with providers_of(plan.config, plan.lock.prices, recording=plan.recording) as providers:
             failed = self._run_queue(queue, Gateway(providers))
         if self._stop() is not None:
             self._because(queue, self._why_before_its_turn())
@@ -178,6 +183,7 @@ class Run:
             taken=SeldomAsked(self._backend.uid_bases_in_use),
             stop_wanted=self._stop,
             gate=StartGate(int(cores or os.cpu_count() or 1)),
+            recording=plan.recording,
         )
         room = Room(memory if isinstance(memory, int) else None)
         running: dict[Future[Results | None], PlannedJob] = {}
@@ -391,6 +397,9 @@ class Run:
             self._tables.write()
             parquet.write_parquet(self.layout.results_parquet, rows)
             self._cancel.forget()
+            if plan.recording is not None:
+                self._report = self._checked(plan.recording, rows)
+                write_json(self.layout.replay, self._report)
             if all(map(is_final, rows)):
                 # No job can profit from it any more, and whoever repeats the run needs it. From here on the run is
                 # finished: everything else must have been written.
@@ -406,6 +415,13 @@ class Run:
         )
         self._teller.tell(lambda progress: progress.ended(end))
         return rows
+
+    def _checked(self, recording: Recording, rows: Sequence[Results]) -> ReplayReport:
+        """How the jobs that have ended compare with their recording."""
+        ended = [row for row in rows if row.status != "skipped"]
+        tolerances = {task_id: material.task.spec.tolerance for task_id, material in self._plan.material.items()}
+        left = len(rows) - len(ended)
+        return replay_check.compare(recording.layout, self.layout, ended, recording.rows, tolerances, left)
 
 
 def _masked(line: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -19,6 +19,7 @@ from trace_bench.controller.ownership import alone_in, refuse_a_second
 from trace_bench.controller.plan import ImageSource, PlanIsOld, RunPlan, jobs_of, plan_run
 from trace_bench.controller.prices import check_litellm, prices_of
 from trace_bench.controller.progress import Progress
+from trace_bench.controller.recording import recording_of
 from trace_bench.controller.records import write_records
 from trace_bench.controller.run import Run, RunResult
 from trace_bench.errors import ConfigError
@@ -50,12 +51,15 @@ def plan_config(
         EnvironmentUnavailable: no engine, no image.
     """
     warnings: list[str] = []
-    config = completed(config)
+    recording = recording_of(config)
+    config = recording.fitted(config) if recording is not None else completed(config)
     prices = prices_of(config, warnings)
     with ThreadPoolExecutor(max_workers=1) as aside:
         git = aside.submit(capture_git, package_dir())  # two processes, while the engine is asked
         resolved = resolve(config, roots)
         jobs = jobs_of(config, resolved)
+        if recording is not None:
+            recording.check(jobs, config.source.where(("replay_from",)))
         backend = get_backend(config.backend)
     return plan_run(
         config,
@@ -67,6 +71,7 @@ def plan_config(
         git=git.result(),
         warnings=warnings,
         prices=prices,
+        recording=recording,
     )
 
 

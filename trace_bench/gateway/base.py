@@ -71,6 +71,7 @@ class ProviderRequest:
     Attributes:
         path: starts with ``/v1/``.
         seed: of the job.
+        draw: how often this attempt of the job has asked the same before and may get another answer now.
         sample: tells askings of one request apart: the slot, or the how-manieth it is in this attempt.
     """
 
@@ -80,12 +81,19 @@ class ProviderRequest:
     seed: int
     request_hash: str
     hints: Hints | None = None
+    job_id: str = ""
+    draw: int = 0
     sample: str = "0"
 
 
 @dataclass(frozen=True)
 class ProviderReply:
-    """A provider's answer. `status` is 200, or the provider's own refusal (4xx) to be passed on as it is."""
+    """A provider's answer. `status` is 200, or the provider's own refusal (4xx) to be passed on as it is.
+
+    Attributes:
+        latency: seconds that it took when it was recorded; None where it was asked for just now.
+        replayed_from: line of the recorded cassette that it is of.
+    """
 
     status: int
     body: Mapping[str, Any]
@@ -98,6 +106,8 @@ class ProviderReply:
     estimated: bool = False
     sent: Mapping[str, Any] = field(default_factory=dict)
     tries: tuple[LlmTry, ...] = ()
+    latency: float | None = None
+    replayed_from: int | None = None
 
 
 class Provider(Protocol):
@@ -117,6 +127,8 @@ class Provider(Protocol):
 
         Raises:
             ProviderError: no answer could be had. It is an infrastructure failure, never a score of zero.
+            Refusal: the request cannot be answered, and the sandbox is told why.
+            NotRecorded: in a replay.
         """
 
 
@@ -128,6 +140,20 @@ class ProviderError(TraceBenchError):
     def __init__(self, message: str, *, tries: tuple[LlmTry, ...] = ()) -> None:
         super().__init__(message)
         self.tries = tries
+
+
+class NotRecorded(TraceBenchError):
+    """A replayed job asked what its recording does not hold: it is not the same job any more, and ends.
+
+    Attributes:
+        difference: how the request differs from the nearest recorded one, whole.
+    """
+
+    boundary = Boundary.TRAINER
+
+    def __init__(self, message: str, difference: str) -> None:
+        super().__init__(message)
+        self.difference = difference
 
 
 class Refusal(Exception):

@@ -35,6 +35,8 @@ class Cassette:
         self._by_slot: dict[tuple[str, str], int] = {}
         self._unslotted: dict[str, list[int]] = defaultdict(list)
         self._asked: Counter[tuple[int, str]] = Counter()
+        self._in_vain: Counter[tuple[int, str, str]] = Counter()
+        self._replayed: set[int] = set()
         self.torn = self._journal.torn
         self.restored: tuple[LlmCall, ...] = self._restore(path)
 
@@ -52,13 +54,24 @@ class Cassette:
         with self._lock:
             return self._by_slot.get((slot, request_hash))
 
-    def take(self, attempt: int, request_hash: str) -> int | None:
-        """The next recorded answer that this attempt has not had yet, for a request without a slot."""
+    def take(self, attempt: int, request_hash: str) -> tuple[int, int | None]:
+        """How often this attempt has asked it before, without a slot, and the recorded answer that is next then."""
         with self._lock:
             k = self._asked[attempt, request_hash]
             self._asked[attempt, request_hash] += 1
             recorded = self._unslotted[request_hash]
-            return recorded[k] if k < len(recorded) else None
+            return k, recorded[k] if k < len(recorded) else None
+
+    def in_vain(self, attempt: int, slot: str, request_hash: str) -> int:
+        """How often this attempt has asked it at this place of the search and got no answer that is reused."""
+        with self._lock:
+            return self._in_vain[attempt, slot, request_hash]
+
+    @property
+    def replayed(self) -> frozenset[int]:
+        """The lines of the recorded cassette that lines of this one are of."""
+        with self._lock:
+            return frozenset(self._replayed)
 
     def read(self, n: int) -> LlmCall:
         """Line `n`, or the line that it was reused from."""
@@ -87,14 +100,20 @@ class Cassette:
                 raise HarnessError(f"{path}, line {number}: the lines are not in order; restore the file")
             self._places.append(place)
             self._index(call)
-            if call.slot is None:
+            if call.slot is None and not call.unasked:
                 self._asked[call.attempt, call.request_hash] += 1
             calls.append(call.model_copy(update={"request": None, "response": None}))
         self._journal.forget()
         return tuple(calls)
 
     def _index(self, call: LlmCall) -> None:
+        if call.replayed_from is not None:
+            self._replayed.add(call.replayed_from)
+        if call.unasked:
+            return
         self._by_id[call.attempt, call.request_id] = call.n
+        if call.slot is not None and call.status != 200:
+            self._in_vain[call.attempt, call.slot, call.request_hash] += 1
         if call.reused_from is not None or call.status != 200:
             return  # a refusal is no answer to reuse in a later attempt
         if call.slot is None:

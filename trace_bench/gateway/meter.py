@@ -30,9 +30,12 @@ class Meter:
         self._refused = 0
 
     def restore(self, call: LlmCall) -> None:
-        """Count a line of the cassette that an earlier attempt or controller wrote."""
+        """Count a line of the cassette that no call of this scope was asked for: an earlier attempt or controller
+        wrote it."""
         with self._lock:
-            if call.reused_from is not None:
+            if call.refused:
+                self._refused += int(call.status == 429)
+            elif call.reused_from is not None:
                 self._reused += 1
             else:
                 self._add(call.prompt_tokens, call.completion_tokens, call.cost_usd, call.inert)
@@ -63,6 +66,11 @@ class Meter:
         """Give a reserved call back: no answer came of it."""
         with self._lock:
             self._reserved -= 1
+
+    def refuse(self) -> None:
+        """Count a reserved call as one that met the end of a budget: in a replay, of the recorded one."""
+        with self._lock:
+            self._refused += 1
 
     def settle(self, reply: ProviderReply) -> None:
         """Turn a reserved call into a counted one."""

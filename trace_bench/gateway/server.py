@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +25,7 @@ from trace_bench.gateway.base import (
     Hints,
     LlmRequest,
     LlmResponse,
+    NotRecorded,
     Provider,
     ProviderError,
     ProviderRequest,
@@ -39,6 +40,8 @@ T = TypeVar("T")
 
 MAX_LEFT_OUT = 20
 """Names of fields that a warning is given for; a sandbox could make up any number."""
+MAX_REFUSALS = 1000
+"""Refusals that a cassette keeps: a replay needs them, and a sandbox may ask for ever."""
 
 
 class Gateway:
@@ -129,6 +132,8 @@ class Scope:
         self._running: dict[tuple[str, ...], Future[Any]] = {}
         self._failures: list[str] = []
         self._left_out: Counter[str] = Counter()
+        self._not_recorded: list[NotRecorded] = []
+        self._refusals = sum(call.refused for call in cassette.restored)
         for call in cassette.restored:
             meter.restore(call)
 
@@ -153,6 +158,11 @@ class Scope:
             return respond(call, line.status, line.response, self._model.id, inert=line.inert, usage=usage)
         except Refusal as refusal:
             return refused(refusal)
+        except NotRecorded as error:
+            with self._lock:
+                self._not_recorded.append(error)
+            # 400 is what no client asks again for.
+            return refused(Refusal(400, "not_recorded", f"the recording does not hold this request: {error}"))
         except ProviderError as error:
             with self._lock:
                 self._failures.append(str(error))
@@ -177,6 +187,23 @@ class Scope:
             for name, count in sorted(counts.items())
         )
 
+    def not_recorded(self) -> NotRecorded | None:
+        """The first request of this attempt that its recording does not hold: the job is to end."""
+        with self._lock:
+            return self._not_recorded[0] if self._not_recorded else None
+
+    @property
+    def replayed(self) -> frozenset[int]:
+        """The lines of the recorded cassette that have been answered from, or carried over."""
+        return self._cassette.replayed
+
+    def carry_over(self, calls: Iterable[LlmCall]) -> None:
+        """Take over recorded answers that nothing asked for: they were paid for, and count."""
+        for recorded in calls:
+            mark = {"attempt": self._attempt, "unasked": True, "replayed_from": recorded.n, "reused_from": None}
+            self._cassette.add(lambda n, of=recorded, mark=mark: of.model_copy(update={"n": n, **mark}))  # type: ignore[misc]
+            self._meter.restore(recorded)
+
     def close(self) -> None:
         """Flush the cassette to the disk and stop serving."""
         self._cassette.close()
@@ -199,8 +226,8 @@ class Scope:
         if recorded is not None:
             return recorded
         if call.slot is None:
-            n = self._cassette.take(self._attempt, call.request_hash)
-            return self._ask(call) if n is None else self._reuse(call, n)
+            draw, n = self._cassette.take(self._attempt, call.request_hash)
+            return self._ask(call, draw) if n is None else self._reuse(call, n)
         slot, fresh = call.slot, False
 
         def at_slot() -> int:
@@ -209,24 +236,45 @@ class Scope:
             if known is not None:
                 return known
             fresh = True
-            return self._ask(call).n
+            return self._ask(call, self._cassette.in_vain(self._attempt, slot, call.request_hash)).n
 
         n = self._once(("slot", slot, call.request_hash), at_slot)
         return self._cassette.read(n) if fresh else self._reuse(call, n)
 
-    def _ask(self, call: Call) -> LlmCall:
-        """Pay for an answer and write it down."""
+    def _ask(self, call: Call, draw: int) -> LlmCall:
+        """Pay for an answer and write it down; a refusal too, as a replay has to refuse the same."""
+        try:
+            return self._paid(call, draw)
+        except Refusal as refusal:
+            self._note(call, refusal)
+            raise
+
+    def _note(self, call: Call, refusal: Refusal) -> None:
+        with self._lock:
+            self._refusals += 1
+            if self._refusals > MAX_REFUSALS:
+                return
+        body = refusal.body()
+        self._cassette.add(
+            lambda n: self._line(n, call, status=refusal.status, request=None, response=body, refused=True)
+        )
+
+    def _paid(self, call: Call, draw: int) -> LlmCall:
         self._meter.reserve()
         hints = Hints(call.slot, call.variables) if self._provider.wants_hints else None
         started = time.monotonic()
         try:
             reply = self._provider.complete(
-                ProviderRequest(call.path, call.body, self._model, self._seed, call.request_hash, hints)
+                ProviderRequest(
+                    call.path, call.body, self._model, self._seed, call.request_hash, hints, self.job_id, draw
+                )
             )
-        except BaseException:
+        except BaseException as error:
             self._meter.release()
+            if isinstance(error, Refusal) and error.status == 429:
+                self._meter.refuse()
             raise
-        latency = time.monotonic() - started
+        latency = time.monotonic() - started if reply.latency is None else reply.latency
         self._meter.settle(reply)
         return self._cassette.add(
             lambda n: self._line(
@@ -245,6 +293,7 @@ class Scope:
                 tries=reply.tries,
                 estimated=reply.estimated,
                 latency=latency,
+                replayed_from=reply.replayed_from,
             )
         )
 

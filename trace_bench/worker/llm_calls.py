@@ -20,6 +20,7 @@ class LlmCalls:
 
     Attributes:
         number: calls passed on so far.
+        answers: those of them that the host has answered.
         provider_failed: an answer has said so (status 500 and above).
     """
 
@@ -30,6 +31,7 @@ class LlmCalls:
         self._cost_usd = 0.0
         self._inert = 0
         self.number = 0
+        self.answers = 0
         self.provider_failed = False
 
     @property
@@ -71,6 +73,7 @@ class LlmCalls:
         if waiting is None:
             # Asked of two controllers, answered by both.
             return
+        self.answers += 1
         self._inert += bool(header.get("inert"))
         usage = header.get("usage") or {}
         for key in self._tokens:
