@@ -173,6 +173,11 @@ class Scope:
             failure = Refusal(502, "provider_failure", f"the provider gave no answer: {error}")
             return LlmResponse(failure.status, _encode(failure.body()))
 
+    @property
+    def quick(self) -> bool:
+        """True if an answer takes no longer than to compute it; see `Provider.quick`."""
+        return self._provider.quick
+
     def usage(self) -> Usage:
         """What the job has used over all its attempts."""
         return self._meter.usage()
