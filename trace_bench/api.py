@@ -11,6 +11,7 @@ from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
 from trace_bench.controller.progress import Progress
 from trace_bench.controller.run import RunResult
+from trace_bench.controller.scripts import with_scripts
 from trace_bench.controller.start import run_config
 from trace_bench.matrix import Job
 
@@ -29,7 +30,7 @@ def expand(config: Config, *, roots: Sequence[Path] = ()) -> list[Job]:
     Raises:
         ConfigError: the config is wrong, or does not fit its tasks and trainers; one line per problem.
     """
-    config = _loaded(config)
+    config = with_scripts(_loaded(config))
     resolved = resolve(config, roots)
     return matrix.expand(config, resolved.tasks, resolved.trainers)
 

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from trace_bench.config.messages import sentence
-from trace_bench.config.models import RunConfig, logger_name
+from trace_bench.config.models import SCRIPTED, RunConfig, logger_name
 from trace_bench.config.names import normalise
 from trace_bench.config.reader import read
 from trace_bench.config.secrets import find_secrets, redact
@@ -121,9 +121,13 @@ def _warnings(source: Source) -> tuple[str, ...]:
     for key in ("job_timeout", "score_timeout"):
         if top.get(key) == 0 and not isinstance(top[key], bool):
             notes.append(source.problem((key,), f"{key} 0 is read as no limit; write null to say so"))
-    if top.get("llm") and top.get("mode", "stub") == "stub":
+    if top.get("llm") and top.get("mode", "stub") == "stub" and not _is_scripted(top["llm"]):
         notes.append(source.problem(("llm",), "llm is not used in mode stub, which asks no provider"))
     return tuple(redact(source.sentence(note)) for note in notes)
+
+
+def _is_scripted(llm: Any) -> bool:
+    return isinstance(llm, Table) and str(llm.get("model")).startswith(SCRIPTED)
 
 
 def _repetitions(source: Source) -> list[Problem]:

@@ -17,6 +17,7 @@ from trace_bench.controller.plan import ImageSource, PlanIsOld, RunPlan, jobs_of
 from trace_bench.controller.progress import Progress
 from trace_bench.controller.records import write_records
 from trace_bench.controller.run import Run, RunResult
+from trace_bench.controller.scripts import with_scripts
 from trace_bench.images.pins import ensure
 from trace_bench.images.recipe import worker_sources_hash
 from trace_bench.resources import package_dir
@@ -45,6 +46,7 @@ def plan_config(
         EnvironmentUnavailable: no engine, no image.
     """
     warnings: list[str] = []
+    config = with_scripts(config)
     with ThreadPoolExecutor(max_workers=1) as aside:
         git = aside.submit(capture_git, package_dir())  # two processes, while the engine is asked
         resolved = resolve(config, roots)

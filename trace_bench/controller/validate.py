@@ -23,6 +23,7 @@ from trace_bench.controller.job import JobRunner
 from trace_bench.controller.plan import PlannedJob, RunPlan, jobs_of, plan_run
 from trace_bench.controller.prepare import JobPlan
 from trace_bench.controller.schedule import Room
+from trace_bench.controller.scripts import with_scripts
 from trace_bench.controller.start import image_source, plan_config
 from trace_bench.errors import Boundary, EnvironmentUnavailable, Interrupted
 from trace_bench.gateway.server import Gateway
@@ -66,6 +67,7 @@ def plan_of_suites(
     say: Callable[[str], None],
 ) -> RunPlan:
     """`plan_config`, with the jobs of `suites` only. All of `config` is checked, but no image built for the others."""
+    config = with_scripts(config)
     resolved = resolve(config, roots)
     jobs = jobs_of(config, resolved)
     backend = get_backend(config.backend)

@@ -64,7 +64,11 @@ class Hints:
 
 @dataclass(frozen=True)
 class ProviderRequest:
-    """A checked call on its way to a provider. `path` starts with ``/v1/``."""
+    """A checked call on its way to a provider. `path` starts with ``/v1/``.
+
+    Attributes:
+        number: of a call without a slot: how many of them the job has made so far, this one included; else 0.
+    """
 
     path: str
     body: Mapping[str, Any]
@@ -72,6 +76,8 @@ class ProviderRequest:
     seed: int
     request_hash: str
     hints: Hints | None = None
+    phase: str = "train"
+    number: int = 0
 
 
 @dataclass(frozen=True)

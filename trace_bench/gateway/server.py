@@ -145,6 +145,7 @@ class Scope:
         self._lock = threading.Lock()
         self._running: dict[tuple[str, ...], Future[Any]] = {}
         self._failures: list[str] = []
+        self._unslotted = sum(call.slot is None and call.reused_from is None for call in cassette.restored)
         for call in cassette.restored:
             meter.restore(call)
 
@@ -226,7 +227,16 @@ class Scope:
         started = time.monotonic()
         try:
             reply = self._provider.complete(
-                ProviderRequest(call.path, call.body, self._model, self._seed, call.request_hash, hints)
+                ProviderRequest(
+                    call.path,
+                    call.body,
+                    self._model,
+                    self._seed,
+                    call.request_hash,
+                    hints,
+                    phase=call.request.phase,
+                    number=self._number(call),
+                )
             )
         except BaseException:
             self._meter.release()
@@ -252,6 +262,14 @@ class Scope:
                 latency=latency,
             )
         )
+
+    def _number(self, call: _Call) -> int:
+        """Which call without a slot this is; see `ProviderRequest.number`."""
+        if call.slot is not None:
+            return 0
+        with self._lock:
+            self._unslotted += 1
+            return self._unslotted
 
     def _reuse(self, call: _Call, n: int) -> LlmCall:
         """Give the answer of line `n` again; the line that says so holds no copy of it."""
