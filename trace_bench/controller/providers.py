@@ -11,6 +11,7 @@ from trace_bench.config.models import RunConfig
 from trace_bench.controller.models import real_models
 from trace_bench.controller.prices import frozen
 from trace_bench.controller.recording import Recording
+from trace_bench.controller.scripts import scripted_providers
 from trace_bench.gateway.base import Provider
 from trace_bench.gateway.masked import Masked
 from trace_bench.gateway.provider_process import ProviderProcess
@@ -35,8 +36,6 @@ def providers_of(
     Args:
         prices: those that are frozen with the run, by the model's id.
         environ: where keys are looked for; None is this process's.
-
-    Args:
         recording: the run that is replayed, in mode replay.
 
     Raises:
@@ -46,7 +45,7 @@ def providers_of(
         replay = ReplayProvider(recording.recorded, keep=config.max_workers + 1)
         yield {str(model["id"]): replay for model in models_of(config)}
         return
-    providers: dict[str, Provider] = {"stub": StubProvider()}
+    providers: dict[str, Provider] = {"stub": StubProvider(), **scripted_providers(config)}
     models = real_models(config, os.environ if environ is None else environ, frozen(prices))
     if not models:
         yield providers

@@ -73,6 +73,7 @@ class ProviderRequest:
         seed: of the job.
         draw: how often this attempt of the job has asked the same before and may get another answer now.
         sample: tells askings of one request apart: the slot, or the how-manieth it is in this attempt.
+        number: of a call without a slot: how many of them the job has made so far, this one included; else 0.
     """
 
     path: str
@@ -84,6 +85,8 @@ class ProviderRequest:
     job_id: str = ""
     draw: int = 0
     sample: str = "0"
+    phase: str = "train"
+    number: int = 0
 
 
 @dataclass(frozen=True)

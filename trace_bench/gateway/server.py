@@ -134,6 +134,7 @@ class Scope:
         self._left_out: Counter[str] = Counter()
         self._not_recorded: list[NotRecorded] = []
         self._refusals = sum(call.refused for call in cassette.restored)
+        self._unslotted = sum(call.slot is None and call.reused_from is None for call in cassette.restored)
         for call in cassette.restored:
             meter.restore(call)
 
@@ -168,6 +169,11 @@ class Scope:
                 self._failures.append(str(error))
             # Why is the host's to know: it may tell of addresses.
             return refused(Refusal(502, "provider_failure", "the provider gave no answer; the job's record says why"))
+
+    @property
+    def quick(self) -> bool:
+        """True if an answer takes no longer than to compute it; see `Provider.quick`."""
+        return self._provider.quick
 
     def usage(self) -> Usage:
         """What the job has used over all its attempts."""
@@ -266,7 +272,16 @@ class Scope:
         try:
             reply = self._provider.complete(
                 ProviderRequest(
-                    call.path, call.body, self._model, self._seed, call.request_hash, hints, self.job_id, draw
+                    call.path,
+                    call.body,
+                    self._model,
+                    self._seed,
+                    call.request_hash,
+                    hints,
+                    job_id=self.job_id,
+                    phase=call.request.phase,
+                    draw=draw,
+                    number=self._number(call),
                 )
             )
         except BaseException as error:
@@ -296,6 +311,14 @@ class Scope:
                 replayed_from=reply.replayed_from,
             )
         )
+
+    def _number(self, call: Call) -> int:
+        """Which call without a slot this is; see `ProviderRequest.number`."""
+        if call.slot is not None:
+            return 0
+        with self._lock:
+            self._unslotted += 1
+            return self._unslotted
 
     def _reuse(self, call: Call, n: int) -> LlmCall:
         """Give the answer of line `n` again; the line that says so holds no copy of it."""
