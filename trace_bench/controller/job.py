@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,6 +58,10 @@ class _Ending:
     sandbox_id: str = ""
     fatal: TraceBenchError | None = None
     """What ends more than this job."""
+    told: frozenset[str] = frozenset()
+    """Reasons that the sandbox was given to stop."""
+    usage_by_phase: Mapping[str, Usage] = field(default_factory=dict)
+    cut_by_run_budget: bool = False
 
     def end(self, error: TraceBenchError) -> None:
         """`error` ended the attempt."""
@@ -89,7 +93,8 @@ class JobRunner:
     Attributes:
         taken: says which uid blocks sandboxes of dead controllers still use.
         lease: seconds that a sandbox lives on without this controller.
-        stop_wanted: asked often, with the job's id; ``"interrupted"`` ends it in order, ``"kill"`` at once.
+        stop_wanted: asked often, with the job's id; ``"interrupted"`` ends it in order, ``"budget"`` its training,
+            ``"kill"`` everything at once.
         gate: lets few sandboxes start at once.
         unremoved: sandboxes whose job is recorded and that could not be removed.
     """
@@ -178,6 +183,8 @@ class JobRunner:
                     ending.failure = Failure(
                         boundary=Boundary.PROVIDER, kind="provider_error", message=scope.provider_failures()[0]
                     )
+                ending.usage_by_phase = scope.usage_by_phase()
+                ending.cut_by_run_budget = scope.cut_by_run_budget
                 return self._record(job, number, meta, ending, scope.usage(), time.monotonic() - started)
 
             try:
@@ -268,7 +275,7 @@ class JobRunner:
                 try:
                     if start is not None:
                         sandbox.start()
-                    self._converse(plan, scope, listener, stream, start)
+                    self._converse(plan, scope, listener, stream, start, ending)
                 finally:
                     stream.close()
                 if sandbox.wait(EXIT_PATIENCE) is None:
@@ -286,7 +293,9 @@ class JobRunner:
                     ending.failure = _sandbox_failure(error, sandbox, evidence=out.parent)
         self._collect(sandbox, ending, out)
 
-    def _converse(self, plan: JobPlan, scope: Scope, listener: Listener, stream: Stream, start: Start | None) -> None:
+    def _converse(
+        self, plan: JobPlan, scope: Scope, listener: Listener, stream: Stream, start: Start | None, ending: _Ending
+    ) -> None:
         session = Session(
             stream=stream,
             scope=scope,
@@ -298,10 +307,13 @@ class JobRunner:
             stop_wanted=lambda: self.stop_wanted(plan.spec.job_id),
             on_answer=start.over if start is not None else lambda: None,
         )
-        if start is None:
-            session.adopt()
-        else:
-            session.start()
+        try:
+            if start is None:
+                session.adopt()
+            else:
+                session.start()
+        finally:
+            ending.told = session.told
 
     def _collect(self, sandbox: Sandbox, ending: _Ending, out: Path) -> None:
         try:
@@ -343,6 +355,8 @@ class JobRunner:
             failure=failure,
             sandbox_id=ending.sandbox_id,
         )
+        stop_reason = result.stop_reason if result is not None else "interrupted" if killed else None
+        cut = ending.cut_by_run_budget or ("budget" in ending.told and stop_reason == "budget")
         warnings = [*meta.warnings, *(result.warnings if result is not None else ())]
         meta = meta.model_copy(
             update={
@@ -351,7 +365,10 @@ class JobRunner:
                 "controls": ending.controls,
                 "attempts": (*meta.attempts, attempt),
                 "ended_at": now(),
-                "stop_reason": result.stop_reason if result is not None else "interrupted" if killed else None,
+                "stop_reason": stop_reason,
+                "cut_by_run_budget": cut,
+                "usage": usage,
+                "usage_by_phase": dict(ending.usage_by_phase),
                 "warnings": tuple(warnings),
                 "cpu_model": cpu_model(),
             }

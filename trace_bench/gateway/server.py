@@ -35,7 +35,8 @@ from trace_bench.gateway.base import (
     Refusal,
 )
 from trace_bench.gateway.cassettes import Cassette
-from trace_bench.gateway.meter import Meter
+from trace_bench.gateway.estimates import estimate
+from trace_bench.gateway.meter import Meter, RunMeter
 
 T = TypeVar("T")
 
@@ -51,11 +52,19 @@ class Gateway:
 
     Args:
         providers: by the id of the model that each asks.
+        run_meter: the budget that all jobs share.
     """
 
-    def __init__(self, providers: Mapping[str, Provider], *, limits: GatewayLimits | None = None) -> None:
+    def __init__(
+        self,
+        providers: Mapping[str, Provider],
+        *,
+        limits: GatewayLimits | None = None,
+        run_meter: RunMeter | None = None,
+    ) -> None:
         self._providers = dict(providers)
         self._limits = limits or GatewayLimits()
+        self._run_meter = run_meter
         self._open: set[str] = set()
         self._lock = threading.Lock()
 
@@ -94,7 +103,7 @@ class Gateway:
             model=model,
             provider=provider,
             cassette=cassette,
-            meter=Meter(budget or Budget()),
+            meter=Meter(budget or Budget(), before=cassette.restored, run=self._run_meter, job_id=job_id),
             limits=self._limits,
             attempt=attempt,
             on_close=lambda: self._closed(job_id),
@@ -145,8 +154,6 @@ class Scope:
         self._lock = threading.Lock()
         self._running: dict[tuple[str, ...], Future[Any]] = {}
         self._failures: list[str] = []
-        for call in cassette.restored:
-            meter.restore(call)
 
     def handle(self, request: LlmRequest) -> LlmResponse:
         """Answer one request. Never raises for what a sandbox sent: a refusal is an error body in OpenAI's
@@ -173,9 +180,18 @@ class Scope:
             failure = Refusal(502, "provider_failure", f"the provider gave no answer: {error}")
             return LlmResponse(failure.status, _encode(failure.body()))
 
-    def usage(self) -> Usage:
-        """What the job has used over all its attempts."""
-        return self._meter.usage()
+    def usage(self, phase: str | None = None) -> Usage:
+        """What the job, or one phase of it, has used over all its attempts."""
+        return self._meter.usage(phase)
+
+    def usage_by_phase(self) -> dict[str, Usage]:
+        """The same for each phase that asked for anything."""
+        return self._meter.by_phase()
+
+    @property
+    def cut_by_run_budget(self) -> bool:
+        """Whether the run's budget kept a call of this attempt out."""
+        return self._meter.cut_by_run
 
     def provider_failures(self) -> tuple[str, ...]:
         """Why calls of this attempt got no answer. Not empty means: the attempt failed at ``provider``."""
@@ -215,19 +231,23 @@ class Scope:
         return self._cassette.read(n) if fresh else self._reuse(call, n)
 
     def _ask(self, call: _Call) -> LlmCall:
-        """Pay for an answer and write it down."""
-        self._meter.reserve()
+        """Have an answer and write it down, as far as the budgets go."""
         hints = Hints(call.slot, call.variables) if self._provider.wants_hints else None
-        started = time.monotonic()
+        request = ProviderRequest(call.path, call.body, self._model, self._seed, call.request_hash, hints)
+        hold = self._meter.hold(call.request.phase, *estimate(self._provider, request))
         try:
-            reply = self._provider.complete(
-                ProviderRequest(call.path, call.body, self._model, self._seed, call.request_hash, hints)
-            )
+            line = self._pay(call, request)
         except BaseException:
-            self._meter.release()
+            self._meter.release(hold)
             raise
+        self._meter.settle(hold, line)
+        return line
+
+    def _pay(self, call: _Call, request: ProviderRequest) -> LlmCall:
+        """Ask the provider, and write its answer down."""
+        started = time.monotonic()
+        reply = self._provider.complete(request)
         latency = time.monotonic() - started
-        self._meter.settle(reply)
         return self._cassette.add(
             lambda n: self._line(
                 n,
@@ -251,10 +271,10 @@ class Scope:
     def _reuse(self, call: _Call, n: int) -> LlmCall:
         """Give the answer of line `n` again; the line that says so holds no copy of it."""
         source = self._cassette.read(n)
-        self._meter.reuse()
-        self._cassette.add(
+        line = self._cassette.add(
             lambda new: self._line(new, call, status=source.status, request=None, reused_from=n, inert=source.inert)
         )
+        self._meter.note(line)
         return source
 
     def _line(self, n: int, call: _Call, **fields: Any) -> LlmCall:
