@@ -22,6 +22,8 @@ CONFIG_KEYS_WITHOUT_EFFECT = frozenset({"max_workers", "resume", "run_id", "runs
 """Top-level config keys that `config_hash` leaves out: worker counts, tags, paths (a run's id names its folder), and
 which jobs are run again: ``--force`` is for a run that is there.
 
+So is ``budget.run``: a run that has used it up is continued with a larger one.
+
 Loggers (of a trainer entry) and credentials (``llm.api_key_env``) are left out too. A task's place does not
 count, as its content does.
 """
@@ -207,6 +209,8 @@ def config_hash(snapshot: Mapping[str, Any], task_hashes: Mapping[str, str]) -> 
         {key: value for key, value in trainer.items() if key not in ("logger", "logger_kwargs")}
         for trainer in snapshot["trainers"]
     ]
+    if isinstance(snapshot.get("budget"), Mapping):
+        kept["budget"] = {key: value for key, value in snapshot["budget"].items() if key != "run"}
     if isinstance(snapshot.get("llm"), Mapping):
         kept["llm"] = _without_key(snapshot["llm"])
     kept["llms"] = [_without_key(llm) for llm in snapshot.get("llms", ())]

@@ -133,7 +133,9 @@ class Supervisor:
         for number in range(script.calls):
             self._ask(number)
             yield "llm.response"
-            if self._answer is not None:
+            if self._answer is not None and b'"budget_exhausted"' in self._answer.blob:
+                self.stop("budget")
+            elif self._answer is not None:
                 self._told(number, initial if number == 0 else best)
             self._question = self._answer = None
             if self._stop is not None:

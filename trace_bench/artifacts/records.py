@@ -17,6 +17,7 @@ from trace_bench.artifacts.contract import (
     Mode,
     Model,
     ModelRef,
+    Name,
     OptimizerRef,
     Seconds,
     Status,
@@ -32,12 +33,12 @@ class Usage(Model):
     """What the gateway metered.
 
     Attributes:
-        calls: answered ones that were asked of a provider.
+        calls: answered ones that were asked of a provider, or found in the response cache.
         tries: requests that the provider got for them, and for calls that it gave no answer to.
         cached_tokens: of the prompt tokens, those that the provider had in its cache.
         reasoning_tokens: of the completion tokens, those that were thought and not said.
         reused: calls answered from the job's own cassette; they cost nothing again.
-        cached: calls answered from the response cache of earlier runs.
+        cached: those of the calls that were answered from the response cache; their tokens count, but cost nothing.
         inert: stub answers that change nothing.
         refused: calls that met the end of a budget.
         estimated: calls whose provider reported no usage, so that the gateway counted the tokens itself.
@@ -166,7 +167,13 @@ class Attempt(Model):
 
 
 class JobMeta(Model):
-    """``job_meta.json``: what a job is, where it ran, and what became of it."""
+    """``job_meta.json``: what a job is, where it ran, and what became of it.
+
+    Attributes:
+        usage: what it used over all its attempts, and `usage_by_phase` how much of it each phase did (``other`` is what
+            came from none of ours).
+        cut_by_run_budget: the run's budget ended its training.
+    """
 
     run_id: str
     job_id: str
@@ -202,8 +209,11 @@ class JobMeta(Model):
     status: Literal["planned", "running", "ok", "failed", "skipped"] = "planned"
     stop_reason: StopReason | None = None
     stop_point: StopPoint | None = None
+    cut_by_run_budget: bool = False
     failure: Failure | None = None
     warnings: tuple[str, ...] = ()
+    usage: Usage = Usage()
+    usage_by_phase: dict[Name, Usage] = {}
 
 
 class Results(Model):
@@ -211,7 +221,7 @@ class Results(Model):
 
     `score_initial`, `score_final` and `score_best` are official means on the validation split, or on the
     training split of a task without one; `score_test` is the best state's on held-out data. Paths are
-    relative to the run.
+    relative to the run. `llm_calls` and all that is counted with it is what `Usage` says.
     """
 
     run_id: str
@@ -254,6 +264,12 @@ class Results(Model):
     failure_boundary: Boundary | None = None
     feedback: str = ""
     stub_inert: bool = False
+    cut_by_run_budget: bool = False
+    llm_tries: Count = 0
+    llm_reused: Count = 0
+    llm_cached: Count = 0
+    cached_tokens: Count = 0
+    reasoning_tokens: Count = 0
     initial_state_path: str | None = None
     best_state_path: str | None = None
     final_state_path: str | None = None
@@ -375,10 +391,13 @@ class FilesIndex(Model):
 
 
 class TokenTotals(Model):
-    """Tokens that a run's jobs spent, as the gateway metered them."""
+    """Tokens that a run's jobs spent, as the gateway metered them. Those that are `cached` are among `prompt`, those of
+    `reasoning` among `completion`."""
 
     prompt: Count = 0
     completion: Count = 0
+    cached: Count = 0
+    reasoning: Count = 0
     total: Count = 0
 
 
@@ -392,7 +411,11 @@ class Summary(Model):
     counts: dict[str, Count]
     failures: dict[str, Count] = {}
     unprotected_jobs: Count = 0
+    cut_by_run_budget: Count = 0
     llm_calls: Count = 0
+    llm_tries: Count = 0
+    llm_reused: Count = 0
+    llm_cached: Count = 0
     token_totals: TokenTotals = TokenTotals()
     cost_usd: Usd = 0.0
     tags: tuple[str, ...] = ()

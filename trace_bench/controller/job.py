@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,6 +65,10 @@ class _Ending:
     answers: Answers | None = None
     """The LLM calls of the session, of which some may be under way."""
     warnings: list[str] = field(default_factory=list)
+    told: frozenset[str] = frozenset()
+    """Reasons that the sandbox was given to stop."""
+    usage_by_phase: Mapping[str, Usage] = field(default_factory=dict)
+    cut_by_run_budget: bool = False
 
     def end(self, error: TraceBenchError) -> None:
         """`error` ended the attempt."""
@@ -96,7 +100,8 @@ class JobRunner:
     Attributes:
         taken: says which uid blocks sandboxes of dead controllers still use.
         lease: seconds that a sandbox lives on without this controller.
-        stop_wanted: asked often, with the job's id; ``"interrupted"`` ends it in order, ``"kill"`` at once.
+        stop_wanted: asked often, with the job's id; ``"interrupted"`` ends it in order, ``"budget"`` its training,
+            ``"kill"`` everything at once.
         gate: lets few sandboxes start at once.
         unremoved: sandboxes whose job is recorded and that could not be removed.
         recording: the run that is replayed, whose stop points stand in for all budgets.
@@ -194,6 +199,8 @@ class JobRunner:
                     ending.failure = Failure(boundary=Boundary.PROVIDER, kind="provider_error", message=failures[0])
                 if self.recording is not None:
                     self._settle_replay(self.recording, plan, scope, ending, job.attempt(number))
+                ending.usage_by_phase = scope.usage_by_phase()
+                ending.cut_by_run_budget = ending.cut_by_run_budget or scope.cut_by_run_budget
                 told = meta.model_copy(update={"warnings": (*meta.warnings, *scope.warnings())})
                 return self._record(job, number, told, ending, scope.usage(), time.monotonic() - started)
 
@@ -225,7 +232,9 @@ class JobRunner:
         failure = ending.failure
         if ending.result is None or (failure is not None and failure.boundary.is_infrastructure):
             return
-        if ending.result.stop_reason == recording.rows[plan.spec.job_id].stop_reason:
+        recorded = recording.rows[plan.spec.job_id]
+        if ending.result.stop_reason == recorded.stop_reason:
+            ending.cut_by_run_budget = recorded.cut_by_run_budget
             try:
                 scope.carry_over(recording.unasked(plan.spec.job_id, scope.replayed))
             except HarnessError as error:
@@ -341,10 +350,13 @@ class JobRunner:
             on_answer=start.over if start is not None else lambda: None,
         )
         ending.answers = session.answers
-        if start is None:
-            session.adopt()
-        else:
-            session.start()
+        try:
+            if start is None:
+                session.adopt()
+            else:
+                session.start()
+        finally:
+            ending.told = session.told
 
     def _wait_for_answers(self, plan: JobPlan, ending: _Ending) -> None:
         """See calls under way into the cassette: what they cost is paid, and the next attempt finds their answers."""
@@ -403,6 +415,8 @@ class JobRunner:
             failure=failure,
             sandbox_id=ending.sandbox_id,
         )
+        stop_reason = result.stop_reason if result is not None else "interrupted" if killed else None
+        cut = ending.cut_by_run_budget or ("budget" in ending.told and stop_reason == "budget")
         warnings = [*meta.warnings, *ending.warnings, *(result.warnings if result is not None else ())]
         meta = meta.model_copy(
             update={
@@ -411,8 +425,11 @@ class JobRunner:
                 "controls": ending.controls,
                 "attempts": (*meta.attempts, attempt),
                 "ended_at": now(),
-                "stop_reason": result.stop_reason if result is not None else "interrupted" if killed else None,
+                "stop_reason": stop_reason,
                 "stop_point": result.stop_point if result is not None else None,
+                "cut_by_run_budget": cut,
+                "usage": usage,
+                "usage_by_phase": dict(ending.usage_by_phase),
                 "warnings": tuple(warnings),
                 "cpu_model": cpu_model(),
             }

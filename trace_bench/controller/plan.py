@@ -34,6 +34,7 @@ from trace_bench.controller.resume import (
     salt_of,
     stamp_of,
 )
+from trace_bench.controller.run_budget import RunBudget, Spent, spent_before
 from trace_bench.controller.schedule import Room, spread
 from trace_bench.errors import ConfigError
 from trace_bench.identity import FingerprintPrefix, JobIdPrefix, config_hash, prefix_of, run_id
@@ -108,6 +109,7 @@ class RunPlan:
         adopted: by job id, sandboxes of a dead controller that jobs go on in.
         leftovers: such sandboxes that nobody goes on with.
         recording: the run that this one replays, if it is a replay.
+        spent: of the run's budget, before.
     """
 
     run_id: str
@@ -129,6 +131,7 @@ class RunPlan:
     material: Mapping[str, Material] = field(default_factory=dict)
     stamp: Stamp = ()
     recording: Recording | None = None
+    spent: Spent = field(default_factory=Spent)
 
     @property
     def finished(self) -> bool:
@@ -249,6 +252,11 @@ def plan_run(
             f"{config.source.where(('resume',))} is failed, but there is no run {config.run_id} below {runs_dir}; "
             "leave it out to start that run, or name one that has failed jobs with --run-id"
         )
+    spent = Spent()
+    if before is not None and config.resume != "none":
+        spent = spent_before(layout, (job.job_id for job in jobs), config.budget.run)
+        before.budget_left = RunBudget(config.budget.run, spent).used_up() is None
+        notes += spent.notes
     memory = backend.describe().get("memory_bytes")
     notes += _memory_notes(config, jobs, memory)
 
@@ -292,6 +300,7 @@ def plan_run(
         material={task_id: Material(task, blobs[task_id], pins[task.image_family]) for task_id, task in used.items()},
         stamp=stamp,
         recording=recording,
+        spent=spent,
     )
 
 

@@ -20,6 +20,7 @@ from trace_bench.artifacts.provenance import now
 from trace_bench.artifacts.records import ReplayReport, Results
 from trace_bench.artifacts.secrets import Masker, known
 from trace_bench.artifacts.writers import Journal, write_json
+from trace_bench.config.models import RunBudgetConfig
 from trace_bench.controller.cancel import Cancellations
 from trace_bench.controller.job import JobRunner, NotStarted
 from trace_bench.controller.manifest import Outcome, read_entry
@@ -30,6 +31,7 @@ from trace_bench.controller.progress import Progress, Quiet, RunEnd, RunStart
 from trace_bench.controller.providers import providers_of
 from trace_bench.controller.recording import Recording
 from trace_bench.controller.records import outcome_of, recorded_row, write_records
+from trace_bench.controller.run_budget import RunBudget
 from trace_bench.controller.schedule import Room, SeldomAsked, StartGate
 from trace_bench.controller.teller import Teller
 from trace_bench.errors import Interrupted, SandboxError
@@ -85,6 +87,7 @@ class Run:
         self._working: set[str] = set()
         self.layout = plan.layout
         self._cancel = Cancellations(plan.layout)
+        self._budget = RunBudget(RunBudgetConfig() if plan.recording else plan.config.budget.run, plan.spent)
         self._rows: dict[str, Results] = dict(plan.reused)
         self._why_not: dict[str, str] = {}
         self._report: ReplayReport | None = None
@@ -118,7 +121,8 @@ class Run:
             self._journal = None if untouched else stack.enter_context(Journal(self.layout.events))
             if self._journal is not None:
                 self._journal.forget()
-            self._note("run.start", jobs=len(plan.jobs), reused=len(self._rows), continued=plan.continued)
+            self._note("run.start", jobs=len(plan.jobs), reused=len(self._rows), continued=plan.continued,
+                       afresh=plan.continued and plan.config.resume == "none")  # fmt: skip
             try:
                 for sandbox in plan.leftovers:
                     sandbox.remove()
@@ -163,11 +167,12 @@ class Run:
         if not queue:
             return
         with providers_of(plan.config, plan.lock.prices, recording=plan.recording) as providers:
-            failed = self._run_queue(queue, Gateway(providers))
+            failed = self._run_queue(queue, Gateway(providers, run_meter=self._budget.meter))
         if self._stop() is not None:
             self._because(queue, self._why_before_its_turn())
             raise self._interrupted()
-        self._because(queue, f"fail_fast: job {failed} failed")
+        out_of = "" if failed and plan.config.fail_fast else self._budget.used_up()
+        self._because(queue, out_of or f"fail_fast: job {failed} failed")
 
     def _run_queue(self, queue: deque[PlannedJob], gateway: Gateway) -> str:
         """Run the jobs of `queue`; what is left in it was not to start. Returns the first that failed."""
@@ -181,7 +186,7 @@ class Run:
             uids=UidBlocks(self._backend.default_uid_base),
             layout=self.layout,
             taken=SeldomAsked(self._backend.uid_bases_in_use),
-            stop_wanted=self._stop,
+            stop_wanted=self._stop_of_job,
             gate=StartGate(int(cores or os.cpu_count() or 1)),
             recording=plan.recording,
         )
@@ -216,6 +221,8 @@ class Run:
             while queue and not stop:
                 job = queue[0]
                 if job.decision != "adopt" and (len(running) >= config.max_workers or not room.fits(job.memory)):
+                    break
+                if job.decision != "adopt" and self._budget.used_up():
                     break
                 queue.popleft()
                 if self._stop(job.job_id) is not None:
@@ -328,9 +335,16 @@ class Run:
         wishes = (self._user_wants(), self._cancel.wanted(job_id), self._broken)
         return "kill" if "kill" in wishes else wishes[0] or wishes[1] or wishes[2]
 
+    def _stop_of_job(self, job_id: str) -> str | None:
+        """The same of one job, and ``"budget"`` if it is to end its training because the run's time is up."""
+        return self._stop(job_id) or ("budget" if self._budget.time_is_up() else None)
+
     def _why_before_its_turn(self, job_id: str | None = None) -> str:
-        """Somebody cancelled the job or the run by name, or else the controller was told to stop."""
-        return "cancelled" if self._cancel.wanted(job_id) is not None else "interrupted before its turn"
+        """Somebody cancelled the job or the run by name, or the controller was told to stop, or the time is up."""
+        if self._cancel.wanted(job_id) is not None:
+            return "cancelled"
+        used_up = self._budget.used_up() if self._stop() is None else None
+        return used_up or "interrupted before its turn"
 
     def _because(self, jobs: deque[PlannedJob], reason: str) -> None:
         for job in jobs:

@@ -65,9 +65,11 @@ class Session:
         test_seed: handed over when the sandbox says that training has ended, never before.
         lease: seconds that the sandbox lives on without a heartbeat.
         silence: seconds without any message from the sandbox after which it counts as dead.
-        stop_wanted: asked often; ``"interrupted"`` asks the sandbox to end in order.
+        stop_wanted: asked often; ``"interrupted"`` asks the sandbox to end in order, ``"budget"`` asks it to end
+            training.
         on_answer: called once the sandbox has been heard.
         answers: the LLM calls; some may be under way when the session has ended (`Answers.wait`).
+        told: the reasons that it was given to stop.
     """
 
     stream: Stream
@@ -81,13 +83,14 @@ class Session:
     stop_wanted: Callable[[], str | None] = lambda: None
     on_answer: Callable[[], None] = lambda: None
     answers: Answers = field(init=False)
+    told: frozenset[str] = frozenset()
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _decoder: Decoder = field(default_factory=Decoder)
     _mailbox: Mailbox = field(default_factory=Mailbox)
     _name: str = field(default_factory=lambda: secrets.token_hex(8))
     _adopting: bool = False
-    _stop_sent: bool = False
     _over: bool = False
+    _trained: bool = False
     _resync_at: float = 0.0
 
     def __post_init__(self) -> None:
@@ -206,6 +209,7 @@ class Session:
         line = _mapping(header, "event")
         self.listener.event(line)
         if line.get("event") == "train.end":
+            self._trained = True
             self._send("heldout", {"test_seed": self.test_seed})
 
     def _on_llm_request(self, header: Mapping[str, Any], body: bytes) -> None:
@@ -237,9 +241,12 @@ class Session:
         if reason == "kill":
             raise Interrupted("it was killed before it had ended")
         # A number that is given before the sandbox has said where it stands is forgotten again.
-        if reason is not None and not self._stop_sent and not self._adopting:
-            self._stop_sent = True
-            self._send("stop", {"reason": reason})
+        if reason is None or reason in self.told or self._adopting:
+            return
+        if reason == "budget" and self._trained:
+            return  # what is left is to score what it came to
+        self.told |= {reason}
+        self._send("stop", {"reason": reason})
 
     def _hello(self) -> None:
         fields = {"controller": self._name, "received": self._mailbox.received, "lease": self.lease}

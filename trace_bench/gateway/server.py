@@ -32,7 +32,8 @@ from trace_bench.gateway.base import (
     Refusal,
 )
 from trace_bench.gateway.cassettes import Cassette
-from trace_bench.gateway.meter import Meter
+from trace_bench.gateway.estimates import estimate
+from trace_bench.gateway.meter import Meter, RunMeter
 from trace_bench.gateway.replies import encode, refused, respond
 from trace_bench.gateway.requests import Call, check, check_names, models_answer
 
@@ -49,11 +50,19 @@ class Gateway:
 
     Args:
         providers: by the id of the model that each asks.
+        run_meter: the budget that all jobs share.
     """
 
-    def __init__(self, providers: Mapping[str, Provider], *, limits: GatewayLimits | None = None) -> None:
+    def __init__(
+        self,
+        providers: Mapping[str, Provider],
+        *,
+        limits: GatewayLimits | None = None,
+        run_meter: RunMeter | None = None,
+    ) -> None:
         self._providers = dict(providers)
         self._limits = limits or GatewayLimits()
+        self._run_meter = run_meter
         self._open: set[str] = set()
         self._lock = threading.Lock()
 
@@ -92,7 +101,7 @@ class Gateway:
             model=model,
             provider=provider,
             cassette=cassette,
-            meter=Meter(budget or Budget()),
+            meter=Meter(budget or Budget(), before=cassette.restored, run=self._run_meter, job_id=job_id),
             limits=self._limits,
             attempt=attempt,
             on_close=lambda: self._closed(job_id),
@@ -135,8 +144,6 @@ class Scope:
         self._not_recorded: list[NotRecorded] = []
         self._refusals = sum(call.refused for call in cassette.restored)
         self._unslotted = sum(call.slot is None and call.reused_from is None for call in cassette.restored)
-        for call in cassette.restored:
-            meter.restore(call)
 
     def handle(self, request: LlmRequest) -> LlmResponse:
         """Answer one request. Never raises for what a sandbox sent: a refusal is an error body in OpenAI's
@@ -175,9 +182,18 @@ class Scope:
         """True if an answer takes no longer than to compute it; see `Provider.quick`."""
         return self._provider.quick
 
-    def usage(self) -> Usage:
-        """What the job has used over all its attempts."""
-        return self._meter.usage()
+    def usage(self, phase: str | None = None) -> Usage:
+        """What the job, or one phase of it, has used over all its attempts."""
+        return self._meter.usage(phase)
+
+    def usage_by_phase(self) -> dict[str, Usage]:
+        """The same for each phase that asked for anything."""
+        return self._meter.by_phase()
+
+    @property
+    def cut_by_run_budget(self) -> bool:
+        """Whether the run's budget kept a call of this attempt out."""
+        return self._meter.cut_by_run
 
     def provider_failures(self) -> tuple[str, ...]:
         """Why calls of this attempt got no answer. Not empty means: the attempt failed at ``provider``."""
@@ -207,8 +223,8 @@ class Scope:
         """Take over recorded answers that nothing asked for: they were paid for, and count."""
         for recorded in calls:
             mark = {"attempt": self._attempt, "unasked": True, "replayed_from": recorded.n, "reused_from": None}
-            self._cassette.add(lambda n, of=recorded, mark=mark: of.model_copy(update={"n": n, **mark}))  # type: ignore[misc]
-            self._meter.restore(recorded)
+            line = self._cassette.add(lambda n, of=recorded, mark=mark: of.model_copy(update={"n": n, **mark}))  # type: ignore[misc]
+            self._meter.note(line)
 
     def close(self) -> None:
         """Flush the cassette to the disk and stop serving."""
@@ -266,31 +282,35 @@ class Scope:
         )
 
     def _paid(self, call: Call, draw: int) -> LlmCall:
-        self._meter.reserve()
         hints = Hints(call.slot, call.variables) if self._provider.wants_hints else None
-        started = time.monotonic()
+        request = ProviderRequest(
+            call.path,
+            call.body,
+            self._model,
+            self._seed,
+            call.request_hash,
+            hints,
+            job_id=self.job_id,
+            phase=call.request.phase,
+            draw=draw,
+            number=self._number(call),
+        )
+        hold = self._meter.hold(call.request.phase, *estimate(self._provider, request))
         try:
-            reply = self._provider.complete(
-                ProviderRequest(
-                    call.path,
-                    call.body,
-                    self._model,
-                    self._seed,
-                    call.request_hash,
-                    hints,
-                    job_id=self.job_id,
-                    phase=call.request.phase,
-                    draw=draw,
-                    number=self._number(call),
-                )
-            )
+            line = self._pay(call, request)
         except BaseException as error:
-            self._meter.release()
+            self._meter.release(hold)
             if isinstance(error, Refusal) and error.status == 429:
-                self._meter.refuse()
+                self._meter.refuse(call.request.phase)
             raise
+        self._meter.settle(hold, line)
+        return line
+
+    def _pay(self, call: Call, request: ProviderRequest) -> LlmCall:
+        """Ask the provider, and write its answer down."""
+        started = time.monotonic()
+        reply = self._provider.complete(request)
         latency = time.monotonic() - started if reply.latency is None else reply.latency
-        self._meter.settle(reply)
         return self._cassette.add(
             lambda n: self._line(
                 n,
@@ -323,10 +343,10 @@ class Scope:
     def _reuse(self, call: Call, n: int) -> LlmCall:
         """Give the answer of line `n` again; the line that says so holds no copy of it."""
         source = self._cassette.read(n)
-        self._meter.reuse()
-        self._cassette.add(
+        line = self._cassette.add(
             lambda new: self._line(new, call, status=source.status, request=None, reused_from=n, inert=source.inert)
         )
+        self._meter.note(line)
         return source
 
     def _line(self, n: int, call: Call, **fields: Any) -> LlmCall:

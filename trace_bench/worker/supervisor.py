@@ -231,6 +231,8 @@ class Supervisor:
     def _ask_to_stop(self, reason: str) -> None:
         if self._stop_reason is not None and self._stop_reason != "completed":
             return
+        if reason == "budget" and self._train_done:
+            return  # what is left is to score what training came to
         self._stop_reason = reason
         if reason == "interrupted":
             self._event("stop.requested", {"reason": reason})
