@@ -64,9 +64,12 @@ class Hints:
 
 @dataclass(frozen=True)
 class ProviderRequest:
-    """A checked call on its way to a provider. `path` starts with ``/v1/``.
+    """A checked call on its way to a provider.
 
     Attributes:
+        path: starts with ``/v1/``.
+        seed: of the job.
+        sample_seed: a seed to send: another one for each asking of one request, the same in every attempt.
         number: of a call without a slot: how many of them the job has made so far, this one included; else 0.
     """
 
@@ -76,6 +79,7 @@ class ProviderRequest:
     seed: int
     request_hash: str
     hints: Hints | None = None
+    sample_seed: int = 0
     phase: str = "train"
     number: int = 0
 
