@@ -72,7 +72,7 @@ class ProviderRequest:
         path: starts with ``/v1/``.
         seed: of the job.
         draw: how often this attempt of the job has asked the same before and may get another answer now.
-        sample: tells askings of one request apart: the slot, or the how-manieth it is in this attempt.
+        sample_seed: a seed to send: another one for each asking of one request, the same in every attempt.
         number: of a call without a slot: how many of them the job has made so far, this one included; else 0.
     """
 
@@ -82,9 +82,9 @@ class ProviderRequest:
     seed: int
     request_hash: str
     hints: Hints | None = None
+    sample_seed: int = 0
     job_id: str = ""
     draw: int = 0
-    sample: str = "0"
     phase: str = "train"
     number: int = 0
 

@@ -1,4 +1,5 @@
-"""The cassette: every answered call of a job, so that none is paid twice and a run can be replayed.
+"""The cassette: every answered call of a job, so that none is paid twice and a run can be replayed; and, as evidence,
+every call that the provider gave no answer to.
 
 A line is found in three ways. By attempt and request id: a request that was resent over a new connection. By
 slot and request hash: the same place of the search in a later attempt, or a client's own retry. And, for
@@ -19,6 +20,9 @@ from trace_bench.artifacts.jsonio import explain
 from trace_bench.artifacts.records import LlmCall
 from trace_bench.artifacts.writers import Journal, Place
 from trace_bench.errors import EnvironmentUnavailable, HarnessError
+
+PROVIDER_FAILURE = 502
+"""Status of a line whose call the provider gave no answer to. No provider's answer is passed on with it."""
 
 
 class Cassette:
@@ -122,6 +126,8 @@ class Cassette:
             self._replayed.add(call.replayed_from)
         if call.unasked:
             return
+        if call.status == PROVIDER_FAILURE:
+            return  # no answer at all: evidence of the tries alone
         self._by_id[call.attempt, call.request_id] = call.n
         if call.slot is not None and call.status != 200:
             self._in_vain[call.attempt, call.slot, call.request_hash] += 1

@@ -200,7 +200,7 @@ class Caller:
             status = None  # litellm's number for a connection that broke, or an answer that it could not read
         text = self._text(error)
         after = retry_after(headers or {}, time.time())
-        if status == 429 and "insufficient_quota" in str(error):
+        if status == 429 and "insufficient_quota" in f"{error} {getattr(error, 'body', None)}":
             raise TryFailed(_remedy(call.model, 402), status=status, again=False)
         if status is None or status < 300 or status in (408, 409, 425, 429) or status >= 500:
             raise TryFailed(text, status=status, after=after)

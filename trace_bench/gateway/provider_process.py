@@ -33,7 +33,7 @@ from trace_bench.gateway.litellm_worker import model_to
 from trace_bench.gateway.prices import cost, known_price
 from trace_bench.gateway.real import RealModel
 from trace_bench.gateway.retries import Backoff
-from trace_bench.gateway.sampling import additions, seed_of
+from trace_bench.gateway.sampling import additions
 from trace_bench.gateway.usage import Counted
 
 INHERITED = (
@@ -150,8 +150,7 @@ class RealProvider:
     def complete(self, request: ProviderRequest) -> ProviderReply:
         """See `Provider`. What the provider says of the request itself (4xx) is a reply."""
         model = self._model
-        seed = seed_of(request.seed, request.request_hash, request.sample)
-        added = additions(model, request.path, request.body, seed)
+        added = additions(model, request.path, request.body, request.sample_seed)
         call = {
             "model": model.id,
             "path": request.path,

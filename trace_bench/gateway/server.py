@@ -31,11 +31,12 @@ from trace_bench.gateway.base import (
     ProviderRequest,
     Refusal,
 )
-from trace_bench.gateway.cassettes import Cassette
+from trace_bench.gateway.cassettes import PROVIDER_FAILURE, Cassette
 from trace_bench.gateway.estimates import estimate
 from trace_bench.gateway.meter import Meter, RunMeter
 from trace_bench.gateway.replies import encode, refused, respond
 from trace_bench.gateway.requests import Call, check, check_names, models_answer
+from trace_bench.gateway.sampling import seed_of
 
 T = TypeVar("T")
 
@@ -264,11 +265,28 @@ class Scope:
         return self._cassette.read(n) if fresh else self._reuse(call, n)
 
     def _ask(self, call: Call, draw: int) -> LlmCall:
-        """Pay for an answer and write it down; a refusal too, as a replay has to refuse the same."""
+        """Pay for an answer and write it down; a refusal too, as a replay has to refuse the same, and that there was
+        no answer."""
+        started = time.monotonic()
         try:
             return self._paid(call, draw)
         except Refusal as refusal:
             self._note(call, refusal)
+            raise
+        except ProviderError as error:
+            self._meter.note(
+                self._cassette.add(
+                    lambda n, error=error: self._line(  # type: ignore[misc]
+                        n,
+                        call,
+                        status=PROVIDER_FAILURE,
+                        request=LlmRequestRecord(method="POST", path=call.path, body=call.body),
+                        response=Refusal(PROVIDER_FAILURE, "provider_failure", str(error)).body(),
+                        tries=error.tries,
+                        latency=time.monotonic() - started,
+                    )
+                )
+            )
             raise
 
     def _note(self, call: Call, refusal: Refusal) -> None:
@@ -290,6 +308,7 @@ class Scope:
             self._seed,
             call.request_hash,
             hints,
+            seed_of(self._seed, call.request_hash, f"#{draw}" if call.slot is None else call.slot),
             job_id=self.job_id,
             phase=call.request.phase,
             draw=draw,
