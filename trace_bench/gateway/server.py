@@ -148,6 +148,8 @@ class Scope:
         self._failures: list[str] = []
         for call in cassette.restored:
             meter.restore(call)
+            if call.status == PROVIDER_FAILURE and call.attempt == attempt:
+                self._failures.append(call.tries[-1].error if call.tries else "it gave no answer")
 
     def handle(self, request: LlmRequest) -> LlmResponse:
         """Answer one request. Never raises for what a sandbox sent: a refusal is an error body in OpenAI's
