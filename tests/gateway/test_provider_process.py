@@ -352,6 +352,33 @@ def test_what_is_wrong_with_a_request_is_passed_on_as_it_is(
     assert len(server.asked()) == 1
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"messages": [5]},
+        {"messages": [{"role": "user", "content": [{"type": "zzz"}]}]},
+        {"messages": [{"role": "user", "content": "ping"}], "tool_choice": 3},
+    ],
+)
+def test_a_request_that_cannot_be_sent_is_the_jobs_own_mistake(
+    server: OpenAIServer, ask: Ask, odd: dict[str, Any]
+) -> None:
+    reply = ask("plain", CHAT, **odd)
+    assert reply.status == 400
+    assert reply.body["error"]["message"]
+    assert server.asked() == []
+
+
+def test_a_server_that_is_not_there_is_the_providers_failure(tmp_path: Path) -> None:
+    model = replace(_models("http://127.0.0.1:9/v1")["plain"], retries=1)
+    with (
+        ProviderProcess([model], tmp_path, backoff=QUICKLY) as alone,
+        pytest.raises(ProviderError, match="in 2 tries") as caught,
+    ):
+        _ask(alone)
+    assert [t.status for t in caught.value.tries] == [None, None]
+
+
 def test_what_a_model_does_not_take_is_left_out_and_said(server: OpenAIServer, ask: Ask) -> None:
     reply = ask("picky")
     assert reply.sent["dropped"] == ["temperature"]
@@ -471,20 +498,22 @@ def test_a_call_under_way_is_asked_again_when_the_process_is_killed(
 
 
 def test_a_process_that_hangs_is_replaced(
-    server: OpenAIServer, process: ProviderProcess, ask: Ask, monkeypatch: pytest.MonkeyPatch
+    server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    ask()
-    hung = process.pid
-    assert hung is not None
     monkeypatch.setattr(provider_process, "WATCH_SECONDS", 0.1)
     monkeypatch.setattr(provider_process, "SILENCE_SECONDS", 6.0)  # it says that it lives every five
-    os.kill(hung, signal.SIGSTOP)
-    reply = ask()
+    with ProviderProcess([_models(server.url)["plain"]], tmp_path, backoff=QUICKLY) as process:
+        _ask(process)
+        hung = process.pid
+        assert hung is not None
+        os.kill(hung, signal.SIGSTOP)
+        more_than_a_pipe_holds = [{"role": "user", "content": "ping" * 100_000}]
+        reply = _ask(process, "plain", CHAT, messages=more_than_a_pipe_holds)
+        assert process.pid not in (None, hung)
     assert [t.error for t in reply.tries] == [
         "the process that asks the providers ended (it said nothing for 6 seconds)",
         "",
     ]
-    assert process.pid != hung
 
 
 def test_close_ends_the_process_and_the_calls_under_way(server: OpenAIServer, tmp_path: Path) -> None:
@@ -589,7 +618,10 @@ def test_a_call_without_an_answer_is_a_line_of_the_cassette_and_is_asked_again_l
     assert line["response"] == {"error": said}
     assert line["prompt_tokens"] == line["completion_tokens"] == line["cost_usd"] == 0
     assert KEY not in cassette.read_text()
+    with gateway.open("0123456789ab", 7, ModelRef(id="plain"), cassette) as heir:
+        assert heir.provider_failures() == ("it does not work",), "the attempt has failed, whoever goes on with it"
     with gateway.open("0123456789ab", 7, ModelRef(id="plain"), cassette, attempt=2) as later:
+        assert later.provider_failures() == ()
         assert (later.usage().calls, later.usage().tries) == (0, 3), "counted from the cassette"
         assert later.handle(request).status == 200
         assert (later.usage().calls, later.usage().tries) == (1, 4)

@@ -145,6 +145,9 @@ class Scope:
         self._not_recorded: list[NotRecorded] = []
         self._refusals = sum(call.refused for call in cassette.restored)
         self._unslotted = sum(call.slot is None and call.reused_from is None for call in cassette.restored)
+        for call in cassette.restored:
+            if call.status == PROVIDER_FAILURE and call.attempt == attempt:
+                self._failures.append(call.tries[-1].error if call.tries else "it gave no answer")
 
     def handle(self, request: LlmRequest) -> LlmResponse:
         """Answer one request. Never raises for what a sandbox sent: a refusal is an error body in OpenAI's
