@@ -176,7 +176,8 @@ class Supervisor:
         return {"job": self._job, "llm.response": self._answer, "heldout": self._seed}[self.wish] is not None
 
     def _ask(self, number: int) -> None:
-        body = {"model": "stub", "messages": [{"role": "user", "content": f"question {number}"}]}
+        model = self._job["model"]["id"] if self._job is not None else ""
+        body = {"model": model, "messages": [{"role": "user", "content": f"question {number}"}]}
         fields = {
             "id": f"train-{number}", "phase": "train", "method": "POST", "path": "/v1/chat/completions",
             "headers": {"x-trace-bench-slot": f"step={number}"},

@@ -90,7 +90,7 @@ def _text(value: Any) -> str:
 def _clipped(text: str, at: int) -> str:
     start, end = max(0, at - CONTEXT), at + CONTEXT
     before, after = "…" if start else "", "…" if end < len(text) else ""
-    return repr(f"{before}{jsonio.printable(text[start:end], 4 * CONTEXT)}{after}")
+    return f"'{before}{jsonio.printable(text[start:end], 4 * CONTEXT)}{after}'"
 
 
 def _shown(path: str) -> str:

@@ -152,7 +152,7 @@ def _clipped(value: Any) -> Any:
     """`value`, or the beginning of its text where it is long."""
     if value is None or isinstance(value, int | float):
         return value
-    text = _text(value)
+    text = value if isinstance(value, str) else dumps(value)
     return value if len(text) <= TEXT else text[:TEXT] + "…"
 
 
