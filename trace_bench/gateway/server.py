@@ -161,7 +161,6 @@ class Scope:
                 return LlmResponse(200, encode(listing))
             call = check(request, self._model, self._limits)
             line = self._once(("id", request.id), lambda: self._answer(call))
-            self._note_left_out(call)
             usage = {
                 "prompt_tokens": line.prompt_tokens,
                 "completion_tokens": line.completion_tokens,
@@ -251,6 +250,7 @@ class Scope:
         recorded = self._cassette.resent(self._attempt, call.request.id)
         if recorded is not None:
             return recorded
+        self._note_left_out(call)
         if call.slot is None:
             draw, n = self._cassette.take(self._attempt, call.request_hash)
             return self._ask(call, draw) if n is None else self._reuse(call, n)

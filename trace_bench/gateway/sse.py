@@ -6,10 +6,10 @@ that is cut in pieces: joined again it is the answer that an unstreamed request 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from trace_bench.artifacts import jsonio
 from trace_bench.gateway.fields import CHAT, COMPLETIONS
 
 CONTENT_TYPE = "text/event-stream"
@@ -24,9 +24,9 @@ Json = Mapping[str, Any]
 def events(path: str, answer: Json, *, include_usage: bool = False) -> bytes:
     """`answer` to a request for `path` as the body of an event stream."""
     if path == CHAT:
-        return _unnamed(_chat(answer), answer, include_usage)
+        return _unnamed("chat.completion.chunk", _chat(answer), answer, include_usage)
     if path == COMPLETIONS:
-        return _unnamed(_completions(answer), answer, include_usage)
+        return _unnamed("text_completion", _completions(answer), answer, include_usage)
     return _named(_responses(answer))
 
 
@@ -40,28 +40,27 @@ def pieces(text: str) -> list[str]:
     return [text[at : at + size] for at in range(0, len(text), size)]
 
 
-def _unnamed(chunks: Iterator[dict[str, Any]], answer: Json, include_usage: bool) -> bytes:
-    """Chunks that all have the same outside, the usage if it was asked for, and the end."""
-    data = []
-    for chunk in chunks:
-        data.append({**chunk, "usage": None} if include_usage else chunk)
+def _unnamed(kind: str, choices: Iterator[dict[str, Any]], answer: Json, include_usage: bool) -> bytes:
+    """Chunks of one choice each, that of the usage if it was asked for, and the end."""
+    outside = {name: answer[name] for name in ("id", "created", "model", "system_fingerprint") if name in answer}
+    chunks: list[dict[str, Any]] = [{**outside, "object": kind, "choices": [choice]} for choice in choices]
     if include_usage:
-        data.append({**_outside(answer), "choices": [], "usage": answer.get("usage")})
-    return b"".join(b"data: %s\n\n" % jsonio.dumps(chunk).encode() for chunk in data) + b"data: [DONE]\n\n"
+        chunks = [{**chunk, "usage": None} for chunk in chunks]
+        chunks.append({**outside, "object": kind, "choices": [], "usage": answer.get("usage")})
+    return b"".join(b"data: %s\n\n" % _encode(chunk) for chunk in chunks) + b"data: [DONE]\n\n"
 
 
-def _named(found: Iterator[tuple[str, dict[str, Any]]]) -> bytes:
+def _named(events: Iterator[tuple[str, dict[str, Any]]]) -> bytes:
     out = []
-    for number, (kind, fields) in enumerate(found):
-        data = jsonio.dumps({"type": kind, "sequence_number": number, **fields})
-        out.append(f"event: {kind}\ndata: {data}\n\n".encode())
+    for number, (kind, fields) in enumerate(events):
+        data = _encode({"type": kind, "sequence_number": number, **fields})
+        out.append(b"event: %s\ndata: %s\n\n" % (kind.encode(), data))
     return b"".join(out)
 
 
-def _outside(answer: Json) -> dict[str, Any]:
-    kind = {"chat.completion": "chat.completion.chunk"}.get(str(answer.get("object")), "text_completion")
-    kept = {name: answer[name] for name in ("id", "created", "model", "system_fingerprint") if name in answer}
-    return {**kept, "object": kind}
+def _encode(data: Json) -> bytes:
+    # All of it ASCII: clients that cut a stream into lines take some other characters for ends of lines, too.
+    return json.dumps(data, separators=(",", ":"), allow_nan=False).encode()
 
 
 def _list(value: object) -> list[dict[str, Any]]:
@@ -77,16 +76,13 @@ def _text(value: object) -> str:
 
 
 def _chat(answer: Json) -> Iterator[dict[str, Any]]:
-    outside = {**_outside(answer), "object": "chat.completion.chunk"}
-
-    def chunk(index: int, delta: Json, finish: object = None, logprobs: object = None) -> dict[str, Any]:
-        choice = {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish}
-        return {**outside, "choices": [choice]}
+    def chunk(index: object, delta: Json, finish: object = None, logprobs: object = None) -> dict[str, Any]:
+        return {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish}
 
     for position, choice in enumerate(_list(answer.get("choices"))):
         index = choice.get("index", position)
-        message = choice.get("message") if isinstance(choice.get("message"), dict) else {}
-        assert isinstance(message, dict)
+        found = choice.get("message")
+        message: Json = found if isinstance(found, dict) else {}
         logprobs = choice.get("logprobs")
         content = message.get("content")
         first = {"role": message.get("role", "assistant"), "content": "" if isinstance(content, str) else None}
@@ -115,15 +111,12 @@ def _tool_call(number: int, call: Json) -> Iterator[dict[str, Any]]:
 
 
 def _completions(answer: Json) -> Iterator[dict[str, Any]]:
-    outside = {**_outside(answer), "object": "text_completion"}
     for position, choice in enumerate(_list(answer.get("choices"))):
         index, logprobs = choice.get("index", position), choice.get("logprobs")
         text = _text(choice.get("text"))
         for piece in pieces(text) if logprobs is None else [text]:
-            delta = {"index": index, "text": piece, "logprobs": logprobs, "finish_reason": None}
-            yield {**outside, "choices": [delta]}
-        last = {"index": index, "text": "", "logprobs": None, "finish_reason": choice.get("finish_reason") or "stop"}
-        yield {**outside, "choices": [last]}
+            yield {"index": index, "text": piece, "logprobs": logprobs, "finish_reason": None}
+        yield {"index": index, "text": "", "logprobs": None, "finish_reason": choice.get("finish_reason") or "stop"}
 
 
 # ------------------------------------------------------------------------------------------------------- responses

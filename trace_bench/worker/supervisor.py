@@ -321,8 +321,8 @@ class Supervisor:
         del self._phases[phase.name]
         if phase.relay is not None and phase.relay.refused:
             self._warn(
-                f"{phase.relay.refused} connections to the {phase.name} phase's LLM port came from another uid and "
-                "were dropped"
+                f"{phase.relay.refused} connections to the {phase.name} phase's port for LLM calls came from another "
+                "uid and were dropped"
             )
         self._seconds[phase.name] = round(time.monotonic() - phase.started, 6)
         self._event("phase.end", {"phase": phase.name, "seconds": self._seconds[phase.name]})

@@ -99,8 +99,11 @@ def enter(name: str, ctl: socket.socket, spawn: socket.socket) -> None:
 
 
 def client_environment(port: int, model: str) -> dict[str, str]:
-    """What an OpenAI-compatible client that nobody configured needs to find the gateway. No secret: the port serves
-    this phase's uid alone, and the key is a word that such clients want to see. Candidates have no environment."""
+    """What an OpenAI-compatible client that nobody configured needs to find the gateway.
+
+    No secret: the port serves this phase's uid alone, and the key is a word that such clients want to see. Candidates
+    have an empty environment.
+    """
     base_url = f"http://127.0.0.1:{port}/v1"
     return {
         "OPENAI_BASE_URL": base_url,
