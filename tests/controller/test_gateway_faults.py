@@ -45,7 +45,7 @@ class Providers(dict[str, Provider]):
 
 
 def answered_by(monkeypatch: pytest.MonkeyPatch, provider: Provider) -> None:
-    monkeypatch.setattr(run, "providers_of", lambda config: Providers(stub=provider))
+    monkeypatch.setattr(run, "providers_of", lambda *_, **__: Providers(stub=provider))
 
 
 def released(answer: Any = None) -> Waiting:
@@ -135,14 +135,8 @@ def test_an_answer_that_the_disk_does_not_take_is_given_to_nobody(
         bench.run(**ONE)
     layout = RunLayout(bench.runs()[0])
     check_after_a_full_disk(layout, told)
-    (row,) = RunTables(layout).rows()
-    assert row.failure_boundary is not None and row.failure_boundary.is_infrastructure
-    assert "Make room on the disk" in str(row.feedback)
-    assert bench.backend.alive == 0 and len(told) == 2
-    assert bench.run(**ONE).ok, "with room again, the same command continues"
-    assert [call for call in cassettes(layout) if call["reused_from"] is not None], (
-        "what was recorded is not paid again"
-    )
+    assert bench.backend.alive == 1 and len(told) == 2, "its sandbox waits for whoever can answer"
+    assert bench.run(**ONE).ok and bench.backend.alive == 0, "with room again, the same command continues"
     assert len(provider.asked) == 6 + 1, "the one that nobody got"
 
 

@@ -42,7 +42,8 @@ def test_a_model_is_its_script_and_not_where_that_lies(bench: Bench, tmp_path: P
 
 def test_a_scripted_model_in_mode_stub_is_used_without_a_warning(bench: Bench, tmp_path: Path) -> None:
     config = completed(bench, llm={"model": f"scripted:{script(tmp_path / 's.yaml')}"})
-    assert config.warnings == () and list(providers_of(config)) == ["stub", "scripted:s"]
+    with providers_of(config, {}) as providers:
+        assert config.warnings == () and list(providers) == ["stub", "scripted:s"]
     assert "not used in mode stub" in bench.load(llm={"model": "m"}).warnings[0]
 
 
@@ -50,7 +51,7 @@ def test_models_beside_each_other_have_jobs_of_their_own(bench: Bench, tmp_path:
     models = ["stub", f"scripted:{script(tmp_path / 'a.yaml')}", f"scripted:{script(tmp_path / 'b.yaml')}"]
     config = completed(bench, llms=models)
     assert [model["id"] for model in models_of(config)] == ["stub", "scripted:a", "scripted:b"]
-    with pytest.raises(ConfigError, match=r"llms\[1\] is 'gpt', but mode stub asks no provider"):
+    with pytest.raises(ConfigError, match=r"llms\[1\] asks a provider, which mode stub does not"):
         completed(bench, llms=["stub", "gpt"])
 
 
@@ -76,7 +77,7 @@ def test_a_script_that_changes_under_a_run_is_refused(bench: Bench, tmp_path: Pa
     config = completed(bench, llm={"model": f"scripted:{path}"})
     path.write_text(RULES + "#\n")
     with pytest.raises(ConfigError, match=r"s\.yaml: this script has been changed"):
-        providers_of(config)
+        providers_of(config, {}).__enter__()
 
 
 def test_mistakes_are_told_before_anything_is_planned(bench: Bench, tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def _models(source: Source) -> list[Problem]:
         path: Path_ = ("llms", index)
         shown = source.shown(path)
         if top.get("mode", "stub") == "stub" and not _is_builtin(llm):
-            text = f"{shown} asks a provider, which mode stub does not; write 'mode: real', or take it out"
+            text = f"{shown} asks a provider, which mode stub does not; write 'stub', 'scripted:FILE', or 'mode: real'"
             problems.append(source.problem(path, text))
         name = (llm.get("id") or llm.get("model")) if isinstance(llm, Mapping) else None
         if isinstance(name, str) and (earlier := first.setdefault(name, index)) != index:

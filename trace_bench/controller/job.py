@@ -39,6 +39,7 @@ from trace_bench.errors import (
     TraceBenchError,
 )
 from trace_bench.gateway.base import NotRecorded
+from trace_bench.gateway.cassettes import NotWritten
 from trace_bench.gateway.server import Gateway, Scope
 from trace_bench.results.rows import results_row
 from trace_bench.results.tables import read_row
@@ -317,6 +318,8 @@ class JobRunner:
                     stream.close()
                 if sandbox.wait(EXIT_PATIENCE) is None:
                     sandbox.kill()
+        except NotWritten:
+            raise  # its sandbox waits for an answer, and another controller, with room on the disk, can give it one
         except (Interrupted, SandboxError, EnvironmentUnavailable, NotRecorded) as error:
             try:
                 sandbox.kill()

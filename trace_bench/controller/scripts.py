@@ -23,15 +23,8 @@ def with_scripts(config: RunConfig) -> RunConfig:
     """`config` with the content of each script in the ``options`` of its model.
 
     Raises:
-        ConfigError: a script cannot be read or is wrong, or a model of mode stub is none of the built-in ones.
+        ConfigError: a script cannot be read or is wrong.
     """
-    if config.mode == "stub":
-        for index, llm in enumerate(config.llms):
-            if llm.script is None and llm.model != "stub":
-                raise ConfigError(
-                    f"{config.source.where(('llms', index))} is {llm.model!r}, but mode stub asks no provider: write "
-                    "'stub' or 'scripted:FILE', or 'mode: real'"
-                )
 
     def completed(llm: LlmConfig, *path: str | int) -> LlmConfig:
         script = _script(config, llm, *path)

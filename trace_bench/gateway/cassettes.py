@@ -25,6 +25,10 @@ PROVIDER_FAILURE = 502
 """Status of a line whose call the provider gave no answer to. No provider's answer is passed on with it."""
 
 
+class NotWritten(EnvironmentUnavailable):
+    """An answer could not be written down. Nobody has it: whoever asked for it can ask again."""
+
+
 class Cassette:
     """``llm.jsonl`` of one job, opened by the one controller that runs it. Thread-safe.
 
@@ -86,14 +90,14 @@ class Cassette:
         """Append the line that `make` builds from its number.
 
         Raises:
-            EnvironmentUnavailable: the disk does not take it. What it holds is then in no file.
+            NotWritten: the disk does not take it. What it holds is then in no file.
         """
         with self._lock:
             call = make(len(self._places) + 1)
             try:
                 place = self._journal.append(call)
             except OSError as error:
-                raise EnvironmentUnavailable(
+                raise NotWritten(
                     f"{self._journal.path}: an LLM answer cannot be written down, so nobody gets it: "
                     f"{error.strerror or error}. Make room on the disk; the same command continues the run"
                 ) from None
