@@ -59,6 +59,12 @@ class _Ending:
     fatal: TraceBenchError | None = None
     """What ends more than this job."""
 
+    @property
+    def failed_at_provider(self) -> bool:
+        """So the sandbox says."""
+        failure = self.result.failure if self.result is not None else None
+        return failure is not None and failure.boundary is Boundary.PROVIDER
+
     def end(self, error: TraceBenchError) -> None:
         """`error` ended the attempt."""
         if isinstance(error, Interrupted):
@@ -174,7 +180,8 @@ class JobRunner:
         with scope:
 
             def record() -> Results:
-                if scope.provider_failures() and ending.failure is not None:
+                if scope.provider_failures() and (ending.failure is not None or ending.failed_at_provider):
+                    # The sandbox knows that there was no answer; why is known here alone.
                     ending.failure = Failure(
                         boundary=Boundary.PROVIDER, kind="provider_error", message=scope.provider_failures()[0]
                     )
