@@ -66,7 +66,13 @@ class Hints:
 
 @dataclass(frozen=True)
 class ProviderRequest:
-    """A checked call on its way to a provider. `path` starts with ``/v1/``."""
+    """A checked call on its way to a provider.
+
+    Attributes:
+        path: starts with ``/v1/``.
+        seed: of the job.
+        sample_seed: a seed to send: another one for each asking of one request, the same in every attempt.
+    """
 
     path: str
     body: Mapping[str, Any]
@@ -74,6 +80,7 @@ class ProviderRequest:
     seed: int
     request_hash: str
     hints: Hints | None = None
+    sample_seed: int = 0
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ class RealModel:
         id: what sandboxes and tables call it.
         provider, model: as litellm names them; together ``provider/model``.
         api_key: never shown, never written down; None for a server that takes none.
+        api_key_env: the variable that holds it, for messages.
         temperature, top_p: sent where a request does not say.
         max_tokens: upper limit of one answer's tokens; sent where a request does not say.
         send_seed: send a seed derived from the job's.
@@ -58,3 +59,4 @@ class RealModel:
     options: Mapping[str, Any] = field(default_factory=dict)
     prices: Prices | None = None
     limits: HostLimit = HostLimit()
+    api_key_env: str | None = None

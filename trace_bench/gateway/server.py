@@ -30,10 +30,11 @@ from trace_bench.gateway.base import (
     ProviderRequest,
     Refusal,
 )
-from trace_bench.gateway.cassettes import Cassette
+from trace_bench.gateway.cassettes import PROVIDER_FAILURE, Cassette
 from trace_bench.gateway.meter import Meter
 from trace_bench.gateway.replies import encode, refused, respond
 from trace_bench.gateway.requests import Call, check, check_names, models_answer
+from trace_bench.gateway.sampling import seed_of
 
 T = TypeVar("T")
 
@@ -131,6 +132,8 @@ class Scope:
         self._left_out: Counter[str] = Counter()
         for call in cassette.restored:
             meter.restore(call)
+            if call.status == PROVIDER_FAILURE and call.attempt == attempt:
+                self._failures.append(call.tries[-1].error if call.tries else "it gave no answer")
 
     def handle(self, request: LlmRequest) -> LlmResponse:
         """Answer one request. Never raises for what a sandbox sent: a refusal is an error body in OpenAI's
@@ -156,7 +159,9 @@ class Scope:
             with self._lock:
                 self._failures.append(str(error))
             # Why is the host's to know: it may tell of addresses.
-            return refused(Refusal(502, "provider_failure", "the provider gave no answer; the job's record says why"))
+            return refused(
+                Refusal(PROVIDER_FAILURE, "provider_failure", "the provider gave no answer; the job's record says why")
+            )
 
     def usage(self) -> Usage:
         """What the job has used over all its attempts."""
@@ -199,8 +204,8 @@ class Scope:
             return recorded
         self._note_left_out(call)
         if call.slot is None:
-            n = self._cassette.take(self._attempt, call.request_hash)
-            return self._ask(call) if n is None else self._reuse(call, n)
+            draw, n = self._cassette.take(self._attempt, call.request_hash)
+            return self._ask(call, sample=f"#{draw}") if n is None else self._reuse(call, n)
         slot, fresh = call.slot, False
 
         def at_slot() -> int:
@@ -209,20 +214,35 @@ class Scope:
             if known is not None:
                 return known
             fresh = True
-            return self._ask(call).n
+            return self._ask(call, sample=slot).n
 
         n = self._once(("slot", slot, call.request_hash), at_slot)
         return self._cassette.read(n) if fresh else self._reuse(call, n)
 
-    def _ask(self, call: Call) -> LlmCall:
-        """Pay for an answer and write it down."""
+    def _ask(self, call: Call, *, sample: str) -> LlmCall:
+        """Pay for an answer and write it down; write down as well that there was none."""
         self._meter.reserve()
         hints = Hints(call.slot, call.variables) if self._provider.wants_hints else None
+        seed = seed_of(self._seed, call.request_hash, sample)
         started = time.monotonic()
         try:
             reply = self._provider.complete(
-                ProviderRequest(call.path, call.body, self._model, self._seed, call.request_hash, hints)
+                ProviderRequest(call.path, call.body, self._model, self._seed, call.request_hash, hints, seed)
             )
+        except ProviderError as error:
+            self._meter.fail(len(error.tries))
+            self._cassette.add(
+                lambda n, error=error: self._line(  # type: ignore[misc]
+                    n,
+                    call,
+                    status=PROVIDER_FAILURE,
+                    request=LlmRequestRecord(method="POST", path=call.path, body=call.body),
+                    response=_failure(error).body(),
+                    tries=error.tries,
+                    latency=time.monotonic() - started,
+                )
+            )
+            raise
         except BaseException:
             self._meter.release()
             raise
@@ -291,3 +311,8 @@ class Scope:
         finally:
             with self._lock:
                 del self._running[key]
+
+
+def _failure(error: ProviderError) -> Refusal:
+    """As the cassette has it."""
+    return Refusal(PROVIDER_FAILURE, "provider_failure", f"the provider gave no answer: {error}")
