@@ -75,7 +75,10 @@ def test_every_endpoint_whole_and_streamed(scope: Scope, provider: OpenAIServer,
 
 
 def test_tools_are_called_and_told(scope: Scope, provider: OpenAIServer) -> None:
-    provider.script(*[Behaviour(tools=AT)] * 3)
+    asked = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "look", "arguments": json.dumps(AT),
+             "status": "completed"}  # fmt: skip
+    calling = Behaviour(tools=AT)
+    provider.script(calling, calling, Behaviour(then=lambda body: body.update(output=[asked])))
     tools = [{"type": "function", "function": LOOK}]
     with served(scope) as client:
         message = client.chat.completions.create(model="mine", messages=USER, tools=tools).choices[0].message
