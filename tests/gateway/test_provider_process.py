@@ -65,6 +65,15 @@ def _models(url: str) -> dict[str, RealModel]:
         "hasty": replace(plain, id="hasty", timeout=0.3),
         "one-at-a-time": replace(plain, id="one-at-a-time", limits=HostLimit(concurrent=1)),
         "seedless": replace(plain, id="seedless"),
+        "foreign": replace(
+            plain,
+            id="foreign",
+            provider="anthropic",
+            model="claude-sonnet-4-5",
+            base_url=url.removesuffix("/v1"),
+            max_tokens=100,
+            prices=Prices(prompt=3.0, completion=15.0, cached=0.3),
+        ),
     }
 
 
@@ -426,6 +435,35 @@ def test_a_stream_that_breaks_in_the_middle_is_a_failed_try(server: OpenAIServer
     assert reply.body["choices"][0]["message"]["content"] == "pong"
 
 
+# ------------------------------------------------------------------------------------- a provider with another API
+
+
+def test_another_providers_api_is_asked_in_its_own_words_and_answers_in_openais(server: OpenAIServer, ask: Ask) -> None:
+    usage = {"input_tokens": 60, "output_tokens": 5, "cache_read_input_tokens": 40, "cache_creation_input_tokens": 0}
+    server.script(rate_limited("0"), failing(503, "Overloaded"), Behaviour(usage=usage))
+    system = {"role": "system", "content": "be brief"}
+    reply = ask("foreign", CHAT, messages=[system, {"role": "user", "content": "ping"}])
+    asked = server.asked("/v1/messages")[-1]
+    assert asked.headers["x-api-key"] == KEY
+    assert (asked.body["model"], asked.body["max_tokens"]) == ("claude-sonnet-4-5", 100)
+    assert reply.body["object"] == "chat.completion"
+    assert reply.body["choices"][0]["message"]["content"] == "pong"
+    assert dict(reply.sent) == {"max_tokens": 100, "dropped": ["seed"]}
+    assert (reply.prompt_tokens, reply.cached_tokens, reply.completion_tokens) == (100, 40, 5)
+    assert reply.cost_usd == pytest.approx((60 * 3.0 + 40 * 0.3 + 5 * 15.0) / 1e6, rel=1e-12)
+    assert [t.status for t in reply.tries] == [429, 503, 200]
+
+
+def test_another_providers_refusals_are_told_apart_too(server: OpenAIServer, ask: Ask) -> None:
+    server.script(failing(400, "messages: too few", kind="invalid_request_error"), failing(401, f"bad {KEY}"))
+    reply = ask("foreign")
+    assert reply.status == 400
+    assert "too few" in reply.body["error"]["message"]
+    with pytest.raises(ProviderError, match=r"anthropic refuses the key \(401\)\. Set OUR_KEY") as caught:
+        ask("foreign")
+    assert KEY not in str(caught.value) + repr(caught.value.tries)
+
+
 # ----------------------------------------------------------------------------------------------------- the process
 
 
@@ -615,7 +653,8 @@ def test_a_call_without_an_answer_is_a_line_of_the_cassette_and_is_asked_again_l
     (line,) = read_journal(cassette).lines
     assert line["status"] == 502
     assert [t["status"] for t in line["tries"]] == [500, 500, 500]
-    assert line["response"] == {"error": said}
+    assert line["response"]["error"]["code"] == said["code"]
+    assert "it does not work" in line["response"]["error"]["message"] and "work" not in said["message"]
     assert line["prompt_tokens"] == line["completion_tokens"] == line["cost_usd"] == 0
     assert KEY not in cassette.read_text()
     with gateway.open("0123456789ab", 7, ModelRef(id="plain"), cassette) as heir:

@@ -96,7 +96,8 @@ def test_the_client_is_told_whether_it_gets_json_or_events(content_type: str) ->
 @pytest.mark.parametrize(
     ("said", "told"),
     [({}, JSON), ({"content_type": JSON}, JSON), ({"content_type": EVENTS}, EVENTS), ({"content_type": None}, JSON),
-     ({"content_type": "text/html"}, JSON), ({"content_type": f"{JSON}\r\nX-Y: z"}, JSON), ({"content_type": [1]}, JSON)],
+     ({"content_type": "text/html"}, JSON), ({"content_type": f"{JSON}\r\nX-Y: z"}, JSON),
+     ({"content_type": [1]}, JSON)],
 )  # fmt: skip
 def test_an_answer_of_the_host_is_json_or_events_and_nothing_else(said: dict[str, object], told: str) -> None:
     answers: list[tuple[int, bytes, str]] = []

@@ -71,6 +71,12 @@ class _Ending:
     usage_by_phase: Mapping[str, Usage] = field(default_factory=dict)
     cut_by_run_budget: bool = False
 
+    @property
+    def failed_at_provider(self) -> bool:
+        """So the sandbox says."""
+        failure = self.result.failure if self.result is not None else None
+        return failure is not None and failure.boundary is Boundary.PROVIDER
+
     def end(self, error: TraceBenchError) -> None:
         """`error` ended the attempt."""
         if isinstance(error, Interrupted):
@@ -196,7 +202,9 @@ class JobRunner:
             def record() -> Results:
                 failures = scope.provider_failures()
                 self._wait_for_answers(plan, ending)
-                if failures and ending.failure is not None and ending.failure.kind != "interrupted":
+                killed = ending.failure is not None and ending.failure.kind == "interrupted"
+                if failures and not killed and (ending.failure is not None or ending.failed_at_provider):
+                    # The sandbox knows that there was no answer; why is known here alone.
                     ending.failure = Failure(boundary=Boundary.PROVIDER, kind="provider_error", message=failures[0])
                 if self.recording is not None:
                     self._settle_replay(self.recording, plan, scope, ending, job.attempt(number))

@@ -178,7 +178,9 @@ class Scope:
             with self._lock:
                 self._failures.append(str(error))
             # Why is the host's to know: it may tell of addresses.
-            return refused(Refusal(502, "provider_failure", "the provider gave no answer; the job's record says why"))
+            return refused(
+                Refusal(PROVIDER_FAILURE, "provider_failure", "the provider gave no answer; the job's record says why")
+            )
 
     @property
     def quick(self) -> bool:
@@ -284,7 +286,7 @@ class Scope:
                         call,
                         status=PROVIDER_FAILURE,
                         request=LlmRequestRecord(method="POST", path=call.path, body=call.body),
-                        response=Refusal(PROVIDER_FAILURE, "provider_failure", str(error)).body(),
+                        response=_failure(error).body(),
                         tries=error.tries,
                         latency=time.monotonic() - started,
                     )
@@ -405,3 +407,8 @@ class Scope:
         finally:
             with self._lock:
                 del self._running[key]
+
+
+def _failure(error: ProviderError) -> Refusal:
+    """As the cassette has it."""
+    return Refusal(PROVIDER_FAILURE, "provider_failure", f"the provider gave no answer: {error}")
