@@ -69,7 +69,7 @@ class ProviderRequest:
     Attributes:
         path: starts with ``/v1/``.
         seed: of the job.
-        sample: tells askings of one request apart: the slot, or the how-manieth it is in this attempt.
+        sample_seed: a seed to send: another one for each asking of one request, the same in every attempt.
     """
 
     path: str
@@ -78,7 +78,7 @@ class ProviderRequest:
     seed: int
     request_hash: str
     hints: Hints | None = None
-    sample: str = "0"
+    sample_seed: int = 0
 
 
 @dataclass(frozen=True)

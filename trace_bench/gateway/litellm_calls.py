@@ -17,10 +17,12 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
 import litellm
+from litellm.integrations.custom_logger import CustomLogger
 
 from trace_bench.artifacts import jsonio
 from trace_bench.gateway.real import RealModel
@@ -94,6 +96,16 @@ class Answer:
     estimated: bool = False
 
 
+_SENT: ContextVar[list[bool]] = ContextVar("sent")
+
+
+class _Departures(CustomLogger):  # type: ignore[misc]  # litellm is not followed by the type checker
+    """Notes that a request is about to leave; what fails before that is the request's own fault."""
+
+    def log_pre_api_call(self, model: Any, messages: Any, kwargs: Any) -> None:
+        _SENT.get([]).append(True)
+
+
 class Caller:
     """Asks providers. Must live in one event loop."""
 
@@ -105,6 +117,7 @@ class Caller:
         litellm.drop_params = False
         litellm.num_retries = 0
         litellm.disable_hf_tokenizer_download = True
+        litellm.callbacks = [_Departures()]
         self._secrets = tuple(model.api_key for model in models if model.api_key and len(model.api_key) >= 4)
         self._not_taken: dict[str, set[str]] = defaultdict(set)
 
@@ -118,6 +131,8 @@ class Caller:
             call.drop(name)
         if call.model.stream and call.path == CHAT and call.body.get("n") in (None, 1):
             call.body.update(stream=True, stream_options={"include_usage": True})
+        sent: list[bool] = []
+        _SENT.set(sent)
         while True:
             try:
                 async with asyncio.timeout(call.model.timeout):
@@ -129,13 +144,15 @@ class Caller:
                 raise
             except TimeoutError:
                 raise TryFailed(f"no answer within {call.model.timeout:g} seconds") from None
-            except litellm.UnsupportedParamsError as error:
+            except litellm.exceptions.UnsupportedParamsError as error:
                 names = [n for n in call.body if n not in NOT_DROPPED and _names(str(error), n)]
                 if not names:
                     return self._refused(call, 400, error)
                 for name in names:
                     call.drop(name)
             except Exception as error:
+                if not sent and not _is_network(error) and getattr(error, "status_code", 500) == 500:
+                    return self._refused(call, 400, error)  # litellm stumbled over the request itself
                 return self._refused(call, *self._failure(call, error))
 
     async def _send(self, call: Call) -> tuple[dict[str, Any], object]:
@@ -200,7 +217,7 @@ class Caller:
             status = None  # litellm's number for a connection that broke, or an answer that it could not read
         text = self._text(error)
         after = retry_after(headers or {}, time.time())
-        if status == 429 and "insufficient_quota" in str(error):
+        if status == 429 and "insufficient_quota" in f"{error} {getattr(error, 'body', None)}":
             raise TryFailed(_remedy(call.model, 402), status=status, again=False)
         if status is None or status < 300 or status in (408, 409, 425, 429) or status >= 500:
             raise TryFailed(text, status=status, after=after)
@@ -239,6 +256,15 @@ class Caller:
         for secret in self._secrets:
             text = text.replace(secret, "***")
         return text
+
+
+def _is_network(error: BaseException | None) -> bool:
+    while error is not None:
+        library = type(error).__module__.partition(".")[0]
+        if isinstance(error, OSError) or library in ("httpx", "httpcore", "aiohttp", "openai", "ssl"):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _remedy(model: RealModel, status: int) -> str:

@@ -7,6 +7,7 @@ import threading
 from trace_bench.artifacts.contract import Budget
 from trace_bench.artifacts.records import LlmCall, Usage
 from trace_bench.gateway.base import ProviderReply, Refusal
+from trace_bench.gateway.cassettes import PROVIDER_FAILURE
 
 
 class Meter:
@@ -25,6 +26,7 @@ class Meter:
         self._prompt_tokens = 0
         self._completion_tokens = 0
         self._cost_usd = 0.0
+        self._tries = 0
         self._reused = 0
         self._inert = 0
         self._refused = 0
@@ -34,7 +36,9 @@ class Meter:
         with self._lock:
             if call.reused_from is not None:
                 self._reused += 1
-            else:
+                return
+            self._tries += len(call.tries)
+            if call.status != PROVIDER_FAILURE:
                 self._add(call.prompt_tokens, call.completion_tokens, call.cost_usd, call.inert)
 
     def reserve(self) -> None:
@@ -64,10 +68,17 @@ class Meter:
         with self._lock:
             self._reserved -= 1
 
+    def fail(self, tries: int) -> None:
+        """Give a reserved call back that was asked `tries` times in vain."""
+        with self._lock:
+            self._reserved -= 1
+            self._tries += tries
+
     def settle(self, reply: ProviderReply) -> None:
         """Turn a reserved call into a counted one."""
         with self._lock:
             self._reserved -= 1
+            self._tries += len(reply.tries)
             self._add(reply.prompt_tokens, reply.completion_tokens, reply.cost_usd, reply.inert)
 
     def reuse(self) -> None:
@@ -79,6 +90,7 @@ class Meter:
         with self._lock:
             return Usage(
                 calls=self._calls,
+                tries=self._tries,
                 prompt_tokens=self._prompt_tokens,
                 completion_tokens=self._completion_tokens,
                 cost_usd=self._cost_usd,

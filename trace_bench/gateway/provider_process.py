@@ -33,7 +33,7 @@ from trace_bench.gateway.litellm_worker import model_to
 from trace_bench.gateway.prices import cost, known_price
 from trace_bench.gateway.real import RealModel
 from trace_bench.gateway.retries import Backoff
-from trace_bench.gateway.sampling import additions, seed_of
+from trace_bench.gateway.sampling import additions
 from trace_bench.gateway.usage import Counted
 
 INHERITED = (
@@ -47,7 +47,7 @@ START_SECONDS = 180.0
 SILENCE_SECONDS = 60.0
 """A process that says nothing for so long hangs; it says that it lives every five."""
 WATCH_SECONDS = 5.0
-"""How often whoever waits for an answer looks whether the process still speaks."""
+"""How often it is looked whether the process still speaks."""
 CLOSE_SECONDS = 3.0
 """How long it may take to end by itself."""
 
@@ -150,8 +150,7 @@ class RealProvider:
     def complete(self, request: ProviderRequest) -> ProviderReply:
         """See `Provider`. What the provider says of the request itself (4xx) is a reply."""
         model = self._model
-        seed = seed_of(request.seed, request.request_hash, request.sample)
-        added = additions(model, request.path, request.body, seed)
+        added = additions(model, request.path, request.body, request.sample_seed)
         call = {
             "model": model.id,
             "path": request.path,
@@ -227,9 +226,11 @@ class _Child:
         self._ready = False
         self._broken = ""
         self._heard = 0
+        self._over = threading.Event()
         self._write(dict(hello))
         self._reader = threading.Thread(target=self._read, name="provider-process", daemon=True)
         self._reader.start()
+        threading.Thread(target=self._watch, name="provider-process-watch", daemon=True).start()
 
     @property
     def pid(self) -> int:
@@ -241,19 +242,8 @@ class _Child:
             return self._ended is not None
 
     def ask(self, call: frames.Frame) -> _Outcome:
-        """Send `call`, and wait until it is answered or the process ends. One that says nothing is ended."""
-        outcome = self._send(call)
-        heard, silent = self._heard, 0
-        while True:
-            try:
-                return outcome.result(WATCH_SECONDS)
-            except TimeoutError:
-                # Counted in looks, not in seconds: after a machine slept, the first look comes too soon.
-                heard, silent = self._heard, silent + 1 if self._heard == heard else 0
-            patience = SILENCE_SECONDS if self._ready else START_SECONDS
-            if silent * WATCH_SECONDS >= patience:
-                self._broken = f"it said nothing for {patience:g} seconds"
-                self._process.kill()
+        """Send `call`, and wait until it is answered or the process ends."""
+        return self._send(call).result()
 
     def _send(self, call: frames.Frame) -> Future[_Outcome]:
         pending = _Pending()
@@ -290,6 +280,18 @@ class _Child:
         self._process.kill()
         self._end(self._process.wait())
 
+    def _watch(self) -> None:
+        """End the process if it says nothing for too long."""
+        heard, silent = 0, 0
+        while not self._over.wait(WATCH_SECONDS):
+            # Counted in looks, not in seconds: after a machine slept, the first look comes too soon.
+            heard, silent = self._heard, silent + 1 if self._heard == heard else 0
+            patience = SILENCE_SECONDS if self._ready else START_SECONDS
+            if silent * WATCH_SECONDS >= patience:
+                self._broken = f"it said nothing for {patience:g} seconds"
+                self._process.kill()
+                return
+
     def _take(self, frame: frames.Frame) -> None:
         if "ready" in frame:
             self._ready = True
@@ -314,6 +316,7 @@ class _Child:
         with self._lock:
             self._ended = _Outcome(None, (), death, useless=not self._ready)
             left, self._pending = list(self._pending.values()), {}
+        self._over.set()
         for pending in left:
             pending.outcome.set_result(_Outcome(None, tuple(pending.tries), death, useless=not self._ready))
         for stream in (self._stdout, self._errors):

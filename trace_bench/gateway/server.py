@@ -34,8 +34,9 @@ from trace_bench.gateway.base import (
     ProviderRequest,
     Refusal,
 )
-from trace_bench.gateway.cassettes import Cassette
+from trace_bench.gateway.cassettes import PROVIDER_FAILURE, Cassette
 from trace_bench.gateway.meter import Meter
+from trace_bench.gateway.sampling import seed_of
 
 T = TypeVar("T")
 
@@ -147,6 +148,8 @@ class Scope:
         self._failures: list[str] = []
         for call in cassette.restored:
             meter.restore(call)
+            if call.status == PROVIDER_FAILURE and call.attempt == attempt:
+                self._failures.append(call.tries[-1].error if call.tries else "it gave no answer")
 
     def handle(self, request: LlmRequest) -> LlmResponse:
         """Answer one request. Never raises for what a sandbox sent: a refusal is an error body in OpenAI's
@@ -170,7 +173,7 @@ class Scope:
         except ProviderError as error:
             with self._lock:
                 self._failures.append(str(error))
-            failure = Refusal(502, "provider_failure", f"the provider gave no answer: {error}")
+            failure = _failure(error)
             return LlmResponse(failure.status, _encode(failure.body()))
 
     def usage(self) -> Usage:
@@ -199,8 +202,8 @@ class Scope:
             return recorded
         call = self._check(request)
         if call.slot is None:
-            n = self._cassette.take(self._attempt, call.request_hash)
-            return self._ask(call) if n is None else self._reuse(call, n)
+            draw, n = self._cassette.take(self._attempt, call.request_hash)
+            return self._ask(call, sample=f"#{draw}") if n is None else self._reuse(call, n)
         slot, fresh = call.slot, False
 
         def at_slot() -> int:
@@ -209,20 +212,35 @@ class Scope:
             if known is not None:
                 return known
             fresh = True
-            return self._ask(call).n
+            return self._ask(call, sample=slot).n
 
         n = self._once(("slot", slot, call.request_hash), at_slot)
         return self._cassette.read(n) if fresh else self._reuse(call, n)
 
-    def _ask(self, call: _Call) -> LlmCall:
-        """Pay for an answer and write it down."""
+    def _ask(self, call: _Call, *, sample: str) -> LlmCall:
+        """Pay for an answer and write it down; write down as well that there was none."""
         self._meter.reserve()
         hints = Hints(call.slot, call.variables) if self._provider.wants_hints else None
+        seed = seed_of(self._seed, call.request_hash, sample)
         started = time.monotonic()
         try:
             reply = self._provider.complete(
-                ProviderRequest(call.path, call.body, self._model, self._seed, call.request_hash, hints)
+                ProviderRequest(call.path, call.body, self._model, self._seed, call.request_hash, hints, seed)
             )
+        except ProviderError as error:
+            self._meter.fail(len(error.tries))
+            self._cassette.add(
+                lambda n, error=error: self._line(  # type: ignore[misc]
+                    n,
+                    call,
+                    status=PROVIDER_FAILURE,
+                    request=LlmRequestRecord(method="POST", path=call.path, body=call.body),
+                    response=_failure(error).body(),
+                    tries=error.tries,
+                    latency=time.monotonic() - started,
+                )
+            )
+            raise
         except BaseException:
             self._meter.release()
             raise
@@ -354,6 +372,10 @@ def request_hash(method: Literal["POST"], path: str, body: Json | dict[str, Any]
     """SHA-256 (hex) of the canonical request: method, path and body with sorted keys; no header is part of
     it."""
     return hashlib.sha256(jsonio.canonical([method, path, body])).hexdigest()
+
+
+def _failure(error: ProviderError) -> Refusal:
+    return Refusal(PROVIDER_FAILURE, "provider_failure", f"the provider gave no answer: {error}")
 
 
 def _path(request: LlmRequest) -> str:

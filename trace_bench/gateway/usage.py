@@ -23,6 +23,8 @@ class Counted:
 
 
 NOTHING = Counted(0, 0)
+MOST = 10**9
+"""No single answer takes more tokens."""
 
 
 def reported(path: str, body: Body) -> Counted | None:
@@ -76,9 +78,9 @@ def _objects(value: object) -> list[Mapping[str, Any]]:
 
 
 def _count(value: object) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0 or value != int(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST:
         return None
-    return int(value)
+    return int(value) if value == int(value) else None
 
 
 def _detail(usage: Body, group: str, name: str) -> int:
