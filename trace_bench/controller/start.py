@@ -57,6 +57,8 @@ def plan_config(
         resolved = resolve(config, roots)
         jobs = jobs_of(config, resolved)
         backend = get_backend(config.backend)
+    if config.mode == "real" and backend.name == "local":
+        warnings.append("backend local: a program that a model wrote runs as you, and can read the keys of your models")
     return plan_run(
         config,
         resolved,
