@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -120,3 +122,18 @@ def test_what_a_sandbox_hands_back_is_masked_and_still_fits_its_schema(tmp_path:
     assert json.loads((tmp_path / "out" / "events.jsonl").read_text())["text"] == "***"
     assert (tmp_path / "out" / "extra" / "notes.txt").read_text() == "*********"
     assert collected.files["stdout.log"] == (tmp_path / "out" / "stdout.log").stat().st_size
+
+
+def test_a_defect_shows_its_traceback_and_no_secret() -> None:
+    code = (
+        "import trace_bench.cli, trace_bench.cli.app as app\n"
+        "from trace_bench.artifacts.secrets import known\n"
+        "def broken():\n"
+        f"    known.add([{KEY!r}])\n"
+        f"    raise RuntimeError('it holds ' + {KEY!r})\n"
+        "app.run_app = broken\n"
+        "trace_bench.cli.main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stderr.startswith("Traceback"), done.stderr
+    assert done.stderr.endswith("RuntimeError: it holds ***\n") and "planted" not in done.stderr + done.stdout

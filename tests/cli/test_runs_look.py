@@ -441,3 +441,14 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     page = (REPOSITORY / "docs" / "how-to" / "look-at-runs.md").read_text()
     for word in (*get_args(State), *JOB_STATES):
         assert f"`{word}`" in page, word
+
+
+def test_jobs_of_several_models_are_told_apart(runs: Path) -> None:
+    models = ["gpt-x", "gpt-y"]
+    rows = [row(n, model=model, score_best=float(n)) for n, model in enumerate(models)]
+    make_run(runs, rows=rows, entries=[entry(n, status="ok", model=model) for n, model in enumerate(models)])
+    jobs, leaderboard = (part.splitlines() for part in shown("show", RUN, runs=runs).split("\n\n")[1:])
+    place = jobs[0].split().index("model")
+    assert [line.split()[place] for line in jobs[1:3]] == models
+    assert sum("gpt-" in line for line in leaderboard) == 2, "no row mixes them"
+    assert [line["model"] for line in parsed("show", RUN, runs=runs)["jobs"]] == models

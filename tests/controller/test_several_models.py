@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +18,8 @@ from trace_bench.controller.models import with_models
 from trace_bench.controller.prices import prices_of
 from trace_bench.controller.providers import providers_of
 from trace_bench.controller.records import write_records
-from trace_bench.errors import ConfigError
+from trace_bench.controller.start import run_config
+from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.gateway.base import ProviderReply, ProviderRequest
 from trace_bench.gateway.masked import Masked
 from trace_bench.gateway.stub import StubProvider
@@ -116,3 +118,16 @@ def test_what_a_provider_echoes_is_masked_before_anybody_sees_it() -> None:
     request = ProviderRequest("/v1/chat/completions", {}, None, 1, "0" * 64)  # type: ignore[arg-type]
     reply = Masked(Echo()).complete(request)
     assert reply.body == {"error": {"message": "bad key ***"}} and reply.sent == {"user": "***"}
+
+
+def test_without_litellm_mode_real_ends_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "litellm", None)  # what importlib takes for "not there"
+    given = parse_config({"tasks": ["internal:numeric_param"], "mode": "real", "llms": TWO, "runs_dir": "made"})
+    with pytest.raises(EnvironmentUnavailable, match=r"pip install 'trace-bench\[llm\]'"):
+        run_config(given)
+    assert list(tmp_path.iterdir()) == []
+    warned: list[str] = []
+    assert set(prices_of(config(llms=[*TWO, "gpt-4o-mini"]), warned)) == {"gpt-x", "warm"}
+    assert len(warned) == 1 and "without it the price of gpt-4o-mini is not known" in warned[0]

@@ -256,6 +256,22 @@ class LlmConfig(Section):
         """What the model is called in tables, and by sandboxes."""
         return self.id or (f"{SCRIPTED}{Path(self.script).stem}" if self.script else self.model or "")
 
+    @model_validator(mode="after")
+    def _options_are_further_ones(self) -> LlmConfig:
+        taken = sorted(set(self.options) & _NOT_AMONG_OPTIONS)
+        if taken:
+            raise ValueError(f"options.{taken[0]} is not for options: it is a key of its own here, or the gateway's")
+        return self
+
+
+_NOT_AMONG_OPTIONS = frozenset(
+    (
+        *LlmConfig.model_fields,
+        *("api_base", "api_key", "custom_llm_provider", "input", "max_completion_tokens", "max_output_tokens"),
+        *("max_retries", "messages", "num_retries", "prompt", "request_timeout", "stream_options"),
+    )
+)
+
 
 class RunBudgetConfig(Section):
     """What all jobs of a run may spend together; None is no limit."""

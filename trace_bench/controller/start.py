@@ -62,6 +62,8 @@ def plan_config(
         if recording is not None:
             recording.check(jobs, config.source.where(("replay_from",)))
         backend = get_backend(config.backend)
+    if config.mode == "real" and backend.name == "local":
+        warnings.append("backend local: a program that a model wrote runs as you, and can read the keys of your models")
     return plan_run(
         config,
         resolved,
