@@ -290,7 +290,9 @@ def test_another_model_is_told(bench: Bench, paid: None) -> None:
 
 def test_a_stub_run_is_replayed_as_one_whatever_model_the_config_names(bench: Bench) -> None:
     first = bench.run()
-    assert replay(bench, first.layout, llm=LLM).ok
+    again = replay(bench, first.layout, llm=LLM)
+    assert again.ok
+    assert any("was recorded in mode stub" in text for text in read(again.layout.manifest)["warnings"])
 
 
 def test_what_is_no_recording_is_told(bench: Bench, tmp_path: Path) -> None:

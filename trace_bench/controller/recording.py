@@ -17,6 +17,7 @@ from trace_bench.artifacts.records import JobMeta, LlmCall, Lock, ManifestEntry,
 from trace_bench.config import parse_config
 from trace_bench.config.frozen import thaw
 from trace_bench.config.models import RunConfig
+from trace_bench.config.source import Source
 from trace_bench.controller.ownership import has_controller
 from trace_bench.controller.prepare import model_ref
 from trace_bench.controller.resume import read_lock, salt_of
@@ -79,15 +80,19 @@ class Recording:
         """`config` with the models and the time limit of this run where it names none: they are part of what jobs are
         called, and clocks are not consulted."""
         changes: dict[str, Any] = {"replay_from": str(self.layout.root.resolve())}
+        source = config.source
         if self.mode == "stub" and (config.llm or config.llms):
             changes |= {"llm": None, "llms": ()}
+            key = "llm" if config.llm else "llms"
+            told = f"{source.where((key,))}: {key} is not used, as {self.layout.run_id} was recorded in mode stub"
+            source = Source(source.file, source.root, (*source.warnings, told))
         elif not config.llm and not config.llms:
             theirs = self.config({})
             changes |= {"llm": theirs.llm, "llms": theirs.llms}
         if "job_timeout" not in config.source.root and "job_timeout" in self.snapshot:
             changes["job_timeout"] = self.snapshot["job_timeout"]
         fitted = config.model_copy(update=changes)
-        fitted._source = config.source
+        fitted._source = source
         return fitted
 
     def check(self, jobs: Sequence[Job], where: str) -> None:

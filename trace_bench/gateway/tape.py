@@ -148,12 +148,11 @@ def _gone_on(before: dict[str, _Line], now: dict[str, _Line]) -> dict[str, _Line
     sandbox, which then numbers its requests on."""
     if not before or not now:
         return now or before
-    first, begin = _number(next(iter(before))), _number(next(iter(now)))
-    if first is None or begin is None or begin <= first:
-        return now
-    return {**before, **now}
+    # The smallest, not the first: calls that overlap are answered in any order.
+    return {**before, **now} if min(map(_number, now)) > min(map(_number, before)) else now
 
 
-def _number(request_id: str) -> int | None:
+def _number(request_id: str) -> int:
+    """The number in ``train-7``; 0, as of a new sandbox, where there is none."""
     digits = request_id.rpartition("-")[2]
-    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 19 else None
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 19 else 0
