@@ -96,6 +96,16 @@ def test_tokens_and_cost_of_a_paid_run_are_those_of_its_replay(bench: Bench, pai
     assert {(row["model"], row["cost_usd"], row["llm_calls"]) for row in rows(again.layout)} == {("m", "0.75", "3")}
 
 
+@pytest.mark.parametrize("budget", [{"calls": 2}, {"tokens": 24}, {"usd": 0.5}])
+def test_the_end_of_a_budget_is_at_the_recorded_call(bench: Bench, paid: None, budget: dict[str, Any]) -> None:
+    first = bench.run(mode="real", llm=LLM, budget=budget)
+    again = replay(bench, first.layout, budget=budget)
+    assert again.ok and rows(again.layout) == rows(first.layout)
+    assert {(row.llm_calls, row.cost_usd) for row in again.rows} == {(2, 0.5)}
+    without = replay(bench, first.layout)
+    assert without.ok and {row.llm_calls for row in without.rows} == {2}, "the recorded stop counts, and no meter"
+
+
 def test_a_config_without_a_model_takes_that_of_the_recording(bench: Bench, paid: None) -> None:
     first = bench.run(mode="real", llm=LLM)
     again = replay(bench, first.layout)
@@ -170,7 +180,6 @@ def test_a_request_that_is_not_recorded_fails_its_job_alone(bench: Bench) -> Non
     def change(line: dict[str, Any]) -> None:
         if line["slot"] == "step=1":
             line["request"]["body"]["messages"][0]["content"] = "question 7"
-            line["request_hash"] = "0" * 64
 
     edit(cassette, change)
     again = replay(bench, first.layout, retries=2)
@@ -290,7 +299,9 @@ def test_another_model_is_told(bench: Bench, paid: None) -> None:
 
 def test_a_stub_run_is_replayed_as_one_whatever_model_the_config_names(bench: Bench) -> None:
     first = bench.run()
-    assert replay(bench, first.layout, llm=LLM).ok
+    again = replay(bench, first.layout, llm=LLM)
+    assert again.ok
+    assert any("was recorded in mode stub" in text for text in read(again.layout.manifest)["warnings"])
 
 
 def test_what_is_no_recording_is_told(bench: Bench, tmp_path: Path) -> None:
@@ -311,6 +322,15 @@ def test_a_run_that_never_ended_is_told(bench: Bench) -> None:
     plan = bench.records()
     said = refusal(bench, plan.layout)
     assert "none of these jobs can be replayed" in said and "it never ran to an end" in said
+
+
+def test_a_snapshot_that_would_fill_the_memory_is_refused(bench: Bench) -> None:
+    """The run may be somebody else's."""
+    first = bench.run()
+    laughs = "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9) if i else 1}]\n" for i in range(12))
+    first.layout.config_snapshot.write_text(laughs)
+    said = refusal(bench, first.layout)
+    assert "config.snapshot.yaml" in said and len(said.splitlines()) == 1
 
 
 @pytest.mark.parametrize("what", ["damaged", "missing", "record", "lock", "manifest", "snapshot", "row"])

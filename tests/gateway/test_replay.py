@@ -156,6 +156,16 @@ def test_an_adopted_sandbox_goes_on_in_the_middle(cassette: Path, tmp_path: Path
         assert bodies(again, *asked) == first
 
 
+def test_another_attempt_whose_calls_overlap_is_not_taken_for_an_adopted_one(cassette: Path, tmp_path: Path) -> None:
+    provider = CountingProvider()
+    with open_at(cassette, provider) as cut:
+        bodies(cut, chat("a", request_id="train-1"), chat("gone", request_id="train-2"))
+    with open_at(cassette, provider, attempt=2) as scope:
+        bodies(scope, chat("b", request_id="train-2"), chat("a", request_id="train-1"))
+    tape = Tape(cassette)
+    assert [entry.n for entry in tape.left_over()] == [2] and set(tape.slots) == {"a", "b"}
+
+
 def test_what_failed_attempts_paid_for_is_carried_over(cassette: Path, tmp_path: Path) -> None:
     provider = CountingProvider()
     with open_at(cassette, provider) as cut:

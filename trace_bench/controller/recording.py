@@ -8,8 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from trace_bench.artifacts.contract import Mode, StopPoint
 from trace_bench.artifacts.jsonio import JsonError, dumps, printable, read_model
 from trace_bench.artifacts.layout import RunLayout
@@ -17,6 +15,8 @@ from trace_bench.artifacts.records import JobMeta, LlmCall, Lock, ManifestEntry,
 from trace_bench.config import parse_config
 from trace_bench.config.frozen import thaw
 from trace_bench.config.models import RunConfig
+from trace_bench.config.reader import read
+from trace_bench.config.source import Problem, Source
 from trace_bench.controller.ownership import has_controller
 from trace_bench.controller.prepare import model_ref
 from trace_bench.controller.resume import read_lock, salt_of
@@ -79,15 +79,19 @@ class Recording:
         """`config` with the models and the time limit of this run where it names none: they are part of what jobs are
         called, and clocks are not consulted."""
         changes: dict[str, Any] = {"replay_from": str(self.layout.root.resolve())}
+        source = config.source
         if self.mode == "stub" and (config.llm or config.llms):
             changes |= {"llm": None, "llms": ()}
+            key = "llm" if config.llm else "llms"
+            told = f"{source.where((key,))}: {key} is not used, as {self.layout.run_id} was recorded in mode stub"
+            source = Source(source.file, source.root, (*source.warnings, told))
         elif not config.llm and not config.llms:
             theirs = self.config({})
             changes |= {"llm": theirs.llm, "llms": theirs.llms}
         if "job_timeout" not in config.source.root and "job_timeout" in self.snapshot:
             changes["job_timeout"] = self.snapshot["job_timeout"]
         fitted = config.model_copy(update=changes)
-        fitted._source = config.source
+        fitted._source = source
         return fitted
 
     def check(self, jobs: Sequence[Job], where: str) -> None:
@@ -240,17 +244,26 @@ def _read(layout: RunLayout) -> Recording:
     if lock is None or manifest is None:
         missing = layout.lock if lock is None else layout.manifest
         raise HarnessError(f"{missing}: it is missing")
-    try:
-        snapshot = yaml.safe_load(layout.config_snapshot.read_bytes())
-    except (OSError, yaml.YAMLError) as error:
-        raise HarnessError(f"{layout.config_snapshot}: {str(error).splitlines()[0]}") from None
-    if not isinstance(snapshot, dict):
-        raise HarnessError(f"{layout.config_snapshot}: it is no config")
+    snapshot = _snapshot(layout.config_snapshot)
     jobs = {entry.job_id: entry for entry in manifest.jobs}
     found = {row.job_id: row for row in read_rows(layout)}
     lacking = {job_id: why for job_id in jobs if (why := _lack(found.get(job_id))) is not None}
     rows = {job_id: row for job_id, row in found.items() if job_id in jobs and job_id not in lacking}
     return Recording(layout, snapshot, lock, jobs, rows, lacking)
+
+
+def _snapshot(path: Path) -> Mapping[str, Any]:
+    """A config as plain data, read as carefully as any: the run may be somebody else's."""
+    if not path.is_file():
+        raise HarnessError(f"{path}: it is missing")
+    problems: list[Problem] = []
+    try:
+        found = read(path, problems)
+    except ConfigError as error:
+        raise HarnessError(str(error)) from None
+    if problems:
+        raise HarnessError(f"{path}, line {problems[0].line}: {problems[0].text}")
+    return found
 
 
 def _lack(row: Results | None) -> str | None:

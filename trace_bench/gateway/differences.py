@@ -79,8 +79,14 @@ def _apart(one: str, other: str) -> int:
 
 def _in_common(one: str, other: str) -> int:
     """How many characters both begin with."""
-    shorter = min(len(one), len(other))
-    return next((i for i in range(shorter) if one[i] != other[i]), shorter)
+    same, differ = 0, min(len(one), len(other)) + 1
+    while differ - same > 1:  # by halves: comparing slices is much quicker than comparing characters
+        middle = (same + differ) // 2
+        if one[same:middle] == other[same:middle]:
+            same = middle
+        else:
+            differ = middle
+    return same
 
 
 def _text(value: Any) -> str:

@@ -147,7 +147,7 @@ def _not_recorded(request: ProviderRequest, slot: str | None, tape: Tape, times:
     body = nearest.request.body
     how = first_difference(dict(request.body), body)
     if how == "they are equal":
-        how = f"it asked {nearest.request.path}" if nearest.request.path != request.path else "it has another slot"
+        how = f"it asked {nearest.request.path}" if nearest.request.path != request.path else "equal, at another slot"
     message = f"{what} is not recorded in {tape.path}; nearest is line {nearest.n} ({near}): {how}"
     return NotRecorded(message, f"{message}\n\n{whole_difference(dict(request.body), body)}")
 

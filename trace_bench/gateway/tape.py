@@ -17,6 +17,7 @@ from trace_bench.artifacts import jsonio
 from trace_bench.artifacts.records import LlmCall
 from trace_bench.artifacts.writers import Place
 from trace_bench.errors import HarnessError
+from trace_bench.gateway.server import request_hash
 
 Key = tuple[str | None, str]
 """Slot, if the client could name one, and request hash."""
@@ -92,6 +93,7 @@ class Tape:
     def _index(self) -> None:
         trace: dict[str, _Line] = {}
         attempt, now = 0, dict[str, _Line]()
+        hashes: dict[int, str] = {}
         for call, place in read_calls(self.path):
             if call.attempt != attempt:
                 trace = _gone_on(trace, now)
@@ -102,12 +104,13 @@ class Tape:
                     raise HarnessError(f"{self.path}, line {call.n}: there is no answer on line {call.reused_from}")
             else:
                 source = Entry(call.n, place, call.status, call.refused)
+                hashes[call.n] = _hash_of(call)
             self.refusals += call.refused
             if source.status < _INFRASTRUCTURE:
                 if not source.refused:
                     self._answered[source.n] = source
                 if not call.unasked:
-                    now[call.request_id] = _Line(call.request_id, (call.slot, call.request_hash), source)
+                    now[call.request_id] = _Line(call.request_id, (call.slot, hashes[source.n]), source)
         for line in _gone_on(trace, now).values():
             self._by_key[line.key].append(line.entry)
             if line.key[0] is not None:
@@ -143,17 +146,23 @@ def read_calls(path: Path) -> Iterator[tuple[LlmCall, Place]]:
         raise HarnessError(f"{path}: {error.strerror or error}") from None
 
 
+def _hash_of(call: LlmCall) -> str:
+    """Of the request as it is there: one that somebody has changed is another one. Of a refused one the hash is all."""
+    if call.request is None:
+        return call.request_hash
+    return request_hash("POST", call.request.path, call.request.body)
+
+
 def _gone_on(before: dict[str, _Line], now: dict[str, _Line]) -> dict[str, _Line]:
     """The calls of one sandbox: those of an attempt, after those of the one before it if that was cut off in the same
     sandbox, which then numbers its requests on."""
     if not before or not now:
         return now or before
-    first, begin = _number(next(iter(before))), _number(next(iter(now)))
-    if first is None or begin is None or begin <= first:
-        return now
-    return {**before, **now}
+    # The smallest, not the first: calls that overlap are answered in any order.
+    return {**before, **now} if min(map(_number, now)) > min(map(_number, before)) else now
 
 
-def _number(request_id: str) -> int | None:
+def _number(request_id: str) -> int:
+    """The number in ``train-7``; 0, as of a new sandbox, where there is none."""
     digits = request_id.rpartition("-")[2]
-    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 19 else None
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 19 else 0
