@@ -28,6 +28,7 @@ from trace_bench.controller.plan import PlannedJob, RunPlan
 from trace_bench.controller.progress import Progress, Quiet, RunEnd, RunStart
 from trace_bench.controller.providers import providers_of
 from trace_bench.controller.records import outcome_of, recorded_row, write_records
+from trace_bench.controller.response_cache import cache_of
 from trace_bench.controller.run_budget import RunBudget
 from trace_bench.controller.schedule import Room, SeldomAsked, StartGate
 from trace_bench.controller.teller import Teller
@@ -116,6 +117,7 @@ class Run:
                 self._journal.forget()
             self._note("run.start", jobs=len(plan.jobs), reused=len(self._rows), continued=plan.continued,
                        afresh=plan.continued and plan.config.resume == "none")  # fmt: skip
+            self._budget.begin()  # after that line: the next controller counts from there
             try:
                 for sandbox in plan.leftovers:
                     sandbox.remove()
@@ -164,7 +166,9 @@ class Run:
         self._outage = Outage(self._backend, self._stop)
         runner = JobRunner(
             backend=self._backend,
-            gateway=Gateway(providers_of(self._plan.config), run_meter=self._budget.meter),
+            gateway=Gateway(
+                providers_of(self._plan.config), run_meter=self._budget.meter, cache=cache_of(self._plan.config)
+            ),
             uids=UidBlocks(self._backend.default_uid_base),
             layout=self.layout,
             taken=SeldomAsked(self._backend.uid_bases_in_use),

@@ -31,7 +31,7 @@ class Spent:
 
 
 class RunBudget:
-    """One controller's view of it; its clock starts now."""
+    """One controller's view of it."""
 
     def __init__(self, limits: RunBudgetConfig, spent: Spent, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.meter = RunMeter(limits)
@@ -39,10 +39,18 @@ class RunBudget:
             self.meter.restore(job_id, usage)
         self._seconds = limits.seconds
         self._clock = clock
-        self._began = clock() - spent.seconds
+        self._before = spent.seconds
+        self._began: float | None = None
+
+    def begin(self) -> None:
+        """From now on its time runs."""
+        self._began = self._clock()
 
     def time_is_up(self) -> bool:
-        return self._seconds is not None and self._clock() - self._began >= self._seconds
+        if self._seconds is None:
+            return False
+        now = self._clock() - self._began if self._began is not None else 0.0
+        return self._before + now >= self._seconds
 
     def used_up(self) -> str | None:
         """The sentence that says which limit is reached, if one is."""

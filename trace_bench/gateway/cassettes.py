@@ -1,4 +1,5 @@
-"""The cassette: every answered call of a job, so that none is paid twice and a run can be replayed.
+"""The cassette: every answered call of a job, so that none is paid twice and a run can be replayed; and, as evidence,
+every call that the provider gave no answer to.
 
 A line is found in three ways. By attempt and request id: a request that was resent over a new connection. By
 slot and request hash: the same place of the search in a later attempt, or a client's own retry. And, for
@@ -19,6 +20,9 @@ from trace_bench.artifacts.jsonio import explain
 from trace_bench.artifacts.records import LlmCall
 from trace_bench.artifacts.writers import Journal, Place
 from trace_bench.errors import HarnessError
+
+PROVIDER_FAILURE = 502
+"""Status of a line whose call the provider gave no answer to. No provider's answer is passed on with it."""
 
 
 class Cassette:
@@ -52,13 +56,13 @@ class Cassette:
         with self._lock:
             return self._by_slot.get((slot, request_hash))
 
-    def take(self, attempt: int, request_hash: str) -> int | None:
-        """The next recorded answer that this attempt has not had yet, for a request without a slot."""
+    def take(self, attempt: int, request_hash: str) -> tuple[int, int | None]:
+        """How often this attempt has asked it before, without a slot, and the recorded answer that is next then."""
         with self._lock:
             k = self._asked[attempt, request_hash]
             self._asked[attempt, request_hash] += 1
             recorded = self._unslotted[request_hash]
-            return recorded[k] if k < len(recorded) else None
+            return k, recorded[k] if k < len(recorded) else None
 
     def read(self, n: int) -> LlmCall:
         """Line `n`, or the line that it was reused from."""
@@ -94,6 +98,8 @@ class Cassette:
         return tuple(calls)
 
     def _index(self, call: LlmCall) -> None:
+        if call.status == PROVIDER_FAILURE:
+            return  # no answer at all: evidence of the tries alone
         self._by_id[call.attempt, call.request_id] = call.n
         if call.reused_from is not None or call.status != 200:
             return  # a refusal is no answer to reuse in a later attempt

@@ -31,12 +31,14 @@ from trace_bench.gateway.base import (
     LlmResponse,
     Provider,
     ProviderError,
+    ProviderReply,
     ProviderRequest,
     Refusal,
 )
-from trace_bench.gateway.cassettes import Cassette
+from trace_bench.gateway.cassettes import PROVIDER_FAILURE, Cassette
 from trace_bench.gateway.estimates import estimate
 from trace_bench.gateway.meter import Meter, RunMeter
+from trace_bench.gateway.response_cache import CachedAnswer, ResponseCache, Sample, identity_of
 
 T = TypeVar("T")
 
@@ -53,6 +55,7 @@ class Gateway:
     Args:
         providers: by the id of the model that each asks.
         run_meter: the budget that all jobs share.
+        cache: answers of earlier runs.
     """
 
     def __init__(
@@ -61,10 +64,12 @@ class Gateway:
         *,
         limits: GatewayLimits | None = None,
         run_meter: RunMeter | None = None,
+        cache: ResponseCache | None = None,
     ) -> None:
         self._providers = dict(providers)
         self._limits = limits or GatewayLimits()
         self._run_meter = run_meter
+        self._cache = cache
         self._open: set[str] = set()
         self._lock = threading.Lock()
 
@@ -106,6 +111,8 @@ class Gateway:
             meter=Meter(budget or Budget(), before=cassette.restored, run=self._run_meter, job_id=job_id),
             limits=self._limits,
             attempt=attempt,
+            cache=self._cache,
+            cache_job=str(cassette_path.absolute()),
             on_close=lambda: self._closed(job_id),
         )
 
@@ -141,6 +148,8 @@ class Scope:
         limits: GatewayLimits,
         attempt: int,
         on_close: Callable[[], None],
+        cache: ResponseCache | None = None,
+        cache_job: str = "",
     ) -> None:
         self.job_id = job_id
         self._seed = seed
@@ -151,6 +160,9 @@ class Scope:
         self._limits = limits
         self._attempt = attempt
         self._on_close = on_close
+        self._cache = cache
+        self._cache_job = cache_job
+        self._cache_model = identity_of(provider, model)
         self._lock = threading.Lock()
         self._running: dict[tuple[str, ...], Future[Any]] = {}
         self._failures: list[str] = []
@@ -177,7 +189,7 @@ class Scope:
         except ProviderError as error:
             with self._lock:
                 self._failures.append(str(error))
-            failure = Refusal(502, "provider_failure", f"the provider gave no answer: {error}")
+            failure = _failure(error)
             return LlmResponse(failure.status, _encode(failure.body()))
 
     def usage(self, phase: str | None = None) -> Usage:
@@ -215,8 +227,8 @@ class Scope:
             return recorded
         call = self._check(request)
         if call.slot is None:
-            n = self._cassette.take(self._attempt, call.request_hash)
-            return self._ask(call) if n is None else self._reuse(call, n)
+            draw, n = self._cassette.take(self._attempt, call.request_hash)
+            return self._ask(call, sample=f"#{draw}") if n is None else self._reuse(call, n)
         slot, fresh = call.slot, False
 
         def at_slot() -> int:
@@ -225,30 +237,84 @@ class Scope:
             if known is not None:
                 return known
             fresh = True
-            return self._ask(call).n
+            return self._ask(call, sample=slot).n
 
         n = self._once(("slot", slot, call.request_hash), at_slot)
         return self._cassette.read(n) if fresh else self._reuse(call, n)
 
-    def _ask(self, call: _Call) -> LlmCall:
-        """Have an answer and write it down, as far as the budgets go."""
+    def _ask(self, call: _Call, *, sample: str) -> LlmCall:
+        """Have an answer and write it down, as far as the budgets go; write down as well that there was none.
+
+        Args:
+            sample: which asking of this request it is: its slot, or the how-manieth it is.
+        """
         hints = Hints(call.slot, call.variables) if self._provider.wants_hints else None
         request = ProviderRequest(call.path, call.body, self._model, self._seed, call.request_hash, hints)
         hold = self._meter.hold(call.request.phase, *estimate(self._provider, request))
         try:
-            line = self._pay(call, request)
+            line = self._have(call, request, sample)
         except BaseException:
             self._meter.release(hold)
             raise
         self._meter.settle(hold, line)
         return line
 
-    def _pay(self, call: _Call, request: ProviderRequest) -> LlmCall:
-        """Ask the provider, and write its answer down."""
-        started = time.monotonic()
-        reply = self._provider.complete(request)
-        latency = time.monotonic() - started
+    def _have(self, call: _Call, request: ProviderRequest, sample: str) -> LlmCall:
+        """An answer: of the response cache, or of the provider."""
+        if self._cache is None or not self._provider.paid:
+            line, _ = self._pay(call, request)
+            return line
+        place = sample if call.slot is None else f"slot {sample}"
+        wanted = Sample(self._cache_model, self._seed, call.request_hash, place, self._cache_job)
+        found, wanted = self._cache.find(wanted)
+        if found is not None:
+            return self._give(call, found)
+        line, reply = self._pay(call, request)
+        if reply.status == 200:
+            self._cache.keep(wanted, reply)
+        return line
+
+    def _give(self, call: _Call, found: CachedAnswer) -> LlmCall:
+        """Write down an answer that an earlier run has paid for."""
         return self._cassette.add(
+            lambda n: self._line(
+                n,
+                call,
+                status=200,
+                request=LlmRequestRecord(method="POST", path=call.path, body=call.body),
+                response=found.response,
+                prompt_tokens=found.prompt_tokens,
+                completion_tokens=found.completion_tokens,
+                cached_tokens=found.cached_tokens,
+                reasoning_tokens=found.reasoning_tokens,
+                sent=found.sent,
+                estimated=found.estimated,
+                cached=True,
+            )
+        )
+
+    def _pay(self, call: _Call, request: ProviderRequest) -> tuple[LlmCall, ProviderReply]:
+        """Ask the provider, and write its answer down, or that it gave none."""
+        started = time.monotonic()
+        try:
+            reply = self._provider.complete(request)
+        except ProviderError as error:
+            self._meter.note(
+                self._cassette.add(
+                    lambda n, error=error: self._line(  # type: ignore[misc]
+                        n,
+                        call,
+                        status=PROVIDER_FAILURE,
+                        request=LlmRequestRecord(method="POST", path=call.path, body=call.body),
+                        response=_failure(error).body(),
+                        tries=error.tries,
+                        latency=time.monotonic() - started,
+                    )
+                )
+            )
+            raise
+        latency = time.monotonic() - started
+        line = self._cassette.add(
             lambda n: self._line(
                 n,
                 call,
@@ -267,6 +333,7 @@ class Scope:
                 latency=latency,
             )
         )
+        return line, reply
 
     def _reuse(self, call: _Call, n: int) -> LlmCall:
         """Give the answer of line `n` again; the line that says so holds no copy of it."""
@@ -374,6 +441,10 @@ def request_hash(method: Literal["POST"], path: str, body: Json | dict[str, Any]
     """SHA-256 (hex) of the canonical request: method, path and body with sorted keys; no header is part of
     it."""
     return hashlib.sha256(jsonio.canonical([method, path, body])).hexdigest()
+
+
+def _failure(error: ProviderError) -> Refusal:
+    return Refusal(PROVIDER_FAILURE, "provider_failure", f"the provider gave no answer: {error}")
 
 
 def _path(request: LlmRequest) -> str:
