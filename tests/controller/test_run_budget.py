@@ -182,7 +182,8 @@ def test_the_seconds_of_all_controllers_count(tmp_path: Path) -> None:
     layout = RunLayout(tmp_path / "run").make()
     with Journal(layout.events) as lines:
         for second, event in [(0, "run.start"), (10, "job.start"), (100, "run.start"), (103, "run.end")]:
-            lines.append({"t": f"2026-01-02T03:{second // 60:02d}:{second % 60:02d}Z", "event": event})
+            said = {"seconds": 3.0} if event == "run.end" else {}
+            lines.append({"t": f"2026-01-02T03:{second // 60:02d}:{second % 60:02d}Z", "event": event, **said})
     spent = spent_before(layout, (), RunBudgetConfig(seconds=20))
     assert spent.seconds == 13.0
     now = [50.0]

@@ -393,7 +393,8 @@ class Run:
         rows = tuple(self._tables.rows())
         if write:
             cut = sum(map(was_cut, rows))
-            self._note("run.end", finished=sum(map(is_final, rows)), interrupted=cut, jobs=len(rows))
+            self._note("run.end", finished=sum(map(is_final, rows)), interrupted=cut, jobs=len(rows),
+                       seconds=round(self._budget.elapsed, 6))  # fmt: skip
             plan.write_manifest(self.layout, outcomes, durable=True)
             self._tables.write()
             parquet.write_parquet(self.layout.results_parquet, rows)
