@@ -52,8 +52,13 @@ def paid(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Mode real with a provider of this test's; gone once it is over."""
     real = run_module.providers_of
 
-    def providers_of(config: Any, recording: Any) -> dict[str, Provider]:
-        return {"m": Paid()} if config.mode == "real" else real(config, recording)
+    @contextmanager
+    def providers_of(config: Any, *rest: Any, **further: Any) -> Iterator[dict[str, Provider]]:
+        if config.mode == "real":
+            yield {"m": Paid()}
+            return
+        with real(config, *rest, **further) as providers:
+            yield providers
 
     monkeypatch.setattr(run_module, "providers_of", providers_of)
     yield

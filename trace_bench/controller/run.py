@@ -31,6 +31,7 @@ from trace_bench.controller.progress import Progress, Quiet, RunEnd, RunStart
 from trace_bench.controller.providers import providers_of
 from trace_bench.controller.recording import Recording
 from trace_bench.controller.records import outcome_of, recorded_row, write_records
+from trace_bench.controller.response_cache import cache_of
 from trace_bench.controller.run_budget import RunBudget
 from trace_bench.controller.schedule import Room, SeldomAsked, StartGate
 from trace_bench.controller.teller import Teller
@@ -123,6 +124,7 @@ class Run:
                 self._journal.forget()
             self._note("run.start", jobs=len(plan.jobs), reused=len(self._rows), continued=plan.continued,
                        afresh=plan.continued and plan.config.resume == "none")  # fmt: skip
+            self._budget.begin()  # after that line: the next controller counts from there
             try:
                 for sandbox in plan.leftovers:
                     sandbox.remove()
@@ -167,7 +169,8 @@ class Run:
         if not queue:
             return
         with providers_of(plan.config, plan.lock.prices, recording=plan.recording) as providers:
-            failed = self._run_queue(queue, Gateway(providers, run_meter=self._budget.meter))
+            gateway = Gateway(providers, run_meter=self._budget.meter, cache=cache_of(plan.config))
+            failed = self._run_queue(queue, gateway)
         if self._stop() is not None:
             self._because(queue, self._why_before_its_turn())
             raise self._interrupted()
@@ -406,7 +409,8 @@ class Run:
         rows = tuple(self._tables.rows())
         if write:
             cut = sum(map(was_cut, rows))
-            self._note("run.end", finished=sum(map(is_final, rows)), interrupted=cut, jobs=len(rows))
+            self._note("run.end", finished=sum(map(is_final, rows)), interrupted=cut, jobs=len(rows),
+                       seconds=round(self._budget.elapsed, 6))  # fmt: skip
             plan.write_manifest(self.layout, outcomes, durable=True)
             self._tables.write()
             parquet.write_parquet(self.layout.results_parquet, rows)

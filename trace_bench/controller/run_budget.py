@@ -31,7 +31,7 @@ class Spent:
 
 
 class RunBudget:
-    """One controller's view of it; its clock starts now."""
+    """One controller's view of it."""
 
     def __init__(self, limits: RunBudgetConfig, spent: Spent, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.meter = RunMeter(limits)
@@ -39,10 +39,20 @@ class RunBudget:
             self.meter.restore(job_id, usage)
         self._seconds = limits.seconds
         self._clock = clock
-        self._began = clock() - spent.seconds
+        self._before = spent.seconds
+        self._began: float | None = None
+
+    def begin(self) -> None:
+        """From now on its time runs."""
+        self._began = self._clock()
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds of this controller."""
+        return self._clock() - self._began if self._began is not None else 0.0
 
     def time_is_up(self) -> bool:
-        return self._seconds is not None and self._clock() - self._began >= self._seconds
+        return self._seconds is not None and self._before + self.elapsed >= self._seconds
 
     def used_up(self) -> str | None:
         """The sentence that says which limit is reached, if one is."""
@@ -66,24 +76,23 @@ def spent_before(layout: RunLayout, job_ids: Iterable[str], limits: RunBudgetCon
 
 
 def _seconds(layout: RunLayout) -> float:
-    """Wall time from the first to the last line that each controller wrote to the run's journal."""
-    total = 0.0
-    first = last = None
+    """What each controller says at its end; of one that was killed, the time up to its last line in the journal."""
     try:
         lines = read_journal(layout.events).lines
     except HarnessError:
         return 0.0
+    total = course = 0.0
+    began: datetime | None = None
     for line in lines:
-        stamp = _moment(line.get("t"))
-        if line.get("event") == "run.start":
-            total = 0.0 if line.get("afresh") else total + _between(first, last)
-            first = stamp
-        last = stamp or last
-    return total + _between(first, last)
-
-
-def _between(first: datetime | None, last: datetime | None) -> float:
-    return max(0.0, (last - first).total_seconds()) if first is not None and last is not None else 0.0
+        stamp, event, said = _moment(line.get("t")), line.get("event"), line.get("seconds")
+        if event == "run.start":
+            total = 0.0 if line.get("afresh") else total + course
+            course, began = 0.0, stamp
+        elif event == "run.end" and isinstance(said, int | float):
+            course = said
+        elif began is not None and stamp is not None:
+            course = max(course, (stamp - began).total_seconds())
+    return total + course
 
 
 def _moment(text: object) -> datetime | None:

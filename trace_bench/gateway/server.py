@@ -28,6 +28,7 @@ from trace_bench.gateway.base import (
     NotRecorded,
     Provider,
     ProviderError,
+    ProviderReply,
     ProviderRequest,
     Refusal,
 )
@@ -36,6 +37,7 @@ from trace_bench.gateway.estimates import estimate
 from trace_bench.gateway.meter import Meter, RunMeter
 from trace_bench.gateway.replies import encode, refused, respond
 from trace_bench.gateway.requests import Call, check, check_names, models_answer
+from trace_bench.gateway.response_cache import CachedAnswer, ResponseCache, Sample, identity_of
 from trace_bench.gateway.sampling import seed_of
 
 T = TypeVar("T")
@@ -52,6 +54,7 @@ class Gateway:
     Args:
         providers: by the id of the model that each asks.
         run_meter: the budget that all jobs share.
+        cache: answers of earlier runs.
     """
 
     def __init__(
@@ -60,10 +63,12 @@ class Gateway:
         *,
         limits: GatewayLimits | None = None,
         run_meter: RunMeter | None = None,
+        cache: ResponseCache | None = None,
     ) -> None:
         self._providers = dict(providers)
         self._limits = limits or GatewayLimits()
         self._run_meter = run_meter
+        self._cache = cache
         self._open: set[str] = set()
         self._lock = threading.Lock()
 
@@ -105,6 +110,8 @@ class Gateway:
             meter=Meter(budget or Budget(), before=cassette.restored, run=self._run_meter, job_id=job_id),
             limits=self._limits,
             attempt=attempt,
+            cache=self._cache,
+            cache_job=str(cassette_path.absolute()),
             on_close=lambda: self._closed(job_id),
         )
 
@@ -128,6 +135,8 @@ class Scope:
         limits: GatewayLimits,
         attempt: int,
         on_close: Callable[[], None],
+        cache: ResponseCache | None = None,
+        cache_job: str = "",
     ) -> None:
         self.job_id = job_id
         self._seed = seed
@@ -138,6 +147,9 @@ class Scope:
         self._limits = limits
         self._attempt = attempt
         self._on_close = on_close
+        self._cache = cache
+        self._cache_job = cache_job
+        self._cache_model = identity_of(provider, model)
         self._lock = threading.Lock()
         self._running: dict[tuple[str, ...], Future[Any]] = {}
         self._failures: list[str] = []
@@ -270,14 +282,89 @@ class Scope:
         return self._cassette.read(n) if fresh else self._reuse(call, n)
 
     def _ask(self, call: Call, draw: int) -> LlmCall:
-        """Pay for an answer and write it down; a refusal too, as a replay has to refuse the same, and that there was
-        no answer."""
-        started = time.monotonic()
+        """Pay for an answer and write it down; a refusal too, as a replay has to refuse the same."""
         try:
             return self._paid(call, draw)
         except Refusal as refusal:
             self._note(call, refusal)
             raise
+
+    def _note(self, call: Call, refusal: Refusal) -> None:
+        with self._lock:
+            self._refusals += 1
+            if self._refusals > MAX_REFUSALS:
+                return
+        body = refusal.body()
+        self._cassette.add(
+            lambda n: self._line(n, call, status=refusal.status, request=None, response=body, refused=True)
+        )
+
+    def _paid(self, call: Call, draw: int) -> LlmCall:
+        hints = Hints(call.slot, call.variables) if self._provider.wants_hints else None
+        sample = f"#{draw}" if call.slot is None else call.slot
+        request = ProviderRequest(
+            call.path,
+            call.body,
+            self._model,
+            self._seed,
+            call.request_hash,
+            hints,
+            seed_of(self._seed, call.request_hash, sample),
+            job_id=self.job_id,
+            phase=call.request.phase,
+            draw=draw,
+            number=self._number(call),
+        )
+        hold = self._meter.hold(call.request.phase, *estimate(self._provider, request))
+        try:
+            line = self._have(call, request, sample)
+        except BaseException as error:
+            self._meter.release(hold)
+            if isinstance(error, Refusal) and error.status == 429:
+                self._meter.refuse(call.request.phase)
+            raise
+        self._meter.settle(hold, line)
+        return line
+
+    def _have(self, call: Call, request: ProviderRequest, sample: str) -> LlmCall:
+        """An answer: of the response cache, or of the provider."""
+        if self._cache is None or not self._provider.paid:
+            line, _ = self._pay(call, request)
+            return line
+        place = sample if call.slot is None else f"slot {sample}"
+        wanted = Sample(self._cache_model, self._seed, call.request_hash, place, self._cache_job)
+        found, wanted = self._cache.find(wanted)
+        if found is not None:
+            return self._give(call, found)
+        line, reply = self._pay(call, request)
+        if reply.status == 200:
+            self._cache.keep(wanted, reply)
+        return line
+
+    def _give(self, call: Call, found: CachedAnswer) -> LlmCall:
+        """Write down an answer that an earlier run has paid for."""
+        return self._cassette.add(
+            lambda n: self._line(
+                n,
+                call,
+                status=200,
+                request=LlmRequestRecord(method="POST", path=call.path, body=call.body),
+                response=found.response,
+                prompt_tokens=found.prompt_tokens,
+                completion_tokens=found.completion_tokens,
+                cached_tokens=found.cached_tokens,
+                reasoning_tokens=found.reasoning_tokens,
+                sent=found.sent,
+                estimated=found.estimated,
+                cached=True,
+            )
+        )
+
+    def _pay(self, call: Call, request: ProviderRequest) -> tuple[LlmCall, ProviderReply]:
+        """Ask the provider, and write its answer down, or that it gave none."""
+        started = time.monotonic()
+        try:
+            reply = self._provider.complete(request)
         except ProviderError as error:
             self._meter.note(
                 self._cassette.add(
@@ -293,49 +380,8 @@ class Scope:
                 )
             )
             raise
-
-    def _note(self, call: Call, refusal: Refusal) -> None:
-        with self._lock:
-            self._refusals += 1
-            if self._refusals > MAX_REFUSALS:
-                return
-        body = refusal.body()
-        self._cassette.add(
-            lambda n: self._line(n, call, status=refusal.status, request=None, response=body, refused=True)
-        )
-
-    def _paid(self, call: Call, draw: int) -> LlmCall:
-        hints = Hints(call.slot, call.variables) if self._provider.wants_hints else None
-        request = ProviderRequest(
-            call.path,
-            call.body,
-            self._model,
-            self._seed,
-            call.request_hash,
-            hints,
-            seed_of(self._seed, call.request_hash, f"#{draw}" if call.slot is None else call.slot),
-            job_id=self.job_id,
-            phase=call.request.phase,
-            draw=draw,
-            number=self._number(call),
-        )
-        hold = self._meter.hold(call.request.phase, *estimate(self._provider, request))
-        try:
-            line = self._pay(call, request)
-        except BaseException as error:
-            self._meter.release(hold)
-            if isinstance(error, Refusal) and error.status == 429:
-                self._meter.refuse(call.request.phase)
-            raise
-        self._meter.settle(hold, line)
-        return line
-
-    def _pay(self, call: Call, request: ProviderRequest) -> LlmCall:
-        """Ask the provider, and write its answer down."""
-        started = time.monotonic()
-        reply = self._provider.complete(request)
         latency = time.monotonic() - started if reply.latency is None else reply.latency
-        return self._cassette.add(
+        line = self._cassette.add(
             lambda n: self._line(
                 n,
                 call,
@@ -355,6 +401,7 @@ class Scope:
                 replayed_from=reply.replayed_from,
             )
         )
+        return line, reply
 
     def _number(self, call: Call) -> int:
         """Which call without a slot this is; see `ProviderRequest.number`."""

@@ -17,7 +17,7 @@ from trace_bench.artifacts import jsonio
 from trace_bench.artifacts.records import LlmCall
 from trace_bench.artifacts.writers import Place
 from trace_bench.errors import HarnessError
-from trace_bench.gateway.server import request_hash
+from trace_bench.gateway.requests import request_hash
 
 Key = tuple[str | None, str]
 """Slot, if the client could name one, and request hash."""
