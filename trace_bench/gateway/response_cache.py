@@ -140,10 +140,15 @@ class ResponseCache:
         return self._folder / key[:2] / f"{key}.json"
 
 
+def entries(folder: Path) -> list[Path]:
+    """The files of all answers below `folder`."""
+    return sorted(folder.glob("[0-9a-f][0-9a-f]/*.json"))
+
+
 def clear(folder: Path) -> int:
     """Remove all answers below `folder`, and nothing else; returns how many there were."""
     removed = 0
-    for path in folder.glob("[0-9a-f][0-9a-f]/*.json"):
+    for path in entries(folder):
         with contextlib.suppress(FileNotFoundError):
             path.unlink()
             removed += 1
