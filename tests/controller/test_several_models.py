@@ -100,12 +100,6 @@ def test_every_model_of_a_run_has_its_provider_and_only_real_ones_cost() -> None
         assert KEY not in repr(providers)
 
 
-def test_no_mode_without_providers_is_passed_over() -> None:
-    replay = parse_config({"tasks": ["internal:numeric_param"], "mode": "replay"})
-    with pytest.raises(ConfigError, match="no mode replay"), providers_of(replay, {}):
-        pass
-
-
 class Echo(StubProvider):
     """A provider that says what it should not."""
 

@@ -300,6 +300,7 @@ class Scope:
         )
 
     def _paid(self, call: Call, draw: int) -> LlmCall:
+        """An answer, as far as the budgets go."""
         hints = Hints(call.slot, call.variables) if self._provider.wants_hints else None
         sample = f"#{draw}" if call.slot is None else call.slot
         request = ProviderRequest(
