@@ -283,7 +283,7 @@ def test_a_cassette_that_cannot_be_written_ends_the_run_and_its_sandbox_is_kept(
 
     with monkeypatch.context() as patch:
         patch.setattr(Journal, "append", append)
-        with pytest.raises(EnvironmentUnavailable, match="No space left"):
+        with pytest.raises(OSError, match="No space left"):
             bench.run()
     layout = RunLayout(bench.runs()[0])
     assert bench.backend.alive == 1 and read(layout.job(victim).meta)["status"] == "running"

@@ -39,7 +39,6 @@ from trace_bench.errors import (
     TraceBenchError,
 )
 from trace_bench.gateway.base import NotRecorded
-from trace_bench.gateway.cassettes import NotWritten
 from trace_bench.gateway.server import Gateway, Scope
 from trace_bench.results.rows import results_row
 from trace_bench.results.tables import read_row
@@ -220,6 +219,7 @@ class JobRunner:
                     row = record()
             except _Left as left:
                 # With its sandbox, and the record that says it is running, the job can be taken up again.
+                self._wait_for_answers(plan, ending)
                 raise left.error from None
             except TraceBenchError as error:
                 # It could not be made, or adopted.
@@ -326,8 +326,6 @@ class JobRunner:
                     stream.close()
                 if sandbox.wait(EXIT_PATIENCE) is None:
                     sandbox.kill()
-        except NotWritten:
-            raise  # its sandbox waits for an answer, and another controller, with room on the disk, can give it one
         except (Interrupted, SandboxError, EnvironmentUnavailable, NotRecorded) as error:
             try:
                 sandbox.kill()
