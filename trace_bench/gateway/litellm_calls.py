@@ -16,7 +16,7 @@ import re
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -61,6 +61,8 @@ NOT_DROPPED = frozenset(
 """Without these it would be another request."""
 MAX_ERROR = 300
 """Characters of a failure's text."""
+MAX_MESSAGE = 4000
+"""Characters of a refusal that is passed on."""
 
 
 @dataclass
@@ -209,14 +211,9 @@ class Caller:
         Raises:
             TryFailed: it is not the request's fault.
         """
-        headers = getattr(error, "litellm_response_headers", None)
-        status = getattr(error, "status_code", None)
-        if not isinstance(status, int) or not 100 <= status <= 599:
-            status = None
-        if headers is None and status in (408, 500):
-            status = None  # litellm's number for a connection that broke, or an answer that it could not read
+        status, headers = _answered(error)
         text = self._text(error)
-        after = retry_after(headers or {}, time.time())
+        after = retry_after(headers, time.time())
         if status == 429 and "insufficient_quota" in f"{error} {getattr(error, 'body', None)}":
             raise TryFailed(_remedy(call.model, 402), status=status, again=False)
         if status is None or status < 300 or status in (408, 409, 425, 429) or status >= 500:
@@ -239,10 +236,10 @@ class Caller:
         given = given if isinstance(given, dict) else _error_in(str(error))
         given = given.get("error", given) if isinstance(given.get("error", given), dict) else {}
         shown = {
-            "message": str(given.get("message") or self._text(error)),
-            "type": str(given.get("type") or "invalid_request_error"),
-            "param": given.get("param"),
-            "code": given.get("code"),
+            "message": _word(given.get("message")) or self._text(error),
+            "type": _word(given.get("type")) or "invalid_request_error",
+            "param": _word(given.get("param")),
+            "code": _word(given.get("code")),
         }
         body = json.loads(self._masked(json.dumps({"error": shown})))
         return status, 0, Answer(status, body)
@@ -258,13 +255,35 @@ class Caller:
         return text
 
 
-def _is_network(error: BaseException | None) -> bool:
+def _answered(error: BaseException) -> tuple[int | None, Mapping[str, str]]:
+    """Status and headers of the HTTP answer behind `error`; None and nothing where there was none.
+
+    litellm gives every error a status, and some providers' errors another one than they had.
+    """
+    status = getattr(error, "status_code", None)
+    headers = getattr(error, "litellm_response_headers", None)
+    if not isinstance(status, int) or not 100 <= status <= 599 or (headers is None and status in (408, 500)):
+        status = None  # 408 and 500 are its numbers for no answer, and for one that it could not read
+    for cause in _chain(error):
+        response: Any = getattr(cause, "response", None)
+        if _library(cause) in ("httpx", "openai") and isinstance(getattr(response, "status_code", None), int):
+            return response.status_code, response.headers
+    return status, headers or {}
+
+
+def _is_network(error: BaseException) -> bool:
+    libraries = ("httpx", "httpcore", "aiohttp", "openai", "ssl")
+    return any(isinstance(cause, OSError) or _library(cause) in libraries for cause in _chain(error))
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
-        library = type(error).__module__.partition(".")[0]
-        if isinstance(error, OSError) or library in ("httpx", "httpcore", "aiohttp", "openai", "ssl"):
-            return True
+        yield error
         error = error.__cause__ or error.__context__
-    return False
+
+
+def _library(error: BaseException) -> str:
+    return type(error).__module__.partition(".")[0]
 
 
 def _remedy(model: RealModel, status: int) -> str:
@@ -347,6 +366,13 @@ def _tokens(model: RealModel, text: str, messages: object = None) -> int:
 
 def _names(text: str, field_name: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(field_name)}(?!\w)", text) is not None
+
+
+def _word(value: object) -> str | int | None:
+    """A part of an error, if it is one that can be written down."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()[:MAX_MESSAGE]
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _error_in(text: str) -> dict[str, Any]:
