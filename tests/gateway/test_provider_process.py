@@ -388,6 +388,31 @@ def test_a_request_that_cannot_be_sent_is_the_jobs_own_mistake(
     assert server.asked() == []
 
 
+def test_what_the_config_lacks_is_said_before_anything_is_sent(server: OpenAIServer, tmp_path: Path) -> None:
+    plain = _models(server.url)["plain"]
+    models = [
+        replace(plain, id="keyless", base_url=None, api_key=None, api_key_env=None),
+        replace(plain, id="keyless-anthropic", provider="anthropic", base_url=None, api_key=None, api_key_env=None),
+        replace(plain, id="azure", provider="azure", base_url=None),
+        replace(plain, id="unknown", provider="nonesuch", base_url=None),
+        replace(plain, id="open", api_key=None),
+    ]
+    with ProviderProcess(models, tmp_path, backoff=QUICKLY) as process:
+        for model, remedy in (
+            ("keyless", "openai asks for a key (401). Set OPENAI_API_KEY"),
+            ("keyless-anthropic", "Set ANTHROPIC_API_KEY"),
+            ("azure", "azure needs llm.base_url or llm.options"),
+            ("unknown", "litellm knows no provider 'nonesuch'. Correct llm.provider"),
+        ):
+            with pytest.raises(ProviderError) as caught:
+                _ask(process, model)
+            assert remedy in str(caught.value)
+            assert len(caught.value.tries) == 1
+        assert server.asked() == []
+        assert _ask(process, "open").status == 200, "a server of one's own may take no key"
+    assert KEY not in str(server.requests)
+
+
 def test_a_server_that_is_not_there_is_the_providers_failure(tmp_path: Path) -> None:
     model = replace(_models("http://127.0.0.1:9/v1")["plain"], retries=1)
     with (
