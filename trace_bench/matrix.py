@@ -100,17 +100,24 @@ def expand(config: RunConfig, tasks: Mapping[str, Task], trainers: Mapping[str, 
 
 
 def models_of(config: RunConfig) -> tuple[FrozenDict, ...]:
-    """The identities of the models that answer, each by jobs of its own: in mode stub, the stub alone.
+    """The identities of the models that answer, each by jobs of its own.
 
     A real one has ``id``, ``provider``, ``model`` and ``sampling``: what of its ``llm`` block can change an answer.
-    Addresses, keys, prices and limits are no part of it.
+    Addresses, keys, prices and limits are no part of it. In mode stub, real ones are not asked: their place is the
+    stub's.
     """
+    entries = config.llms or ((config.llm,) if config.llm else ())
     if config.mode == "stub":
-        return (STUB,)
-    return tuple(_identity(llm) for llm in config.llms or ((config.llm,) if config.llm else ())) or (STUB,)
+        scripted = tuple(_identity(llm) for llm in entries if llm.script is not None)
+        return scripted if len(scripted) == len(entries) and scripted else (STUB, *scripted)
+    return tuple(_identity(llm) for llm in entries) or (STUB,)
 
 
 def _identity(llm: LlmConfig) -> FrozenDict:
+    if llm.model == "stub":
+        return STUB if llm.id is None else FrozenDict({"id": llm.id})
+    if llm.script is not None:
+        return FrozenDict({"id": llm.name, "provider": "scripted", "model": llm.name, "sampling": llm.options})
     sampling = {name: getattr(llm, name) for name in ("temperature", "top_p", "max_tokens")}
     given: dict[str, Any] = {name: value for name, value in sampling.items() if value is not None}
     if not llm.seed:

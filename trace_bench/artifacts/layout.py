@@ -155,6 +155,10 @@ class RunLayout:
     def files_index(self) -> Path:
         return self.meta / "files_index.json"
 
+    def script(self, sha256: str) -> Path:
+        """The copy of a scripted model's rules."""
+        return self.meta / "scripts" / f"{sha256}.yaml"
+
     @property
     def jobs(self) -> Path:
         return self.root / "jobs"

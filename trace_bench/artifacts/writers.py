@@ -210,13 +210,13 @@ class Journal:
             try:
                 while data:
                     data = data[os.write(self._fd, data) :]
+                if self._durable:
+                    os.fsync(self._fd)
             except BaseException:
                 # The disk is full: no half line may stand before the next one.
                 os.ftruncate(self._fd, self._end)
                 raise
             self._end += place.size
-            if self._durable:
-                os.fsync(self._fd)
             return place
 
     def read(self, place: Place) -> dict[str, Any]:

@@ -7,6 +7,7 @@ A new key is one field here and one line in ``docs/reference/config.md``; a seco
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -29,6 +30,8 @@ from trace_bench.config.source import Source
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _LARGEST_SEED = 2**63 - 1
+SCRIPTED = "scripted:"
+"""Before the file of a built-in model that follows a script."""
 LOGGERS = ("default", "none", "ConsoleLogger")
 LOGGER_WORDS = {
     **dict.fromkeys(("none", "null", "off", "disable", "disabled"), "none"),
@@ -61,7 +64,7 @@ def _name(value: str) -> str:
 
 def is_builtin(model: str | None) -> bool:
     """Whether `model` is one of the gateway's own, which ask no provider."""
-    return model is not None and (model == "stub" or model.startswith("scripted:"))
+    return model is not None and (model == "stub" or model.startswith(SCRIPTED))
 
 
 def base_url_problem(value: str) -> str | None:
@@ -242,6 +245,16 @@ class LlmConfig(Section):
     """Further arguments of litellm, such as ``api_version`` for Azure; part of the model's identity."""
     prices: PricesConfig | None = None
     limits: LlmLimitsConfig = LlmLimitsConfig()
+
+    @property
+    def script(self) -> str | None:
+        """The file of a built-in model ``scripted:FILE``; None for any other."""
+        return self.model.removeprefix(SCRIPTED) if self.model and self.model.startswith(SCRIPTED) else None
+
+    @property
+    def name(self) -> str:
+        """What the model is called in tables, and by sandboxes."""
+        return self.id or (f"{SCRIPTED}{Path(self.script).stem}" if self.script else self.model or "")
 
     @model_validator(mode="after")
     def _options_are_further_ones(self) -> LlmConfig:

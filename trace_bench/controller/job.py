@@ -22,6 +22,7 @@ from trace_bench.artifacts.provenance import cpu_model, now
 from trace_bench.artifacts.records import Attempt, ControlRecord, JobMeta, Results, Usage
 from trace_bench.artifacts.secrets import known
 from trace_bench.artifacts.writers import write_json, write_text
+from trace_bench.controller.answers import AFTER_A_BREAK, AFTER_THE_END, Answers
 from trace_bench.controller.attempts import earlier_attempts, keep_attempt, next_attempt, publish
 from trace_bench.controller.prepare import JobPlan
 from trace_bench.controller.schedule import Start, StartGate
@@ -59,6 +60,9 @@ class _Ending:
     sandbox_id: str = ""
     fatal: TraceBenchError | None = None
     """What ends more than this job."""
+    answers: Answers | None = None
+    """The LLM calls of the session, of which some may be under way."""
+    warnings: list[str] = field(default_factory=list)
 
     def end(self, error: TraceBenchError) -> None:
         """`error` ended the attempt."""
@@ -175,10 +179,10 @@ class JobRunner:
         with scope:
 
             def record() -> Results:
-                if scope.provider_failures() and ending.failure is not None:
-                    ending.failure = Failure(
-                        boundary=Boundary.PROVIDER, kind="provider_error", message=scope.provider_failures()[0]
-                    )
+                failures = scope.provider_failures()
+                self._wait_for_answers(plan, ending)
+                if failures and ending.failure is not None and ending.failure.kind != "interrupted":
+                    ending.failure = Failure(boundary=Boundary.PROVIDER, kind="provider_error", message=failures[0])
                 return self._record(job, number, meta, ending, scope.usage(), time.monotonic() - started)
 
             try:
@@ -269,7 +273,7 @@ class JobRunner:
                 try:
                     if start is not None:
                         sandbox.start()
-                    self._converse(plan, scope, listener, stream, start)
+                    self._converse(plan, scope, listener, stream, start, ending)
                 finally:
                     stream.close()
                 if sandbox.wait(EXIT_PATIENCE) is None:
@@ -287,7 +291,9 @@ class JobRunner:
                     ending.failure = _sandbox_failure(error, sandbox, evidence=out.parent)
         self._collect(sandbox, ending, out)
 
-    def _converse(self, plan: JobPlan, scope: Scope, listener: Listener, stream: Stream, start: Start | None) -> None:
+    def _converse(
+        self, plan: JobPlan, scope: Scope, listener: Listener, stream: Stream, start: Start | None, ending: _Ending
+    ) -> None:
         session = Session(
             stream=stream,
             scope=scope,
@@ -299,10 +305,26 @@ class JobRunner:
             stop_wanted=lambda: self.stop_wanted(plan.spec.job_id),
             on_answer=start.over if start is not None else lambda: None,
         )
+        ending.answers = session.answers
         if start is None:
             session.adopt()
         else:
             session.start()
+
+    def _wait_for_answers(self, plan: JobPlan, ending: _Ending) -> None:
+        """See calls under way into the cassette: what they cost is paid, and the next attempt finds their answers."""
+        if ending.answers is None:
+            return
+        killed = isinstance(ending.fatal, Interrupted)
+        lost = ending.answers.wait(
+            AFTER_THE_END if ending.failure is None else AFTER_A_BREAK,
+            hurry=lambda: killed or self.stop_wanted(plan.spec.job_id) == "kill",
+        )
+        if lost:
+            ending.warnings.append(
+                f"{lost} LLM call{'s were' if lost > 1 else ' was'} under way when the job ended and came to no end in "
+                "time; what came of it is not recorded, though it may have been paid for"
+            )
 
     def _collect(self, sandbox: Sandbox, ending: _Ending, out: Path) -> None:
         try:
@@ -346,7 +368,7 @@ class JobRunner:
             failure=failure,
             sandbox_id=ending.sandbox_id,
         )
-        warnings = [*meta.warnings, *(result.warnings if result is not None else ())]
+        warnings = [*meta.warnings, *ending.warnings, *(result.warnings if result is not None else ())]
         meta = meta.model_copy(
             update={
                 "status": status,

@@ -10,6 +10,7 @@ from trace_bench.artifacts.records import ModelPrices
 from trace_bench.config.models import RunConfig
 from trace_bench.controller.models import real_models
 from trace_bench.controller.prices import frozen
+from trace_bench.controller.scripts import scripted_providers
 from trace_bench.errors import ConfigError
 from trace_bench.gateway.base import Provider
 from trace_bench.gateway.masked import Masked
@@ -36,7 +37,9 @@ def providers_of(
     """
     if config.mode == "replay":
         raise ConfigError("this release has no mode replay; write 'mode: stub'")
-    providers: dict[str, Provider] = {"stub": StubProvider()}
+    stub = StubProvider()
+    providers: dict[str, Provider] = {"stub": stub, **scripted_providers(config)}
+    providers |= {llm.name: stub for llm in config.llms if llm.model == "stub"}
     models = real_models(config, os.environ if environ is None else environ, frozen(prices))
     if not models:
         yield providers

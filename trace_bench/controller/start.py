@@ -21,6 +21,7 @@ from trace_bench.controller.prices import check_litellm, prices_of
 from trace_bench.controller.progress import Progress
 from trace_bench.controller.records import write_records
 from trace_bench.controller.run import Run, RunResult
+from trace_bench.controller.scripts import with_scripts
 from trace_bench.errors import ConfigError
 from trace_bench.images.pins import ensure
 from trace_bench.images.recipe import worker_sources_hash
@@ -73,12 +74,12 @@ def plan_config(
 
 
 def completed(config: RunConfig) -> RunConfig:
-    """`config` with its models filled in from the environment, whose secrets are masked from now on.
+    """`config` with its models filled in from scripts and the environment, whose secrets are masked from now on.
 
     Raises:
-        ConfigError: a model cannot be told, or a key stands in the config.
+        ConfigError: a model cannot be told, a script is wrong, or a key stands in the config.
     """
-    config = with_models(config, os.environ)
+    config = with_models(with_scripts(config), os.environ)
     learn_secrets(config, os.environ)
     return config
 

@@ -70,6 +70,7 @@ class ProviderRequest:
         path: starts with ``/v1/``.
         seed: of the job.
         sample_seed: a seed to send: another one for each asking of one request, the same in every attempt.
+        number: of a call without a slot: how many of them the job has made so far, this one included; else 0.
     """
 
     path: str
@@ -79,6 +80,8 @@ class ProviderRequest:
     request_hash: str
     hints: Hints | None = None
     sample_seed: int = 0
+    phase: str = "train"
+    number: int = 0
 
 
 @dataclass(frozen=True)

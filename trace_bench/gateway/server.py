@@ -146,6 +146,7 @@ class Scope:
         self._lock = threading.Lock()
         self._running: dict[tuple[str, ...], Future[Any]] = {}
         self._failures: list[str] = []
+        self._unslotted = sum(call.slot is None and call.reused_from is None for call in cassette.restored)
         for call in cassette.restored:
             meter.restore(call)
             if call.status == PROVIDER_FAILURE and call.attempt == attempt:
@@ -175,6 +176,11 @@ class Scope:
                 self._failures.append(str(error))
             failure = _failure(error)
             return LlmResponse(failure.status, _encode(failure.body()))
+
+    @property
+    def quick(self) -> bool:
+        """True if an answer takes no longer than to compute it; see `Provider.quick`."""
+        return self._provider.quick
 
     def usage(self) -> Usage:
         """What the job has used over all its attempts."""
@@ -225,7 +231,17 @@ class Scope:
         started = time.monotonic()
         try:
             reply = self._provider.complete(
-                ProviderRequest(call.path, call.body, self._model, self._seed, call.request_hash, hints, seed)
+                ProviderRequest(
+                    call.path,
+                    call.body,
+                    self._model,
+                    self._seed,
+                    call.request_hash,
+                    hints,
+                    seed,
+                    phase=call.request.phase,
+                    number=self._number(call),
+                )
             )
         except ProviderError as error:
             self._meter.fail(len(error.tries))
@@ -265,6 +281,14 @@ class Scope:
                 latency=latency,
             )
         )
+
+    def _number(self, call: _Call) -> int:
+        """Which call without a slot this is; see `ProviderRequest.number`."""
+        if call.slot is not None:
+            return 0
+        with self._lock:
+            self._unslotted += 1
+            return self._unslotted
 
     def _reuse(self, call: _Call, n: int) -> LlmCall:
         """Give the answer of line `n` again; the line that says so holds no copy of it."""
