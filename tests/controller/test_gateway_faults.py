@@ -36,7 +36,7 @@ ANSWER = 20_000
 
 
 class Providers(dict[str, Provider]):
-    """What a run gets its answers from, with or without a ``with``."""
+    """What a run gets its answers from."""
 
     def __enter__(self) -> Providers:
         return self
@@ -45,7 +45,7 @@ class Providers(dict[str, Provider]):
 
 
 def answered_by(monkeypatch: pytest.MonkeyPatch, provider: Provider) -> None:
-    monkeypatch.setattr(run, "providers_of", lambda config: Providers(stub=provider))
+    monkeypatch.setattr(run, "providers_of", lambda *_: Providers(stub=provider))
 
 
 def released(answer: Any = None) -> Waiting:

@@ -42,7 +42,8 @@ def test_a_model_is_its_script_and_not_where_that_lies(bench: Bench, tmp_path: P
 
 def test_a_scripted_model_in_mode_stub_is_used_without_a_warning(bench: Bench, tmp_path: Path) -> None:
     config = completed(bench, llm={"model": f"scripted:{script(tmp_path / 's.yaml')}"})
-    assert config.warnings == () and list(providers_of(config)) == ["stub", "scripted:s"]
+    with providers_of(config, {}) as providers:
+        assert config.warnings == () and list(providers) == ["stub", "scripted:s"]
     assert "not used in mode stub" in bench.load(llm={"model": "m"}).warnings[0]
 
 
@@ -75,8 +76,8 @@ def test_a_script_that_changes_under_a_run_is_refused(bench: Bench, tmp_path: Pa
     path = script(tmp_path / "s.yaml")
     config = completed(bench, llm={"model": f"scripted:{path}"})
     path.write_text(RULES + "#\n")
-    with pytest.raises(ConfigError, match=r"s\.yaml: this script has been changed"):
-        providers_of(config)
+    with pytest.raises(ConfigError, match=r"s\.yaml: this script has been changed"), providers_of(config, {}):
+        pass
 
 
 def test_mistakes_are_told_before_anything_is_planned(bench: Bench, tmp_path: Path) -> None:

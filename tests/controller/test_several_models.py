@@ -136,12 +136,9 @@ def test_without_litellm_mode_real_ends_before_anything_is_made(
 
 def test_built_in_models_stand_beside_real_ones_each_with_jobs_of_its_own(tmp_path: Path) -> None:
     script = tmp_path / "rules.yaml"
-    script.write_text("rules:\n  - answer: {text: hello}\n")
-    beside = completed(
-        parse_config(
-            {"tasks": ["internal:numeric_param"], "mode": "real", "llms": [*TWO, "stub", f"scripted:{script}"]}
-        )
-    )
+    script.write_text("rules:\n  - text: hello\n")
+    llms = [*TWO, "stub", f"scripted:{script}"]
+    beside = completed(parse_config({"tasks": ["internal:numeric_param"], "mode": "real", "llms": llms}))
     assert [model["id"] for model in models_of(beside)] == ["gpt-x", "warm", "stub", "scripted:rules"]
     with providers_of(beside, {}, {"OPENAI_API_KEY": KEY}) as providers:
         assert set(providers) == {"gpt-x", "warm", "stub", "scripted:rules"}
