@@ -201,6 +201,8 @@ class _Handler(BaseHTTPRequestHandler):
             missing = failing(404, f"there is no {self.command} {path}", kind="invalid_request_error")
             return self._send(missing, json.dumps(missing.body))
         text = behaviour.text if behaviour.text is not None else self.server.owner.answer(body)
+        if behaviour.tools is not None and not body.get("tools"):
+            behaviour = replace(behaviour, tools=None)
         if behaviour.finish == "length":
             text = text[: len(text) // 2]
         honest = make(body, text, behaviour)
@@ -336,6 +338,20 @@ def _embedding(body: Mapping[str, Any], text: str, behaviour: Behaviour) -> dict
     }
 
 
+def _anthropic(body: Mapping[str, Any], text: str, behaviour: Behaviour) -> dict[str, Any]:
+    """Another provider's API, for what is not OpenAI's."""
+    return {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": body.get("model"),
+        "content": [{"type": "text", "text": text}],
+        "stop_reason": "end_turn",
+        "stop_sequence": None,
+        **_usage(body, text, behaviour, ("input_tokens", "output_tokens")),
+    }
+
+
 def _models(body: Mapping[str, Any], text: str, behaviour: Behaviour) -> dict[str, Any]:
     return {"object": "list", "data": [{"id": "m", "object": "model", "created": 1, "owned_by": "tests"}]}
 
@@ -345,6 +361,7 @@ _ANSWERS: dict[tuple[str, str], Callable[[Mapping[str, Any], str, Behaviour], di
     ("POST", "/v1/completions"): _completion,
     ("POST", "/v1/responses"): _response,
     ("POST", "/v1/embeddings"): _embedding,
+    ("POST", "/v1/messages"): _anthropic,
     ("GET", "/v1/models"): _models,
 }
 
