@@ -192,6 +192,7 @@ class JobRunner:
                     row = record()
             except _Left as left:
                 # With its sandbox, and the record that says it is running, the job can be taken up again.
+                self._wait_for_answers(plan, ending)
                 raise left.error from None
             except TraceBenchError as error:
                 # It could not be made, or adopted.

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from trace_bench.artifacts.jsonio import explain
 from trace_bench.artifacts.records import LlmCall
 from trace_bench.artifacts.writers import Journal, Place
-from trace_bench.errors import EnvironmentUnavailable, HarnessError
+from trace_bench.errors import HarnessError
 
 PROVIDER_FAILURE = 502
 """Status of a line whose call the provider gave no answer to. No provider's answer is passed on with it."""
@@ -73,17 +73,15 @@ class Cassette:
         """Append the line that `make` builds from its number.
 
         Raises:
-            EnvironmentUnavailable: the disk does not take it. What it holds is then in no file.
+            OSError: the disk does not take it; it is then in no file, and nobody may get what it holds.
         """
         with self._lock:
             call = make(len(self._places) + 1)
             try:
                 place = self._journal.append(call)
             except OSError as error:
-                raise EnvironmentUnavailable(
-                    f"{self._journal.path}: an LLM answer cannot be written down, so nobody gets it: "
-                    f"{error.strerror or error}. Make room on the disk; the same command continues the run"
-                ) from None
+                why = f"{error.strerror or error}, so an LLM answer cannot be written down, and nobody gets it"
+                raise OSError(error.errno, why, str(self._journal.path)) from None
             self._places.append(place)
             self._index(call)
             return call
