@@ -115,7 +115,7 @@ def models_of(config: RunConfig) -> tuple[FrozenDict, ...]:
 
 def _identity(llm: LlmConfig) -> FrozenDict:
     if llm.model == STUB["id"]:
-        return STUB
+        return STUB if llm.id is None else FrozenDict({"id": llm.id})
     if llm.script is not None:
         return FrozenDict({"id": llm.name, "provider": "scripted", "model": llm.name, "sampling": llm.options})
     sampling = {name: getattr(llm, name) for name in ("temperature", "top_p", "max_tokens")}

@@ -112,7 +112,7 @@ BAD: dict[str, tuple[str, int, tuple[str, ...]]] = {
     "url_without_scheme": (TASKS + "llm:\n  base_url: localhost:8000/v1\n", 3, ("must begin with http:// or",)),
     "url_with_query": (TASKS + "llm:\n  base_url: https://h/v1?a=hunter2\n", 3, ("must hold no user",)),
     "llm_and_llms": (TASKS + "mode: real\nllm: {model: m}\nllms: [n]\n", 4, ("llm and llms are both given",)),
-    "llms_in_mode_stub": (TASKS + "llms: [gpt-x]\n", 2, ("llms[0] asks a provider, which mode stub does not",)),
+    "llms_in_mode_stub": (TASKS + "llms: [gpt-x]\n", 2, ("llms[0] is 'gpt-x', but mode stub asks no provider",)),
     "same_model_twice": (
         TASKS + "mode: real\nllms:\n  - gpt-x\n  - {model: gpt-x, temperature: 1}\n",
         5,

@@ -36,7 +36,7 @@ ANSWER = 20_000
 
 
 class Providers(dict[str, Provider]):
-    """What a run gets its answers from, with or without a ``with``."""
+    """What a run gets its answers from."""
 
     def __enter__(self) -> Providers:
         return self

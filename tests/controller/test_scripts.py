@@ -76,8 +76,8 @@ def test_a_script_that_changes_under_a_run_is_refused(bench: Bench, tmp_path: Pa
     path = script(tmp_path / "s.yaml")
     config = completed(bench, llm={"model": f"scripted:{path}"})
     path.write_text(RULES + "#\n")
-    with pytest.raises(ConfigError, match=r"s\.yaml: this script has been changed"):
-        providers_of(config, {}).__enter__()
+    with pytest.raises(ConfigError, match=r"s\.yaml: this script has been changed"), providers_of(config, {}):
+        pass
 
 
 def test_mistakes_are_told_before_anything_is_planned(bench: Bench, tmp_path: Path) -> None:

@@ -18,11 +18,12 @@ from trace_bench.controller.models import with_models
 from trace_bench.controller.prices import prices_of
 from trace_bench.controller.providers import providers_of
 from trace_bench.controller.records import write_records
-from trace_bench.controller.start import run_config
+from trace_bench.controller.start import completed, run_config
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.gateway.base import ProviderReply, ProviderRequest
 from trace_bench.gateway.masked import Masked
 from trace_bench.gateway.stub import StubProvider
+from trace_bench.matrix import models_of
 
 TWO = [
     {"model": "gpt-x", "provider": "openai", "prices": {"prompt": 1.0, "completion": 4.0}},
@@ -92,10 +93,10 @@ def test_a_price_that_is_not_known_is_a_warning_and_with_a_budget_of_dollars_a_m
 
 
 def test_every_model_of_a_run_has_its_provider_and_only_real_ones_cost() -> None:
-    whole = config(llms=[*TWO, "stub"])
+    whole = config(llms=[*TWO, "stub", {"model": "stub", "id": "again"}])
     with providers_of(whole, prices_of(whole, []), {"OPENAI_API_KEY": KEY}) as providers:
         assert {name: provider.paid for name, provider in providers.items()} == {
-            "gpt-x": True, "warm": True, "stub": False,
+            "gpt-x": True, "warm": True, "stub": False, "again": False,
         }  # fmt: skip
         assert KEY not in repr(providers)
 
@@ -125,3 +126,13 @@ def test_without_litellm_mode_real_ends_before_anything_is_made(
     warned: list[str] = []
     assert set(prices_of(config(llms=[*TWO, "gpt-4o-mini"]), warned)) == {"gpt-x", "warm"}
     assert len(warned) == 1 and "without it the price of gpt-4o-mini is not known" in warned[0]
+
+
+def test_built_in_models_stand_beside_real_ones_each_with_jobs_of_its_own(tmp_path: Path) -> None:
+    script = tmp_path / "rules.yaml"
+    script.write_text("rules:\n  - text: hello\n")
+    llms = [*TWO, "stub", f"scripted:{script}"]
+    beside = completed(parse_config({"tasks": ["internal:numeric_param"], "mode": "real", "llms": llms}))
+    assert [model["id"] for model in models_of(beside)] == ["gpt-x", "warm", "stub", "scripted:rules"]
+    with providers_of(beside, {}, {"OPENAI_API_KEY": KEY}) as providers:
+        assert set(providers) == {"gpt-x", "warm", "stub", "scripted:rules"}

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from trace_bench.arguments import describe
 from trace_bench.config.messages import sentence
 from trace_bench.config.models import RunConfig, is_builtin, logger_name
 from trace_bench.config.names import normalise
@@ -146,7 +147,11 @@ def _models(source: Source) -> list[Problem]:
         path: Path_ = ("llms", index)
         shown = source.shown(path)
         if top.get("mode", "stub") == "stub" and not _is_builtin(llm):
-            text = f"{shown} asks a provider, which mode stub does not; write 'stub', 'scripted:FILE', or 'mode: real'"
+            model = llm.get("model") if isinstance(llm, Mapping) else llm
+            text = (
+                f"{shown} is {describe(model)}, but mode stub asks no provider: write 'stub' or 'scripted:FILE', or "
+                "'mode: real'"
+            )
             problems.append(source.problem(path, text))
         name = (llm.get("id") or llm.get("model")) if isinstance(llm, Mapping) else None
         if isinstance(name, str) and (earlier := first.setdefault(name, index)) != index:

@@ -64,7 +64,7 @@ def _name(value: str) -> str:
 
 def is_builtin(model: str | None) -> bool:
     """Whether `model` is one of the gateway's own, which ask no provider."""
-    return model is not None and (model == "stub" or model.startswith("scripted:"))
+    return model is not None and (model == "stub" or model.startswith(SCRIPTED))
 
 
 def base_url_problem(value: str) -> str | None:

@@ -42,6 +42,8 @@ def with_models(config: RunConfig, environ: Mapping[str, str]) -> RunConfig:
         ConfigError: a model is missing, its provider cannot be told, or two models have one id; one line each.
     """
     if config.mode != "real":
+        if same := [*_same_ids(config, list(config.llms))]:
+            raise ConfigError("\n".join(same))
         return config
     variables = variables_of(config, environ)
     problems: list[str] = []
@@ -82,7 +84,7 @@ def real_models(
         return ()
     variables = variables_of(config, environ)
     return tuple(
-        _real_model(llm, variables, (prices or {}).get(id_of(llm)))
+        _real_model(llm, variables, (prices or {}).get(llm.name))
         for _, llm in _blocks(config)
         if not is_builtin(llm.model)
     )
@@ -105,11 +107,6 @@ def learn_secrets(config: RunConfig, environ: Mapping[str, str]) -> None:
             raise ConfigError(
                 f"{config.source.where(path)}: holds the key of a model; take it out: a config is copied into every run"
             )
-
-
-def id_of(llm: LlmConfig) -> str:
-    """What the model of a completed block is called."""
-    return llm.id or llm.model or ""
 
 
 def _blocks(config: RunConfig) -> list[tuple[Path_, LlmConfig]]:
@@ -231,10 +228,10 @@ def _provider(llm: LlmConfig, model: str, base_url: str | None, variables: Varia
 def _same_ids(config: RunConfig, llms: list[LlmConfig]) -> Iterator[str]:
     first: dict[str, int] = {}
     for n, llm in enumerate(llms):
-        earlier = first.setdefault(id_of(llm), n)
+        earlier = first.setdefault(llm.name, n)
         if earlier != n:
             yield (
-                f"{config.source.where(('llms', n))} and llms[{earlier}] are both called {id_of(llm)!r}; "
+                f"{config.source.where(('llms', n))} and llms[{earlier}] are both called {llm.name!r}; "
                 "give each an id of its own"
             )
 
@@ -271,7 +268,7 @@ def _real_model(llm: LlmConfig, variables: Variables, price: Prices | None) -> R
         price = Prices(llm.prices.prompt, llm.prices.completion, llm.prices.cached)
     limits = llm.limits
     return RealModel(
-        id=id_of(llm),
+        id=llm.name,
         provider=llm.provider or "",
         model=llm.model or "",
         base_url=llm.base_url,

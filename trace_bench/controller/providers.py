@@ -45,7 +45,9 @@ def providers_of(
         replay = ReplayProvider(recording.recorded, keep=config.max_workers + 1)
         yield {str(model["id"]): replay for model in models_of(config)}
         return
-    providers: dict[str, Provider] = {"stub": StubProvider(), **scripted_providers(config)}
+    stub = StubProvider()
+    providers: dict[str, Provider] = {"stub": stub, **scripted_providers(config)}
+    providers |= {llm.name: stub for llm in config.llms if llm.model == "stub"}
     models = real_models(config, os.environ if environ is None else environ, frozen(prices))
     if not models:
         yield providers

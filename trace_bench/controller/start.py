@@ -79,13 +79,12 @@ def plan_config(
 
 
 def completed(config: RunConfig) -> RunConfig:
-    """`config` with its models filled in from the environment and from their scripts; secrets of the environment are
-    masked from now on.
+    """`config` with its models filled in from scripts and the environment, whose secrets are masked from now on.
 
     Raises:
-        ConfigError: a model cannot be told, or a key stands in the config.
+        ConfigError: a model cannot be told, a script is wrong, or a key stands in the config.
     """
-    config = with_scripts(with_models(config, os.environ))
+    config = with_models(with_scripts(config), os.environ)
     learn_secrets(config, os.environ)
     return config
 
