@@ -267,7 +267,14 @@ class Scope:
         try:
             reply = self._provider.complete(
                 ProviderRequest(
-                    call.path, call.body, self._model, self._seed, call.request_hash, hints, self.job_id, draw
+                    call.path,
+                    call.body,
+                    self._model,
+                    self._seed,
+                    call.request_hash,
+                    hints,
+                    job_id=self.job_id,
+                    draw=draw,
                 )
             )
         except BaseException as error:
@@ -275,6 +282,9 @@ class Scope:
             if isinstance(error, Refusal) and error.status == 429:
                 self._meter.refuse()
             raise
+        if (n := self._cassette.replayed_as(reply.replayed_from)) is not None:
+            self._meter.release()
+            return self._reuse(call, n)  # as the recorded job did: it was paid for once
         latency = time.monotonic() - started if reply.latency is None else reply.latency
         self._meter.settle(reply)
         return self._cassette.add(
