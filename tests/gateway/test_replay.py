@@ -152,8 +152,10 @@ def test_an_adopted_sandbox_goes_on_in_the_middle(cassette: Path, tmp_path: Path
         first = bodies(killed, *asked[:2])
     with open_at(cassette, provider, attempt=2) as heir:
         first += bodies(heir, *asked[2:])
+        spent = heir.usage()
     with replay_of(cassette, tmp_path) as again:
         assert bodies(again, *asked) == first
+        assert again.usage() == spent
 
 
 def test_another_attempt_whose_calls_overlap_is_not_taken_for_an_adopted_one(cassette: Path, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ class Cassette:
         self._unslotted: dict[str, list[int]] = defaultdict(list)
         self._asked: Counter[tuple[int, str]] = Counter()
         self._in_vain: Counter[tuple[int, str, str]] = Counter()
-        self._replayed: set[int] = set()
+        self._replayed: dict[int, int] = {}
         self.torn = self._journal.torn
         self.restored: tuple[LlmCall, ...] = self._restore(path)
 
@@ -70,6 +70,11 @@ class Cassette:
         """How often this attempt has asked it at this place of the search and got no answer that is reused."""
         with self._lock:
             return self._in_vain[attempt, slot, request_hash]
+
+    def replayed_as(self, recorded: int | None) -> int | None:
+        """The line that is of line `recorded` of a recorded cassette."""
+        with self._lock:
+            return None if recorded is None else self._replayed.get(recorded)
 
     @property
     def replayed(self) -> frozenset[int]:
@@ -121,7 +126,7 @@ class Cassette:
 
     def _index(self, call: LlmCall) -> None:
         if call.replayed_from is not None:
-            self._replayed.add(call.replayed_from)
+            self._replayed.setdefault(call.replayed_from, call.n)
         if call.unasked:
             return
         if call.status == PROVIDER_FAILURE:

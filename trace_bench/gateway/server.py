@@ -324,6 +324,9 @@ class Scope:
             if isinstance(error, Refusal) and error.status == 429:
                 self._meter.refuse(call.request.phase)
             raise
+        if line.reused_from is not None:
+            self._meter.release(hold)
+            return self._cassette.read(line.n)
         self._meter.settle(hold, line)
         return line
 
@@ -381,6 +384,8 @@ class Scope:
                 )
             )
             raise
+        if (n := self._cassette.replayed_as(reply.replayed_from)) is not None:
+            return self._again(call, n), reply  # as the recorded job did: it was paid for once
         latency = time.monotonic() - started if reply.latency is None else reply.latency
         line = self._cassette.add(
             lambda n: self._line(
@@ -413,13 +418,17 @@ class Scope:
             return self._unslotted
 
     def _reuse(self, call: Call, n: int) -> LlmCall:
-        """Give the answer of line `n` again; the line that says so holds no copy of it."""
+        """Give the answer of line `n` again."""
+        return self._cassette.read(self._again(call, n).n)
+
+    def _again(self, call: Call, n: int) -> LlmCall:
+        """The line that says that line `n` was given again; it holds no copy of it."""
         source = self._cassette.read(n)
         line = self._cassette.add(
             lambda new: self._line(new, call, status=source.status, request=None, reused_from=n, inert=source.inert)
         )
         self._meter.note(line)
-        return source
+        return line
 
     def _line(self, n: int, call: Call, **fields: Any) -> LlmCall:
         return LlmCall(
