@@ -33,6 +33,7 @@ from tests.gateway.openai_server import (
     failing,
     rate_limited,
 )
+from trace_bench.artifacts import jsonio
 from trace_bench.artifacts.contract import ModelRef
 from trace_bench.artifacts.writers import read_journal
 from trace_bench.errors import EnvironmentUnavailable
@@ -287,6 +288,7 @@ def test_a_usage_that_cannot_be_is_replaced_by_an_estimate(
         (Behaviour(body="<html>Bad gateway</html>"), None),
         (Behaviour(usage={"prompt_tokens": "many", "completion_tokens": "2", "total_tokens": 3}), None),
         (EMPTY_CHOICES, 200),
+        (Behaviour(text="half of a character: \ud83d"), None),
     ],
 )
 def test_what_may_pass_is_asked_again(server: OpenAIServer, ask: Ask, behaviour: Behaviour, status: int | None) -> None:
@@ -361,6 +363,14 @@ def test_what_is_wrong_with_a_request_is_passed_on_as_it_is(
     assert len(server.asked()) == 1
 
 
+def test_a_refusal_that_cannot_be_written_down_is_made_so(server: OpenAIServer, ask: Ask) -> None:
+    odd = '{"error": {"message": "no \\ud83d", "type": ["?"], "param": NaN, "code": {"a": 1}}}'
+    server.script(Behaviour(status=400, body=odd))
+    body = dict(ask().body)
+    assert body == {"error": {"message": "no ?", "type": "invalid_request_error", "param": None, "code": None}}
+    jsonio.loads(jsonio.dumps(body))
+
+
 @pytest.mark.parametrize(
     "odd",
     [
@@ -376,6 +386,31 @@ def test_a_request_that_cannot_be_sent_is_the_jobs_own_mistake(
     assert reply.status == 400
     assert reply.body["error"]["message"]
     assert server.asked() == []
+
+
+def test_what_the_config_lacks_is_said_before_anything_is_sent(server: OpenAIServer, tmp_path: Path) -> None:
+    plain = _models(server.url)["plain"]
+    models = [
+        replace(plain, id="keyless", base_url=None, api_key=None, api_key_env=None),
+        replace(plain, id="keyless-anthropic", provider="anthropic", base_url=None, api_key=None, api_key_env=None),
+        replace(plain, id="azure", provider="azure", base_url=None),
+        replace(plain, id="unknown", provider="nonesuch", base_url=None),
+        replace(plain, id="open", api_key=None),
+    ]
+    with ProviderProcess(models, tmp_path, backoff=QUICKLY) as process:
+        for model, remedy in (
+            ("keyless", "openai asks for a key (401). Set OPENAI_API_KEY"),
+            ("keyless-anthropic", "Set ANTHROPIC_API_KEY"),
+            ("azure", "azure needs llm.base_url or llm.options"),
+            ("unknown", "litellm knows no provider 'nonesuch'. Correct llm.provider"),
+        ):
+            with pytest.raises(ProviderError) as caught:
+                _ask(process, model)
+            assert remedy in str(caught.value)
+            assert len(caught.value.tries) == 1
+        assert server.asked() == []
+        assert _ask(process, "open").status == 200, "a server of one's own may take no key"
+    assert KEY not in str(server.requests)
 
 
 def test_a_server_that_is_not_there_is_the_providers_failure(tmp_path: Path) -> None:
@@ -440,7 +475,7 @@ def test_a_stream_that_breaks_in_the_middle_is_a_failed_try(server: OpenAIServer
 
 def test_another_providers_api_is_asked_in_its_own_words_and_answers_in_openais(server: OpenAIServer, ask: Ask) -> None:
     usage = {"input_tokens": 60, "output_tokens": 5, "cache_read_input_tokens": 40, "cache_creation_input_tokens": 0}
-    server.script(rate_limited("0"), failing(503, "Overloaded"), Behaviour(usage=usage))
+    server.script(rate_limited("0"), failing(529, "Overloaded"), Behaviour(usage=usage))
     system = {"role": "system", "content": "be brief"}
     reply = ask("foreign", CHAT, messages=[system, {"role": "user", "content": "ping"}])
     asked = server.asked("/v1/messages")[-1]
@@ -451,7 +486,7 @@ def test_another_providers_api_is_asked_in_its_own_words_and_answers_in_openais(
     assert dict(reply.sent) == {"max_tokens": 100, "dropped": ["seed"]}
     assert (reply.prompt_tokens, reply.cached_tokens, reply.completion_tokens) == (100, 40, 5)
     assert reply.cost_usd == pytest.approx((60 * 3.0 + 40 * 0.3 + 5 * 15.0) / 1e6, rel=1e-12)
-    assert [t.status for t in reply.tries] == [429, 503, 200]
+    assert [t.status for t in reply.tries] == [429, 529, 200]
 
 
 def test_another_providers_refusals_are_told_apart_too(server: OpenAIServer, ask: Ask) -> None:
@@ -582,12 +617,14 @@ from tests.gateway.test_provider_process import _ask, _models
 from trace_bench.gateway.provider_process import ProviderProcess
 process = ProviderProcess([_models({server.url!r})["plain"]], Path({str(tmp_path)!r}))
 _ask(process)
-print(process.pid, flush=True)
+print(process.pid, "litellm" in sys.modules, flush=True)
 os.kill(os.getpid(), 9)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=120, check=False)
     assert done.returncode == -9, done.stderr
-    orphan = Path(f"/proc/{int(done.stdout)}/stat")
+    pid, imported = done.stdout.decode().split()
+    assert imported == "False", "litellm is for the other process alone"
+    orphan = Path(f"/proc/{pid}/stat")
 
     def gone() -> bool:
         try:

@@ -25,6 +25,7 @@ import litellm
 from litellm.integrations.custom_logger import CustomLogger
 
 from trace_bench.artifacts import jsonio
+from trace_bench.gateway.provider_errors import answered, error_in, is_network, mentions, remedy, word
 from trace_bench.gateway.real import RealModel
 from trace_bench.gateway.retries import TryFailed, retry_after
 from trace_bench.gateway.usage import NOTHING, Counted, reported, said, with_usage
@@ -145,13 +146,15 @@ class Caller:
             except TimeoutError:
                 raise TryFailed(f"no answer within {call.model.timeout:g} seconds") from None
             except litellm.exceptions.UnsupportedParamsError as error:
-                names = [n for n in call.body if n not in NOT_DROPPED and _names(str(error), n)]
+                names = [n for n in call.body if n not in NOT_DROPPED and mentions(str(error), n)]
                 if not names:
                     return self._refused(call, 400, error)
                 for name in names:
                     call.drop(name)
             except Exception as error:
-                if not sent and not _is_network(error) and getattr(error, "status_code", 500) == 500:
+                if not sent:
+                    self._check_settings(call.model, error)
+                if not sent and not is_network(error) and getattr(error, "status_code", 500) == 500:
                     return self._refused(call, 400, error)  # litellm stumbled over the request itself
                 return self._refused(call, *self._failure(call, error))
 
@@ -203,29 +206,32 @@ class Caller:
         counted = await asyncio.to_thread(_estimate, call, body)
         return Answer(200, with_usage(call.path, body, counted), counted, estimated=True)
 
+    def _check_settings(self, model: RealModel, error: Exception) -> None:
+        """Raises TryFailed if nothing could be sent because the config lacks something."""
+        text = self._text(error)
+        if not model.api_key and ("credentials" in text or getattr(error, "status_code", None) == 401):
+            raise TryFailed(remedy(model, 401), again=False)
+        if model.base_url is None and "environment variable" in text:
+            raise TryFailed(f"{model.provider} needs llm.base_url or llm.options. litellm says: {text}", again=False)
+        if "LLM Provider NOT provided" in text:
+            raise TryFailed(f"litellm knows no provider {model.provider!r}. Correct llm.provider.", again=False)
+
     def _failure(self, call: Call, error: Exception) -> tuple[int, Exception]:
         """The status with which the provider refused this request.
 
         Raises:
             TryFailed: it is not the request's fault.
         """
-        headers = getattr(error, "litellm_response_headers", None)
-        status = getattr(error, "status_code", None)
-        if not isinstance(status, int) or not 100 <= status <= 599:
-            status = None
-        if headers is None and status in (408, 500):
-            status = None  # litellm's number for a connection that broke, or an answer that it could not read
+        status, headers = answered(error)
         text = self._text(error)
-        after = retry_after(headers or {}, time.time())
+        after = retry_after(headers, time.time())
         if status == 429 and "insufficient_quota" in f"{error} {getattr(error, 'body', None)}":
-            raise TryFailed(_remedy(call.model, 402), status=status, again=False)
+            raise TryFailed(remedy(call.model, 402), status=status, again=False)
         if status is None or status < 300 or status in (408, 409, 425, 429) or status >= 500:
             raise TryFailed(text, status=status, after=after)
         if status < 400 or status in (401, 402, 403, 404, 405):
-            raise TryFailed(_remedy(call.model, status), status=status, again=False)
-        if "LLM Provider NOT provided" in text:
-            raise TryFailed(f"litellm knows no provider {call.model.provider!r}. Correct llm.provider.", again=False)
-        disliked = [n for n in call.added - NOT_DROPPED if n in call.body and _names(text, n)]
+            raise TryFailed(remedy(call.model, status), status=status, again=False)
+        disliked = [n for n in call.added - NOT_DROPPED if n in call.body and mentions(text, n)]
         if status in (400, 422) and disliked:
             for name in disliked:
                 call.suspected.add(name)
@@ -236,13 +242,13 @@ class Caller:
     def _refused(self, call: Call, status: int, error: Exception) -> tuple[int, int, Answer]:
         """What is wrong with a request, in the provider's words and OpenAI's shape."""
         given = getattr(error, "body", None)
-        given = given if isinstance(given, dict) else _error_in(str(error))
+        given = given if isinstance(given, dict) else error_in(str(error))
         given = given.get("error", given) if isinstance(given.get("error", given), dict) else {}
         shown = {
-            "message": str(given.get("message") or self._text(error)),
-            "type": str(given.get("type") or "invalid_request_error"),
-            "param": given.get("param"),
-            "code": given.get("code"),
+            "message": word(given.get("message")) or self._text(error),
+            "type": word(given.get("type")) or "invalid_request_error",
+            "param": word(given.get("param")),
+            "code": word(given.get("code")),
         }
         body = json.loads(self._masked(json.dumps({"error": shown})))
         return status, 0, Answer(status, body)
@@ -256,31 +262,6 @@ class Caller:
         for secret in self._secrets:
             text = text.replace(secret, "***")
         return text
-
-
-def _is_network(error: BaseException | None) -> bool:
-    while error is not None:
-        library = type(error).__module__.partition(".")[0]
-        if isinstance(error, OSError) or library in ("httpx", "httpcore", "aiohttp", "openai", "ssl"):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
-
-
-def _remedy(model: RealModel, status: int) -> str:
-    variable = model.api_key_env or f"{model.provider.upper()}_API_KEY"
-    if status == 401:
-        refused = "refuses the key" if model.api_key else "asks for a key"
-        return f"{model.provider} {refused} (401). Set {variable} to a key that it takes."
-    if status == 402:
-        return (
-            f"the account of {model.provider} has nothing left to spend. Top it up, or set {variable} to another key."
-        )
-    if status == 403:
-        return f"{model.provider} does not let this key use {model.model!r} (403). Set {variable} to one that may."
-    if status == 404:
-        return f"{model.provider} has no model {model.model!r} there (404). Correct llm.model, or llm.base_url."
-    return f"{model.provider} answered {status}. Correct llm.base_url."
 
 
 def _plain(response: Any) -> dict[str, Any]:
@@ -343,17 +324,3 @@ def _tokens(model: RealModel, text: str, messages: object = None) -> int:
         return count + (int(litellm.token_counter(model=model.model, text=text)) if text else 0)
     except Exception:  # an unusual message; four bytes a token is close enough for an estimate
         return -(-len((jsonio.dumps(messages) + text).encode("utf-8", "replace")) // 4)
-
-
-def _names(text: str, field_name: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(field_name)}(?!\w)", text) is not None
-
-
-def _error_in(text: str) -> dict[str, Any]:
-    """The JSON object in the text of an exception, where a provider's error is nowhere else."""
-    start = text.find("{")
-    try:
-        found, _ = json.JSONDecoder().raw_decode(text, start) if start >= 0 else ({}, 0)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 
 from trace_bench.gateway import frames
 from trace_bench.gateway.host_limits import HostLimits
-from trace_bench.gateway.real import HostLimit, Prices, RealModel
+from trace_bench.gateway.real import HostLimit, RealModel, model_from
 from trace_bench.gateway.retries import Backoff, GaveUp, persist
 from trace_bench.gateway.sampling import LIMIT_NAMES
 
@@ -49,20 +49,6 @@ def main() -> None:
     _send(sink, {"ready": importlib.metadata.version("litellm")})
     asyncio.run(worker.serve(source))
     os._exit(0)  # threads of libraries have nothing that would be lost
-
-
-def model_to(model: RealModel) -> dict[str, Any]:
-    """`model` as JSON data, key included: for the pipe to the provider process alone."""
-    plain = {f.name: getattr(model, f.name) for f in dataclasses.fields(model)}
-    plain["options"] = dict(model.options)
-    plain["prices"] = None if model.prices is None else dataclasses.asdict(model.prices)
-    plain["limits"] = dataclasses.asdict(model.limits)
-    return plain
-
-
-def model_from(plain: Mapping[str, Any]) -> RealModel:
-    prices = None if plain["prices"] is None else Prices(**plain["prices"])
-    return RealModel(**{**plain, "prices": prices, "limits": HostLimit(**plain["limits"])})
 
 
 class Worker:

@@ -29,9 +29,8 @@ from trace_bench.config.frozen import thaw
 from trace_bench.errors import EnvironmentUnavailable
 from trace_bench.gateway import frames
 from trace_bench.gateway.base import ProviderError, ProviderReply, ProviderRequest
-from trace_bench.gateway.litellm_worker import model_to
 from trace_bench.gateway.prices import cost, known_price
-from trace_bench.gateway.real import RealModel
+from trace_bench.gateway.real import RealModel, model_to
 from trace_bench.gateway.retries import Backoff
 from trace_bench.gateway.sampling import additions
 from trace_bench.gateway.usage import Counted
@@ -275,8 +274,8 @@ class _Child:
             while (frame := frames.read(self._stdout)) is not None:
                 self._heard += 1
                 self._take(frame)
-        except frames.BrokenFrame as error:
-            self._broken = str(error)
+        except Exception as error:  # whatever it wrote: nobody may be left waiting
+            self._broken = f"{type(error).__name__}: {error}"
         self._process.kill()
         self._end(self._process.wait())
 

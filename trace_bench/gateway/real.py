@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 
@@ -60,3 +60,17 @@ class RealModel:
     prices: Prices | None = None
     limits: HostLimit = HostLimit()
     api_key_env: str | None = None
+
+
+def model_to(model: RealModel) -> dict[str, Any]:
+    """`model` as JSON data, key included: for the pipe to the provider process alone."""
+    plain = {f.name: getattr(model, f.name) for f in fields(model)}
+    plain["options"] = dict(model.options)
+    plain["prices"] = None if model.prices is None else asdict(model.prices)
+    plain["limits"] = asdict(model.limits)
+    return plain
+
+
+def model_from(plain: Mapping[str, Any]) -> RealModel:
+    prices = None if plain["prices"] is None else Prices(**plain["prices"])
+    return RealModel(**{**plain, "prices": prices, "limits": HostLimit(**plain["limits"])})
