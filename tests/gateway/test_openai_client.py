@@ -15,6 +15,7 @@ import pytest
 
 from tests.gateway.conftest import OpenScope
 from tests.gateway.test_sse import Parrot, completion
+from trace_bench.artifacts.contract import Budget
 from trace_bench.gateway.base import LlmRequest
 from trace_bench.gateway.server import Scope
 from trace_bench.worker.relay import Answer, Relay, RelayRequest
@@ -120,3 +121,10 @@ def test_stub_answers_that_change_nothing_are_inert(open_scope: OpenScope) -> No
         client.completions.create(model="stub", prompt="a")
         client.responses.create(model="stub", input="a")
     assert (scope.usage().calls, scope.usage().inert) == (2, 2)
+
+
+def test_what_would_not_help_is_not_tried_again(open_scope: OpenScope) -> None:
+    scope = open_scope(budget=Budget(calls=0))
+    with served(scope) as client, pytest.raises(openai.RateLimitError, match="used up"):
+        client.with_options(max_retries=5).chat.completions.create(model="stub", messages=USER)
+    assert scope.usage().refused == 1

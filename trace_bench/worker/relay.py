@@ -169,8 +169,12 @@ class Relay:
         close = "close" if connection.closing else "keep-alive"
         head = (
             f"HTTP/1.1 {status} {_REASONS.get(status, 'Status')}\r\nContent-Type: {content_type}\r\n"
-            f"Content-Length: {len(body)}\r\nConnection: {close}\r\n\r\n"
+            f"Content-Length: {len(body)}\r\nConnection: {close}\r\n"
         )
+        if status >= 400 and status != 503:
+            # OpenAI's clients heed it. The gateway has tried again itself what is worth it; a budget stays used up.
+            head += "X-Should-Retry: false\r\n"
+        head += "\r\n"
         connection.out += head.encode() + body
         try:
             self._flush(connection)
