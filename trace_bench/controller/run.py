@@ -29,7 +29,7 @@ from trace_bench.controller.progress import Progress, Quiet, RunEnd, RunStart
 from trace_bench.controller.providers import providers_of
 from trace_bench.controller.records import outcome_of, recorded_row, write_records
 from trace_bench.controller.response_cache import cache_of
-from trace_bench.controller.run_budget import RunBudget
+from trace_bench.controller.run_budget import RunBudget, limits_of
 from trace_bench.controller.schedule import Room, SeldomAsked, StartGate
 from trace_bench.controller.teller import Teller
 from trace_bench.errors import Interrupted, SandboxError
@@ -82,7 +82,7 @@ class Run:
         self._working: set[str] = set()
         self.layout = plan.layout
         self._cancel = Cancellations(plan.layout)
-        self._budget = RunBudget(plan.config.budget.run, plan.spent)
+        self._budget = RunBudget(limits_of(plan.config), plan.spent)
         self._rows: dict[str, Results] = dict(plan.reused)
         self._why_not: dict[str, str] = {}
         self._tables = LiveTables(plan.layout, [job.job_id for job in plan.jobs], plan.config.tags)

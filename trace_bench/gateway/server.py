@@ -250,7 +250,8 @@ class Scope:
         """
         hints = Hints(call.slot, call.variables) if self._provider.wants_hints else None
         request = ProviderRequest(call.path, call.body, self._model, self._seed, call.request_hash, hints)
-        hold = self._meter.hold(call.request.phase, *estimate(self._provider, request))
+        expected = estimate(self._provider, request) if self._meter.wants_estimates else (0, 0.0)
+        hold = self._meter.hold(call.request.phase, *expected)
         try:
             line = self._have(call, request, sample)
         except BaseException:
