@@ -96,6 +96,9 @@ class LlmCall(Model):
         reasoning_tokens: of the completion tokens, those that were thought and not said.
         estimated: the provider reported no usage; the tokens are the gateway's own count.
         cached: the answer came from the response cache of earlier runs, and cost nothing.
+        refused: the gateway said no, at the end of a budget say; nobody was asked, and `request` is not kept.
+        replayed_from: line of the recorded cassette that the answer, its tokens, cost and latency are of.
+        unasked: a recorded line that no request of the replay was for, as what had asked it came to nothing.
     """
 
     n: Annotated[int, Field(ge=1)]
@@ -122,6 +125,9 @@ class LlmCall(Model):
     estimated: bool = False
     cached: bool = False
     reused_from: Annotated[int, Field(ge=1)] | None = None
+    refused: bool = False
+    replayed_from: Annotated[int, Field(ge=1)] | None = None
+    unasked: bool = False
 
 
 # -------------------------------------------------------------------------------------- what the host records

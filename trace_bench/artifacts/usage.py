@@ -19,7 +19,7 @@ def usage_of(calls: Iterable[LlmCall]) -> Usage:
 
 def is_answer(call: LlmCall) -> bool:
     """It was asked of a provider, or found in the response cache, and answered."""
-    return call.reused_from is None and call.status < 500
+    return call.reused_from is None and not call.refused and call.status < 500
 
 
 @dataclass
@@ -40,6 +40,9 @@ class Tally:
     cost: Fraction = field(default_factory=Fraction)
 
     def add(self, call: LlmCall) -> None:
+        if call.refused:
+            self.refused += call.status == 429
+            return
         if call.reused_from is not None:
             self.reused += 1
             return

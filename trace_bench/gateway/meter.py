@@ -187,7 +187,7 @@ class Meter:
         try:
             self._account.hold(expected)
         except Refusal:
-            self._refuse(phase)
+            self.refuse(phase)
             raise
         if self._run is not None:
             try:
@@ -196,7 +196,7 @@ class Meter:
                 self._account.settle(expected, NOTHING)
                 if isinstance(error, Refusal):
                     self.cut_by_run = True
-                    self._refuse(phase)
+                    self.refuse(phase)
                 raise
         return Hold(expected)
 
@@ -236,7 +236,8 @@ class Meter:
         if self._run is not None:
             self._run.account.settle(hold.expected, spent)
 
-    def _refuse(self, phase: str) -> None:
+    def refuse(self, phase: str) -> None:
+        """Count a call that met the end of a budget."""
         with self._lock:
             self._tally(phase).refused += 1
 
