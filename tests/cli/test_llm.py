@@ -187,3 +187,17 @@ def test_the_cache_is_counted_and_cleared(tmp_path: Path) -> None:
     done = cli("llm", "cache", "--clear", home=home)
     assert done.stdout == f"removed 1 answers (0.0 MiB) from {home / 'llm-cache'}\n"
     assert not entry.exists()
+
+
+def test_show_says_what_the_calls_of_a_job_took_and_that_the_runs_budget_cut_it_off(tmp_path: Path) -> None:
+    cut = row(
+        0, stop_reason="budget", cut_by_run_budget=True, llm_calls=3, llm_tries=5, llm_reused=2, llm_cached=1,
+        prompt_tokens=10, completion_tokens=5, total_tokens=15, cached_tokens=4, reasoning_tokens=2,
+    )  # fmt: skip
+    run = make_run(tmp_path / "runs", rows=[cut], planned=1)
+    text = shown(run, "show", "latest", job_id(0))
+    assert "15 (10 in, 5 out), 4 in the provider's cache, 2 reasoning\n" in text
+    assert "3 (5 tries, 2 more answered by the job's cassette, 1 of them by the response cache)\n" in text
+    assert "ok, cut off by the run's budget; a larger one continues it" in text
+    assert "cut off by the run's budget" in shown(run, "show", "latest")
+    assert parsed(run, "ls")[0]["state"] == "unfinished"

@@ -16,7 +16,7 @@ from trace_bench.artifacts.records import Results, Usage
 from trace_bench.artifacts.usage import usage_of
 from trace_bench.artifacts.writers import Journal
 from trace_bench.config.models import RunBudgetConfig
-from trace_bench.controller.run_budget import RunBudget, Spent, spent_before
+from trace_bench.controller.run_budget import RunBudget, Spent, limits_of, spent_before
 from trace_bench.gateway.base import ProviderReply, ProviderRequest
 from trace_bench.results.calls import read_calls
 
@@ -213,6 +213,12 @@ def test_a_damaged_cassette_is_noted_and_counts_nothing(bench: Bench) -> None:
 def test_a_run_without_a_budget_reads_no_cassette_again(bench: Bench) -> None:
     bench.run()
     assert bench.plan(run_id=bench.runs()[0].name).spent == Spent()
+
+
+@pytest.mark.parametrize(("mode", "calls"), [("stub", 5), ("replay", None)])
+def test_a_replay_has_no_budget_of_its_run(bench: Bench, mode: str, calls: int | None) -> None:
+    config = bench.load(**run_budget(calls=5)).model_copy(update={"mode": mode})
+    assert limits_of(config).calls == calls
 
 
 # ------------------------------------------------------------------------------------------------- totals that agree

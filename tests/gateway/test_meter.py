@@ -137,10 +137,12 @@ def test_each_kind_of_line_counts_as_what_it_is() -> None:
         line(4, status=400, tries=(LlmTry(status=400),)),
         line(5, status=502, tries=(LlmTry(status=503), LlmTry())),
         line(6, inert=True, estimated=True),
+        line(7, status=429, refused=True),
+        line(8, status=403, refused=True),
     ])  # fmt: skip
     assert usage == Usage(
         calls=4, tries=5, prompt_tokens=20, completion_tokens=10, cached_tokens=4, reasoning_tokens=2, cost_usd=0.25,
-        reused=1, cached=1, inert=1, estimated=1,
+        reused=1, cached=1, inert=1, estimated=1, refused=1,
     )  # fmt: skip
 
 

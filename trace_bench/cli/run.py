@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from trace_bench.artifacts.records import Results
 from trace_bench.cli.outcome import print_outcome, print_plan, print_plan_json
 from trace_bench.cli.output import note
 from trace_bench.cli.progress import Face, JsonLines, Lines, alert
@@ -103,6 +104,7 @@ def run_command(
     if left:
         note(
             f"{left} of {result.planned} jobs {'has' if left == 1 else 'have'} no ending that counts; "
+            f"{'with a larger budget.run, ' if any(map(_out_of_budget, result.rows)) else ''}"
             f"{_continuing(config, result.run_id)}"
         )
     return int(code)
@@ -118,6 +120,10 @@ def _config(path: Path | None, overrides: Mapping[str, Any], replay: str | None)
         return load_config(find_config(path), {**overrides, **given})
     runs_dir = Path(str(overrides.get("runs_dir", RunConfig.model_fields["runs_dir"].default)))
     return find_recording(replay or "", runs_dir, "option --replay").config(overrides)
+
+
+def _out_of_budget(row: Results) -> bool:
+    return row.cut_by_run_budget or (row.status == "skipped" and row.feedback.startswith("the run's budget of "))
 
 
 def _plan(config: RunConfig, *, roots: Sequence[Path], build: bool, say: Callable[[str], None], as_json: bool) -> int:

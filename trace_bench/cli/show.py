@@ -156,6 +156,8 @@ def note_of(line: JobLine) -> str:
     if line.state == "running" and line.step is not None:
         step, best = finite(line.step.get("step")), finite(line.step.get("best_score"))
         return f"step {'-' if step is None else step}, best so far {number(best)}"
+    if line.state == "ok" and line.row is not None and line.row.cut_by_run_budget:
+        return "cut off by the run's budget; a larger one continues it"
     if line.state == "ok" and line.entry.decision == "reuse":
         return "reused"
     return line.note

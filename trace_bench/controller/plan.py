@@ -34,7 +34,7 @@ from trace_bench.controller.resume import (
     salt_of,
     stamp_of,
 )
-from trace_bench.controller.run_budget import RunBudget, Spent, spent_before
+from trace_bench.controller.run_budget import RunBudget, Spent, limits_of, spent_before
 from trace_bench.controller.schedule import Room, spread
 from trace_bench.errors import ConfigError
 from trace_bench.identity import FingerprintPrefix, JobIdPrefix, config_hash, prefix_of, run_id
@@ -254,8 +254,8 @@ def plan_run(
         )
     spent = Spent()
     if before is not None and config.resume != "none":
-        spent = spent_before(layout, (job.job_id for job in jobs), config.budget.run)
-        before.budget_left = RunBudget(config.budget.run, spent).used_up() is None
+        spent = spent_before(layout, (job.job_id for job in jobs), limits_of(config))
+        before.budget_left = RunBudget(limits_of(config), spent).used_up() is None
         notes += spent.notes
     memory = backend.describe().get("memory_bytes")
     notes += _memory_notes(config, jobs, memory)

@@ -20,7 +20,6 @@ from trace_bench.artifacts.provenance import now
 from trace_bench.artifacts.records import ReplayReport, Results
 from trace_bench.artifacts.secrets import Masker, known
 from trace_bench.artifacts.writers import Journal, write_json
-from trace_bench.config.models import RunBudgetConfig
 from trace_bench.controller.cancel import Cancellations
 from trace_bench.controller.job import JobRunner, NotStarted
 from trace_bench.controller.manifest import Outcome, read_entry
@@ -32,7 +31,7 @@ from trace_bench.controller.providers import providers_of
 from trace_bench.controller.recording import Recording
 from trace_bench.controller.records import outcome_of, recorded_row, write_records
 from trace_bench.controller.response_cache import cache_of
-from trace_bench.controller.run_budget import RunBudget
+from trace_bench.controller.run_budget import RunBudget, limits_of
 from trace_bench.controller.schedule import Room, SeldomAsked, StartGate
 from trace_bench.controller.teller import Teller
 from trace_bench.errors import Interrupted, SandboxError
@@ -88,7 +87,7 @@ class Run:
         self._working: set[str] = set()
         self.layout = plan.layout
         self._cancel = Cancellations(plan.layout)
-        self._budget = RunBudget(RunBudgetConfig() if plan.recording else plan.config.budget.run, plan.spent)
+        self._budget = RunBudget(limits_of(plan.config), plan.spent)
         self._rows: dict[str, Results] = dict(plan.reused)
         self._why_not: dict[str, str] = {}
         self._report: ReplayReport | None = None

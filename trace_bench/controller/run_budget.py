@@ -15,7 +15,7 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Usage
 from trace_bench.artifacts.usage import usage_of
 from trace_bench.artifacts.writers import read_journal
-from trace_bench.config.models import RunBudgetConfig
+from trace_bench.config.models import RunBudgetConfig, RunConfig
 from trace_bench.errors import HarnessError
 from trace_bench.gateway.meter import RunMeter
 from trace_bench.results.calls import read_calls
@@ -59,6 +59,11 @@ class RunBudget:
         if self.time_is_up():
             return f"the run's budget of {self._seconds:g} seconds is used up"
         return self.meter.used_up()
+
+
+def limits_of(config: RunConfig) -> RunBudgetConfig:
+    """The limits of the run of `config`: none in a replay, which pays for nothing and ends where its source ended."""
+    return config.budget.run if config.mode != "replay" else RunBudgetConfig()
 
 
 def spent_before(layout: RunLayout, job_ids: Iterable[str], limits: RunBudgetConfig) -> Spent:

@@ -67,6 +67,8 @@ class Account:
     def __init__(self, whose: str, limits: Limits) -> None:
         self._whose = whose
         self._limits = [(unit, limit) for unit in UNITS if (limit := getattr(limits, unit)) is not None]
+        self.wants_estimates = any(unit != "calls" for unit, _ in self._limits)
+        """Whether what a call may come to matters to it."""
         self._changed = threading.Condition()
         self._spent = NOTHING
         self._held = NOTHING
@@ -169,6 +171,11 @@ class Meter:
         if run is not None:
             run.restore(job_id, self.usage())
 
+    @property
+    def wants_estimates(self) -> bool:
+        """Whether what a call may come to matters to a budget."""
+        return self._account.wants_estimates or (self._run is not None and self._run.account.wants_estimates)
+
     def hold(self, phase: str, tokens: int = 0, usd: float | None = None) -> Hold:
         """Set aside one call of about `tokens` tokens and `usd` dollars; None is the price of the tokens so far.
 
@@ -180,7 +187,7 @@ class Meter:
         try:
             self._account.hold(expected)
         except Refusal:
-            self._refuse(phase)
+            self.refuse(phase)
             raise
         if self._run is not None:
             try:
@@ -189,7 +196,7 @@ class Meter:
                 self._account.settle(expected, NOTHING)
                 if isinstance(error, Refusal):
                     self.cut_by_run = True
-                    self._refuse(phase)
+                    self.refuse(phase)
                 raise
         return Hold(expected)
 
@@ -233,7 +240,8 @@ class Meter:
         if self._run is not None:
             self._run.account.settle(hold.expected, spent)
 
-    def _refuse(self, phase: str) -> None:
+    def refuse(self, phase: str) -> None:
+        """Count a call that met the end of a budget."""
         with self._lock:
             self._tally(phase).refused += 1
 

@@ -316,7 +316,8 @@ class Scope:
             draw=draw,
             number=self._number(call),
         )
-        hold = self._meter.hold(call.request.phase, *estimate(self._provider, request))
+        expected = estimate(self._provider, request) if self._meter.wants_estimates else (0, 0.0)
+        hold = self._meter.hold(call.request.phase, *expected)
         try:
             line = self._have(call, request, sample)
         except BaseException as error:
