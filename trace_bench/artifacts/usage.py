@@ -40,9 +40,6 @@ class Tally:
     cost: Fraction = field(default_factory=Fraction)
 
     def add(self, call: LlmCall) -> None:
-        if call.refused:
-            self.refused += call.status == 429
-            return
         if call.reused_from is not None:
             self.reused += 1
             return

@@ -206,10 +206,6 @@ class Meter:
             self._tally(call.phase).add(call)
         self._settle(hold, spent_by(call))
 
-    def refuse(self, phase: str) -> None:
-        """Count a call that met the end of a budget elsewhere: in a replay, that of the recorded run."""
-        self._refuse(phase)
-
     def release(self, hold: Hold) -> None:
         """The call is over, and no line came of it."""
         self._settle(hold, NOTHING)
@@ -220,8 +216,7 @@ class Meter:
             self._tally(call.phase).add(call)
 
     def usage(self, phase: str | None = None) -> Usage:
-        """All that was counted, or that of one phase. `Usage.refused` is no part of a cassette: it counts from the
-        time the job was opened."""
+        """All that was counted, or that of one phase."""
         with self._lock:
             if phase is not None:
                 return self._tallies.get(phase, Tally()).usage()
@@ -241,7 +236,7 @@ class Meter:
             self._run.account.settle(hold.expected, spent)
 
     def refuse(self, phase: str) -> None:
-        """Count a call that met the end of a budget."""
+        """Count a call that met the end of a budget: its own, or, in a replay, that of the recorded run."""
         with self._lock:
             self._tally(phase).refused += 1
 
