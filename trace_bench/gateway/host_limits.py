@@ -270,9 +270,9 @@ class _Window:
 
 
 def _span(per_minute: float) -> tuple[int, float]:
-    """A rate as a whole number of requests in so many seconds, a minute or more."""
+    """A rate as a whole number of requests in so many seconds, a minute or more; not a request too many."""
     most = max(1, math.floor(per_minute))
-    return most, MINUTE * most / per_minute
+    return most, max(MINUTE, MINUTE * most / per_minute)
 
 
 def _locked(descriptor: int) -> bool:
