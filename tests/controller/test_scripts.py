@@ -45,6 +45,7 @@ def test_a_scripted_model_in_mode_stub_is_used_without_a_warning(bench: Bench, t
     with providers_of(config, {}) as providers:
         assert config.warnings == () and list(providers) == ["stub", "scripted:s"]
     assert "not used in mode stub" in bench.load(llm={"model": "m"}).warnings[0]
+    assert completed(bench, llm={"model": "m"}).warnings, "what the config has to say is not lost"
 
 
 def test_models_beside_each_other_have_jobs_of_their_own(bench: Bench, tmp_path: Path) -> None:

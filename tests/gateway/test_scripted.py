@@ -226,6 +226,10 @@ def test_failures_come_as_a_providers_do(tmp_path: Path) -> None:
 def test_the_older_kinds_of_request_have_answers_of_their_own_form(tmp_path: Path) -> None:
     model = provider(tmp_path, {"rules": [{"match": {"regex": "say (?P<what>.*)"}, "text": "${what}"}]})
     assert ask(model, path="/v1/completions", body={"prompt": "say a"}).body["choices"][0]["text"] == "a"
+    several = ask(model, path="/v1/completions", body={"prompt": ["say a", "x"], "n": 2}).body["choices"]
+    assert [choice["index"] for choice in several] == [0, 1, 2, 3]
+    with pytest.raises(Refusal, match="at most 2048 answers"):
+        ask(model, path="/v1/completions", body={"prompt": ["say a"] * 3000})
     asked = {
         "instructions": "Be brief.",
         "input": [{"role": "user", "content": [{"type": "input_text", "text": "say b"}]}],

@@ -22,6 +22,8 @@ from trace_bench.gateway.proposals import Variable
 from trace_bench.gateway.script import PLACEHOLDER, Answer, Match, Rule, Script, Step
 from trace_bench.gateway.stub import StubProvider, count_tokens, decode_variables
 
+MAX_CHOICES = 128
+MAX_ANSWERS = 2048
 _REFUSED = frozenset(range(400, 500)) - {408, 409, 425, 429}
 """Statuses that a provider's client does not try again after: the provider's own refusal, which is passed on."""
 
@@ -284,9 +286,21 @@ def _body(
             "object": "response",
             "created_at": 0,
             "status": "completed",
+            "error": None,
+            "incomplete_details": None,
+            "instructions": request.body.get("instructions"),
             "model": request.model.id,
             "output": _output(content, calls),
-            "usage": {"input_tokens": prompt, "output_tokens": completion, "total_tokens": total},
+            "parallel_tool_calls": True,
+            "tool_choice": "auto",
+            "tools": [],
+            "usage": {
+                "input_tokens": prompt,
+                "input_tokens_details": {"cached_tokens": 0},
+                "output_tokens": completion,
+                "output_tokens_details": {"reasoning_tokens": 0},
+                "total_tokens": total,
+            },
         }
     reason = "tool_calls" if calls else "stop"
     if request.path == "/v1/completions":
@@ -308,10 +322,16 @@ def _output(content: str, calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
             {"type": "function_call", "id": f"fc_{c['id']}", "call_id": c["id"], "status": "completed", **c["function"]}
             for c in calls
         ]
-    part = {"type": "output_text", "text": content, "annotations": []}
+    part = {"type": "output_text", "text": content, "annotations": [], "logprobs": []}
     return [{"type": "message", "id": "msg_0", "status": "completed", "role": "assistant", "content": [part]}]
 
 
 def _choices(body: Mapping[str, Any]) -> int:
-    n = body.get("n")
-    return n if isinstance(n, int) and not isinstance(n, bool) and 1 <= n <= 128 else 1
+    """How many answers are asked for: ``n``, of an older request for each of its prompts."""
+    n, prompts = body.get("n"), body.get("prompt")
+    several = isinstance(prompts, list) and all(isinstance(prompt, str | list) for prompt in prompts)
+    each = n if isinstance(n, int) and not isinstance(n, bool) and 1 <= n <= MAX_CHOICES else 1
+    choices = each * max(1, len(prompts) if several and isinstance(prompts, list) else 1)
+    if choices > MAX_ANSWERS:
+        raise Refusal(400, "bad_prompt", f"'prompt' and 'n' must come to at most {MAX_ANSWERS} answers", param="prompt")
+    return choices
