@@ -231,7 +231,7 @@ def test_the_key_of_a_dotenv_reaches_the_gateway_and_nothing_else(tmp_path: Path
     (tmp_path / ".env").write_text(f"OPENAI_API_KEY='{KEY}'\n")
     whole = with_models(config(llm={"model": "gpt-x"}), {})
     (model,) = real_models(whole, {})
-    assert model.api_key == KEY and KEY not in repr(model)
+    assert model.api_key == KEY and model.api_key_env == "OPENAI_API_KEY" and KEY not in repr(model)
     assert whole.warnings == ("c.yaml: llm: model gpt-x of openai, key from OPENAI_API_KEY in .env",)
     learn_secrets(whole, {})
     assert known.text(f"<{KEY}>") == "<***>"

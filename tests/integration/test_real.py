@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.gateway.openai_server import PLAIN, Asked, Behaviour, OpenAIServer, failing
-from tests.integration.cli import cli, environment, run, write_config
+from tests.integration.cli import cli, environment, result_of, run, write_config
 from tests.integration.files import check_files
 
 pytestmark = pytest.mark.docker
@@ -186,3 +186,15 @@ def test_the_environment_alone_names_model_and_address(server: OpenAIServer, ima
     assert {(a.body["model"], a.headers["authorization"]) for a in server.requests} == {
         ("gpt-z", "Bearer sk-of-nobody-0123")
     }
+
+
+def test_the_shipped_config_runs_within_its_budget(server: OpenAIServer, images: Path, tmp_path: Path) -> None:
+    given = {"TRACE_LITELLM_MODEL": "openai/gpt-4o-mini", "OPENAI_API_BASE": server.url}
+    arguments = ("run", "--config", "smoke_real.yaml", "--runs-dir", str(tmp_path / "runs"), "--json")
+    done = cli(*arguments, home=images, cwd=tmp_path, **given)
+    assert done.returncode == 0, done.stderr
+    got = result_of(done.stdout)
+    assert [row["llm_model"] for row in got["jobs"]] == ["gpt-4o-mini"] * 2
+    assert all(row["score_best"] > row["score_initial"] for row in got["jobs"])
+    assert 0 < got["llm_calls"] == len(server.asked("/v1/chat/completions")) <= 24
+    assert {asked.body["max_tokens"] for asked in server.requests} == {4000}

@@ -273,6 +273,7 @@ def _real_model(llm: LlmConfig, variables: Variables, price: Prices | None) -> R
         model=llm.model or "",
         base_url=llm.base_url,
         api_key=None if name is None else variables.get(name),
+        api_key_env=name or llm.api_key_env or service_of(llm.provider or "").keys[0],
         temperature=llm.temperature,
         top_p=llm.top_p,
         max_tokens=llm.max_tokens,
