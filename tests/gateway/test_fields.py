@@ -145,8 +145,13 @@ def test_nothing_that_a_provider_would_fetch_or_has_stored_gets_out(open_scope: 
     for path, name in ((CHAT, "messages"), (RESPONSES, "input")):
         said = refusal(open_scope, path, {name: [{"role": "user", "content": [part]}]})
         assert (said["code"], said["param"]) == ("refused_address", name)
-    said = refusal(open_scope, RESPONSES, {"input": [{"type": "function_call_output", "output": [part]}]})
-    assert said["code"] == "refused_address"
+    for path, body in (
+        (RESPONSES, {"input": [{"type": "function_call_output", "output": [part]}]}),
+        (RESPONSES, {"input": [{"type": "computer_call_output", "output": part}]}),
+        (EMBEDDINGS, {"input": [part]}),
+        (COMPLETIONS, {"prompt": [part]}),
+    ):
+        assert refusal(open_scope, path, body)["code"] == "refused_address"
 
 
 def test_content_itself_may_be_a_picture_or_a_file(open_scope: OpenScope) -> None:

@@ -130,7 +130,7 @@ def _check_chat(body: Mapping[str, Any]) -> None:
     for message in messages:
         if not isinstance(message, dict) or not isinstance(message.get("role"), str):
             raise Refusal(400, "bad_messages", "each of 'messages' must be an object with a 'role'", param="messages")
-        _check_parts(message.get("content"), "messages")
+        _check_addresses(message, "messages")
     _check_choices(body)
     if body.get("modalities") not in (None, [], ["text"]):
         raise Refusal(400, "refused_field", "'modalities' is refused: only text comes back", param="modalities")
@@ -141,6 +141,7 @@ def _check_completions(body: Mapping[str, Any]) -> None:
     prompt = body.get("prompt")
     if not isinstance(prompt, str | list) or prompt == []:
         raise Refusal(400, "bad_prompt", "'prompt' must be a text, or a list of texts or tokens", param="prompt")
+    _check_addresses(prompt, "prompt")
     _check_choices(body)
 
 
@@ -154,8 +155,7 @@ def _check_responses(body: Mapping[str, Any]) -> None:
         if item.get("type") == "item_reference":
             raise Refusal(400, "refused_field", "'item_reference' is refused: nothing is stored between calls; send "
                           "the item itself", param="input")  # fmt: skip
-        _check_parts(item.get("content"), "input")
-        _check_parts(item.get("output"), "input")
+        _check_addresses(item, "input")
     unknown = [name for name in _texts(body.get("include")) if name not in _INCLUDE]
     if unknown:
         raise Refusal(400, "refused_field", f"'include' takes {' and '.join(sorted(_INCLUDE))}, not "
@@ -167,6 +167,7 @@ def _check_embeddings(body: Mapping[str, Any]) -> None:
     given = body.get("input")
     if not isinstance(given, str | list) or given == []:
         raise Refusal(400, "bad_input", "'input' must be a text, or a list of texts or tokens", param="input")
+    _check_addresses(given, "input")
 
 
 _CHECKS = {
@@ -199,12 +200,16 @@ def _check_tools(body: Mapping[str, Any]) -> None:
                           param="tools")  # fmt: skip
 
 
-def _check_parts(content: object, param: str) -> None:
-    """Content that comes in parts names nothing that a provider would fetch, or has stored."""
-    for address in _addresses(content) if isinstance(content, list) else ():
+def _check_addresses(part: object, param: str) -> None:
+    """Nothing in `part` names what a provider would fetch, or has stored."""
+    for address in _addresses(part):
         if not (isinstance(address, str) and address.startswith("data:")):
-            raise Refusal(400, "refused_address", "an address that the provider would fetch is refused; send the "
-                          "content itself, as a data: URL", param=param)  # fmt: skip
+            raise Refusal(
+                400,
+                "refused_address",
+                "an address that the provider would fetch is refused; send the content itself, as a data: URL",
+                param=param,
+            )
 
 
 def _addresses(part: object) -> Iterator[object]:
