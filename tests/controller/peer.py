@@ -7,9 +7,12 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from typing import Any
 
-from trace_bench.gateway.base import ProviderReply, ProviderRequest
+import pytest
+
+from trace_bench.gateway.base import Provider, ProviderReply, ProviderRequest
 from trace_bench.sandbox.errors import EngineGone
 from trace_bench.sandbox.streams import PolledStream
 from trace_bench.worker.frames import Decoder, Mailbox, Message
@@ -150,3 +153,8 @@ def reply(text: str) -> ProviderReply:
     message = {"role": "assistant", "content": f"to {text}"}
     body = {"object": "chat.completion", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
     return ProviderReply(200, body, prompt_tokens=3, completion_tokens=2, cost_usd=0.01)
+
+
+def answered_by(monkeypatch: pytest.MonkeyPatch, provider: Provider) -> None:
+    """Have `provider` answer for the stub in runs to come."""
+    monkeypatch.setattr("trace_bench.controller.run.providers_of", lambda *_, **__: nullcontext({"stub": provider}))

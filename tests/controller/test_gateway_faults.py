@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 
 from tests.controller.bench import Bench, attempts, read
-from tests.controller.peer import PATIENCE, Waiting, reply, text_of
+from tests.controller.peer import PATIENCE, Waiting, answered_by, reply, text_of
 from tests.controller.supervisor import Script, Supervisor
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.controller import answers, run
+from trace_bench.controller import answers
 from trace_bench.controller.job import JobRunner
 from trace_bench.errors import Interrupted
-from trace_bench.gateway.base import Provider, ProviderReply, ProviderRequest
+from trace_bench.gateway.base import ProviderReply, ProviderRequest
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
 from trace_bench.results.tables import RunTables
@@ -33,19 +33,6 @@ from trace_bench.sandbox.uids import UidBlocks
 ONE: dict[str, Any] = {"tasks": ["internal:numeric_param"], "trainers": ["NoOp"], "run_id": "one"}
 ANSWER = 20_000
 """Bytes of an answer that is to fill a disk."""
-
-
-class Providers(dict[str, Provider]):
-    """What a run gets its answers from."""
-
-    def __enter__(self) -> Providers:
-        return self
-
-    def __exit__(self, *exc: object) -> None: ...
-
-
-def answered_by(monkeypatch: pytest.MonkeyPatch, provider: Provider) -> None:
-    monkeypatch.setattr(run, "providers_of", lambda *_, **__: Providers(stub=provider))
 
 
 def released(answer: Any = None) -> Waiting:

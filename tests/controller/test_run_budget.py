@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.controller.bench import Bench, entries, journal, read, table
+from tests.controller.peer import answered_by
 from tests.controller.supervisor import Script
 from trace_bench.artifacts.records import Results, Usage
 from trace_bench.artifacts.usage import usage_of
@@ -140,7 +141,7 @@ def test_tokens_and_dollars_are_overrun_by_one_answer_at_most(
     bench: Bench, limits: dict[str, float], calls: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     provider = Tokens()
-    monkeypatch.setattr("trace_bench.controller.run.providers_of", lambda config: {"stub": provider})
+    answered_by(monkeypatch, provider)
     result = bench.run(**run_budget(**limits))
     assert provider.asked == calls
     assert sum(row.total_tokens for row in result.rows) == 10 * calls
@@ -227,7 +228,7 @@ def test_a_replay_has_no_budget_of_its_run(bench: Bench, mode: str, calls: int |
 def test_every_table_agrees_with_the_cassettes_to_the_token(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over attempts that failed, retries, answers that were refused, and calls that were answered again."""
     monkeypatch.setattr("trace_bench.controller.run.FIRST_PAUSE", 0.01)
-    monkeypatch.setattr("trace_bench.controller.run.providers_of", lambda config: {"stub": Uneven()})
+    answered_by(monkeypatch, Uneven())
     bench.backend.script = lambda job_id, number: Script(calls=5, ends="dies" if number == 1 else "done")
     result = bench.run(retries=2)
     assert {row.status for row in result.rows} == {"ok"}
@@ -290,7 +291,7 @@ def test_a_run_that_keeps_answers_gives_them_to_the_next_one(
 ) -> None:
     monkeypatch.setenv("TRACE_BENCH_HOME", str(tmp_path / "home"))
     provider = Tokens()
-    monkeypatch.setattr("trace_bench.controller.run.providers_of", lambda config: {"stub": provider})
+    answered_by(monkeypatch, provider)
     first = bench.run(max_workers=1)
     assert not (tmp_path / "home").exists(), "it is off unless asked for"
     assert provider.asked == 24

@@ -52,7 +52,7 @@ def test_models_beside_each_other_have_jobs_of_their_own(bench: Bench, tmp_path:
     models = ["stub", f"scripted:{script(tmp_path / 'a.yaml')}", f"scripted:{script(tmp_path / 'b.yaml')}"]
     config = completed(bench, llms=models)
     assert [model["id"] for model in models_of(config)] == ["stub", "scripted:a", "scripted:b"]
-    with pytest.raises(ConfigError, match=r"llms\[1\] asks a provider, which mode stub does not"):
+    with pytest.raises(ConfigError, match=r"llms\[1\] is 'gpt', but mode stub asks no provider"):
         completed(bench, llms=["stub", "gpt"])
 
 
