@@ -430,7 +430,8 @@ def test_a_run_whose_folder_is_new_says_that_it_is_being_planned(runs: Path) -> 
 
 
 def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
-    config = write_config(tmp_path, tasks=["internal:numeric_param"], trainers=["NoOp"], seeds=[1, 2], run_id="compare")
+    search = {"id": "PrioritySearch", "params": {"num_steps": 1}}
+    config = write_config(tmp_path, tasks=["internal:numeric_param"], trainers=[search], seeds=[1, 2], run_id="compare")
     assert cli("run", "--config", str(config), "--backend", "local", "--quiet").returncode == 0
     (first, _) = parsed("show", "compare", runs=tmp_path / "runs")["jobs"]
     commands = [c for c in commands_of("how-to/look-at-runs.md") if c != ["ps"]]
