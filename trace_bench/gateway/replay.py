@@ -15,9 +15,9 @@ from pathlib import Path
 from trace_bench.artifacts import jsonio
 from trace_bench.artifacts.records import LlmCall
 from trace_bench.errors import HarnessError
+from trace_bench.gateway.asking import MAX_REFUSALS
 from trace_bench.gateway.base import NotRecorded, ProviderError, ProviderReply, ProviderRequest, Refusal
 from trace_bench.gateway.differences import distance, first_difference, whole_difference
-from trace_bench.gateway.server import MAX_REFUSALS
 from trace_bench.gateway.tape import Entry, Tape
 
 

@@ -8,44 +8,36 @@ away. Keys never leave the provider; nothing that a sandbox sends but the checke
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 from trace_bench.artifacts import jsonio
 from trace_bench.artifacts.contract import Budget, ModelRef
-from trace_bench.artifacts.records import LlmCall, LlmRequestRecord, Usage
+from trace_bench.artifacts.records import LlmCall, Usage
 from trace_bench.errors import ConfigError, HarnessError
+from trace_bench.gateway.asking import Asking
 from trace_bench.gateway.base import (
     GatewayLimits,
-    Hints,
     LlmRequest,
     LlmResponse,
     NotRecorded,
     Provider,
     ProviderError,
-    ProviderReply,
-    ProviderRequest,
     Refusal,
 )
 from trace_bench.gateway.cassettes import PROVIDER_FAILURE, Cassette
-from trace_bench.gateway.estimates import estimate
 from trace_bench.gateway.meter import Meter, RunMeter
 from trace_bench.gateway.replies import encode, refused, respond
 from trace_bench.gateway.requests import Call, check, check_names, models_answer
-from trace_bench.gateway.response_cache import CachedAnswer, ResponseCache, Sample, identity_of
-from trace_bench.gateway.sampling import seed_of
+from trace_bench.gateway.response_cache import ResponseCache
 
 T = TypeVar("T")
 
 MAX_LEFT_OUT = 20
 """Names of fields that a warning is given for; a sandbox could make up any number."""
-MAX_REFUSALS = 1000
-"""Refusals that a cassette keeps: a replay needs them, and a sandbox may ask for ever."""
 
 
 class Gateway:
@@ -101,17 +93,27 @@ class Gateway:
         except BaseException:
             self._closed(job_id)
             raise
-        return Scope(
+        meter = Meter(budget or Budget(), before=cassette.restored, run=self._run_meter, job_id=job_id)
+        asking = Asking(
             job_id=job_id,
             seed=seed,
             model=model,
             provider=provider,
             cassette=cassette,
-            meter=Meter(budget or Budget(), before=cassette.restored, run=self._run_meter, job_id=job_id),
-            limits=self._limits,
+            meter=meter,
             attempt=attempt,
             cache=self._cache,
             cache_job=str(cassette_path.absolute()),
+        )
+        return Scope(
+            job_id,
+            model,
+            asking,
+            cassette=cassette,
+            meter=meter,
+            limits=self._limits,
+            attempt=attempt,
+            quick=provider.quick,
             on_close=lambda: self._closed(job_id),
         )
 
@@ -125,38 +127,32 @@ class Scope:
 
     def __init__(
         self,
-        *,
         job_id: str,
-        seed: int,
         model: ModelRef,
-        provider: Provider,
+        asking: Asking,
+        *,
         cassette: Cassette,
         meter: Meter,
         limits: GatewayLimits,
         attempt: int,
+        quick: bool,
         on_close: Callable[[], None],
-        cache: ResponseCache | None = None,
-        cache_job: str = "",
     ) -> None:
         self.job_id = job_id
-        self._seed = seed
+        self.quick = quick
+        """True if an answer takes no longer than to compute it; see `Provider.quick`."""
         self._model = model
-        self._provider = provider
+        self._asking = asking
         self._cassette = cassette
         self._meter = meter
         self._limits = limits
         self._attempt = attempt
         self._on_close = on_close
-        self._cache = cache
-        self._cache_job = cache_job
-        self._cache_model = identity_of(provider, model)
         self._lock = threading.Lock()
         self._running: dict[tuple[str, ...], Future[Any]] = {}
         self._failures: list[str] = []
         self._left_out: Counter[str] = Counter()
         self._not_recorded: list[NotRecorded] = []
-        self._refusals = sum(call.refused for call in cassette.restored)
-        self._unslotted = sum(call.slot is None and call.reused_from is None for call in cassette.restored)
         for call in cassette.restored:
             if call.status == PROVIDER_FAILURE and call.attempt == attempt:
                 self._failures.append(call.tries[-1].error if call.tries else "it gave no answer")
@@ -193,11 +189,6 @@ class Scope:
             return refused(
                 Refusal(PROVIDER_FAILURE, "provider_failure", "the provider gave no answer; the job's record says why")
             )
-
-    @property
-    def quick(self) -> bool:
-        """True if an answer takes no longer than to compute it; see `Provider.quick`."""
-        return self._provider.quick
 
     def usage(self, phase: str | None = None) -> Usage:
         """What the job, or one phase of it, has used over all its attempts."""
@@ -238,10 +229,7 @@ class Scope:
 
     def carry_over(self, calls: Iterable[LlmCall]) -> None:
         """Take over recorded answers that nothing asked for: they were paid for, and count."""
-        for recorded in calls:
-            mark = {"attempt": self._attempt, "unasked": True, "replayed_from": recorded.n, "reused_from": None}
-            line = self._cassette.add(lambda n, of=recorded, mark=mark: of.model_copy(update={"n": n, **mark}))  # type: ignore[misc]
-            self._meter.note(line)
+        self._asking.carry_over(calls)
 
     def close(self) -> None:
         """Flush the cassette to the disk and stop serving."""
@@ -267,7 +255,7 @@ class Scope:
         self._note_left_out(call)
         if call.slot is None:
             draw, n = self._cassette.take(self._attempt, call.request_hash)
-            return self._ask(call, draw) if n is None else self._reuse(call, n)
+            return self._asking.ask(call, draw) if n is None else self._asking.reuse(call, n)
         slot, fresh = call.slot, False
 
         def at_slot() -> int:
@@ -276,174 +264,10 @@ class Scope:
             if known is not None:
                 return known
             fresh = True
-            return self._ask(call, self._cassette.in_vain(self._attempt, slot, call.request_hash)).n
+            return self._asking.ask(call, self._cassette.in_vain(self._attempt, slot, call.request_hash)).n
 
         n = self._once(("slot", slot, call.request_hash), at_slot)
-        return self._cassette.read(n) if fresh else self._reuse(call, n)
-
-    def _ask(self, call: Call, draw: int) -> LlmCall:
-        """Pay for an answer and write it down; a refusal too, as a replay has to refuse the same."""
-        try:
-            return self._paid(call, draw)
-        except Refusal as refusal:
-            self._note(call, refusal)
-            raise
-
-    def _note(self, call: Call, refusal: Refusal) -> None:
-        with self._lock:
-            self._refusals += 1
-            if self._refusals > MAX_REFUSALS:
-                return
-        body = refusal.body()
-        self._cassette.add(
-            lambda n: self._line(n, call, status=refusal.status, request=None, response=body, refused=True)
-        )
-
-    def _paid(self, call: Call, draw: int) -> LlmCall:
-        """An answer, as far as the budgets go."""
-        hints = Hints(call.slot, call.variables) if self._provider.wants_hints else None
-        sample = f"#{draw}" if call.slot is None else call.slot
-        request = ProviderRequest(
-            call.path,
-            call.body,
-            self._model,
-            self._seed,
-            call.request_hash,
-            hints,
-            seed_of(self._seed, call.request_hash, sample),
-            job_id=self.job_id,
-            phase=call.request.phase,
-            draw=draw,
-            number=self._number(call),
-        )
-        expected = estimate(self._provider, request) if self._meter.wants_estimates else (0, 0.0)
-        hold = self._meter.hold(call.request.phase, *expected)
-        try:
-            line = self._have(call, request, sample)
-        except BaseException as error:
-            self._meter.release(hold)
-            if isinstance(error, Refusal) and error.status == 429:
-                self._meter.refuse(call.request.phase)
-            raise
-        if line.reused_from is not None:
-            self._meter.release(hold)
-            return self._cassette.read(line.n)
-        self._meter.settle(hold, line)
-        return line
-
-    def _have(self, call: Call, request: ProviderRequest, sample: str) -> LlmCall:
-        """An answer: of the response cache, or of the provider."""
-        if self._cache is None or not self._provider.paid:
-            line, _ = self._pay(call, request)
-            return line
-        place = sample if call.slot is None else f"slot {sample}"
-        wanted = Sample(self._cache_model, self._seed, call.request_hash, place, self._cache_job)
-        found, wanted = self._cache.find(wanted)
-        if found is not None:
-            return self._give(call, found)
-        line, reply = self._pay(call, request)
-        if reply.status == 200:
-            self._cache.keep(wanted, reply)
-        return line
-
-    def _give(self, call: Call, found: CachedAnswer) -> LlmCall:
-        """Write down an answer that an earlier run has paid for."""
-        return self._cassette.add(
-            lambda n: self._line(
-                n,
-                call,
-                status=200,
-                request=LlmRequestRecord(method="POST", path=call.path, body=call.body),
-                response=found.response,
-                prompt_tokens=found.prompt_tokens,
-                completion_tokens=found.completion_tokens,
-                cached_tokens=found.cached_tokens,
-                reasoning_tokens=found.reasoning_tokens,
-                sent=found.sent,
-                estimated=found.estimated,
-                cached=True,
-            )
-        )
-
-    def _pay(self, call: Call, request: ProviderRequest) -> tuple[LlmCall, ProviderReply]:
-        """Ask the provider, and write its answer down, or that it gave none."""
-        started = time.monotonic()
-        try:
-            reply = self._provider.complete(request)
-        except ProviderError as error:
-            self._meter.note(
-                self._cassette.add(
-                    lambda n, error=error: self._line(  # type: ignore[misc]
-                        n,
-                        call,
-                        status=PROVIDER_FAILURE,
-                        request=LlmRequestRecord(method="POST", path=call.path, body=call.body),
-                        response=_failure(error).body(),
-                        tries=error.tries,
-                        latency=time.monotonic() - started,
-                    )
-                )
-            )
-            raise
-        if (n := self._cassette.replayed_as(reply.replayed_from)) is not None:
-            return self._again(call, n), reply  # as the recorded job did: it was paid for once
-        latency = time.monotonic() - started if reply.latency is None else reply.latency
-        line = self._cassette.add(
-            lambda n: self._line(
-                n,
-                call,
-                status=reply.status,
-                request=LlmRequestRecord(method="POST", path=call.path, body=call.body),
-                response=dict(reply.body),
-                prompt_tokens=reply.prompt_tokens,
-                completion_tokens=reply.completion_tokens,
-                cached_tokens=reply.cached_tokens,
-                reasoning_tokens=reply.reasoning_tokens,
-                cost_usd=reply.cost_usd,
-                inert=reply.inert,
-                sent=dict(reply.sent),
-                tries=reply.tries,
-                estimated=reply.estimated,
-                latency=latency,
-                replayed_from=reply.replayed_from,
-            )
-        )
-        return line, reply
-
-    def _number(self, call: Call) -> int:
-        """Which call without a slot this is; see `ProviderRequest.number`."""
-        if call.slot is not None:
-            return 0
-        with self._lock:
-            self._unslotted += 1
-            return self._unslotted
-
-    def _reuse(self, call: Call, n: int) -> LlmCall:
-        """Give the answer of line `n` again."""
-        return self._cassette.read(self._again(call, n).n)
-
-    def _again(self, call: Call, n: int) -> LlmCall:
-        """The line that says that line `n` was given again; it holds no copy of it."""
-        source = self._cassette.read(n)
-        line = self._cassette.add(
-            lambda new: self._line(new, call, status=source.status, request=None, reused_from=n, inert=source.inert)
-        )
-        self._meter.note(line)
-        return line
-
-    def _line(self, n: int, call: Call, **fields: Any) -> LlmCall:
-        return LlmCall(
-            n=n,
-            t=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-            attempt=self._attempt,
-            request_id=call.request.id,
-            phase=call.request.phase,
-            slot=call.slot,
-            request_hash=call.request_hash,
-            provider=self._provider.name,
-            model=self._model.id,
-            **fields,
-        )
+        return self._cassette.read(n) if fresh else self._asking.reuse(call, n)
 
     def _once(self, key: tuple[str, ...], work: Callable[[], T]) -> T:
         """Run `work` once for all threads that ask for `key` at the same time; the others get its outcome."""
@@ -465,8 +289,3 @@ class Scope:
         finally:
             with self._lock:
                 del self._running[key]
-
-
-def _failure(error: ProviderError) -> Refusal:
-    """As the cassette has it."""
-    return Refusal(PROVIDER_FAILURE, "provider_failure", f"the provider gave no answer: {error}")
