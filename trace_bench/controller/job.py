@@ -9,30 +9,29 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from trace_bench.artifacts import layout as files
-from trace_bench.artifacts.collector import Collected, CollectLimits, collect
-from trace_bench.artifacts.contract import Failure, Scores, WorkerResult
-from trace_bench.artifacts.layout import JobLayout, RunLayout
-from trace_bench.artifacts.provenance import cpu_model, now
-from trace_bench.artifacts.records import Attempt, ControlRecord, JobMeta, Results, Usage
-from trace_bench.artifacts.secrets import known
+from trace_bench.artifacts.collector import CollectLimits, collect
+from trace_bench.artifacts.contract import Failure, Scores
+from trace_bench.artifacts.layout import RunLayout
+from trace_bench.artifacts.provenance import now
+from trace_bench.artifacts.records import ControlRecord, Results, Usage
 from trace_bench.artifacts.writers import write_json, write_text
-from trace_bench.controller.answers import AFTER_A_BREAK, AFTER_THE_END, Answers
-from trace_bench.controller.attempts import earlier_attempts, keep_attempt, next_attempt, publish
+from trace_bench.controller.answers import AFTER_A_BREAK, AFTER_THE_END
+from trace_bench.controller.attempts import earlier_attempts, keep_attempt, next_attempt
+from trace_bench.controller.ending import EXIT_PATIENCE, Ending, ends_more, recorded, sandbox_failure
 from trace_bench.controller.prepare import JobPlan
 from trace_bench.controller.recording import Recording
 from trace_bench.controller.schedule import Start, StartGate
-from trace_bench.controller.session import Listener, SandboxGone, Session, Silence
+from trace_bench.controller.session import Listener, Session, Silence
 from trace_bench.errors import (
     Boundary,
     CollectError,
     EnvironmentUnavailable,
-    ExitCode,
     HarnessError,
     Interrupted,
     SandboxError,
@@ -40,51 +39,12 @@ from trace_bench.errors import (
 )
 from trace_bench.gateway.base import NotRecorded
 from trace_bench.gateway.server import Gateway, Scope
-from trace_bench.results.rows import results_row
 from trace_bench.results.tables import read_row
-from trace_bench.sandbox.base import Backend, ExitStatus, Sandbox, SandboxRequest, Stream
+from trace_bench.sandbox.base import Backend, Sandbox, SandboxRequest, Stream
 from trace_bench.sandbox.labels import UID_BASE, job_labels
 from trace_bench.sandbox.uids import UidBlock, UidBlocks
 
 WORKER_COMMAND = ("python3", "-sP", "-m", "trace_bench.worker")
-EXIT_PATIENCE = 10.0
-"""Seconds that a supervisor has to exit after its last message."""
-
-
-@dataclass
-class _Ending:
-    """What became of one attempt."""
-
-    result: WorkerResult | None = None
-    failure: Failure | None = None
-    collected: Collected | None = None
-    controls: tuple[ControlRecord, ...] = ()
-    sandbox_id: str = ""
-    fatal: TraceBenchError | None = None
-    """What ends more than this job."""
-    answers: Answers | None = None
-    """The LLM calls of the session, of which some may be under way."""
-    warnings: list[str] = field(default_factory=list)
-    told: frozenset[str] = frozenset()
-    """Reasons that the sandbox was given to stop."""
-    usage_by_phase: Mapping[str, Usage] = field(default_factory=dict)
-    cut_by_run_budget: bool = False
-
-    @property
-    def failed_at_provider(self) -> bool:
-        """So the sandbox says."""
-        failure = self.result.failure if self.result is not None else None
-        return failure is not None and failure.boundary is Boundary.PROVIDER
-
-    def end(self, error: TraceBenchError) -> None:
-        """`error` ended the attempt."""
-        if isinstance(error, Interrupted):
-            self.fatal = error
-            self.failure = Failure(boundary=Boundary.HARNESS, kind="interrupted", message=str(error))
-            return
-        if error.exit_code == ExitCode.ENVIRONMENT:
-            self.fatal = error
-        self.failure = Failure(boundary=error.boundary, kind=_kind(error), message=str(error))
 
 
 class NotStarted(Exception):
@@ -181,7 +141,7 @@ class JobRunner:
             update={"status": "running", "started_at": now(), "attempts": earlier_attempts(job)}
         )
         write_json(job.meta, meta, durable=False)
-        ending = _Ending()
+        ending = Ending()
         try:
             scope = self.gateway.open(
                 plan.spec.job_id,
@@ -194,7 +154,7 @@ class JobRunner:
         except HarnessError as error:
             # A damaged cassette: this job's alone.
             ending.failure = Failure(boundary=error.boundary, kind="damaged_cassette", message=str(error))
-            return self._record(job, number, meta, ending, Usage(), time.monotonic() - started)
+            return recorded(self.layout, job, number, meta, ending, Usage(), time.monotonic() - started)
         row: Results | None = None
         with scope:
 
@@ -210,7 +170,7 @@ class JobRunner:
                 ending.usage_by_phase = scope.usage_by_phase()
                 ending.cut_by_run_budget = ending.cut_by_run_budget or scope.cut_by_run_budget
                 told = meta.model_copy(update={"warnings": (*meta.warnings, *scope.warnings())})
-                return self._record(job, number, told, ending, scope.usage(), time.monotonic() - started)
+                return recorded(self.layout, job, number, told, ending, scope.usage(), time.monotonic() - started)
 
             try:
                 with sandbox_of() as sandbox:
@@ -229,7 +189,7 @@ class JobRunner:
             raise ending.fatal
         return row
 
-    def _settle_replay(self, recording: Recording, plan: JobPlan, scope: Scope, ending: _Ending, folder: Path) -> None:
+    def _settle_replay(self, recording: Recording, plan: JobPlan, scope: Scope, ending: Ending, folder: Path) -> None:
         """A request that is not recorded is the job's failure; what was paid for and not asked again counts."""
         stranger = scope.not_recorded()
         if stranger is not None:
@@ -301,7 +261,7 @@ class JobRunner:
         sandbox: Sandbox,
         scope: Scope,
         listener: Listener,
-        ending: _Ending,
+        ending: Ending,
         out: Path,
         start: Start | None,
     ) -> None:
@@ -331,16 +291,16 @@ class JobRunner:
                 sandbox.kill()
             except SandboxError as gone:
                 # What came first is the cause, unless all that it says is that the engine hung up.
-                ending.end(error if _ends_more(error) else gone)
+                ending.end(error if ends_more(error) else gone)
             else:
-                if isinstance(error, Interrupted | EnvironmentUnavailable | NotRecorded) or _ends_more(error):
+                if isinstance(error, Interrupted | EnvironmentUnavailable | NotRecorded) or ends_more(error):
                     ending.end(error)
                 else:
-                    ending.failure = _sandbox_failure(error, sandbox, evidence=out.parent)
+                    ending.failure = sandbox_failure(error, sandbox, evidence=out.parent)
         self._collect(sandbox, ending, out)
 
     def _converse(
-        self, plan: JobPlan, scope: Scope, listener: Listener, stream: Stream, start: Start | None, ending: _Ending
+        self, plan: JobPlan, scope: Scope, listener: Listener, stream: Stream, start: Start | None, ending: Ending
     ) -> None:
         def stop_wanted() -> str | None:
             if (stranger := scope.not_recorded()) is not None:
@@ -367,7 +327,7 @@ class JobRunner:
         finally:
             ending.told = session.told
 
-    def _wait_for_answers(self, plan: JobPlan, ending: _Ending) -> None:
+    def _wait_for_answers(self, plan: JobPlan, ending: Ending) -> None:
         """See calls under way into the cassette: what they cost is paid, and the next attempt finds their answers."""
         if ending.answers is None:
             return
@@ -382,7 +342,7 @@ class JobRunner:
                 "time; what came of it is not recorded, though it may have been paid for"
             )
 
-    def _collect(self, sandbox: Sandbox, ending: _Ending, out: Path) -> None:
+    def _collect(self, sandbox: Sandbox, ending: Ending, out: Path) -> None:
         try:
             ending.collected = collect(sandbox.collect(), out, self.limits)
         except CollectError as error:
@@ -402,79 +362,3 @@ class JobRunner:
             ending.failure = Failure(
                 boundary=Boundary.SANDBOX, kind="no_result", message="the sandbox ended without a result"
             )
-
-    # -- the record ----------------------------------------------------------------------------------------------
-
-    def _record(
-        self, job: JobLayout, number: int, meta: JobMeta, ending: _Ending, usage: Usage, seconds: float
-    ) -> Results:
-        result = ending.result
-        failure = ending.failure or (result.failure if result is not None else None)
-        if failure is not None:
-            failure = failure.model_copy(update={"message": known.text(failure.message)})
-        status = "ok" if failure is None and result is not None and result.status == "ok" else "failed"
-        killed = failure is not None and failure.kind == "interrupted"
-        if ending.collected is not None:
-            publish(ending.collected, job)
-        attempt = Attempt(
-            number=number,
-            started_at=meta.started_at or now(),
-            ended_at=now(),
-            status="interrupted" if killed else status,  # type: ignore[arg-type]
-            failure=failure,
-            sandbox_id=ending.sandbox_id,
-        )
-        stop_reason = result.stop_reason if result is not None else "interrupted" if killed else None
-        cut = ending.cut_by_run_budget or ("budget" in ending.told and stop_reason == "budget")
-        warnings = [*meta.warnings, *ending.warnings, *(result.warnings if result is not None else ())]
-        meta = meta.model_copy(
-            update={
-                "status": status,
-                "failure": failure,
-                "controls": ending.controls,
-                "attempts": (*meta.attempts, attempt),
-                "ended_at": now(),
-                "stop_reason": stop_reason,
-                "stop_point": result.stop_point if result is not None else None,
-                "cut_by_run_budget": cut,
-                "usage": usage,
-                "usage_by_phase": dict(ending.usage_by_phase),
-                "warnings": tuple(warnings),
-                "cpu_model": cpu_model(),
-            }
-        )
-        row = results_row(meta, result, usage, seconds, self.layout)
-        write_json(job.meta, meta, durable=False)
-        write_json(job.results, row)  # from here on the job has ended
-        return row
-
-
-def _ends_more(error: TraceBenchError) -> bool:
-    """Whether `error` ends more than its job: the user wants it, or the machine lacks something."""
-    return isinstance(error, Interrupted) or error.exit_code == ExitCode.ENVIRONMENT
-
-
-def _sandbox_failure(error: SandboxError, sandbox: Sandbox, evidence: Path) -> Failure:
-    """What became of the sandbox; its last words are kept whole under `evidence`."""
-    status: ExitStatus | None = None
-    words = ""
-    with contextlib.suppress(SandboxError):
-        status = sandbox.wait(EXIT_PATIENCE)
-        words = sandbox.last_words().strip()
-    message, kind = str(error), _kind(error)
-    if isinstance(error, SandboxGone) and status is not None:
-        kind = "sandbox_died"
-        message = f"the sandbox ended with exit code {status.code} before the job was done"
-        if status.oom_killed:
-            kind, message = "out_of_memory", f"{message}; the memory limit was hit"
-        if status.error:
-            message += f" ({status.error})"
-    if words:
-        write_text(evidence / files.STDERR, words + "\n", durable=False)
-        message += f"; its last words: {words.splitlines()[-1][:500]}"
-    return Failure(boundary=Boundary.SANDBOX, kind=kind, message=message)
-
-
-def _kind(error: TraceBenchError) -> str:
-    name = type(error).__name__.removesuffix("Error")
-    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")

@@ -53,7 +53,11 @@ def plan_config(
     """
     warnings: list[str] = []
     recording = recording_of(config)
-    config = recording.fitted(config) if recording is not None else completed(config)
+    if recording is None:
+        config = completed(config)
+    else:
+        config = recording.fitted(config)
+        learn_secrets(config, os.environ)
     prices = prices_of(config, warnings)
     with ThreadPoolExecutor(max_workers=1) as aside:
         git = aside.submit(capture_git, package_dir())  # two processes, while the engine is asked

@@ -33,9 +33,14 @@ def tokens_of(body: Mapping[str, Any], max_tokens: object = None) -> int:
     Args:
         max_tokens: of one answer, where `body` does not say.
     """
+    return sum(split(body, max_tokens))
+
+
+def split(body: Mapping[str, Any], max_tokens: object = None) -> tuple[int, int]:
+    """The same, prompt and answers apart."""
     said = [_count(body.get(key)) for key in ANSWER_KEYS]
     answer = max(said) or _count(max_tokens)
-    return -(-len(jsonio.canonical(dict(body))) // BYTES_PER_TOKEN) + answer * max(1, _count(body.get("n")))
+    return -(-len(jsonio.canonical(dict(body))) // BYTES_PER_TOKEN), answer * max(1, _count(body.get("n")))
 
 
 def _count(value: object) -> int:

@@ -4,12 +4,15 @@ It stands before everything that sees an answer: the sandbox, the cassette, the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
 from trace_bench.artifacts.records import LlmTry
 from trace_bench.artifacts.secrets import known
 from trace_bench.gateway.base import Provider, ProviderError, ProviderReply, ProviderRequest, Refusal
+from trace_bench.gateway.estimates import estimate
+from trace_bench.gateway.response_cache import Addressed
 
 
 class Masked:
@@ -21,6 +24,13 @@ class Masked:
         self.paid = provider.paid
         self.wants_hints = provider.wants_hints
         self.quick = provider.quick
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        return self._provider.identity if isinstance(self._provider, Addressed) else {}
+
+    def estimate(self, request: ProviderRequest) -> tuple[int, float | None]:
+        return estimate(self._provider, request)
 
     def complete(self, request: ProviderRequest) -> ProviderReply:
         """Raises: as the provider."""

@@ -29,6 +29,7 @@ from trace_bench.config.frozen import thaw
 from trace_bench.errors import EnvironmentUnavailable
 from trace_bench.gateway import frames
 from trace_bench.gateway.base import ProviderError, ProviderReply, ProviderRequest
+from trace_bench.gateway.estimates import split
 from trace_bench.gateway.prices import cost, known_price
 from trace_bench.gateway.real import RealModel, model_to
 from trace_bench.gateway.retries import Backoff
@@ -145,6 +146,26 @@ class RealProvider:
         self._process = process
         self._model = model
         self._prices = known_price(model)
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """All that can change an answer and is no part of `ModelRef`; see `Addressed`."""
+        model = self._model
+        return {
+            "base_url": model.base_url,
+            "temperature": model.temperature,
+            "top_p": model.top_p,
+            "max_tokens": model.max_tokens,
+            "send_seed": model.send_seed,
+            "options": thaw(dict(model.options)),
+        }
+
+    def estimate(self, request: ProviderRequest) -> tuple[int, float | None]:
+        """Tokens and US dollars that `request` may come to; see `Estimating`."""
+        added = additions(self._model, request.path, request.body, request.sample_seed)
+        prompt, answer = split({**request.body, **added})
+        expected = Counted(prompt=prompt, completion=answer)
+        return prompt + answer, None if self._prices is None else cost(expected, self._prices)
 
     def complete(self, request: ProviderRequest) -> ProviderReply:
         """See `Provider`. What the provider says of the request itself (4xx) is a reply."""

@@ -23,7 +23,7 @@ from trace_bench.errors import HarnessError
 COLUMNS = (
     "status", "failure_boundary", "failure_kind", "stop_reason", "score_initial", "score_final", "score_best",
     "score_test", "evaluations", "llm_calls", "prompt_tokens", "completion_tokens", "total_tokens", "cost_usd",
-    "stub_inert",
+    "stub_inert", "cut_by_run_budget", "cached_tokens", "reasoning_tokens",
 )  # fmt: skip
 """What of a row must be equal."""
 TIMES = frozenset({"seconds"})
