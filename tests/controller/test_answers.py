@@ -46,8 +46,8 @@ def running(session: Session) -> Iterator[Future[dict[str, Any]]]:
         try:
             yield pool.submit(session.start)
         finally:
-            if isinstance(session.scope._provider, Waiting):
-                session.scope._provider.release()
+            if isinstance(session.scope._asking._provider, Waiting):
+                session.scope._asking._provider.release()
     session.stream.close()
 
 

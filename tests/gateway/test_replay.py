@@ -238,7 +238,7 @@ def test_the_end_of_a_budget_is_at_the_recorded_calls(cassette: Path, tmp_path: 
 
 
 def test_refusals_do_not_fill_the_disk(cassette: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trace_bench.gateway.server.MAX_REFUSALS", 3)
+    monkeypatch.setattr("trace_bench.gateway.asking.MAX_REFUSALS", 3)
     monkeypatch.setattr("trace_bench.gateway.replay.MAX_REFUSALS", 3)
     asked = [chat(f"proposal={i}", request_id=f"train-{i}") for i in range(9)]
     with open_at(cassette, CountingProvider(), budget=Budget(calls=1)) as scope:

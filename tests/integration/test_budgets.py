@@ -20,10 +20,10 @@ WHOLE: dict[str, Any] = {
 
 
 def lines_of(result: dict[str, Any]) -> list[dict[str, Any]]:
-    """All lines of all cassettes that are no copies."""
+    """All lines of all cassettes that are answers, and no copies."""
     cassettes = sorted(Path(result["folder"]).glob("jobs/*/llm.jsonl"))
     lines = [json.loads(line) for path in cassettes for line in path.read_text().splitlines()]
-    return [line for line in lines if line["reused_from"] is None]
+    return [line for line in lines if line["reused_from"] is None and not line["refused"]]
 
 
 def test_eight_jobs_on_four_workers_share_one_budget(images: Path, tmp_path: Path) -> None:
