@@ -11,7 +11,7 @@ from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
 from trace_bench.controller.progress import Progress
 from trace_bench.controller.run import RunResult
-from trace_bench.controller.start import run_config
+from trace_bench.controller.start import completed, run_config
 from trace_bench.matrix import Job
 
 __all__ = ["Job", "RunResult", "expand", "load_config", "run"]
@@ -21,7 +21,8 @@ Config = RunConfig | str | Path
 
 
 def expand(config: Config, *, roots: Sequence[Path] = ()) -> list[Job]:
-    """The jobs of `config`, in the order task, trainer, variant, seed. No engine is asked, no task code imported.
+    """The jobs of `config`, in the order task, trainer, variant, model, seed. No engine is asked, and no task
+    code imported.
 
     Args:
         roots: extra folders with task folders.
@@ -29,7 +30,7 @@ def expand(config: Config, *, roots: Sequence[Path] = ()) -> list[Job]:
     Raises:
         ConfigError: the config is wrong, or does not fit its tasks and trainers; one line per problem.
     """
-    config = _loaded(config)
+    config = completed(_loaded(config))
     resolved = resolve(config, roots)
     return matrix.expand(config, resolved.tasks, resolved.trainers)
 

@@ -18,9 +18,14 @@ from typing import Any, Protocol
 JOB_ID_LENGTH = 12
 _SEED_BITS = 63
 
-CONFIG_KEYS_WITHOUT_EFFECT = frozenset({"max_workers", "resume", "run_id", "runs_dir", "task_roots", "tags"})
+CONFIG_KEYS_WITHOUT_EFFECT = frozenset(
+    {"max_workers", "resume", "run_id", "runs_dir", "task_roots", "tags", "llm_cache"}
+)
 """Top-level config keys that `config_hash` leaves out: worker counts, tags, paths (a run's id names its folder), and
 which jobs are run again: ``--force`` is for a run that is there.
+
+So are ``budget.run``, as a run that has used it up is continued with a larger one, and ``llm_cache``, which says who
+has paid for an answer and not what is asked.
 
 Loggers (of a trainer entry) and credentials (``llm.api_key_env``) are left out too. A task's place does not
 count, as its content does.
@@ -207,9 +212,16 @@ def config_hash(snapshot: Mapping[str, Any], task_hashes: Mapping[str, str]) -> 
         {key: value for key, value in trainer.items() if key not in ("logger", "logger_kwargs")}
         for trainer in snapshot["trainers"]
     ]
+    if isinstance(snapshot.get("budget"), Mapping):
+        kept["budget"] = {key: value for key, value in snapshot["budget"].items() if key != "run"}
     if isinstance(snapshot.get("llm"), Mapping):
-        kept["llm"] = {key: value for key, value in snapshot["llm"].items() if key != "api_key_env"}
+        kept["llm"] = _without_key(snapshot["llm"])
+    kept["llms"] = [_without_key(llm) for llm in snapshot.get("llms", ())]
     return digest({"version": 1, "config": kept, "tasks": task_hashes})
+
+
+def _without_key(llm: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in llm.items() if key != "api_key_env"}
 
 
 def run_id(now: datetime, config_hash: str, git_sha: str) -> str:

@@ -1,20 +1,24 @@
-"""The matrix: a config becomes jobs, task by task, trainer by trainer, variant by variant, seed by seed.
-Pure.
+"""The matrix: a config becomes jobs, task by task, trainer by trainer, variant by variant, model by
+model, seed by seed. Pure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from trace_bench.config.frozen import FrozenDict
-from trace_bench.config.models import RunConfig, SandboxConfig
+from trace_bench.config.models import LlmConfig, RunConfig, SandboxConfig
 from trace_bench.config.task_choices import TaskChoice, resolve_tasks
 from trace_bench.config.variants import Variant, resolve_variants
 from trace_bench.errors import ConfigError
 from trace_bench.identity import JobIdPrefix
 from trace_bench.suites.spec import Task
 from trace_bench.trainers.base import Trainer
+
+STUB = FrozenDict({"id": "stub"})
+"""The identity of the built-in model that needs no provider."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ class Job:
 
 
 def expand(config: RunConfig, tasks: Mapping[str, Task], trainers: Mapping[str, type[Trainer]]) -> list[Job]:
-    """The jobs of `config`, in the order task, trainer, variant, seed.
+    """The jobs of `config`, in the order task, trainer, variant, model, seed.
 
     Args:
         tasks, trainers: what `trace_bench.config.resolve.resolve` found, by id.
@@ -78,25 +82,51 @@ def expand(config: RunConfig, tasks: Mapping[str, Task], trainers: Mapping[str, 
     variants = resolve_variants(config, trainers, problems)
     if problems:
         raise ConfigError("\n".join(dict.fromkeys(problems)))
-    model = model_of(config)
+    models = models_of(config)
     jobs: list[Job] = []
     first: dict[str, tuple[TaskChoice, Variant]] = {}
     for choice in choices:
         for variant in variants:
-            prefix = _prefix(config, choice, variant, model)
-            same = first.setdefault(prefix.job_id(config.seeds[0]), (choice, variant))
+            prefixes = [(model, _prefix(config, choice, variant, model)) for model in models]
+            same = first.setdefault(prefixes[0][1].job_id(config.seeds[0]), (choice, variant))
             if same != (choice, variant):
                 problems.append(_repeated(config, (choice, variant), same))
                 continue
-            jobs += _jobs(config, choice, variant, model, prefix)
+            for model, prefix in prefixes:
+                jobs += _jobs(config, choice, variant, model, prefix)
     if problems:
         raise ConfigError("\n".join(dict.fromkeys(problems)))
     return jobs
 
 
-def model_of(config: RunConfig) -> FrozenDict:
-    """The identity of the model that answers: in mode stub, the stub."""
-    return FrozenDict({"id": config.mode})
+def models_of(config: RunConfig) -> tuple[FrozenDict, ...]:
+    """The identities of the models that answer, each by jobs of its own.
+
+    A real one has ``id``, ``provider``, ``model`` and ``sampling``: what of its ``llm`` block can change an answer.
+    Addresses, keys, prices and limits are no part of it. In mode stub, real ones are not asked: their place is the
+    stub's.
+    """
+    entries = config.llms or ((config.llm,) if config.llm else ())
+    if config.mode == "stub":
+        scripted = tuple(_identity(llm) for llm in entries if llm.script is not None)
+        return scripted if len(scripted) == len(entries) and scripted else (STUB, *scripted)
+    return tuple(_identity(llm) for llm in entries) or (STUB,)
+
+
+def _identity(llm: LlmConfig) -> FrozenDict:
+    if llm.model == STUB["id"]:
+        return STUB if llm.id is None else FrozenDict({"id": llm.id})
+    if llm.script is not None:
+        return FrozenDict({"id": llm.name, "provider": "scripted", "model": llm.name, "sampling": llm.options})
+    sampling = {name: getattr(llm, name) for name in ("temperature", "top_p", "max_tokens")}
+    given: dict[str, Any] = {name: value for name, value in sampling.items() if value is not None}
+    if not llm.seed:
+        given["seed"] = False
+    if llm.options:
+        given["options"] = llm.options
+    return FrozenDict(
+        {"id": llm.id or llm.model, "provider": llm.provider, "model": llm.model, "sampling": FrozenDict(given)}
+    )
 
 
 def _prefix(config: RunConfig, choice: TaskChoice, variant: Variant, model: FrozenDict) -> JobIdPrefix:

@@ -165,5 +165,6 @@ SAMPLES: dict[str, Any] = {
         "run_id": "r",
         "files": [{"path": "a", "size": 1, "sha256": HASH, "schema_name": None}],
     },
+    "replay": {"run_id": "r", "recorded_run": "q", "jobs": 1, "equal": 1, "exact": 0},
     "summary": {"run_id": "r", "generated_at": TIME, "total_jobs": 1, "counts": {"ok": 1}},
 }

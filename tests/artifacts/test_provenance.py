@@ -19,6 +19,7 @@ def test_secrets_are_masked_whole_and_counts_of_tokens_are_not() -> None:
             "TRACE_BENCH_MAX_TOKENS": "4096",
             "TRACE_TOKENIZER": "x",
             "OPENAI_BASE_URL": f"https://user:{secret}@example.org/v1",
+            "TRACE_CUSTOMLLM_URL": f"https://example.org/v1?api-key={secret}&version=1",
             "HOME": "/root",
             "UNRELATED_API_KEY": secret,
         },
@@ -30,6 +31,7 @@ def test_secrets_are_masked_whole_and_counts_of_tokens_are_not() -> None:
         "OPENAI_API_KEY": "***",
         "OPENAI_BASE_URL": "https://***@example.org/v1",
         "TRACE_BENCH_MAX_TOKENS": "4096",
+        "TRACE_CUSTOMLLM_URL": "https://example.org/v1?api-key=***&version=1",
         "TRACE_TOKENIZER": "x",
     }
     assert secret not in env.model_dump_json()

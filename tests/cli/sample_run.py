@@ -30,6 +30,7 @@ class SampleJob:
     task_id: str = "internal:numeric_param"
     trainer_id: str = "PrioritySearch"
     variant: str = "num_steps=2"
+    model: str = "stub"
     seed: int = 7
     score_direction: Direction = "maximize"
     decision: Decision = "run"
@@ -55,7 +56,7 @@ def row(job: SampleJob, **fields: Any) -> Results:
         integrity="protected",
         score_direction=job.score_direction,
         resolved_optimizer="OptoPrime",
-        model="stub",
+        model=job.model,
         fingerprint="0" * 64,
         **given,
     )

@@ -116,3 +116,12 @@ def test_a_home_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     said = refused("images", "list", code=3, home=tmp_path / "file", DOCKER_HOST=NO_ENGINE)
     assert str(tmp_path / "file") in said
+
+
+def test_doctor_names_the_keys_that_it_finds_and_never_shows_one(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("GROQ_API_KEY=planted-key-of-a-file\n")
+    env = {"MISTRAL_API_KEY": "planted-key-of-the-environment", "DOCKER_HOST": NO_ENGINE}
+    done = cli("doctor", "--json", cwd=tmp_path, **env)
+    (row,) = [row for row in json.loads(done.stdout) if row["name"] == "models"]
+    assert "GROQ_API_KEY in .env" in row["detail"] and "MISTRAL_API_KEY" in row["detail"], row
+    assert "planted" not in done.stdout + done.stderr and not row["needed"]

@@ -18,6 +18,7 @@ from trace_bench.cli.usage import ORDER
 COMMANDS = (
     "", "run", "validate", "list-tasks", "list-trainers", "schema", "doctor", "clean", "images",
     "ls", "show", "logs", "ps", "cancel",
+    "llm", "llm ls", "llm show", "llm cache",
     "images build", "images list", "images verify", "images lock", "images push", "images pull",
 )  # fmt: skip
 
@@ -51,7 +52,8 @@ def test_every_command_is_told_in_a_line_of_80_columns_in_the_readmes_order() ->
     table = readme[readme.index("| command |") : readme.index("Exit codes:")]
     told = list(dict.fromkeys(re.findall(r"(?:trace-bench |, `)([a-z][a-z-]+)", table)))
     assert told == list(ORDER)
-    listed += on_a_terminal("images", "--help", columns=80).split("Commands:")[1].split("\n\n")[0].splitlines()[1:]
+    for group in ("images", "llm"):
+        listed += on_a_terminal(group, "--help", columns=80).split("Commands:")[1].split("\n\n")[0].splitlines()[1:]
     for line in listed:
         assert line.rstrip().endswith(".") and "..." not in line and len(line) <= 80, line
         assert len(line.split(maxsplit=1)[1].rstrip()) <= 60, line
@@ -87,7 +89,7 @@ def on_a_terminal(*arguments: str, columns: int) -> str:
     return said.decode().replace("\r\n", "\n")
 
 
-@pytest.mark.parametrize("command", ["", "images"])
+@pytest.mark.parametrize("command", ["", "images", "llm"])
 def test_no_command_prints_the_help_and_is_a_mistake(command: str) -> None:
     done = cli(*command.split())
     assert done.returncode == 2 and done.stdout.startswith("Usage: ") and done.stderr == ""

@@ -302,3 +302,15 @@ def test_an_error_of_the_run_comes_after_the_table(command: list[str], tmp_path:
     assert code == 3 and out == "" and said.count(HIDE) == said.count(SHOW) == 1
     (line,) = [line for line in _screen(said, 100) if line]
     assert line.startswith("error: ") and "events.jsonl" in line
+
+
+def test_several_models_have_a_column_and_one_has_none() -> None:
+    for models, named in ((("gpt-x", "gpt-y"), True), (("gpt-x", "gpt-x"), False)):
+        jobs = [job(n, model=model) for n, model in enumerate(models)]
+        tally = Tally(jobs, workers=2, clock=lambda: 1.0)
+        tally.started(jobs[0])
+        tally.ended(jobs[1], row(jobs[1]))
+        lines = _drawn(tally)
+        running, task = (line.split() for line in lines if line.startswith("task "))
+        assert ("model" in running) == ("model" in task) == named
+        assert any("gpt-x" in line for line in lines) == any("gpt-y" in line for line in lines) == named

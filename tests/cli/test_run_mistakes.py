@@ -47,7 +47,8 @@ def test_a_full_disk_is_one_sentence_and_keeps_what_was_finished(small: Path, tm
     run = ("run", "--config", str(path), "--backend", "local", "--run-id", "full", "--runs-dir", str(small), "-q")
     done = cli(*run, timeout=120)
     assert_refused(done, 3)
-    assert "No space left on device" in done.stderr and "--run-id" in done.stderr
+    # Which of a job's files it is that has no room is a matter of a page; both sentences say how to go on.
+    assert "o space left" in done.stderr and ("--run-id" in done.stderr or "run again to resume" in done.stderr)
     finished = len(list(small.glob("full/jobs/*/results.json")))
     assert 0 < finished < 12
 

@@ -16,6 +16,7 @@ from tests.cli.conftest import refused
 from tests.cli.sample_run import LAYOUT, NASTY, failed, job, row, skipped
 from tests.integration.cli import TASKS, Done, cli, environment, result_of, start, write_config
 from trace_bench.cli.outcome import counts_text, print_outcome, print_plan
+from trace_bench.cli.progress import name_of
 
 TASK = "internal:numeric_param"
 FAILING = {"tasks": ["internal:multi_param"], "job_timeout": 1e-6}
@@ -235,3 +236,12 @@ def test_a_plan_is_safe_to_print(capsys: pytest.CaptureFixture[str]) -> None:
     first, second, *_ = lines = capsys.readouterr().out.splitlines()
     assert all(line.isprintable() for line in lines) and "2 jobs: 1 to run, 1 to skip" in lines
     assert first.startswith("skip  000000000001") and second.startswith("run   000000000002")
+
+
+def test_a_plan_and_its_lines_name_models_but_the_stub(capsys: pytest.CaptureFixture[str]) -> None:
+    print_plan(LAYOUT, [job(1, model="gpt-x"), job(2)])
+    first, second, *_ = capsys.readouterr().out.splitlines()
+    assert first.split()[5] == "gpt-x" and second.split()[5] == "stub"
+    print_plan(LAYOUT, [job(1), job(2)])
+    assert "stub" not in capsys.readouterr().out
+    assert "  gpt-x  seed 7" in name_of(job(1, model="gpt-x")) and "stub" not in name_of(job(1))

@@ -430,14 +430,26 @@ def test_a_run_whose_folder_is_new_says_that_it_is_being_planned(runs: Path) -> 
 
 
 def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
-    config = write_config(tmp_path, tasks=["internal:numeric_param"], trainers=["NoOp"], seeds=[1, 2], run_id="compare")
+    search = {"id": "PrioritySearch", "params": {"num_steps": 1}}
+    config = write_config(tmp_path, tasks=["internal:numeric_param"], trainers=[search], seeds=[1, 2], run_id="compare")
     assert cli("run", "--config", str(config), "--backend", "local", "--quiet").returncode == 0
     (first, _) = parsed("show", "compare", runs=tmp_path / "runs")["jobs"]
     commands = [c for c in commands_of("how-to/look-at-runs.md") if c != ["ps"]]
-    assert len(commands) == 7
+    assert len(commands) == 10
     for command in commands:
         done = cli(*(first["job_id"] if word == "JOB" else word for word in command), cwd=tmp_path)
         assert done.returncode == 0 and done.stdout + done.stderr, (command, done.stderr)
     page = (REPOSITORY / "docs" / "how-to" / "look-at-runs.md").read_text()
     for word in (*get_args(State), *JOB_STATES):
         assert f"`{word}`" in page, word
+
+
+def test_jobs_of_several_models_are_told_apart(runs: Path) -> None:
+    models = ["gpt-x", "gpt-y"]
+    rows = [row(n, model=model, score_best=float(n)) for n, model in enumerate(models)]
+    make_run(runs, rows=rows, entries=[entry(n, status="ok", model=model) for n, model in enumerate(models)])
+    jobs, leaderboard = (part.splitlines() for part in shown("show", RUN, runs=runs).split("\n\n")[1:])
+    place = jobs[0].split().index("model")
+    assert [line.split()[place] for line in jobs[1:3]] == models
+    assert sum("gpt-" in line for line in leaderboard) == 2, "no row mixes them"
+    assert [line["model"] for line in parsed("show", RUN, runs=runs)["jobs"]] == models

@@ -14,6 +14,9 @@ from trace_bench.config.models import (
     BudgetConfig,
     ImagesConfig,
     LlmConfig,
+    LlmLimitsConfig,
+    PricesConfig,
+    RunBudgetConfig,
     SandboxConfig,
     Section,
     SplitsConfig,
@@ -77,6 +80,13 @@ KEYS: dict[type[Section], dict[str, tuple[Any, Seen, Any]]] = {
         "images": ({"base": "b"}, lambda c, jobs: c.images.base, "b"),
         "sandbox": ({"pids": 99}, sandbox("pids"), 99),
         "llm": ({"model": "m"}, lambda c, jobs: c.llm.model, "m"),
+        "llms": (
+            ["stub", {"model": "stub", "id": "n"}],
+            lambda c, jobs: [llm.id or llm.model for llm in c.llms],
+            ["stub", "n"],
+        ),
+        "llm_cache": (True, config_key("llm_cache"), True),
+        "replay_from": ("r", config_key("replay_from"), "r"),
         "budget": ({"calls": 1}, lambda c, jobs: c.budget.calls, 1),
         "splits": ({"train": 2}, lambda c, jobs: jobs[0].splits["train"], 2),
         "objective": ("score", config_key("objective"), "score"),
@@ -138,12 +148,38 @@ KEYS: dict[type[Section], dict[str, tuple[Any, Seen, Any]]] = {
         "api_key_env": ("OPENAI_API_KEY", lambda c, jobs: c.llm.api_key_env, "OPENAI_API_KEY"),
         "temperature": (1, lambda c, jobs: c.llm.temperature, 1.0),
         "max_tokens": (5, lambda c, jobs: c.llm.max_tokens, 5),
+        "id": ("mine", lambda c, jobs: c.llm.id, "mine"),
+        "top_p": (0.5, lambda c, jobs: c.llm.top_p, 0.5),
+        "seed": (False, lambda c, jobs: c.llm.seed, False),
+        "stream": (True, lambda c, jobs: c.llm.stream, True),
+        "timeout": (7, lambda c, jobs: c.llm.timeout, 7.0),
+        "retries": (0, lambda c, jobs: c.llm.retries, 0),
+        "options": ({"api_version": "x"}, lambda c, jobs: c.llm.options, {"api_version": "x"}),
+        "prices": ({"prompt": 1}, lambda c, jobs: c.llm.prices.prompt, 1.0),
+        "limits": ({"concurrent": 2}, lambda c, jobs: c.llm.limits.concurrent, 2),
+    },
+    PricesConfig: {
+        "prompt": (1, lambda c, jobs: c.llm.prices.prompt, 1.0),
+        "completion": (2, lambda c, jobs: c.llm.prices.completion, 2.0),
+        "cached": (0.5, lambda c, jobs: c.llm.prices.cached, 0.5),
+    },
+    LlmLimitsConfig: {
+        "requests_per_minute": (60, lambda c, jobs: c.llm.limits.requests_per_minute, 60.0),
+        "tokens_per_minute": (1000, lambda c, jobs: c.llm.limits.tokens_per_minute, 1000.0),
+        "concurrent": (2, lambda c, jobs: c.llm.limits.concurrent, 2),
+    },
+    RunBudgetConfig: {
+        "calls": (1, lambda c, jobs: c.budget.run.calls, 1),
+        "tokens": (2, lambda c, jobs: c.budget.run.tokens, 2),
+        "usd": (3, lambda c, jobs: c.budget.run.usd, 3.0),
+        "seconds": (4, lambda c, jobs: c.budget.run.seconds, 4.0),
     },
     BudgetConfig: {
         "calls": (1, lambda c, jobs: c.budget.calls, 1),
         "tokens": (2, lambda c, jobs: c.budget.tokens, 2),
         "usd": (3, lambda c, jobs: c.budget.usd, 3.0),
         "seconds": (4, lambda c, jobs: c.budget.seconds, 4.0),
+        "run": ({"usd": 1}, lambda c, jobs: c.budget.run.usd, 1.0),
     },
     SplitsConfig: {
         "train": (2, lambda c, jobs: jobs[0].splits["train"], 2),
@@ -157,6 +193,12 @@ KEYS: dict[type[Section], dict[str, tuple[Any, Seen, Any]]] = {
 }
 GEPA = tuple(key for key in KNOBS if key.startswith("gepa_"))
 """Knobs of a trainer that is not shipped: see below."""
+INSIDE: dict[type[Section], tuple[str, str, dict[str, Any]]] = {
+    PricesConfig: ("llm", "prices", {"prompt": 1}),
+    LlmLimitsConfig: ("llm", "limits", {}),
+    RunBudgetConfig: ("budget", "run", {}),
+}
+"""Sections inside sections: where, and what they cannot be without."""
 ID_KEYS = {"id", "key", "task", "name", "trainer"}
 
 
@@ -172,6 +214,9 @@ def around(section: type[Section], key: str, value: Any) -> dict[str, Any]:
     elif section is TrainerConfig:
         entry = {key: value} if key in ID_KEYS else {"id": "PrioritySearch", key: value}
         config["trainers"] = [entry]
+    elif section in INSIDE:
+        outer, name, needed = INSIDE[section]
+        config[outer] = {name: {**needed, key: value}}
     else:
         config[names[section]] = {key: value}
     return config
@@ -200,7 +245,7 @@ def test_the_key_has_its_effect_with_underscores_and_with_hyphens(
 def test_every_key_of_every_section_is_tried() -> None:
     assert {section: set(keys) | ({*GEPA} if section in (RunConfig, TrainerConfig) else set())
             for section, keys in KEYS.items()} == {
-        section: set(keys_of(section)) for section in Section.__subclasses__()
+        section: set(keys_of(section)) for section in [*Section.__subclasses__(), BudgetConfig]
     }  # fmt: skip
 
 

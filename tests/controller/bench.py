@@ -21,6 +21,7 @@ from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
 from trace_bench.controller.plan import PlannedJob, RunPlan, jobs_of, plan_run
 from trace_bench.controller.progress import Progress
+from trace_bench.controller.recording import recording_of
 from trace_bench.controller.records import write_records
 from trace_bench.controller.run import Run, RunResult
 from trace_bench.controller.session import Session, Silence
@@ -64,9 +65,17 @@ class Bench:
 
     def plan(self, **config: Any) -> RunPlan:
         loaded = self.load(**config)
+        recording = recording_of(loaded)
+        if recording is not None:
+            loaded = recording.fitted(loaded)
         resolved = resolve(loaded)
         jobs = jobs_of(loaded, resolved)
-        return plan_run(loaded, resolved, jobs, self.backend, self._image, sources_hash=self.sources, now=self._now)
+        if recording is not None:
+            recording.check(jobs, loaded.source.where(("replay_from",)))
+        return plan_run(
+            loaded, resolved, jobs, self.backend, self._image, sources_hash=self.sources, now=self._now,
+            recording=recording,
+        )  # fmt: skip
 
     def run(
         self,

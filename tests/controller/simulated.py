@@ -221,6 +221,7 @@ class SimulatedSandbox:
         with self._lock:
             self.supervisor.write(data)
         self._move()
+        self._stirred.set()  # another thread may wait in `read`
 
     def stderr_tail(self) -> str:
         return ""

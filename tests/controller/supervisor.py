@@ -133,7 +133,9 @@ class Supervisor:
         for number in range(script.calls):
             self._ask(number)
             yield "llm.response"
-            if self._answer is not None:
+            if self._answer is not None and b'"budget_exhausted"' in self._answer.blob:
+                self.stop("budget")
+            elif self._answer is not None:
                 self._told(number, initial if number == 0 else best)
             self._question = self._answer = None
             if self._stop is not None:
@@ -174,7 +176,8 @@ class Supervisor:
         return {"job": self._job, "llm.response": self._answer, "heldout": self._seed}[self.wish] is not None
 
     def _ask(self, number: int) -> None:
-        body = {"model": "stub", "messages": [{"role": "user", "content": f"question {number}"}]}
+        model = self._job["model"]["id"] if self._job is not None else ""
+        body = {"model": model, "messages": [{"role": "user", "content": f"question {number}"}]}
         fields = {
             "id": f"train-{number}", "phase": "train", "method": "POST", "path": "/v1/chat/completions",
             "headers": {"x-trace-bench-slot": f"step={number}"},

@@ -208,7 +208,9 @@ def test_the_answer_is_a_chat_completion(open_scope: OpenScope) -> None:
 
 def test_content_in_parts_is_counted(open_scope: OpenScope) -> None:
     message = {"role": "user", "content": [{"type": "text", "text": "abcd"}, {"type": "image_url"}]}
-    body = json.loads(open_scope().handle(chat(messages=[message, None, {"content": 3}])).body)
+    body = json.loads(
+        open_scope().handle(chat(messages=[message, {"role": "user"}, {"role": "user", "content": 3}])).body
+    )
     assert body["usage"]["prompt_tokens"] == 1
 
 

@@ -116,9 +116,14 @@ def test_no_environment_variable_holds_anything_of_the_host(seen: dict[str, Any]
     allowed = {"PATH", "HOME", "TMPDIR", "HOSTNAME", "LANG", "LC_ALL", "LC_CTYPE", "PYTHONHASHSEED", "PYTHONPATH",
                "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS",
                "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "TRACE_BENCH_PRELOAD"}  # fmt: skip
-    assert set(seen[who]["environ"]) <= allowed
+    environ = seen[who]["environ"]
     if who.startswith("candidate"):
-        assert seen[who]["environ"] == {}
+        assert environ == {}
+        return
+    (port,) = seen[who]["relays"]
+    gateway = dict.fromkeys(("OPENAI_BASE_URL", "OPENAI_API_BASE"), f"http://127.0.0.1:{port}/v1")
+    gateway |= {"OPENAI_API_KEY": "trace-bench", "TRACE_BENCH_MODEL": "stub", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+    assert {name: value for name, value in environ.items() if name not in allowed} == gateway
 
 
 @pytest.mark.parametrize("who", ["candidate of train", "candidate of score"])

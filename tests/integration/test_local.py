@@ -160,7 +160,9 @@ def test_no_variable_of_the_host_gets_in(tmp_path: Path) -> None:
     (log,) = folder.glob("jobs/*/stdout.log")
     environs = [json.loads(line.partition(" ")[2]) for line in log.read_text().splitlines() if "ENVIRON " in line]
     allowed = {"PATH", "LANG", "LC_CTYPE", "HOME", "TMPDIR", "PYTHONHASHSEED", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE",
-               "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"}  # fmt: skip
+               "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS",
+               "OPENAI_BASE_URL", "OPENAI_API_BASE", "OPENAI_API_KEY", "TRACE_BENCH_MODEL",
+               "LITELLM_LOCAL_MODEL_COST_MAP"}  # fmt: skip
     assert environs
     for environ in environs:
         assert set(environ) <= allowed

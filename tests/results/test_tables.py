@@ -181,7 +181,7 @@ def test_the_summary_counts_every_job_of_the_manifest(run: RunLayout) -> None:
     assert summary["counts"] == {"ok": 2, "failed": 1, "interrupted": 2, "skipped": 1, "pending": 1}
     assert summary["total_jobs"] == 7 == sum(summary["counts"].values())
     assert summary["failures"] == {"sandbox:oom": 1}
-    assert summary["token_totals"] == {"prompt": 3, "completion": 4, "total": 7}
+    assert summary["token_totals"] == {"prompt": 3, "completion": 4, "cached": 0, "reasoning": 0, "total": 7}
     assert (summary["unprotected_jobs"], summary["cost_usd"], summary["tags"]) == (1, 0.5, ["demo"])
 
 

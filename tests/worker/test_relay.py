@@ -8,27 +8,38 @@ import os
 import selectors
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_bench.worker.relay import MAX_CONNECTIONS, BadRequest, Relay, RelayRequest, parse_request, peer_uid
-
-Answer = Callable[[int, bytes], None]
+from trace_bench.worker.llm_calls import LlmCalls
+from trace_bench.worker.relay import (
+    EVENTS,
+    JSON,
+    MAX_CONNECTIONS,
+    Answer,
+    BadRequest,
+    Relay,
+    RelayRequest,
+    parse_request,
+    peer_uid,
+)
 
 
 @contextmanager
-def serving(uid: int | None = None, status: int = 200) -> Iterator[tuple[Relay, list[RelayRequest]]]:
+def serving(
+    uid: int | None = None, status: int = 200, content_type: str = JSON
+) -> Iterator[tuple[Relay, list[RelayRequest]]]:
     """A relay in a loop of its own that echoes bodies."""
     selector = selectors.DefaultSelector()
     seen: list[RelayRequest] = []
 
     def forward(request: RelayRequest, answer: Answer) -> None:
         seen.append(request)
-        answer(status, request.body or b"{}")
+        answer(status, request.body or b"{}", content_type)
 
     relay = Relay(selector, uid, forward)
     stop = threading.Event()
@@ -70,6 +81,31 @@ def test_one_connection_serves_many_requests_and_bodies_in_chunks() -> None:
             assert connection.getresponse().read() == b"part%d" % number
         connection.close()
     assert len(seen) == 3
+
+
+@pytest.mark.parametrize("content_type", [JSON, EVENTS])
+def test_the_client_is_told_whether_it_gets_json_or_events(content_type: str) -> None:
+    with serving(content_type=content_type) as (relay, _):
+        connection = http.client.HTTPConnection("127.0.0.1", relay.port, timeout=5)
+        connection.request("POST", "/v1/x", b"data: [DONE]\n\n")
+        response = connection.getresponse()
+        assert (response.read(), response.headers["Content-Type"]) == (b"data: [DONE]\n\n", content_type)
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [({}, JSON), ({"content_type": JSON}, JSON), ({"content_type": EVENTS}, EVENTS), ({"content_type": None}, JSON),
+     ({"content_type": "text/html"}, JSON), ({"content_type": f"{JSON}\r\nX-Y: z"}, JSON),
+     ({"content_type": [1]}, JSON)],
+)  # fmt: skip
+def test_an_answer_of_the_host_is_json_or_events_and_nothing_else(said: dict[str, object], told: str) -> None:
+    answers: list[tuple[int, bytes, str]] = []
+    sent: list[dict[str, object]] = []
+    calls = LlmCalls(lambda kind, fields, body: sent.append(fields))
+    calls.ask("train", RelayRequest("POST", "/v1/x", {}, b"{}"), lambda *answer: answers.append(answer))
+    calls.answered({"id": sent[0]["id"], "status": 200, **said}, b"x")
+    assert answers == [(200, b"x", told)]
 
 
 def test_a_large_body_goes_both_ways() -> None:

@@ -215,6 +215,30 @@ def test_a_request_to_stop_ends_training_in_order(tmp_path: Path) -> None:
     assert got.result is not None and got.result["stop_reason"] == "interrupted" and got.result["status"] == "ok"
 
 
+@pytest.mark.parametrize(("when", "stop_reason"), [("running", "budget"), ("train.end", "completed")])
+def test_a_budget_that_is_used_up_ends_training_and_nothing_after_it(
+    tmp_path: Path, when: str, stop_reason: str
+) -> None:
+    code = """
+    class Trainer:
+        uses_graph = False
+        def train(self, problem, params, context):
+            context.event("running")
+            while %r == "running":
+                time.sleep(0.01)
+                context.check()
+            return problem.initial_state()
+    """
+
+    def stop(worker: WorkerProcess, message: Message) -> None:
+        if message.type == "event" and message.header["event"]["event"] == when:
+            worker.send(worker.mailbox.pack("stop", {"reason": "budget"}))
+
+    got = run(tmp_path, code % when, on_message=stop)
+    assert got.result is not None and got.result["stop_reason"] == stop_reason and got.result["status"] == "ok"
+    assert got.result["scores"]["initial"] is not None
+
+
 def test_endless_output_is_one_failure_and_is_capped_on_disk(tmp_path: Path) -> None:
     code = """
     class Trainer:

@@ -2,8 +2,8 @@
 
 `collect` reads the archive of the volume as a stream, under limits, into a temporary folder beside its place;
 checks every file of the job contract against its model; and only then moves the folder into place, in one
-step. A violation is a `CollectError` with one sentence, and what was read so far is kept under ``evidence/``.
-See ``docs/design/collector.md``.
+step. Secrets that this process knows are masked on the way. A violation is a `CollectError` with one sentence, and what
+was read so far is kept under ``evidence/``. See ``docs/design/collector.md``.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pydantic import BaseModel
 from trace_bench.artifacts import layout
 from trace_bench.artifacts.contract import Event, HistoryLine, States, WorkerResult
 from trace_bench.artifacts.jsonio import JsonError, printable, read_model
+from trace_bench.artifacts.secrets import known
 from trace_bench.artifacts.tarstream import Source, entries
 from trace_bench.artifacts.writers import write_bytes, write_json
 from trace_bench.errors import CollectError, EnvironmentUnavailable, HarnessError, TraceBenchError
@@ -223,9 +224,11 @@ class _Intake:
             raise CollectError(f"{shown} is a file and a folder")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with os.fdopen(os.open(target, flags, 0o600), "wb", buffering=0) as file:
-            source.copy(size, _whole_writes(file.fileno()))
+            masker, write = known.data_masker(), _whole_writes(file.fileno())
+            source.copy(size, lambda data: write(masker.feed(data)))
+            write(masker.rest())
             os.fchmod(file.fileno(), 0o644)
-        self.files[path] = size
+            self.files[path] = os.fstat(file.fileno()).st_size
 
 
 def _whole_writes(fd: int) -> Callable[[bytes], None]:

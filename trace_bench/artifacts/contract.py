@@ -104,12 +104,28 @@ class JobLimits(Model):
     pids: Count | None = None
 
 
+class StopPoint(Model):
+    """Where training was ended before it had come to its end, in a clock that needs no time.
+
+    Attributes:
+        checks: how often the trainer had looked whether it is to stop, and gone on.
+        calls: LLM calls that the job had made.
+        killed: it did not look in time, and was killed; there is no final state.
+    """
+
+    reason: StopReason
+    checks: Count
+    calls: Count = 0
+    killed: bool = False
+
+
 class JobSpec(Model):
     """``job.json``: all that a sandbox is told. No token, no test seed, no address.
 
     Attributes:
         until: the last phase that runs. A job that ends with ``build`` says what its problem is like: nothing is
             trained or scored, and no model is asked. No part of its identity.
+        stop_at: of mode replay: where training ends. No clock ends it there.
     """
 
     contract: ContractVersion = CONTRACT
@@ -125,6 +141,7 @@ class JobSpec(Model):
     budget: Budget = Budget()
     limits: JobLimits = JobLimits()
     until: Literal["build", "score"] = "score"
+    stop_at: StopPoint | None = None
 
 
 class Event(BaseModel):
@@ -238,6 +255,7 @@ class WorkerResult(Model):
 
     Attributes:
         stop_reason: why training ended; None if it never began.
+        stop_point: where training was ended; None if it came to its end.
         seconds: wall time per phase (``build``, ``train``, ``score``).
         stub_inert: the stub model got only requests that it could not change anything for.
     """
@@ -246,6 +264,7 @@ class WorkerResult(Model):
     status: Literal["ok", "failed"]
     failure: Failure | None = None
     stop_reason: StopReason | None = None
+    stop_point: StopPoint | None = None
     scores: Scores = Scores()
     evaluations: Count = 0
     llm_calls: Count = 0

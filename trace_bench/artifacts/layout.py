@@ -20,6 +20,8 @@ RESULT = "result.json"
 STDOUT = "stdout.log"
 STDERR = "stderr.log"
 """Last words of a sandbox that broke, in the folder of the attempt."""
+NOT_RECORDED = "not_recorded.txt"
+"""What a replayed job asked that its recording does not hold, in the folder of the attempt."""
 EXTRA = "extra"
 OUT_FILES = (EVENTS, HISTORY, STATES, RESULT, STDOUT)
 """What a sandbox may leave at the top of its volume, next to the folder `EXTRA`."""
@@ -152,8 +154,17 @@ class RunLayout:
         return self.meta / "git.json"
 
     @property
+    def replay(self) -> Path:
+        """Of a replay: how it compares with the run that it repeats."""
+        return self.meta / "replay.json"
+
+    @property
     def files_index(self) -> Path:
         return self.meta / "files_index.json"
+
+    def script(self, sha256: str) -> Path:
+        """The copy of a scripted model's rules."""
+        return self.meta / "scripts" / f"{sha256}.yaml"
 
     @property
     def jobs(self) -> Path:
@@ -213,6 +224,7 @@ _SCHEMAS = {
     "meta/env.json": "env",
     "meta/git.json": "git",
     "meta/files_index.json": "files_index",
+    "meta/replay.json": "replay",
     "summary.json": "summary",
     "events.jsonl": "event",
     "job_meta.json": "job_meta",

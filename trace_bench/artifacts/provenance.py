@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from trace_bench.artifacts.records import EnvInfo, GitInfo
+from trace_bench.artifacts.secrets import MASK, is_secret_name
 
-MASK = "***"
 _ALLOWED_PREFIXES = (
     "TRACE_",
     "OPENAI_",
@@ -35,10 +35,20 @@ _ALLOWED_PREFIXES = (
     "CUDA_",
 )
 _ALLOWED = frozenset({"LANG", "LC_ALL", "TZ", "PYTHONHASHSEED", "SOURCE_DATE_EPOCH", "CI"})
-# Whole words of a name: MAX_TOKENS is a number of tokens, HF_TOKEN is a secret.
-_SECRET_NAME = re.compile(r"(^|_)(KEY|APIKEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|AUTH)(_|$)", re.IGNORECASE)
 _USER_INFO = re.compile(r"(://)[^/@\s]+@")
-PACKAGES = ("trace-bench", "docker", "pydantic", "PyYAML", "jsonschema", "rich", "typer", "tenacity", "pyarrow")
+_QUERY_SECRET = re.compile(r"([?&][^=&#\s]*(?:key|token|secret|sig|auth|password)[^=&#\s]*=)[^&#\s]+", re.IGNORECASE)
+PACKAGES = (
+    "trace-bench",
+    "docker",
+    "litellm",
+    "pydantic",
+    "PyYAML",
+    "jsonschema",
+    "rich",
+    "typer",
+    "tenacity",
+    "pyarrow",
+)
 
 
 def now() -> str:
@@ -49,13 +59,13 @@ def now() -> str:
 def capture_env(environ: Mapping[str, str], *, backend: Mapping[str, Any] | None = None) -> EnvInfo:
     """The parts of `environ` that can change a run.
 
-    A variable whose name holds a word such as KEY, TOKEN or SECRET is recorded as set and no more; user names
-    and passwords inside addresses are cut out.
+    A variable whose name holds a word such as KEY, TOKEN or SECRET is recorded as set and no more; user names,
+    passwords and keys inside addresses are cut out.
     """
     chosen: dict[str, str] = {}
     for name in sorted(environ):
         if name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES):
-            chosen[name] = MASK if _SECRET_NAME.search(name) else _USER_INFO.sub(rf"\1{MASK}@", environ[name])
+            chosen[name] = MASK if is_secret_name(name) else _without_credentials(environ[name])
     return EnvInfo(
         captured_at=now(),
         env=chosen,
@@ -65,6 +75,11 @@ def capture_env(environ: Mapping[str, str], *, backend: Mapping[str, Any] | None
         packages=package_versions(),
         backend=dict(backend or {}),
     )
+
+
+def _without_credentials(text: str) -> str:
+    """`text` without the users, passwords and keys inside of addresses."""
+    return _QUERY_SECRET.sub(rf"\1{MASK}", _USER_INFO.sub(rf"\1{MASK}@", text))
 
 
 def platform_name() -> str:

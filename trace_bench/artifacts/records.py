@@ -17,9 +17,11 @@ from trace_bench.artifacts.contract import (
     Mode,
     Model,
     ModelRef,
+    Name,
     OptimizerRef,
     Seconds,
     Status,
+    StopPoint,
     StopReason,
     Usd,
     UtcTime,
@@ -28,16 +30,32 @@ from trace_bench.errors import Boundary
 
 
 class Usage(Model):
-    """What the gateway metered. `reused` calls were answered from the cassette and cost nothing again;
-    `inert` ones are stub answers that change nothing; `refused` ones met the end of the budget."""
+    """What the gateway metered.
+
+    Attributes:
+        calls: answered ones that were asked of a provider, or found in the response cache.
+        tries: requests that the provider got for them, and for calls that it gave no answer to.
+        cached_tokens: of the prompt tokens, those that the provider had in its cache.
+        reasoning_tokens: of the completion tokens, those that were thought and not said.
+        reused: calls answered from the job's own cassette; they cost nothing again.
+        cached: those of the calls that were answered from the response cache; their tokens count, but cost nothing.
+        inert: stub answers that change nothing.
+        refused: calls that met the end of a budget.
+        estimated: calls whose provider reported no usage, so that the gateway counted the tokens itself.
+    """
 
     calls: Count = 0
+    tries: Count = 0
     prompt_tokens: Count = 0
     completion_tokens: Count = 0
+    cached_tokens: Count = 0
+    reasoning_tokens: Count = 0
     cost_usd: Usd = 0.0
     reused: Count = 0
+    cached: Count = 0
     inert: Count = 0
     refused: Count = 0
+    estimated: Count = 0
 
     @property
     def total_tokens(self) -> int:
@@ -52,8 +70,17 @@ class LlmRequestRecord(Model):
     body: Json
 
 
+class LlmTry(Model):
+    """One request to a provider. `status` is None where no HTTP answer came; `waited` seconds passed before it."""
+
+    status: Annotated[int, Field(ge=100, le=599)] | None = None
+    seconds: Seconds = 0.0
+    waited: Seconds = 0.0
+    error: str = ""
+
+
 class LlmCall(Model):
-    """A line of ``llm.jsonl``, the cassette: one answered call.
+    """A line of ``llm.jsonl``, the cassette: one answered call, or one that the provider gave no answer to.
 
     Attributes:
         n: 1-based number of the line.
@@ -62,8 +89,17 @@ class LlmCall(Model):
         slot: place in the search, or None from a client that cannot say.
         request_hash: SHA-256 of the canonical request, hex.
         response: the body, parsed; None when `reused_from` names the line that holds it.
-        latency: seconds the provider took.
+        latency: seconds the provider took, waits between tries included.
         inert: a stub answer that changes nothing.
+        sent: what the gateway added to the body or changed in it before it went to the provider (sampling, seed).
+        tries: every request to the provider for it; the last one's answer is the response.
+        cached_tokens: of the prompt tokens, those that the provider had in its cache.
+        reasoning_tokens: of the completion tokens, those that were thought and not said.
+        estimated: the provider reported no usage; the tokens are the gateway's own count.
+        cached: the answer came from the response cache of earlier runs, and cost nothing.
+        refused: the gateway said no, at the end of a budget say; nobody was asked, and `request` is not kept.
+        replayed_from: line of the recorded cassette that the answer, its tokens, cost and latency are of.
+        unasked: a recorded line that no request of the replay was for, as what had asked it came to nothing.
     """
 
     n: Annotated[int, Field(ge=1)]
@@ -80,10 +116,19 @@ class LlmCall(Model):
     model: str
     prompt_tokens: Count = 0
     completion_tokens: Count = 0
+    cached_tokens: Count = 0
+    reasoning_tokens: Count = 0
     cost_usd: Usd = 0.0
     latency: Seconds = 0.0
     inert: bool = False
+    sent: Json = {}
+    tries: tuple[LlmTry, ...] = ()
+    estimated: bool = False
+    cached: bool = False
     reused_from: Annotated[int, Field(ge=1)] | None = None
+    refused: bool = False
+    replayed_from: Annotated[int, Field(ge=1)] | None = None
+    unasked: bool = False
 
 
 # -------------------------------------------------------------------------------------- what the host records
@@ -122,7 +167,13 @@ class Attempt(Model):
 
 
 class JobMeta(Model):
-    """``job_meta.json``: what a job is, where it ran, and what became of it."""
+    """``job_meta.json``: what a job is, where it ran, and what became of it.
+
+    Attributes:
+        usage: what it used over all its attempts, and `usage_by_phase` how much of it each phase did (``other`` is what
+            came from none of ours).
+        cut_by_run_budget: the run's budget ended its training.
+    """
 
     run_id: str
     job_id: str
@@ -157,8 +208,12 @@ class JobMeta(Model):
     ended_at: UtcTime | None = None
     status: Literal["planned", "running", "ok", "failed", "skipped"] = "planned"
     stop_reason: StopReason | None = None
+    stop_point: StopPoint | None = None
+    cut_by_run_budget: bool = False
     failure: Failure | None = None
     warnings: tuple[str, ...] = ()
+    usage: Usage = Usage()
+    usage_by_phase: dict[Name, Usage] = {}
 
 
 class Results(Model):
@@ -166,7 +221,7 @@ class Results(Model):
 
     `score_initial`, `score_final` and `score_best` are official means on the validation split, or on the
     training split of a task without one; `score_test` is the best state's on held-out data. Paths are
-    relative to the run.
+    relative to the run. `llm_calls` and all that is counted with it is what `Usage` says.
     """
 
     run_id: str
@@ -209,6 +264,12 @@ class Results(Model):
     failure_boundary: Boundary | None = None
     feedback: str = ""
     stub_inert: bool = False
+    cut_by_run_budget: bool = False
+    llm_tries: Count = 0
+    llm_reused: Count = 0
+    llm_cached: Count = 0
+    cached_tokens: Count = 0
+    reasoning_tokens: Count = 0
     initial_state_path: str | None = None
     best_state_path: str | None = None
     final_state_path: str | None = None
@@ -263,9 +324,19 @@ class Manifest(Model):
     jobs: tuple[ManifestEntry, ...]
 
 
+class ModelPrices(Model):
+    """US dollars per million tokens; `cached` is of prompt tokens that the provider had in its cache, None the price of
+    `prompt`."""
+
+    prompt: Usd
+    completion: Usd = 0.0
+    cached: Usd | None = None
+
+
 class Lock(Model):
     """``lock.json``: everything that determines a run.
 
+    `prices` are what cost is reckoned by, by the model's id, as far as they were known when the run was planned first.
     `salt` (hex) makes the test seeds; it is None until the run has ended, when no job can profit from it any
     more.
     """
@@ -278,6 +349,7 @@ class Lock(Model):
     packages: dict[str, str] = {}
     tasks: dict[str, str]
     models: tuple[ModelRef, ...] = ()
+    prices: dict[str, ModelPrices] = {}
     salt: str | None = None
 
 
@@ -319,10 +391,13 @@ class FilesIndex(Model):
 
 
 class TokenTotals(Model):
-    """Tokens that a run's jobs spent, as the gateway metered them."""
+    """Tokens that a run's jobs spent, as the gateway metered them. Those that are `cached` are among `prompt`, those of
+    `reasoning` among `completion`."""
 
     prompt: Count = 0
     completion: Count = 0
+    cached: Count = 0
+    reasoning: Count = 0
     total: Count = 0
 
 
@@ -336,7 +411,43 @@ class Summary(Model):
     counts: dict[str, Count]
     failures: dict[str, Count] = {}
     unprotected_jobs: Count = 0
+    cut_by_run_budget: Count = 0
     llm_calls: Count = 0
+    llm_tries: Count = 0
+    llm_reused: Count = 0
+    llm_cached: Count = 0
     token_totals: TokenTotals = TokenTotals()
     cost_usd: Usd = 0.0
     tags: tuple[str, ...] = ()
+
+
+class ReplayDifference(Model):
+    """One thing that came out otherwise than recorded. `what` is a column of ``results.csv``, a state, or a line of
+    ``state_history.jsonl``."""
+
+    job_id: str
+    what: str
+    recorded: JsonValue = None
+    replayed: JsonValue = None
+
+
+class ReplayReport(Model):
+    """``replay.json``: how a replay compares with the run that it repeats.
+
+    Attributes:
+        recorded_run: id of that run.
+        exact: jobs that were compared to the bit, on the same image and CPU model; the others within the tolerance of
+            their tasks.
+        skipped: jobs that the recorded run has no ending of that counts.
+        differing: jobs in which anything differs.
+        differences: the first ones of each such job.
+    """
+
+    run_id: str
+    recorded_run: str
+    jobs: Count
+    equal: Count
+    exact: Count
+    skipped: Count = 0
+    differing: Count = 0
+    differences: tuple[ReplayDifference, ...] = ()

@@ -38,6 +38,7 @@ _TITLES: dict[str, tuple[Any, str]] = {
     "env": (records.EnvInfo, "env.json: the machine and its settings"),
     "git": (records.GitInfo, "git.json: the code that ran"),
     "files_index": (records.FilesIndex, "files_index.json: every file of a run"),
+    "replay": (records.ReplayReport, "replay.json: how a replay compares with its recording"),
     "summary": (records.Summary, "summary.json: counts of a run"),
 }
 

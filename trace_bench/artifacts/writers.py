@@ -6,6 +6,8 @@ new content survives a power cut, and at no instant does a reader see half a fil
 pass ``durable=False`` and skip both flushes. A `Journal` hands every line to the kernel with one ``write``,
 so that a killed process loses at most the line it was writing; ``durable=True`` (cassettes of paid models)
 adds an ``fsync`` per line.
+
+All of them mask the secrets that this process knows (see `trace_bench.artifacts.secrets`).
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from trace_bench.artifacts import jsonio
+from trace_bench.artifacts.secrets import known
 from trace_bench.errors import HarnessError
 
 
@@ -39,7 +42,9 @@ def write_pieces(path: Path, pieces: Iterable[bytes], *, durable: bool = True, m
         with temporary.open("wb") as file:
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
-            file.writelines(pieces)
+            masker = known.data_masker()
+            file.writelines(masker.feed(piece) for piece in pieces)
+            file.write(masker.rest())
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
@@ -197,7 +202,7 @@ class Journal:
     def append(self, value: BaseModel | Mapping[str, Any]) -> Place:
         """Add one line; when this returns it survives the death of this process. Returns where it lies."""
         plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else dict(value)
-        data = (jsonio.dumps(plain) + "\n").encode("utf-8")
+        data = known.data((jsonio.dumps(plain) + "\n").encode("utf-8"))
         with self._lock:
             if self._fd < 0:
                 raise HarnessError(f"{self.path}: the journal is closed, a line came too late")
@@ -205,13 +210,13 @@ class Journal:
             try:
                 while data:
                     data = data[os.write(self._fd, data) :]
+                if self._durable:
+                    os.fsync(self._fd)
             except BaseException:
                 # The disk is full: no half line may stand before the next one.
                 os.ftruncate(self._fd, self._end)
                 raise
             self._end += place.size
-            if self._durable:
-                os.fsync(self._fd)
             return place
 
     def read(self, place: Place) -> dict[str, Any]:

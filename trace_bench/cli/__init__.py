@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 from importlib import import_module
+from types import TracebackType
 
 from trace_bench.errors import ExitCode, TraceBenchError
 
@@ -13,6 +14,7 @@ from trace_bench.errors import ExitCode, TraceBenchError
 def main() -> None:
     """Entry point: every error that is the user's or the machine's is a sentence and an exit code."""
     hurry()
+    sys.excepthook = _defect
     code = _code()
     # The interpreter ends with a look for garbage among all there is. Nothing of it would be used any more.
     gc.freeze()
@@ -41,6 +43,15 @@ def _code() -> int:
         # A full disk, a folder without rights, a file that went away: the machine's, whichever module met it.
         where = f"{error.filename}: " if error.filename else ""
         return _say(f"{where}{error.strerror}; correct that and try again", ExitCode.ENVIRONMENT)
+
+
+def _defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Python's own words on an error that nobody expected, with secrets masked."""
+    import traceback
+
+    from trace_bench.cli.output import note
+
+    note("".join(traceback.format_exception(kind, error, trace)).rstrip("\n"))
 
 
 def _say(message: str, code: ExitCode) -> int:

@@ -31,6 +31,12 @@ images_app = typer.Typer(
     epilog="Example: trace-bench images build core llm4ad",
 )
 app.add_typer(images_app, name="images")
+llm_app = typer.Typer(
+    short_help="Look at the LLM calls of a run, or of one job.",
+    help="The LLM calls of a run as its cassettes have them, and the response cache.",
+    epilog="Example: trace-bench llm ls latest",
+)
+app.add_typer(llm_app, name="llm")
 
 # typer depended on click and now brings a copy of its own; in both, this is the base of every mistake in arguments.
 _UsageError: Any = typer.BadParameter.__base__
@@ -94,11 +100,21 @@ def _images(ctx: typer.Context) -> None:
     _help_without_command(ctx)
 
 
+@llm_app.callback(invoke_without_command=True)
+def _llm(ctx: typer.Context) -> None:
+    _help_without_command(ctx)
+
+
 @app.command(epilog="Example: trace-bench run --config configs/smoke.yaml")
 def run(
     config: Annotated[
-        Path, typer.Option("--config", "-c", metavar="FILE", help="YAML or JSON; a shipped one by its file name.")
-    ],
+        Path | None,
+        typer.Option("--config", "-c", metavar="FILE", help="YAML or JSON; a shipped one by its file name."),
+    ] = None,
+    replay: Annotated[
+        str | None,
+        typer.Option(metavar="RUN", help="Answer every call as RUN recorded it; --config is that run's if not given."),
+    ] = None,
     root: Roots = None,
     runs_dir: Annotated[
         str | None, typer.Option("--runs-dir", "--output-dir", metavar="FOLDER", help="Where runs are written.")
@@ -141,6 +157,8 @@ def run(
     """Run every job of a config and print the leaderboard."""
     from trace_bench.cli.run import Shown, run_command
 
+    if config is None and replay is None:
+        raise ConfigError("Missing option '--config' / '-c'; see trace-bench run --help")
     shown = Shown(as_json, quiet, verbose)
     if force and resume not in (None, "none"):
         raise ConfigError(f"--force runs every job again, and --resume {resume} does not; give one of them")
@@ -159,6 +177,7 @@ def run(
     code = run_command(
         config,
         overrides,
+        replay=replay,
         roots=root or [],
         build=not no_build,
         accept_drift=accept_drift,
@@ -343,6 +362,51 @@ def cancel(
     cancel_command(run, jobs or [], runs_dir, kill=kill, wait=not no_wait, as_json=as_json)
 
 
+@llm_app.command("ls", epilog="Example: trace-bench llm ls latest --failed")
+def llm_ls(
+    run: RunArgument,
+    job: JobArgument = None,
+    runs_dir: RunsDir = RUNS,
+    phase: Annotated[
+        str | None, typer.Option("--phase", metavar="PHASE", help="Only calls of this phase: train or score.")
+    ] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="Only calls whose status is not 200.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Print the calls of a run or a job, and their totals."""
+    from trace_bench.cli.llm import ls_command
+
+    ls_command(run, job, runs_dir, phase=phase, failed=failed, as_json=as_json)
+
+
+@llm_app.command("show", epilog="Example: trace-bench llm show latest 0123 7 --full")
+def llm_show(
+    run: RunArgument,
+    job: Annotated[str, typer.Argument(metavar="JOB", help="A job's id or the beginning of it.")],
+    n: Annotated[
+        int | None,
+        typer.Argument(metavar="N", parser=whole_number, help="Number of the call in the job; all if none is given."),
+    ] = None,
+    runs_dir: RunsDir = RUNS,
+    full: Annotated[bool, typer.Option("--full", help="All of every text.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Print what was asked and answered in a job's calls."""
+    from trace_bench.cli.llm import show_command
+
+    show_command(run, job, n, runs_dir, full=full, as_json=as_json)
+
+
+@llm_app.command("cache", epilog="Example: trace-bench llm cache --clear")
+def llm_cache(
+    clear: Annotated[bool, typer.Option("--clear", help="Remove them all.")] = False, as_json: Json = False
+) -> None:
+    """Say how many answers are kept beyond their runs."""
+    from trace_bench.cli.llm import cache_command
+
+    cache_command(clear=clear, as_json=as_json)
+
+
 @images_app.command("build", epilog="Example: trace-bench images build core llm4ad")
 def images_build(families: Families = None, base: Base = None, as_json: Json = False) -> None:
     """Build images and lock them."""
@@ -404,4 +468,4 @@ def images_pull(
     pull_command(references, as_json=as_json)
 
 
-plain(app, images_app)
+plain(app, images_app, llm_app)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 import sys
@@ -94,6 +95,25 @@ def _trainers() -> str:
     return f"{len(rows) - len(lost)} trainers" + (f"; unavailable: {', '.join(lost)}" if lost else "")
 
 
+def _models() -> str:
+    """What mode real needs, by the names of variables."""
+    from importlib import metadata
+
+    from trace_bench.controller.environment import DOTENV, Variables, read_dotenv
+    from trace_bench.controller.services import SERVICES
+    from trace_bench.errors import EnvironmentUnavailable
+
+    try:
+        version = metadata.version("litellm")
+    except metadata.PackageNotFoundError:
+        raise EnvironmentUnavailable("no litellm, which mode real needs: pip install 'trace-bench[llm]'") from None
+    filed = read_dotenv(Path(DOTENV))
+    variables = Variables({**filed, **os.environ}, {name: DOTENV for name in filed if not os.environ.get(name)})
+    names = dict.fromkeys(name for service in SERVICES.values() for name in service.keys)
+    keys = ", ".join(variables.origin(name) for name in names if variables.get(name))
+    return f"litellm {version}, {'keys: ' + keys if keys else 'no key found'}"
+
+
 def _disk() -> str:
     from trace_bench.errors import EnvironmentUnavailable
 
@@ -109,5 +129,6 @@ _CHECKS: tuple[tuple[str, bool, Callable[[], str | tuple[str, str]]], ...] = (
     ("images", False, _images),
     ("tasks", True, _tasks),
     ("trainers", True, _trainers),
+    ("models", False, _models),
     ("disk", True, _disk),
 )

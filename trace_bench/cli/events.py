@@ -38,6 +38,7 @@ def job_fields(job: JobView) -> Fields:
         "task_id": job.task_id,
         "trainer_id": job.trainer_id,
         "variant": job.variant,
+        "model": job.model,
         "seed": job.seed,
         "score_direction": job.score_direction,
         "decision": job.decision,

@@ -31,10 +31,10 @@ INTERVAL = 0.25
 """Seconds between two pictures, at least."""
 SHARE = 0.05
 """Of a core, at most, that drawing takes."""
-_RUNNING = ("task", "trainer", "variant", "seed", "step", "best", "s")
-_TASKS = ("task", "best", "trainer", "variant", "jobs")
+_RUNNING = ("task", "trainer", "variant", "model", "seed", "step", "best", "s")
+_TASKS = ("task", "best", "trainer", "variant", "model", "jobs")
 _RIGHT = frozenset({"seed", "step", "best", "s", "jobs"})
-_ELASTIC = {"variant": 8, "task": 8, "trainer": 8}
+_ELASTIC = {"variant": 8, "task": 8, "trainer": 8, "model": 8}
 _KEPT = ("step", "best", "trainer")
 """Columns that are there from the beginning on, with nothing to say yet."""
 
@@ -152,11 +152,12 @@ def picture(tally: Tally, run_id: str, width: int, height: int) -> RenderableTyp
     for_running, for_tasks = _shares(max(0, height - 2), len(running), len(tasks))
     now = tally.clock()
     shared = _shared(tally)
+    several = len({job.model for job in tally.jobs}) > 1
     parts: list[RenderableType] = [*_header(tally, run_id)]
-    parts += _table(_RUNNING, [_running_row(each, shared, now) for each in running], for_running, width)
+    parts += _table(_RUNNING, [_running_row(each, shared, several, now) for each in running], for_running, width)
     if len(tasks) + 2 > for_tasks:  # those that have something to show first
         tasks.sort(key=lambda task: task.score is None)
-    parts += _table(_TASKS, [_task_row(each, shared) for each in tasks], for_tasks, width)
+    parts += _table(_TASKS, [_task_row(each, shared, several) for each in tasks], for_tasks, width)
     return Group(*parts[: max(0, height)])
 
 
@@ -206,12 +207,13 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]], space: int, wid
     return parts
 
 
-def _running_row(running: Running, shared: frozenset[str], now: float) -> tuple[str, ...]:
+def _running_row(running: Running, shared: frozenset[str], several: bool, now: float) -> tuple[str, ...]:
     job = running.job
     return (
         printable(job.task_id, 80),
         printable(job.trainer_id, 60),
         _variant(job.variant, shared),
+        printable(job.model, 60) if several else "",
         str(job.seed),
         "-" if running.step is None else str(running.step),
         _best(running.best, job.score_direction),
@@ -219,13 +221,14 @@ def _running_row(running: Running, shared: frozenset[str], now: float) -> tuple[
     )
 
 
-def _task_row(task: TaskBest, shared: frozenset[str]) -> tuple[str, ...]:
+def _task_row(task: TaskBest, shared: frozenset[str], several: bool) -> tuple[str, ...]:
     row = task.row
     return (
         printable(task.task_id, 80),
         _best(task.score, task.direction),
         printable(row.trainer_id, 60) if row else "",
         _variant(row.variant, shared) if row else "",
+        printable(row.model, 60) if row and several else "",
         f"{task.done}/{task.planned}",
     )
 

@@ -55,6 +55,7 @@ def counts_text(rows: Sequence[Results], planned: int) -> str:
 def _print_failures(failed: Sequence[Results], layout: RunLayout) -> None:
     for row in failed[:FAILURES]:
         where = f"{printable(row.task_id)}  {printable(row.trainer_id)}  {printable(row.variant, 200)}"
+        where += "" if row.model == "stub" else f"  {printable(row.model)}"
         emit(f"failed      {row.job_id}  {where}  seed {row.seed}  {why(row)}")
     if len(failed) > FAILURES:
         emit(f"and {len(failed) - FAILURES} more: trace-bench show {shlex.quote(str(layout.root))}")
@@ -67,7 +68,8 @@ def _print_paths(paths: dict[str, str | Path]) -> None:
 
 def print_plan(layout: RunLayout, jobs: Sequence[JobView]) -> None:
     """The plan of a dry run, one line a job, in columns."""
-    first, *others = [_cells(job) for job in jobs]
+    named = any(job.model != "stub" for job in jobs)
+    first, *others = [_cells(job, named) for job in jobs]
     emit(aligned(first, others))
     counts = Counter(job.decision for job in jobs)
     parts = ", ".join(f"{counts[decision]} to {decision}" for decision in DECISIONS if counts[decision])
@@ -89,13 +91,14 @@ def print_plan_json(layout: RunLayout, jobs: Sequence[JobView], *, continued: bo
     emit_json(document)
 
 
-def _cells(job: JobView) -> tuple[str, ...]:
+def _cells(job: JobView, named: bool) -> tuple[str, ...]:
     return (
         job.decision,
         job.job_id,
         printable(job.task_id),
         printable(job.trainer_id),
         printable(job.variant, 200),
+        *([printable(job.model)] if named else []),
         f"seed {job.seed}",
         printable(job.reason, 200),
     )

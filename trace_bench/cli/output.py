@@ -8,6 +8,8 @@ import re
 import sys
 from typing import Any, TextIO
 
+from trace_bench.artifacts.secrets import known
+
 
 def emit(text: str = "") -> None:
     """One line to stdout."""
@@ -31,7 +33,8 @@ def emit_json(value: Any) -> None:
 
 def _write(stream: TextIO, text: str) -> None:
     """A reader who has had enough (``| head``) ends neither a run nor changes its exit code. Letters that the terminal
-    lacks are shown as escapes."""
+    lacks are shown as escapes, and secrets that this process knows are masked."""
+    text = known.text(text)
     try:
         encoding = stream.encoding or "utf-8"
         stream.write(f"{text}\n".encode(encoding, "backslashreplace").decode(encoding))

@@ -12,6 +12,7 @@ from typing import Any
 
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.records import Results
+from trace_bench.artifacts.secrets import known
 from trace_bench.cli import events
 from trace_bench.cli.output import emit, note
 from trace_bench.cli.tally import ending_of, number
@@ -175,7 +176,7 @@ class JsonLines(Face):
 def alert(text: str) -> None:
     """A line to stderr from a handler of a signal: what the thread was writing may be half written, and locked."""
     with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
-        os.write(sys.stderr.fileno(), f"{text}\n".encode())
+        os.write(sys.stderr.fileno(), f"{known.text(text)}\n".encode())
 
 
 class Output:
@@ -212,10 +213,11 @@ def escaped(text: str) -> str:
 
 
 def name_of(job: JobView) -> str:
-    """A job on one line, for people."""
+    """A job on one line, for people; the stub is not named."""
+    model = "" if job.model == "stub" else f"  {printable(job.model)}"
     return (
         f"{job.job_id}  {printable(job.task_id)}  {printable(job.trainer_id)}  {printable(job.variant, 200)}"
-        f"  seed {job.seed}"
+        f"{model}  seed {job.seed}"
     )
 
 

@@ -14,15 +14,18 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from trace_bench.artifacts.records import Results
 from trace_bench.cli.outcome import print_outcome, print_plan, print_plan_json
 from trace_bench.cli.output import note
 from trace_bench.cli.progress import Face, JsonLines, Lines, alert
 from trace_bench.cli.tables import takes_escapes
 from trace_bench.config import load_config
 from trace_bench.config.models import RunConfig
+from trace_bench.controller.recording import find_recording
 from trace_bench.controller.start import dry_run, run_config
 from trace_bench.errors import ConfigError, EnvironmentUnavailable, ExitCode, Interrupted, TraceBenchError
 from trace_bench.resources import data_dir
+from trace_bench.results.replay_check import sentences
 from trace_bench.results.rows import is_final
 
 _STOPPING = (
@@ -56,9 +59,10 @@ class Shown:
 
 
 def run_command(
-    path: Path,
+    path: Path | None,
     overrides: Mapping[str, Any],
     *,
+    replay: str | None,
     roots: Sequence[Path],
     build: bool,
     accept_drift: bool,
@@ -67,12 +71,15 @@ def run_command(
 ) -> int:
     """Run the config at `path`, or with `only_plan` say what that would do; returns the exit code.
 
+    Args:
+        replay: the run whose answers are given again. Without a `path` it is that run's own config.
+
     Raises:
         TraceBenchError: with its own exit code.
     """
     gc.freeze()  # the modules: garbage is looked for among what comes from here on
     gc.enable()
-    config = load_config(find_config(path), overrides)
+    config = _config(path, overrides, replay)
     if accept_drift:
         config = config.model_copy(update={"images": config.images.model_copy(update={"accept_drift": True})})
     check_runs_dir(config)
@@ -89,13 +96,34 @@ def run_command(
     face.close(code)
     if not shown.as_json:
         print_outcome(result.layout, result.rows, result.planned)
+    if result.replay is not None:
+        for line in sentences(result.replay):
+            note(line)
+        return int(code)
     left = result.planned - sum(map(is_final, result.rows))
     if left:
         note(
             f"{left} of {result.planned} jobs {'has' if left == 1 else 'have'} no ending that counts; "
+            f"{'with a larger budget.run, ' if any(map(_out_of_budget, result.rows)) else ''}"
             f"{_continuing(config, result.run_id)}"
         )
     return int(code)
+
+
+def _config(path: Path | None, overrides: Mapping[str, Any], replay: str | None) -> RunConfig:
+    """
+    Raises:
+        ConfigError: the config is wrong, or there is no such run to replay.
+    """
+    if path is not None:
+        given = {"mode": "replay", "replay_from": replay} if replay is not None else {}
+        return load_config(find_config(path), {**overrides, **given})
+    runs_dir = Path(str(overrides.get("runs_dir", RunConfig.model_fields["runs_dir"].default)))
+    return find_recording(replay or "", runs_dir, "option --replay").config(overrides)
+
+
+def _out_of_budget(row: Results) -> bool:
+    return row.cut_by_run_budget or (row.status == "skipped" and row.feedback.startswith("the run's budget of "))
 
 
 def _plan(config: RunConfig, *, roots: Sequence[Path], build: bool, say: Callable[[str], None], as_json: bool) -> int:

@@ -27,9 +27,9 @@ from trace_bench.results.tables import read_manifest, summarise
 
 SHOWN = 50
 """Jobs in the table unless all are asked for."""
-_HEADER = ("job", "task", "trainer", "variant", "seed", "status", "score", "test", "s", "tokens", "note")
+_HEADER = ("job", "task", "trainer", "variant", "model", "seed", "status", "score", "test", "s", "tokens", "note")
 _NUMERIC = ("seed", "test", "s", "tokens")
-_ELASTIC = {"note": 14, "variant": 8, "trainer": 8}
+_ELASTIC = {"note": 14, "variant": 8, "trainer": 8, "model": 8}
 _SPARE = ("tokens", "s", "test", "variant")
 
 
@@ -156,6 +156,8 @@ def note_of(line: JobLine) -> str:
     if line.state == "running" and line.step is not None:
         step, best = finite(line.step.get("step")), finite(line.step.get("best_score"))
         return f"step {'-' if step is None else step}, best so far {number(best)}"
+    if line.state == "ok" and line.row is not None and line.row.cut_by_run_budget:
+        return "cut off by the run's budget; a larger one continues it"
     if line.state == "ok" and line.entry.decision == "reuse":
         return "reused"
     return line.note
@@ -176,6 +178,7 @@ def _cells(line: JobLine) -> tuple[str, ...]:
         printable(entry.task_id, 80),
         printable(entry.trainer_id, 60) + mark,
         printable(entry.variant, 200),
+        printable(entry.model, 60),
         str(entry.seed),
         line.state,
         scores(row, entry.score_direction),
@@ -187,16 +190,23 @@ def _cells(line: JobLine) -> tuple[str, ...]:
 
 
 def _print_jobs(lines: Sequence[JobLine]) -> None:
-    """In a pipe one table; on a terminal the same by task, and what all jobs share is said above."""
+    """In a pipe one table; on a terminal the same by task, and what all jobs share is said above. The stub is not
+    named where there is no other model."""
+    whole: tuple[str, ...] = _HEADER
     rows = [_cells(line) for line in lines]
+    if all(line.entry.model == "stub" for line in lines):
+        place = whole.index("model")
+        whole, rows = (whole[:place] + whole[place + 1 :]), [row[:place] + row[place + 1 :] for row in rows]
     at = screen()
     if at is None:
-        emit(aligned(_HEADER, rows, _NUMERIC).rstrip("\n"))
+        emit(aligned(whole, rows, _NUMERIC).rstrip("\n"))
         return
     sections = [heading(line.entry.task_id, line.entry.score_direction, at) for line in lines]
-    place = _HEADER.index("score")
+    place = whole.index("score")
     bare = [(row[0], *row[2:place], row[place].rstrip(" ↑↓"), *row[place + 1 :]) for row in rows]
-    header, short, said = told_once((_HEADER[0], *_HEADER[2:]), bare, ("trainer", "variant") if len(rows) > 1 else ())
+    header, short, said = told_once(
+        (whole[0], *whole[2:]), bare, ("trainer", "variant", "model") if len(rows) > 1 else ()
+    )
     for line in said:
         emit(line)
     table = framed(header, short, _NUMERIC, screen=at, elastic=_ELASTIC, spare=_SPARE, sections=sections)
@@ -256,6 +266,7 @@ def job_json(line: JobLine) -> dict[str, Any]:
         "task_id": entry.task_id,
         "trainer_id": entry.trainer_id,
         "variant": entry.variant,
+        "model": entry.model,
         "seed": entry.seed,
         "status": line.state,
         "decision": entry.decision,

@@ -230,8 +230,8 @@ def _outcome(job: _Job) -> list[tuple[str, str]]:
             ("test", "" if row.score_test is None else number(row.score_test)),
             ("time", "" if row.time_seconds is None else f"{row.time_seconds:.1f} s"),
             ("evaluations", str(row.evaluations)),
-            ("tokens", f"{row.total_tokens} ({row.prompt_tokens} in, {row.completion_tokens} out)"),
-            ("calls", str(row.llm_calls)),
+            ("tokens", f"{row.total_tokens} ({row.prompt_tokens} in, {row.completion_tokens} out){_of_which(row)}"),
+            ("calls", f"{row.llm_calls}{_in_tries(row)}"),
             ("cost", f"{row.cost_usd:.4f} USD"),
             ("inert", "the stub model was never given a variable that it could change" if row.stub_inert else ""),
         ]
@@ -246,6 +246,19 @@ def _outcome(job: _Job) -> list[tuple[str, str]]:
     for place, warning in enumerate(meta.warnings if meta else ()):
         pairs.append(("warnings" if place == 0 else " ", printable(warning, 2000)))
     return pairs
+
+
+def _of_which(row: Results) -> str:
+    """Of prompt and completion, what the provider had in its cache and what was thought, where there was any."""
+    parts = [(row.cached_tokens, "in the provider's cache"), (row.reasoning_tokens, "reasoning")]
+    return "".join(f", {count} {what}" for count, what in parts if count)
+
+
+def _in_tries(row: Results) -> str:
+    parts = [f"{row.llm_tries} tries"] if row.llm_tries != row.llm_calls and row.llm_tries else []
+    parts += [f"{row.llm_reused} more answered by the job's cassette"] if row.llm_reused else []
+    parts += [f"{row.llm_cached} of them by the response cache"] if row.llm_cached else []
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def _scores(result: WorkerResult | None) -> list[tuple[str, ...]]:

@@ -14,8 +14,8 @@ from typer.core import TyperCommand, TyperGroup
 from trace_bench.errors import ConfigError
 
 ORDER = (
-    "run", "validate", "ls", "show", "logs", "ps", "cancel", "list-tasks", "list-trainers", "images", "doctor", "clean",
-    "schema",
+    "run", "validate", "ls", "show", "logs", "llm", "ps", "cancel", "list-tasks", "list-trainers", "images", "doctor",
+    "clean", "schema",
 )  # fmt: skip
 """Commands in the order of the help, which is that of the README."""
 
@@ -115,7 +115,8 @@ def sentence(error: Any) -> str:
     parameter, message = getattr(error, "param", None), str(getattr(error, "message", ""))
     near = getattr(error, "possibilities", None)
     if parameter is not None and message.startswith("must be "):
-        name = next((name for name in parameter.opts if name.startswith("--")), parameter.opts[0])
+        named = getattr(parameter, "metavar", None) or parameter.opts[0]  # of an argument; an option's is its value's
+        name = next((name for name in parameter.opts if name.startswith("--")), named)
         said = f"{name} {message}"
     elif near:
         said = f"{error.message}; did you mean {' or '.join(sorted(near))}?"

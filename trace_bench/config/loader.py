@@ -9,8 +9,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from trace_bench.arguments import describe
 from trace_bench.config.messages import sentence
-from trace_bench.config.models import RunConfig, logger_name
+from trace_bench.config.models import RunConfig, is_builtin, logger_name
 from trace_bench.config.names import normalise
 from trace_bench.config.reader import read
 from trace_bench.config.secrets import find_secrets, redact
@@ -60,6 +61,7 @@ def _config(file: str, root: Table, overrides: Mapping[str, Any], problems: list
     source = Source(file, top)
     warnings = _warnings(source)
     problems += _repetitions(source)
+    problems += _models(source)
     try:
         config = RunConfig.model_validate(top)
     except ValidationError as error:
@@ -97,7 +99,7 @@ def _overridden(top: Table, overrides: Mapping[str, Any], problems: list[Problem
 
 
 def _option(key: str) -> str:
-    return f"option --{key.replace('_', '-')}"
+    return f"option --{'replay' if key == 'replay_from' else key.replace('_', '-')}"
 
 
 def _log_with(top: Table, logger: Any) -> None:
@@ -121,9 +123,41 @@ def _warnings(source: Source) -> tuple[str, ...]:
     for key in ("job_timeout", "score_timeout"):
         if top.get(key) == 0 and not isinstance(top[key], bool):
             notes.append(source.problem((key,), f"{key} 0 is read as no limit; write null to say so"))
-    if top.get("llm") and top.get("mode", "stub") == "stub":
+    if top.get("llm") and not top.get("llms") and top.get("mode", "stub") == "stub" and not _is_builtin(top["llm"]):
         notes.append(source.problem(("llm",), "llm is not used in mode stub, which asks no provider"))
     return tuple(redact(source.sentence(note)) for note in notes)
+
+
+def _is_builtin(llm: Any) -> bool:
+    model = llm.get("model") if isinstance(llm, Mapping) else None
+    return isinstance(model, str) and is_builtin(model)
+
+
+def _models(source: Source) -> list[Problem]:
+    """Models that contradict each other or the mode, as far as the file alone shows."""
+    top = source.root
+    entries = top.get("llms")
+    if not isinstance(entries, Rows) or not entries:
+        return []
+    if top.get("llm"):
+        return [source.problem(("llms",), "llm and llms are both given; move llm into llms, or keep one of them")]
+    problems: list[Problem] = []
+    first: dict[str, int] = {}
+    for index, llm in enumerate(entries):
+        path: Path_ = ("llms", index)
+        shown = source.shown(path)
+        if top.get("mode", "stub") == "stub" and not _is_builtin(llm):
+            model = llm.get("model") if isinstance(llm, Mapping) else llm
+            text = (
+                f"{shown} is {describe(model)}, but mode stub asks no provider: write 'stub' or 'scripted:FILE', or "
+                "'mode: real'"
+            )
+            problems.append(source.problem(path, text))
+        name = (llm.get("id") or llm.get("model")) if isinstance(llm, Mapping) else None
+        if isinstance(name, str) and (earlier := first.setdefault(name, index)) != index:
+            text = f"{shown} and {source.shown(('llms', earlier))} are both called {name!r}; give each an id of its own"
+            problems.append(source.problem(path, text))
+    return problems
 
 
 def _repetitions(source: Source) -> list[Problem]:

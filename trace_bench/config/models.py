@@ -7,7 +7,9 @@ A new key is one field here and one line in ``docs/reference/config.md``; a seco
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -28,6 +30,8 @@ from trace_bench.config.source import Source
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _LARGEST_SEED = 2**63 - 1
+SCRIPTED = "scripted:"
+"""Before the file of a built-in model that follows a script."""
 LOGGERS = ("default", "none", "ConsoleLogger")
 LOGGER_WORDS = {
     **dict.fromkeys(("none", "null", "off", "disable", "disabled"), "none"),
@@ -50,17 +54,36 @@ def _variable(value: str) -> str:
     return value
 
 
-def _mode(value: Any) -> Any:
-    if value in ("real", "replay"):
-        raise ValueError(f"is {value!r}, but this release supports mode stub only; write 'mode: stub'")
-    return value
-
-
 def _name(value: str) -> str:
     if not value.strip():
         raise ValueError("must not be empty")
     if any(ord(c) < 32 or ord(c) == 127 for c in value):
         raise ValueError("must not hold control characters")
+    return value
+
+
+def is_builtin(model: str | None) -> bool:
+    """Whether `model` is one of the gateway's own, which ask no provider."""
+    return model is not None and (model == "stub" or model.startswith(SCRIPTED))
+
+
+def base_url_problem(value: str) -> str | None:
+    """What is wrong with the address of a provider, without the address; None if nothing is."""
+    try:
+        parts = urlsplit(value)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        usable = False
+    if not usable:
+        return "must begin with http:// or https:// and a host"
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        return "must hold no user, password, query or fragment; a key belongs in an environment variable"
+    return None
+
+
+def _base_url(value: str) -> str:
+    if (wrong := base_url_problem(value)) is not None:
+        raise ValueError(wrong)
     return value
 
 
@@ -100,6 +123,7 @@ Text = Annotated[str, AfterValidator(_name)]
 Names = Annotated[tuple[Text, ...], Strict(False)]
 Count = Annotated[int, Field(ge=0, le=2**53)]
 Seconds = Annotated[float, Field(gt=0)]
+Usd = Annotated[float, Field(ge=0)]
 TimeLimit = Annotated[Seconds | None, BeforeValidator(_no_time_limit)]
 
 
@@ -179,24 +203,89 @@ class TrainerConfig(Section):
     logger_kwargs: FrozenMap = Field(default_factory=FrozenDict)
 
 
+class PricesConfig(Section):
+    """What a model costs, in US dollars per million tokens; over litellm's own table."""
+
+    prompt: Usd
+    completion: Usd = 0.0
+    cached: Usd | None = None
+    """Of prompt tokens that the provider had in its cache; None is the price of `prompt`."""
+
+
+class LlmLimitsConfig(Section):
+    """What the provider is asked for at most, by all jobs of this host together; None is no limit."""
+
+    requests_per_minute: Annotated[float, Field(gt=0, le=1e9)] | None = None
+    tokens_per_minute: Annotated[float, Field(gt=0, le=1e12)] | None = None
+    concurrent: Annotated[int, Field(ge=1, le=4096)] | None = None
+
+
 class LlmConfig(Section):
     """The model behind the gateway. Keys are never in the config: ``api_key_env`` names a variable of the host."""
 
+    id: Text | None = None
+    """What the model is called in tables, and by sandboxes; None is `model`."""
     provider: Text | None = None
-    base_url: Text | None = None
+    base_url: Annotated[Text, AfterValidator(_base_url)] | None = None
     model: Text | None = None
     api_key_env: Annotated[Text, AfterValidator(_variable)] | None = None
     temperature: Annotated[float, Field(ge=0, le=10)] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     max_tokens: Annotated[int, Field(ge=1)] | None = None
+    """Of one answer: a request that asks for more, or does not say, gets this."""
+    seed: bool = True
+    """Send a seed derived from the job's, where the provider takes one."""
+    stream: bool = False
+    """Have the provider send long answers piece by piece. Sandboxes get them whole all the same."""
+    timeout: Seconds = 600.0
+    """Seconds for one try of one call."""
+    retries: Annotated[int, Field(ge=0, le=100)] = 5
+    """Further tries of a call after 429, 5xx, a time-out or a broken connection."""
+    options: FrozenMap = Field(default_factory=FrozenDict)
+    """Further arguments of litellm, such as ``api_version`` for Azure; part of the model's identity."""
+    prices: PricesConfig | None = None
+    limits: LlmLimitsConfig = LlmLimitsConfig()
+
+    @property
+    def script(self) -> str | None:
+        """The file of a built-in model ``scripted:FILE``; None for any other."""
+        return self.model.removeprefix(SCRIPTED) if self.model and self.model.startswith(SCRIPTED) else None
+
+    @property
+    def name(self) -> str:
+        """What the model is called in tables, and by sandboxes."""
+        return self.id or (f"{SCRIPTED}{Path(self.script).stem}" if self.script else self.model or "")
+
+    @model_validator(mode="after")
+    def _options_are_further_ones(self) -> LlmConfig:
+        taken = sorted(set(self.options) & _NOT_AMONG_OPTIONS)
+        if taken:
+            raise ValueError(f"options.{taken[0]} is not for options: it is a key of its own here, or the gateway's")
+        return self
 
 
-class BudgetConfig(Section):
-    """What one job may spend over all its attempts; None is no limit."""
+_NOT_AMONG_OPTIONS = frozenset(
+    (
+        *LlmConfig.model_fields,
+        *("api_base", "api_key", "custom_llm_provider", "input", "max_completion_tokens", "max_output_tokens"),
+        *("max_retries", "messages", "num_retries", "prompt", "request_timeout", "stream_options"),
+    )
+)
+
+
+class RunBudgetConfig(Section):
+    """What all jobs of a run may spend together; None is no limit."""
 
     calls: Count | None = None
     tokens: Count | None = None
-    usd: Annotated[float, Field(ge=0)] | None = None
+    usd: Usd | None = None
     seconds: Seconds | None = None
+
+
+class BudgetConfig(RunBudgetConfig):
+    """What one job may spend over all its attempts; None is no limit."""
+
+    run: RunBudgetConfig = RunBudgetConfig()
 
 
 class SplitsConfig(Section):
@@ -216,8 +305,8 @@ class RunConfig(Section):
     )
     name: Text | None = None
     """For people; it is part of the config's hash."""
-    mode: Annotated[Literal["stub"], BeforeValidator(_mode)] = "stub"
-    """Where LLM answers come from; stub needs no provider."""
+    mode: Literal["stub", "real", "replay"] = "stub"
+    """Where LLM answers come from: the built-in stub, a provider, or what an earlier run recorded."""
     seeds: Annotated[tuple[Annotated[int, Field(ge=0, le=_LARGEST_SEED)], ...], Strict(False), Field(min_length=1)] = (
         123,
     )
@@ -243,6 +332,13 @@ class RunConfig(Section):
     images: ImagesConfig = ImagesConfig()
     sandbox: SandboxConfig = SandboxConfig()
     llm: LlmConfig | None = None
+    """The model; of mode real and replay."""
+    llms: Annotated[tuple[LlmConfig, ...], Strict(False)] = ()
+    """Several models, each asked by jobs of its own; in place of `llm`."""
+    llm_cache: bool = False
+    """Keep answers beyond the run, for later runs that ask the same."""
+    replay_from: Text | None = None
+    """Of mode replay: the run (a folder, or its name below ``runs_dir``) whose recorded answers are given again."""
     budget: BudgetConfig = BudgetConfig()
     splits: SplitsConfig = SplitsConfig()
     objective: Literal["score"] = "score"

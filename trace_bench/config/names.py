@@ -9,6 +9,9 @@ from trace_bench.config.models import (
     BudgetConfig,
     ImagesConfig,
     LlmConfig,
+    LlmLimitsConfig,
+    PricesConfig,
+    RunBudgetConfig,
     RunConfig,
     SandboxConfig,
     Section,
@@ -57,6 +60,16 @@ SECTIONS: Mapping[str, type[Section]] = {
     "splits": SplitsConfig,
 }
 
+ENTRIES: Mapping[str, type[Section]] = {"tasks": TaskConfig, "trainers": TrainerConfig, "llms": LlmConfig}
+"""Lists of sections."""
+
+NESTED: Mapping[type[Section], Mapping[str, type[Section]]] = {
+    LlmConfig: {"prices": PricesConfig, "limits": LlmLimitsConfig},
+    BudgetConfig: {"run": RunBudgetConfig},
+    TaskConfig: {"sandbox": SandboxConfig},
+}
+"""Sections inside sections."""
+
 _SINGLE = {"seed", "params", "trainer_kwargs"}
 """Names that take one entry where the key that they stand for takes a list."""
 
@@ -75,12 +88,11 @@ def section_at(path: Path_) -> type[Section] | None:
             return RunConfig
         case (str(name),) if name in SECTIONS:
             return SECTIONS[name]
-        case ("tasks", int()):
-            return TaskConfig
-        case ("tasks", int(), "sandbox"):
-            return SandboxConfig
-        case ("trainers", int()):
-            return TrainerConfig
+        case (str(name), int()) if name in ENTRIES:
+            return ENTRIES[name]
+        case (*above, str(name)) if above:
+            around = section_at(tuple(above))
+            return NESTED.get(around, {}).get(name) if around is not None else None
     return None
 
 
@@ -94,11 +106,21 @@ def normalise(root: Table, file: str, problems: list[Problem]) -> Table:
     source = Source(file, top)
     for name, section in SECTIONS.items():
         if isinstance(top.get(name), Table):
-            top[name] = _renamed(top[name], section, (name,), source, problems)
+            top[name] = _section(top[name], section, (name,), source, problems)
     _gather_knobs(top, "trainer_kwargs", problems, prefix="/")
     _each(top, "tasks", lambda i, entry: _task(entry, i, source, problems))
     _each(top, "trainers", lambda i, entry: _trainer(entry, i, source, problems))
+    _each(top, "llms", lambda i, entry: _llm(entry, i, source, problems))
     return top
+
+
+def _section(table: Table, section: type[Section], path: Path_, source: Source, problems: list[Problem]) -> Table:
+    """`table` and the sections inside it, with each key under its own name."""
+    renamed = _renamed(table, section, path, source, problems)
+    for name, inner in NESTED.get(section, {}).items():
+        if isinstance(renamed.get(name), Table):
+            renamed[name] = _section(renamed[name], inner, (*path, name), source, problems)
+    return renamed
 
 
 def _each(table: Table, key: str, change: Callable[[int, Any], Any]) -> None:
@@ -114,12 +136,19 @@ def _task(entry: Any, index: int, source: Source, problems: list[Problem]) -> An
         entry = _bare(entry, source, path)
     if not isinstance(entry, Table):
         return entry
-    task = _renamed(entry, TaskConfig, path, source, problems)
+    task = _section(entry, TaskConfig, path, source, problems)
     if isinstance(task.get("id"), str) and task["id"].strip():
         task["id"] = normalise_id(task["id"])
-    if isinstance(task.get("sandbox"), Table):
-        task["sandbox"] = _renamed(task["sandbox"], SandboxConfig, (*path, "sandbox"), source, problems)
     return task
+
+
+def _llm(entry: Any, index: int, source: Source, problems: list[Problem]) -> Any:
+    path: Path_ = ("llms", index)
+    if isinstance(entry, str):
+        line = source.problem(path, "").line
+        entry = Table({"model": entry}, line)
+        entry.lines["model"] = line
+    return _section(entry, LlmConfig, path, source, problems) if isinstance(entry, Table) else entry
 
 
 def _trainer(entry: Any, index: int, source: Source, problems: list[Problem]) -> Any:

@@ -49,7 +49,8 @@ def read(path: Path, problems: list[Problem]) -> Table:
         raise ConfigError(f"{path}, line {refusal.line}: {refusal}") from None
     except RecursionError:
         raise ConfigError(f"{path}, line {line}: is nested too deeply to be a config") from None
-    assert isinstance(value, Table)
+    if not isinstance(value, Table):  # a tag on the whole of it
+        raise ConfigError(f"{path}, line {problems[-1].line}: {problems[-1].text}")
     return value
 
 

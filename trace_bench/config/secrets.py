@@ -22,7 +22,7 @@ _LOOKS_LIKE_A_KEY = re.compile(
     r")"
 )
 _CREDENTIALS_IN_URL = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s@]*:[^/\s@]+@", re.IGNORECASE)
-_SECRET_NAME = re.compile(r"(api_?key|token|secret|password|passwd)$")
+_SECRET_NAME = re.compile(r"(api_?key|token|secret|password|passwd|authorization|cookie|credentials?)$")
 
 
 def find_secrets(source: Source) -> dict[Path_, str]:

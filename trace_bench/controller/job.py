@@ -15,59 +15,36 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from trace_bench.artifacts import layout as files
-from trace_bench.artifacts.collector import Collected, CollectLimits, collect
-from trace_bench.artifacts.contract import Failure, WorkerResult
-from trace_bench.artifacts.layout import JobLayout, RunLayout
-from trace_bench.artifacts.provenance import cpu_model, now
-from trace_bench.artifacts.records import Attempt, ControlRecord, JobMeta, Results, Usage
+from trace_bench.artifacts.collector import CollectLimits, collect
+from trace_bench.artifacts.contract import Failure, Scores
+from trace_bench.artifacts.layout import RunLayout
+from trace_bench.artifacts.provenance import now
+from trace_bench.artifacts.records import ControlRecord, Results, Usage
 from trace_bench.artifacts.writers import write_json, write_text
-from trace_bench.controller.attempts import earlier_attempts, keep_attempt, next_attempt, publish
+from trace_bench.controller.answers import AFTER_A_BREAK, AFTER_THE_END
+from trace_bench.controller.attempts import earlier_attempts, keep_attempt, next_attempt
+from trace_bench.controller.ending import EXIT_PATIENCE, Ending, ends_more, recorded, sandbox_failure
 from trace_bench.controller.prepare import JobPlan
+from trace_bench.controller.recording import Recording
 from trace_bench.controller.schedule import Start, StartGate
-from trace_bench.controller.session import Listener, SandboxGone, Session, Silence
+from trace_bench.controller.session import Listener, Session, Silence
 from trace_bench.errors import (
     Boundary,
     CollectError,
     EnvironmentUnavailable,
-    ExitCode,
     HarnessError,
     Interrupted,
     SandboxError,
     TraceBenchError,
 )
+from trace_bench.gateway.base import NotRecorded
 from trace_bench.gateway.server import Gateway, Scope
-from trace_bench.results.rows import results_row
 from trace_bench.results.tables import read_row
-from trace_bench.sandbox.base import Backend, ExitStatus, Sandbox, SandboxRequest, Stream
+from trace_bench.sandbox.base import Backend, Sandbox, SandboxRequest, Stream
 from trace_bench.sandbox.labels import UID_BASE, job_labels
 from trace_bench.sandbox.uids import UidBlock, UidBlocks
 
 WORKER_COMMAND = ("python3", "-sP", "-m", "trace_bench.worker")
-EXIT_PATIENCE = 10.0
-"""Seconds that a supervisor has to exit after its last message."""
-
-
-@dataclass
-class _Ending:
-    """What became of one attempt."""
-
-    result: WorkerResult | None = None
-    failure: Failure | None = None
-    collected: Collected | None = None
-    controls: tuple[ControlRecord, ...] = ()
-    sandbox_id: str = ""
-    fatal: TraceBenchError | None = None
-    """What ends more than this job."""
-
-    def end(self, error: TraceBenchError) -> None:
-        """`error` ended the attempt."""
-        if isinstance(error, Interrupted):
-            self.fatal = error
-            self.failure = Failure(boundary=Boundary.HARNESS, kind="interrupted", message=str(error))
-            return
-        if error.exit_code == ExitCode.ENVIRONMENT:
-            self.fatal = error
-        self.failure = Failure(boundary=error.boundary, kind=_kind(error), message=str(error))
 
 
 class NotStarted(Exception):
@@ -89,9 +66,11 @@ class JobRunner:
     Attributes:
         taken: says which uid blocks sandboxes of dead controllers still use.
         lease: seconds that a sandbox lives on without this controller.
-        stop_wanted: asked often, with the job's id; ``"interrupted"`` ends it in order, ``"kill"`` at once.
+        stop_wanted: asked often, with the job's id; ``"interrupted"`` ends it in order, ``"budget"`` its training,
+            ``"kill"`` everything at once.
         gate: lets few sandboxes start at once.
         unremoved: sandboxes whose job is recorded and that could not be removed.
+        recording: the run that is replayed, whose stop points stand in for all budgets.
     """
 
     backend: Backend
@@ -104,6 +83,7 @@ class JobRunner:
     stop_wanted: Callable[[str], str | None] = lambda _: None
     gate: StartGate = field(default_factory=lambda: StartGate(os.cpu_count() or 1))
     unremoved: list[Sandbox] = field(default_factory=list)
+    recording: Recording | None = None
 
     def run(
         self,
@@ -161,24 +141,36 @@ class JobRunner:
             update={"status": "running", "started_at": now(), "attempts": earlier_attempts(job)}
         )
         write_json(job.meta, meta, durable=False)
-        ending = _Ending()
+        ending = Ending()
         try:
             scope = self.gateway.open(
-                plan.spec.job_id, plan.spec.seed, plan.spec.model, job.cassette, plan.spec.budget, attempt=number
+                plan.spec.job_id,
+                plan.spec.seed,
+                plan.spec.model,
+                job.cassette,
+                None if self.recording is not None else plan.spec.budget,
+                attempt=number,
             )
         except HarnessError as error:
             # A damaged cassette: this job's alone.
             ending.failure = Failure(boundary=error.boundary, kind="damaged_cassette", message=str(error))
-            return self._record(job, number, meta, ending, Usage(), time.monotonic() - started)
+            return recorded(self.layout, job, number, meta, ending, Usage(), time.monotonic() - started)
         row: Results | None = None
         with scope:
 
             def record() -> Results:
-                if scope.provider_failures() and ending.failure is not None:
-                    ending.failure = Failure(
-                        boundary=Boundary.PROVIDER, kind="provider_error", message=scope.provider_failures()[0]
-                    )
-                return self._record(job, number, meta, ending, scope.usage(), time.monotonic() - started)
+                failures = scope.provider_failures()
+                self._wait_for_answers(plan, ending)
+                killed = ending.failure is not None and ending.failure.kind == "interrupted"
+                if failures and not killed and (ending.failure is not None or ending.failed_at_provider):
+                    # The sandbox knows that there was no answer; why is known here alone.
+                    ending.failure = Failure(boundary=Boundary.PROVIDER, kind="provider_error", message=failures[0])
+                if self.recording is not None:
+                    self._settle_replay(self.recording, plan, scope, ending, job.attempt(number))
+                ending.usage_by_phase = scope.usage_by_phase()
+                ending.cut_by_run_budget = ending.cut_by_run_budget or scope.cut_by_run_budget
+                told = meta.model_copy(update={"warnings": (*meta.warnings, *scope.warnings())})
+                return recorded(self.layout, job, number, told, ending, scope.usage(), time.monotonic() - started)
 
             try:
                 with sandbox_of() as sandbox:
@@ -187,6 +179,7 @@ class JobRunner:
                     row = record()
             except _Left as left:
                 # With its sandbox, and the record that says it is running, the job can be taken up again.
+                self._wait_for_answers(plan, ending)
                 raise left.error from None
             except TraceBenchError as error:
                 # It could not be made, or adopted.
@@ -195,6 +188,26 @@ class JobRunner:
         if ending.fatal is not None:
             raise ending.fatal
         return row
+
+    def _settle_replay(self, recording: Recording, plan: JobPlan, scope: Scope, ending: Ending, folder: Path) -> None:
+        """A request that is not recorded is the job's failure; what was paid for and not asked again counts."""
+        stranger = scope.not_recorded()
+        if stranger is not None:
+            ending.failure = Failure(boundary=stranger.boundary, kind="not_recorded", message=str(stranger))
+            if ending.result is not None:
+                ending.result = ending.result.model_copy(update={"scores": Scores()})
+            write_text(folder / files.NOT_RECORDED, stranger.difference, durable=False)
+            return
+        failure = ending.failure
+        if ending.result is None or (failure is not None and failure.boundary.is_infrastructure):
+            return
+        recorded = recording.rows[plan.spec.job_id]
+        if ending.result.stop_reason == recorded.stop_reason:
+            ending.cut_by_run_budget = recorded.cut_by_run_budget
+            try:
+                scope.carry_over(recording.unasked(plan.spec.job_id, scope.replayed))
+            except HarnessError as error:
+                ending.failure = Failure(boundary=error.boundary, kind="damaged_cassette", message=str(error))
 
     # -- the sandbox ---------------------------------------------------------------------------------------------
 
@@ -248,7 +261,7 @@ class JobRunner:
         sandbox: Sandbox,
         scope: Scope,
         listener: Listener,
-        ending: _Ending,
+        ending: Ending,
         out: Path,
         start: Start | None,
     ) -> None:
@@ -268,25 +281,32 @@ class JobRunner:
                 try:
                     if start is not None:
                         sandbox.start()
-                    self._converse(plan, scope, listener, stream, start)
+                    self._converse(plan, scope, listener, stream, start, ending)
                 finally:
                     stream.close()
                 if sandbox.wait(EXIT_PATIENCE) is None:
                     sandbox.kill()
-        except (Interrupted, SandboxError, EnvironmentUnavailable) as error:
+        except (Interrupted, SandboxError, EnvironmentUnavailable, NotRecorded) as error:
             try:
                 sandbox.kill()
             except SandboxError as gone:
                 # What came first is the cause, unless all that it says is that the engine hung up.
-                ending.end(error if _ends_more(error) else gone)
+                ending.end(error if ends_more(error) else gone)
             else:
-                if isinstance(error, Interrupted | EnvironmentUnavailable) or _ends_more(error):
+                if isinstance(error, Interrupted | EnvironmentUnavailable | NotRecorded) or ends_more(error):
                     ending.end(error)
                 else:
-                    ending.failure = _sandbox_failure(error, sandbox, evidence=out.parent)
+                    ending.failure = sandbox_failure(error, sandbox, evidence=out.parent)
         self._collect(sandbox, ending, out)
 
-    def _converse(self, plan: JobPlan, scope: Scope, listener: Listener, stream: Stream, start: Start | None) -> None:
+    def _converse(
+        self, plan: JobPlan, scope: Scope, listener: Listener, stream: Stream, start: Start | None, ending: Ending
+    ) -> None:
+        def stop_wanted() -> str | None:
+            if (stranger := scope.not_recorded()) is not None:
+                raise stranger  # the sandbox has been told; nothing that comes now can count
+            return self.stop_wanted(plan.spec.job_id)
+
         session = Session(
             stream=stream,
             scope=scope,
@@ -295,15 +315,34 @@ class JobRunner:
             test_seed=plan.test_seed,
             lease=self.lease,
             listener=listener,
-            stop_wanted=lambda: self.stop_wanted(plan.spec.job_id),
+            stop_wanted=stop_wanted,
             on_answer=start.over if start is not None else lambda: None,
         )
-        if start is None:
-            session.adopt()
-        else:
-            session.start()
+        ending.answers = session.answers
+        try:
+            if start is None:
+                session.adopt()
+            else:
+                session.start()
+        finally:
+            ending.told = session.told
 
-    def _collect(self, sandbox: Sandbox, ending: _Ending, out: Path) -> None:
+    def _wait_for_answers(self, plan: JobPlan, ending: Ending) -> None:
+        """See calls under way into the cassette: what they cost is paid, and the next attempt finds their answers."""
+        if ending.answers is None:
+            return
+        killed = isinstance(ending.fatal, Interrupted)
+        lost = ending.answers.wait(
+            AFTER_THE_END if ending.failure is None else AFTER_A_BREAK,
+            hurry=lambda: killed or self.stop_wanted(plan.spec.job_id) == "kill",
+        )
+        if lost:
+            ending.warnings.append(
+                f"{lost} LLM call{'s were' if lost > 1 else ' was'} under way when the job ended and came to no end in "
+                "time; what came of it is not recorded, though it may have been paid for"
+            )
+
+    def _collect(self, sandbox: Sandbox, ending: Ending, out: Path) -> None:
         try:
             ending.collected = collect(sandbox.collect(), out, self.limits)
         except CollectError as error:
@@ -323,71 +362,3 @@ class JobRunner:
             ending.failure = Failure(
                 boundary=Boundary.SANDBOX, kind="no_result", message="the sandbox ended without a result"
             )
-
-    # -- the record ----------------------------------------------------------------------------------------------
-
-    def _record(
-        self, job: JobLayout, number: int, meta: JobMeta, ending: _Ending, usage: Usage, seconds: float
-    ) -> Results:
-        result = ending.result
-        failure = ending.failure or (result.failure if result is not None else None)
-        status = "ok" if failure is None and result is not None and result.status == "ok" else "failed"
-        killed = failure is not None and failure.kind == "interrupted"
-        if ending.collected is not None:
-            publish(ending.collected, job)
-        attempt = Attempt(
-            number=number,
-            started_at=meta.started_at or now(),
-            ended_at=now(),
-            status="interrupted" if killed else status,  # type: ignore[arg-type]
-            failure=failure,
-            sandbox_id=ending.sandbox_id,
-        )
-        warnings = [*meta.warnings, *(result.warnings if result is not None else ())]
-        meta = meta.model_copy(
-            update={
-                "status": status,
-                "failure": failure,
-                "controls": ending.controls,
-                "attempts": (*meta.attempts, attempt),
-                "ended_at": now(),
-                "stop_reason": result.stop_reason if result is not None else "interrupted" if killed else None,
-                "warnings": tuple(warnings),
-                "cpu_model": cpu_model(),
-            }
-        )
-        row = results_row(meta, result, usage, seconds, self.layout)
-        write_json(job.meta, meta, durable=False)
-        write_json(job.results, row)  # from here on the job has ended
-        return row
-
-
-def _ends_more(error: TraceBenchError) -> bool:
-    """Whether `error` ends more than its job: the user wants it, or the machine lacks something."""
-    return isinstance(error, Interrupted) or error.exit_code == ExitCode.ENVIRONMENT
-
-
-def _sandbox_failure(error: SandboxError, sandbox: Sandbox, evidence: Path) -> Failure:
-    """What became of the sandbox; its last words are kept whole under `evidence`."""
-    status: ExitStatus | None = None
-    words = ""
-    with contextlib.suppress(SandboxError):
-        status = sandbox.wait(EXIT_PATIENCE)
-        words = sandbox.last_words().strip()
-    message, kind = str(error), _kind(error)
-    if isinstance(error, SandboxGone) and status is not None:
-        kind = "sandbox_died"
-        message = f"the sandbox ended with exit code {status.code} before the job was done"
-        if status.oom_killed:
-            kind, message = "out_of_memory", f"{message}; the memory limit was hit"
-        if status.error:
-            message += f" ({status.error})"
-    if words:
-        write_text(evidence / files.STDERR, words + "\n", durable=False)
-        message += f"; its last words: {words.splitlines()[-1][:500]}"
-    return Failure(boundary=Boundary.SANDBOX, kind=kind, message=message)
-
-
-def _kind(error: TraceBenchError) -> str:
-    name = type(error).__name__.removesuffix("Error")
-    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")

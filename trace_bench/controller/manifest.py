@@ -39,7 +39,7 @@ def _pieces(head: Mapping[str, Any], entries: Iterable[str]) -> Iterator[bytes]:
 
 
 class ManifestLines:
-    """Makes entries; what the jobs of one variant share is made into JSON once.
+    """Makes entries; what the jobs of one variant and model share is made into JSON once.
 
     Args:
         integrity: of the backend.
@@ -68,7 +68,8 @@ class ManifestLines:
     def _shared_with(self, job: Job, direction: str) -> str:
         if self._shared is not None:
             other, text = self._shared
-            if other.params is job.params and other.eval_kwargs is job.eval_kwargs and other.task_id == job.task_id:
+            same = other.params is job.params and other.eval_kwargs is job.eval_kwargs and other.model is job.model
+            if same and other.task_id == job.task_id:
                 return text
         text = dumps(
             {

@@ -14,13 +14,14 @@ from trace_bench.arguments import hint
 from trace_bench.artifacts.contract import Budget, Direction
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.provenance import package_versions
-from trace_bench.artifacts.records import GitInfo, ImageRecord, Lock, Results
+from trace_bench.artifacts.records import GitInfo, ImageRecord, Lock, ModelPrices, Results
 from trace_bench.config.models import RunConfig, SandboxConfig
 from trace_bench.config.resolve import Resolved
 from trace_bench.config.sizes import format_size
 from trace_bench.controller.manifest import ManifestLines, Outcome, write_manifest
 from trace_bench.controller.prepare import JobPlan, Material, model_ref, prepare
 from trace_bench.controller.progress import Decision
+from trace_bench.controller.recording import Recording
 from trace_bench.controller.resume import (
     NEW,
     Before,
@@ -33,6 +34,7 @@ from trace_bench.controller.resume import (
     salt_of,
     stamp_of,
 )
+from trace_bench.controller.run_budget import RunBudget, Spent, limits_of, spent_before
 from trace_bench.controller.schedule import Room, spread
 from trace_bench.errors import ConfigError
 from trace_bench.identity import FingerprintPrefix, JobIdPrefix, config_hash, prefix_of, run_id
@@ -82,6 +84,10 @@ class PlannedJob:
         return self.job.variant.label
 
     @property
+    def model(self) -> str:
+        return str(self.job.model["id"])
+
+    @property
     def seed(self) -> int:
         return self.job.seed
 
@@ -96,12 +102,14 @@ class RunPlan:
     """A whole run before its first job starts.
 
     Attributes:
-        jobs: in the order of the matrix: task, trainer, variant, seed.
+        jobs: in the order of the matrix: task, trainer, variant, model, seed.
         order: indices of `jobs` in the order in which they start.
         continued: the run was started, or planned, before.
         reused: by job id, earlier results that count.
         adopted: by job id, sandboxes of a dead controller that jobs go on in.
         leftovers: such sandboxes that nobody goes on with.
+        recording: the run that this one replays, if it is a replay.
+        spent: of the run's budget, before.
     """
 
     run_id: str
@@ -122,6 +130,8 @@ class RunPlan:
     leftovers: Sequence[Sandbox] = ()
     material: Mapping[str, Material] = field(default_factory=dict)
     stamp: Stamp = ()
+    recording: Recording | None = None
+    spent: Spent = field(default_factory=Spent)
 
     @property
     def finished(self) -> bool:
@@ -149,6 +159,7 @@ class RunPlan:
             salt=self.salt,
             backend=self.backend,
             created=self.created,
+            stop_at=self.recording.stop_point(planned.job_id) if self.recording is not None else None,
         )
 
     def write_manifest(
@@ -196,6 +207,8 @@ def plan_run(
     sources_hash: str,
     git: GitInfo | None = None,
     warnings: Sequence[str] = (),
+    prices: Mapping[str, ModelPrices] | None = None,
+    recording: Recording | None = None,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> RunPlan:
     """Find the run that `config` continues, and decide about every one of its `jobs`. Nothing is written, no task code
@@ -204,6 +217,8 @@ def plan_run(
     Args:
         git: state of the checkout that runs it, if it is one.
         warnings: to be recorded beside the config's own.
+        prices: of its models, by id; those that the run began with go before them.
+        recording: the run that is replayed, which has all of `jobs`.
 
     Raises:
         ConfigError: from the matrix; the run that ``run_id`` names is of another config; nothing is there to continue
@@ -237,6 +252,11 @@ def plan_run(
             f"{config.source.where(('resume',))} is failed, but there is no run {config.run_id} below {runs_dir}; "
             "leave it out to start that run, or name one that has failed jobs with --run-id"
         )
+    spent = Spent()
+    if before is not None and config.resume != "none":
+        spent = spent_before(layout, (job.job_id for job in jobs), limits_of(config))
+        before.budget_left = RunBudget(limits_of(config), spent).used_up() is None
+        notes += spent.notes
     memory = backend.describe().get("memory_bytes")
     notes += _memory_notes(config, jobs, memory)
 
@@ -248,9 +268,14 @@ def plan_run(
         images=pins,
         packages=package_versions(),
         tasks=hashes,
+        prices={**(prices or {}), **_prices_before(layout)},
         models=tuple({m.id: m for m in (model_ref(job.model) for job in _first_of_each(jobs))}.values()),
     )
-    planned, reused = _decided(jobs, config, used, pins, sources_hash, before)
+    lacking = recording.lacking if recording is not None else {}
+    planned, reused = _decided(jobs, config, used, pins, sources_hash, before, lacking)
+    if recording is not None:
+        keys = {family: image.key for family, image in pins.items()}
+        notes += recording.notes(hashes, keys, sources_hash, {p.job_id: p.fingerprint for p in planned})
     known = {p.job_id for p in planned} if before and before.sandboxes else set()
     strangers = [s for j, ss in (before.sandboxes if before else {}).items() if j not in known for s in ss]
     seeds = len(config.seeds)
@@ -264,7 +289,7 @@ def plan_run(
         jobs=planned,
         order=tuple(spread(tasks, len(jobs) // (tasks * seeds), seeds)),
         lock=lock,
-        salt=salt_of(layout) or secrets.token_hex(16),
+        salt=salt_of(layout) or (recording and recording.salt) or secrets.token_hex(16),
         created=now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         warnings=tuple(dict.fromkeys(notes)),
         git=git,
@@ -274,7 +299,15 @@ def plan_run(
         leftovers=(*before.leftovers, *strangers) if before else (),
         material={task_id: Material(task, blobs[task_id], pins[task.image_family]) for task_id, task in used.items()},
         stamp=stamp,
+        recording=recording,
+        spent=spent,
     )
+
+
+def _prices_before(layout: RunLayout) -> Mapping[str, ModelPrices]:
+    """What the run that is continued reckons by."""
+    lock = read_lock(layout)
+    return {} if lock is None else lock.prices
 
 
 def _decided(
@@ -284,9 +317,14 @@ def _decided(
     pins: Mapping[str, ImageRecord],
     sources_hash: str,
     before: Before | None,
+    lacking: Mapping[str, str],
 ) -> tuple[tuple[PlannedJob, ...], dict[str, Results]]:
-    """Every job with its fingerprint and decision; and the results that are reused."""
-    budget = Budget(**config.budget.model_dump()).model_dump()
+    """Every job with its fingerprint and decision; and the results that are reused.
+
+    Args:
+        lacking: why jobs cannot be replayed, by id.
+    """
+    budget = Budget(**config.budget.model_dump(exclude={"run"})).model_dump()
     planned: list[PlannedJob] = []
     reused: dict[str, Results] = {}
     last: Job | None = None
@@ -310,6 +348,8 @@ def _decided(
             last = job
         mark = marks.fingerprint(prefix.full_digest(job.seed))
         verdict: Verdict = before.decide(job.job_id, mark) if before is not None else NEW
+        if job.job_id in lacking:
+            verdict = Verdict("skip", f"its recording cannot be replayed: {lacking[job.job_id]}")
         if verdict.row is not None:
             reused[job.job_id] = verdict.row
         planned.append(PlannedJob(job, mark, direction, verdict.decision, verdict.reason))
@@ -317,9 +357,10 @@ def _decided(
 
 
 def _same_but_seed(one: Job, other: Job) -> bool:
-    """`expand` gives the jobs of one task entry and variant the very same objects."""
+    """`expand` gives the jobs of one task entry, variant and model the very same objects."""
     return (
         one.params is other.params
+        and one.model is other.model
         and one.eval_kwargs is other.eval_kwargs
         and one.limits is other.limits
         and one.optimizer_kwargs is other.optimizer_kwargs

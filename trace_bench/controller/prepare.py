@@ -9,7 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from trace_bench.artifacts.contract import Budget, JobLimits, JobSpec, ModelRef, OptimizerRef, TaskRef, TrainerRef
+from trace_bench.artifacts.contract import (
+    Budget,
+    JobLimits,
+    JobSpec,
+    ModelRef,
+    OptimizerRef,
+    StopPoint,
+    TaskRef,
+    TrainerRef,
+)
 from trace_bench.artifacts.records import ImageRecord, JobMeta
 from trace_bench.config.frozen import thaw
 from trace_bench.config.models import RunConfig
@@ -65,10 +74,11 @@ def prepare(
     salt: str,
     backend: Backend,
     created: str,
+    stop_at: StopPoint | None = None,
 ) -> JobPlan:
-    """`job` in full. `created` is when it was planned, in UTC."""
+    """`job` in full. `created` is when it was planned, in UTC; `stop_at` is where a replay of it ends."""
     task, image = material.task, material.image
-    budget = Budget(**config.budget.model_dump())
+    budget = Budget(**config.budget.model_dump(exclude={"run"}))
     limits = thaw(job.limits)
     sandbox = job.sandbox
     job_limits = JobLimits(
@@ -100,6 +110,7 @@ def prepare(
         model=model,
         budget=budget,
         limits=job_limits,
+        stop_at=stop_at,
     )
     meta = JobMeta(
         run_id=run_id,

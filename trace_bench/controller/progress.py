@@ -28,6 +28,10 @@ class JobView(Protocol):
         """The label of the variant."""
 
     @property
+    def model(self) -> str:
+        """The id of the model."""
+
+    @property
     def seed(self) -> int: ...
     @property
     def score_direction(self) -> Direction: ...

@@ -11,6 +11,7 @@ from trace_bench.artifacts.writers import write_json, write_text
 from trace_bench.artifacts.yamlio import dump_document
 from trace_bench.controller.manifest import Outcome
 from trace_bench.controller.plan import PlannedJob, RunPlan
+from trace_bench.controller.scripts import write_scripts
 from trace_bench.errors import HarnessError
 from trace_bench.results.tables import read_row
 
@@ -19,6 +20,7 @@ def write_records(plan: RunPlan) -> None:
     """Write snapshot, salt, lock, environment and manifest. Endings of reused jobs are in the manifest."""
     layout = plan.layout.make()
     write_text(layout.config_snapshot, dump_document(plan.config.to_snapshot()), durable=False)
+    write_scripts(plan.config, layout)
     write_text(layout.salt, plan.salt, mode=0o600)
     write_json(layout.lock, plan.lock, durable=False)
     write_json(layout.env, capture_env(os.environ, backend=plan.backend.describe()), durable=False)

@@ -14,7 +14,7 @@ from trace_bench.artifacts.records import ImageRecord, JobMeta, Lock, Results
 from trace_bench.controller.ownership import has_controller
 from trace_bench.controller.progress import Decision
 from trace_bench.errors import HarnessError
-from trace_bench.results.rows import is_final
+from trace_bench.results.rows import is_final, is_whole
 from trace_bench.results.tables import read_row
 from trace_bench.sandbox.base import Backend, Sandbox
 from trace_bench.sandbox.labels import JOB, OWNER, RUN, owner
@@ -42,6 +42,7 @@ class Before:
     Attributes:
         adopted: by job id, the sandboxes that jobs go on in; filled by `decide`.
         leftovers: sandboxes that nobody will go on with.
+        budget_left: the run's budget has anything left, so that jobs which it cut off can come further.
     """
 
     layout: RunLayout
@@ -49,13 +50,15 @@ class Before:
     sandboxes: Mapping[str, list[Sandbox]] = field(default_factory=dict)
     adopted: dict[str, Sandbox] = field(default_factory=dict)
     leftovers: list[Sandbox] = field(default_factory=list)
+    budget_left: bool = True
 
     def decide(self, job_id: str, fingerprint: str) -> Verdict:
         """What to do about a job whose result would have `fingerprint`. To be asked once for each job."""
         row, damage = self._row(job_id)
-        is_whole = row is not None and row.status == "ok" and is_final(row)
-        if self.mode != "none" and row is not None and is_whole and row.fingerprint == fingerprint:
+        if self.mode != "none" and row is not None and self._counts(row) and row.fingerprint == fingerprint:
             self._leave(job_id)
+            if row.cut_by_run_budget:
+                return Verdict("reuse", "cut off by the run's budget, which is still used up", row)
             return Verdict("reuse", "ok, and nothing that determines it has changed", row)
         if self.mode != "none" and (verdict := self._adoptable(job_id, fingerprint)) is not None:
             return verdict
@@ -72,9 +75,14 @@ class Before:
             return Verdict("run", "resume is none")
         if row.stop_reason == "interrupted":
             return Verdict("run", "it was cut off")
+        if row.cut_by_run_budget and row.fingerprint == fingerprint:
+            return Verdict("run", "it was cut off by the run's budget")
         if row.status == "failed":
             return Verdict("run", f"it failed: {row.failure_boundary}: {row.failure_kind}")
         return Verdict("run", "its result is of another task, image, code, budget or limit")
+
+    def _counts(self, row: Results) -> bool:
+        return row.status == "ok" and (is_final(row) if self.budget_left else is_whole(row))
 
     def _row(self, job_id: str) -> tuple[Results | None, str]:
         try:

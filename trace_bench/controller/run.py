@@ -8,16 +8,17 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from trace_bench.artifacts.contract import HistoryLine
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.provenance import now
-from trace_bench.artifacts.records import Results
+from trace_bench.artifacts.records import ReplayReport, Results
+from trace_bench.artifacts.secrets import Masker, known
 from trace_bench.artifacts.writers import Journal, write_json
 from trace_bench.controller.cancel import Cancellations
 from trace_bench.controller.job import JobRunner, NotStarted
@@ -26,13 +27,16 @@ from trace_bench.controller.outage import Outage
 from trace_bench.controller.ownership import alone_in
 from trace_bench.controller.plan import PlannedJob, RunPlan
 from trace_bench.controller.progress import Progress, Quiet, RunEnd, RunStart
+from trace_bench.controller.providers import providers_of
+from trace_bench.controller.recording import Recording
 from trace_bench.controller.records import outcome_of, recorded_row, write_records
+from trace_bench.controller.response_cache import cache_of
+from trace_bench.controller.run_budget import RunBudget, limits_of
 from trace_bench.controller.schedule import Room, SeldomAsked, StartGate
 from trace_bench.controller.teller import Teller
 from trace_bench.errors import Interrupted, SandboxError
 from trace_bench.gateway.server import Gateway
-from trace_bench.gateway.stub import StubProvider
-from trace_bench.results import parquet
+from trace_bench.results import parquet, replay_check
 from trace_bench.results.rows import is_final, skipped_row
 from trace_bench.results.tables import LiveTables, was_cut, write_files_index
 from trace_bench.sandbox.errors import EngineGone
@@ -50,10 +54,13 @@ class RunResult:
     layout: RunLayout
     rows: tuple[Results, ...]
     planned: int
+    replay: ReplayReport | None = None
 
     @property
     def ok(self) -> bool:
-        """Every job ran to its end and is ok."""
+        """Every job ran to its end and is ok; in a replay: every job came out as recorded, whatever that is."""
+        if self.replay is not None:
+            return not self.replay.differing and not self.replay.skipped
         whole = all(row.status == "ok" and row.stop_reason != "interrupted" for row in self.rows)
         return whole and len(self.rows) == self.planned
 
@@ -80,8 +87,10 @@ class Run:
         self._working: set[str] = set()
         self.layout = plan.layout
         self._cancel = Cancellations(plan.layout)
+        self._budget = RunBudget(limits_of(plan.config), plan.spent)
         self._rows: dict[str, Results] = dict(plan.reused)
         self._why_not: dict[str, str] = {}
+        self._report: ReplayReport | None = None
         self._tables = LiveTables(plan.layout, [job.job_id for job in plan.jobs], plan.config.tags)
 
     def execute(self) -> RunResult:
@@ -112,7 +121,9 @@ class Run:
             self._journal = None if untouched else stack.enter_context(Journal(self.layout.events))
             if self._journal is not None:
                 self._journal.forget()
-            self._note("run.start", jobs=len(plan.jobs), reused=len(self._rows), continued=plan.continued)
+            self._note("run.start", jobs=len(plan.jobs), reused=len(self._rows), continued=plan.continued,
+                       afresh=plan.continued and plan.config.resume == "none")  # fmt: skip
+            self._budget.begin()  # after that line: the next controller counts from there
             try:
                 for sandbox in plan.leftovers:
                     sandbox.remove()
@@ -132,7 +143,7 @@ class Run:
             raise failure
         self._teller.close()
         self._teller.check()
-        return RunResult(plan.run_id, self.layout, rows, len(plan.jobs))
+        return RunResult(plan.run_id, self.layout, rows, len(plan.jobs), self._report)
 
     def _interrupted(self) -> Interrupted:
         finished = sum(map(is_final, self._rows.values()))
@@ -156,17 +167,30 @@ class Run:
                 self._why_not[job.job_id] = job.reason
         if not queue:
             return
+        with providers_of(plan.config, plan.lock.prices, recording=plan.recording) as providers:
+            gateway = Gateway(providers, run_meter=self._budget.meter, cache=cache_of(plan.config))
+            failed = self._run_queue(queue, gateway)
+        if self._stop() is not None:
+            self._because(queue, self._why_before_its_turn())
+            raise self._interrupted()
+        out_of = "" if failed and plan.config.fail_fast else self._budget.used_up()
+        self._because(queue, out_of or f"fail_fast: job {failed} failed")
+
+    def _run_queue(self, queue: deque[PlannedJob], gateway: Gateway) -> str:
+        """Run the jobs of `queue`; what is left in it was not to start. Returns the first that failed."""
+        plan = self._plan
         host = self._backend.describe()
         cores, memory = host.get("cpus"), host.get("memory_bytes")
         self._outage = Outage(self._backend, self._stop)
         runner = JobRunner(
             backend=self._backend,
-            gateway=Gateway({"stub": StubProvider()}),
+            gateway=gateway,
             uids=UidBlocks(self._backend.default_uid_base),
             layout=self.layout,
             taken=SeldomAsked(self._backend.uid_bases_in_use),
-            stop_wanted=self._stop,
+            stop_wanted=self._stop_of_job,
             gate=StartGate(int(cores or os.cpu_count() or 1)),
+            recording=plan.recording,
         )
         room = Room(memory if isinstance(memory, int) else None)
         running: dict[Future[Results | None], PlannedJob] = {}
@@ -181,10 +205,7 @@ class Run:
         for sandbox in runner.unremoved:
             with contextlib.suppress(SandboxError):
                 sandbox.remove()
-        if self._stop() is not None:
-            self._because(queue, self._why_before_its_turn())
-            raise self._interrupted()
-        self._because(queue, f"fail_fast: job {failed} failed")
+        return failed
 
     def _see_through(
         self,
@@ -202,6 +223,8 @@ class Run:
             while queue and not stop:
                 job = queue[0]
                 if job.decision != "adopt" and (len(running) >= config.max_workers or not room.fits(job.memory)):
+                    break
+                if job.decision != "adopt" and self._budget.used_up():
                     break
                 queue.popleft()
                 if self._stop(job.job_id) is not None:
@@ -314,9 +337,16 @@ class Run:
         wishes = (self._user_wants(), self._cancel.wanted(job_id), self._broken)
         return "kill" if "kill" in wishes else wishes[0] or wishes[1] or wishes[2]
 
+    def _stop_of_job(self, job_id: str) -> str | None:
+        """The same of one job, and ``"budget"`` if it is to end its training because the run's time is up."""
+        return self._stop(job_id) or ("budget" if self._budget.time_is_up() else None)
+
     def _why_before_its_turn(self, job_id: str | None = None) -> str:
-        """Somebody cancelled the job or the run by name, or else the controller was told to stop."""
-        return "cancelled" if self._cancel.wanted(job_id) is not None else "interrupted before its turn"
+        """Somebody cancelled the job or the run by name, or the controller was told to stop, or the time is up."""
+        if self._cancel.wanted(job_id) is not None:
+            return "cancelled"
+        used_up = self._budget.used_up() if self._stop() is None else None
+        return used_up or "interrupted before its turn"
 
     def _because(self, jobs: deque[PlannedJob], reason: str) -> None:
         for job in jobs:
@@ -335,12 +365,14 @@ class Run:
                 self._teller.tell(lambda progress, job=job, row=row: progress.reused(job, row))  # type: ignore[misc]
 
     def advanced(self, job: PlannedJob, line: Mapping[str, Any]) -> None:
+        line = _masked(line)
         # What no file can hold (half of a surrogate pair), or is no line of a history, is collected or refused later.
         with contextlib.suppress(ValueError, RecursionError):
             self._live(job, HistoryLine.model_validate(line).model_dump_json() + "\n", lambda f: f.state_history)
         self._teller.tell(lambda progress: progress.advanced(job, line), droppable=True)
 
     def event(self, job: PlannedJob, line: Mapping[str, Any]) -> None:
+        line = _masked(line)
         self._teller.tell(lambda progress: progress.event(job, line), droppable=True)
 
     def said(self, job: PlannedJob, phase: str, text: str) -> None:
@@ -376,11 +408,15 @@ class Run:
         rows = tuple(self._tables.rows())
         if write:
             cut = sum(map(was_cut, rows))
-            self._note("run.end", finished=sum(map(is_final, rows)), interrupted=cut, jobs=len(rows))
+            self._note("run.end", finished=sum(map(is_final, rows)), interrupted=cut, jobs=len(rows),
+                       seconds=round(self._budget.elapsed, 6))  # fmt: skip
             plan.write_manifest(self.layout, outcomes, durable=True)
             self._tables.write()
             parquet.write_parquet(self.layout.results_parquet, rows)
             self._cancel.forget()
+            if plan.recording is not None:
+                self._report = self._checked(plan.recording, rows)
+                write_json(self.layout.replay, self._report)
             if all(map(is_final, rows)):
                 # No job can profit from it any more, and whoever repeats the run needs it. From here on the run is
                 # finished: everything else must have been written.
@@ -392,16 +428,32 @@ class Run:
             self.layout,
             rows,
             interrupted=isinstance(failure, KeyboardInterrupt),
-            error=str(failure) if failure is not None else None,
+            error=known.text(str(failure)) if failure is not None else None,
         )
         self._teller.tell(lambda progress: progress.ended(end))
         return rows
+
+    def _checked(self, recording: Recording, rows: Sequence[Results]) -> ReplayReport:
+        """How the jobs that have ended compare with their recording."""
+        ended = [row for row in rows if row.status != "skipped"]
+        tolerances = {task_id: material.task.spec.tolerance for task_id, material in self._plan.material.items()}
+        left = len(rows) - len(ended)
+        return replay_check.compare(recording.layout, self.layout, ended, recording.rows, tolerances, left)
+
+
+def _masked(line: Mapping[str, Any]) -> Mapping[str, Any]:
+    try:
+        return cast(Mapping[str, Any], known.value(line))
+    except RecursionError:  # too deep for any file of ours
+        return {}
 
 
 @dataclass(frozen=True)
 class _JobListener:
     run: Run
     job: PlannedJob
+    maskers: dict[str, Masker[str]] = field(default_factory=dict)
+    """By phase: a secret may come in two pieces."""
 
     def event(self, line: Mapping[str, Any]) -> None:
         self.run.event(self.job, line)
@@ -410,4 +462,5 @@ class _JobListener:
         self.run.advanced(self.job, line)
 
     def log(self, phase: str, text: str) -> None:
-        self.run.said(self.job, phase, text)
+        masker = self.maskers.setdefault(phase, known.text_masker())
+        self.run.said(self.job, phase, masker.feed(text))

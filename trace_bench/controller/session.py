@@ -1,19 +1,24 @@
 """The host's end of one control stream: from ``job`` to ``done``, whoever starts or picks it up.
 
 A session answers LLM calls through a gateway scope, renews the lease, and passes events on. It believes nothing beyond
-their form: the files that count are collected from the volume afterwards.
+their form: the files that count are collected from the volume afterwards. One thread reads; answers to LLM calls are
+written by the threads that got them (`trace_bench.controller.answers`), so what is numbered and what is written is
+under one lock.
 """
 
 from __future__ import annotations
 
 import secrets
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from trace_bench.controller.answers import Answers
 from trace_bench.errors import Interrupted, ProtocolError, SandboxError
-from trace_bench.gateway.base import LlmRequest
+from trace_bench.gateway.base import LlmRequest, LlmResponse
 from trace_bench.gateway.server import Scope
 from trace_bench.sandbox.base import Stream
 from trace_bench.worker.frames import PADDING, Decoder, Mailbox, Message
@@ -60,8 +65,11 @@ class Session:
         test_seed: handed over when the sandbox says that training has ended, never before.
         lease: seconds that the sandbox lives on without a heartbeat.
         silence: seconds without any message from the sandbox after which it counts as dead.
-        stop_wanted: asked often; ``"interrupted"`` asks the sandbox to end in order.
+        stop_wanted: asked often; ``"interrupted"`` asks the sandbox to end in order, ``"budget"`` asks it to end
+            training.
         on_answer: called once the sandbox has been heard.
+        answers: the LLM calls; some may be under way when the session has ended (`Answers.wait`).
+        told: the reasons that it was given to stop.
     """
 
     stream: Stream
@@ -74,12 +82,19 @@ class Session:
     silence: float = 0.0
     stop_wanted: Callable[[], str | None] = lambda: None
     on_answer: Callable[[], None] = lambda: None
+    answers: Answers = field(init=False)
+    told: frozenset[str] = frozenset()
+    _lock: threading.RLock = field(default_factory=threading.RLock)
     _decoder: Decoder = field(default_factory=Decoder)
     _mailbox: Mailbox = field(default_factory=Mailbox)
     _name: str = field(default_factory=lambda: secrets.token_hex(8))
     _adopting: bool = False
-    _stop_sent: bool = False
+    _over: bool = False
+    _trained: bool = False
     _resync_at: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.answers = Answers(self.scope, self._answer)
 
     def start(self) -> dict[str, Any]:
         """Hand over the job and see it through; returns the ``done`` message's result.
@@ -87,9 +102,10 @@ class Session:
         Raises:
             SandboxGone, SandboxSilent, ProtocolError. Interrupted: `stop_wanted` says ``"kill"``.
         """
-        self._hello()
-        self._hand_over()
-        return self._serve()
+        with self._conversation():
+            self._hello()
+            self._hand_over()
+            return self._serve()
 
     def adopt(self) -> dict[str, Any]:
         """Pick up a job that another controller started; same return and errors as `start`.
@@ -97,13 +113,24 @@ class Session:
         What the sandbox sent to nobody it sends again; an LLM call that was answered before is answered from the
         cassette.
         """
-        self._write(PADDING)
-        self._adopting = True
-        self._hello()
-        return self._serve()
+        with self._conversation():
+            self._write(PADDING)
+            self._adopting = True
+            self._hello()
+            return self._serve()
+
+    @contextmanager
+    def _conversation(self) -> Iterator[None]:
+        """Whatever ends it, no thread writes to the stream afterwards."""
+        try:
+            yield
+        finally:
+            self.answers.leave()
+            with self._lock:
+                self._over = True
 
     def _hand_over(self) -> None:
-        self._write(self._mailbox.pack("job", {"job": dict(self.job)}, self.task))
+        self._send("job", {"job": dict(self.job)}, self.task)
 
     def _serve(self) -> dict[str, Any]:
         last_beat = heard = time.monotonic()
@@ -114,8 +141,10 @@ class Session:
                 self._write(self._mailbox.pack_ephemeral("heartbeat"))
                 last_beat = now
             self._pass_on_stop()
+            self.answers.check(quiet=False)
             data = self.stream.read(min(0.25, self.lease / 8))
             if data is None:
+                self.answers.check(quiet=True)
                 if now - heard > patience:
                     raise SandboxSilent(f"the sandbox has not been heard for {patience:.0f} s; it counts as dead")
                 continue
@@ -131,7 +160,8 @@ class Session:
     def _on_message(self, message: Message) -> dict[str, Any] | None:
         kind, header = message.type, message.header
         if kind == "ack":
-            self._mailbox.acknowledged(_int(header, "received"))
+            with self._lock:
+                self._mailbox.acknowledged(_int(header, "received"))
             return None
         if kind == "hello":
             self._on_hello(_int(header, "received"), _int(header, "forgotten"))
@@ -172,13 +202,15 @@ class Session:
                 # It died before it had handed over the job, which is always the first message.
                 self._hand_over()
                 return
-        self._write(self._mailbox.resend(received))
+        with self._lock:
+            self._write(self._mailbox.resend(received))
 
     def _on_event(self, header: Mapping[str, Any]) -> None:
         line = _mapping(header, "event")
         self.listener.event(line)
         if line.get("event") == "train.end":
-            self._write(self._mailbox.pack("heldout", {"test_seed": self.test_seed}))
+            self._trained = True
+            self._send("heldout", {"test_seed": self.test_seed})
 
     def _on_llm_request(self, header: Mapping[str, Any], body: bytes) -> None:
         headers = {str(k): str(v) for k, v in _mapping(header, "headers").items()}
@@ -190,31 +222,45 @@ class Session:
             body=body,
             phase=str(header.get("phase")),
         )
-        response = self.scope.handle(request)
+        self.answers.ask(request)
+
+    def _answer(self, request: LlmRequest, response: LlmResponse) -> None:
         fields = {
-            "id": header.get("id"),
+            "id": request.id,
             "status": response.status,
+            "content_type": response.content_type,
             "inert": response.inert,
             "usage": dict(response.usage),
         }
-        self._write(self._mailbox.pack("llm.response", fields, response.body))
+        with self._lock:
+            if not self._over:
+                self._send("llm.response", fields, response.body)
 
     def _pass_on_stop(self) -> None:
         reason = self.stop_wanted()
         if reason == "kill":
             raise Interrupted("it was killed before it had ended")
         # A number that is given before the sandbox has said where it stands is forgotten again.
-        if reason is not None and not self._stop_sent and not self._adopting:
-            self._stop_sent = True
-            self._write(self._mailbox.pack("stop", {"reason": reason}))
+        if reason is None or reason in self.told or self._adopting:
+            return
+        if reason == "budget" and self._trained:
+            return  # what is left is to score what it came to
+        self.told |= {reason}
+        self._send("stop", {"reason": reason})
 
     def _hello(self) -> None:
         fields = {"controller": self._name, "received": self._mailbox.received, "lease": self.lease}
         self._write(self._mailbox.pack_ephemeral("hello", fields))
 
+    def _send(self, kind: str, fields: dict[str, Any], blob: bytes = b"") -> None:
+        """Send a numbered message: in the order of the numbers, whichever threads send."""
+        with self._lock:
+            self._write(self._mailbox.pack(kind, fields, blob))
+
     def _write(self, data: bytes) -> None:
         if data:
-            self.stream.write(data)
+            with self._lock:
+                self.stream.write(data)
 
 
 def _int(header: Mapping[str, Any], key: str) -> int:

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import platform
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from trace_bench.artifacts.provenance import capture_git
 from trace_bench.artifacts.records import ImageRecord
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
+from trace_bench.controller.models import learn_secrets, missing_keys, with_models
 from trace_bench.controller.ownership import alone_in, refuse_a_second
 from trace_bench.controller.plan import ImageSource, PlanIsOld, RunPlan, jobs_of, plan_run
+from trace_bench.controller.prices import check_litellm, prices_of
 from trace_bench.controller.progress import Progress
+from trace_bench.controller.recording import recording_of
 from trace_bench.controller.records import write_records
 from trace_bench.controller.run import Run, RunResult
+from trace_bench.controller.scripts import with_scripts
+from trace_bench.errors import ConfigError
 from trace_bench.images.pins import ensure
 from trace_bench.images.recipe import worker_sources_hash
 from trace_bench.resources import package_dir
@@ -33,7 +40,7 @@ def _silent(_: str) -> None: ...
 def plan_config(
     config: RunConfig, *, roots: Sequence[Path] = (), build: bool = True, say: Callable[[str], None] = _silent
 ) -> RunPlan:
-    """Expand `config` and decide about every job. Writes nothing below ``runs_dir``.
+    """Complete and expand `config`, and decide about every job. Writes nothing below ``runs_dir``, and needs no key.
 
     Args:
         roots: extra folders with task folders.
@@ -45,11 +52,22 @@ def plan_config(
         EnvironmentUnavailable: no engine, no image.
     """
     warnings: list[str] = []
+    recording = recording_of(config)
+    if recording is None:
+        config = completed(config)
+    else:
+        config = recording.fitted(config)
+        learn_secrets(config, os.environ)
+    prices = prices_of(config, warnings)
     with ThreadPoolExecutor(max_workers=1) as aside:
         git = aside.submit(capture_git, package_dir())  # two processes, while the engine is asked
         resolved = resolve(config, roots)
         jobs = jobs_of(config, resolved)
+        if recording is not None:
+            recording.check(jobs, config.source.where(("replay_from",)))
         backend = get_backend(config.backend)
+    if config.mode == "real" and backend.name == "local":
+        warnings.append("backend local: a program that a model wrote runs as you, and can read the keys of your models")
     return plan_run(
         config,
         resolved,
@@ -59,7 +77,20 @@ def plan_config(
         sources_hash=worker_sources_hash(),
         git=git.result(),
         warnings=warnings,
+        prices=prices,
+        recording=recording,
     )
+
+
+def completed(config: RunConfig) -> RunConfig:
+    """`config` with its models filled in from scripts and the environment, whose secrets are masked from now on.
+
+    Raises:
+        ConfigError: a model cannot be told, a script is wrong, or a key stands in the config.
+    """
+    config = with_models(with_scripts(config), os.environ)
+    learn_secrets(config, os.environ)
+    return config
 
 
 def dry_run(
@@ -69,9 +100,11 @@ def dry_run(
     and continued. Of a run that is there nothing is touched.
 
     Raises:
-        ConfigError: also where a controller is at work in the run, as `run_config` would.
+        ConfigError: also where a controller is at work in the run, as `run_config` would. A key that is not there is
+            a warning of the plan.
     """
     plan = plan_config(config, roots=roots, build=build, say=say)
+    plan = replace(plan, warnings=(*plan.warnings, *missing_keys(plan.config, os.environ)))
     refuse_a_second(plan.layout)
     write_plan(plan)
     return plan
@@ -106,8 +139,13 @@ def run_config(
         stop_wanted: None, ``"interrupted"`` (end in order) or ``"kill"``; asked often, from many threads.
 
     Raises:
+        ConfigError, EnvironmentUnavailable: also where a key is missing, or what asks providers.
         Interrupted: after everything that had finished was recorded.
     """
+    config = completed(config)
+    check_litellm(config)
+    if missing := missing_keys(config, os.environ):
+        raise ConfigError("\n".join(missing))
     for _ in range(RACES):
         plan = plan_config(config, roots=roots, build=build, say=say)
         with contextlib.suppress(PlanIsOld):

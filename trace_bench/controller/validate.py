@@ -22,8 +22,9 @@ from trace_bench.config.resolve import resolve
 from trace_bench.controller.job import JobRunner
 from trace_bench.controller.plan import PlannedJob, RunPlan, jobs_of, plan_run
 from trace_bench.controller.prepare import JobPlan
+from trace_bench.controller.prices import prices_of
 from trace_bench.controller.schedule import Room
-from trace_bench.controller.start import image_source, plan_config
+from trace_bench.controller.start import completed, image_source, plan_config
 from trace_bench.errors import Boundary, EnvironmentUnavailable, Interrupted
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
@@ -66,11 +67,13 @@ def plan_of_suites(
     say: Callable[[str], None],
 ) -> RunPlan:
     """`plan_config`, with the jobs of `suites` only. All of `config` is checked, but no image built for the others."""
+    config = completed(config)
     resolved = resolve(config, roots)
     jobs = jobs_of(config, resolved)
     backend = get_backend(config.backend)
     wanted = {task.image_family for task in resolved.tasks.values() if task.suite.name in suites}
     warnings: list[str] = []
+    prices = prices_of(config, warnings)
     pinned = image_source(config, backend, build=build, say=say, warn=warnings.append)
     locked = image_source(config, backend, build=False, say=say, warn=lambda _: None)
 
@@ -90,6 +93,7 @@ def plan_of_suites(
         sources_hash=worker_sources_hash(),
         git=capture_git(package_dir()),
         warnings=warnings,
+        prices=prices,
     )
     kept = [index for index, planned in enumerate(plan.jobs) if planned.job.suite in suites]
     place = {index: place for place, index in enumerate(kept)}

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from trace_bench.artifacts.contract import ModelRef
+from trace_bench.artifacts.records import LlmTry
 from trace_bench.errors import Boundary, TraceBenchError
 
 SLOT_HEADER = "x-trace-bench-slot"
@@ -37,9 +38,10 @@ class LlmRequest:
 
 @dataclass(frozen=True)
 class LlmResponse:
-    """What goes back into the sandbox: message ``llm.response``; the body is always JSON.
+    """What goes back into the sandbox: message ``llm.response``.
 
     Attributes:
+        content_type: ``application/json``, or ``text/event-stream`` of an answer that was asked for as events.
         inert: a stub answer that changes nothing.
         usage: ``prompt_tokens``, ``completion_tokens`` and ``cost_usd`` of the answer, also when it came from
         the
@@ -50,6 +52,7 @@ class LlmResponse:
     body: bytes
     inert: bool = False
     usage: Mapping[str, int | float] = field(default_factory=dict)
+    content_type: str = "application/json"
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,15 @@ class Hints:
 
 @dataclass(frozen=True)
 class ProviderRequest:
-    """A checked call on its way to a provider. `path` starts with ``/v1/``."""
+    """A checked call on its way to a provider.
+
+    Attributes:
+        path: starts with ``/v1/``.
+        seed: of the job.
+        draw: how often this attempt of the job has asked the same before and may get another answer now.
+        sample_seed: a seed to send: another one for each asking of one request, the same in every attempt.
+        number: of a call without a slot: how many of them the job has made so far, this one included; else 0.
+    """
 
     path: str
     body: Mapping[str, Any]
@@ -71,11 +82,21 @@ class ProviderRequest:
     seed: int
     request_hash: str
     hints: Hints | None = None
+    sample_seed: int = 0
+    job_id: str = ""
+    draw: int = 0
+    phase: str = "train"
+    number: int = 0
 
 
 @dataclass(frozen=True)
 class ProviderReply:
-    """A provider's answer. `status` is 200, or the provider's own refusal (4xx) to be passed on as it is."""
+    """A provider's answer. `status` is 200, or the provider's own refusal (4xx) to be passed on as it is.
+
+    Attributes:
+        latency: seconds that it took when it was recorded; None where it was asked for just now.
+        replayed_from: line of the recorded cassette that it is of.
+    """
 
     status: int
     body: Mapping[str, Any]
@@ -83,6 +104,13 @@ class ProviderReply:
     completion_tokens: int = 0
     cost_usd: float = 0.0
     inert: bool = False
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+    estimated: bool = False
+    sent: Mapping[str, Any] = field(default_factory=dict)
+    tries: tuple[LlmTry, ...] = ()
+    latency: float | None = None
+    replayed_from: int | None = None
 
 
 class Provider(Protocol):
@@ -93,20 +121,42 @@ class Provider(Protocol):
     """True if an answer costs money: its cassette line is then flushed to the disk before the sandbox gets
     it."""
     wants_hints: bool
-    """True for the stub alone."""
+    """True for built-in models alone."""
+    quick: bool
+    """True if an answer takes no longer than to compute it: nobody has to wait beside it."""
 
     def complete(self, request: ProviderRequest) -> ProviderReply:
         """Answer `request`, retrying as the service asks for.
 
         Raises:
             ProviderError: no answer could be had. It is an infrastructure failure, never a score of zero.
+            Refusal: the request cannot be answered, and the sandbox is told why.
+            NotRecorded: in a replay.
         """
 
 
 class ProviderError(TraceBenchError):
-    """A provider could not be reached, timed out, or answered with a failure of its own."""
+    """A provider could not be reached, timed out, or answered with a failure of its own. `tries` says how often."""
 
     boundary = Boundary.PROVIDER
+
+    def __init__(self, message: str, *, tries: tuple[LlmTry, ...] = ()) -> None:
+        super().__init__(message)
+        self.tries = tries
+
+
+class NotRecorded(TraceBenchError):
+    """A replayed job asked what its recording does not hold: it is not the same job any more, and ends.
+
+    Attributes:
+        difference: how the request differs from the nearest recorded one, whole.
+    """
+
+    boundary = Boundary.TRAINER
+
+    def __init__(self, message: str, difference: str) -> None:
+        super().__init__(message)
+        self.difference = difference
 
 
 class Refusal(Exception):

@@ -1,4 +1,5 @@
-"""The cassette: every answered call of a job, so that none is paid twice and a run can be replayed.
+"""The cassette: every answered call of a job, so that none is paid twice and a run can be replayed; and, as evidence,
+every call that the provider gave no answer to.
 
 A line is found in three ways. By attempt and request id: a request that was resent over a new connection. By
 slot and request hash: the same place of the search in a later attempt, or a client's own retry. And, for
@@ -20,6 +21,9 @@ from trace_bench.artifacts.records import LlmCall
 from trace_bench.artifacts.writers import Journal, Place
 from trace_bench.errors import HarnessError
 
+PROVIDER_FAILURE = 502
+"""Status of a line whose call the provider gave no answer to. No provider's answer is passed on with it."""
+
 
 class Cassette:
     """``llm.jsonl`` of one job, opened by the one controller that runs it. Thread-safe.
@@ -35,6 +39,8 @@ class Cassette:
         self._by_slot: dict[tuple[str, str], int] = {}
         self._unslotted: dict[str, list[int]] = defaultdict(list)
         self._asked: Counter[tuple[int, str]] = Counter()
+        self._in_vain: Counter[tuple[int, str, str]] = Counter()
+        self._replayed: dict[int, int] = {}
         self.torn = self._journal.torn
         self.restored: tuple[LlmCall, ...] = self._restore(path)
 
@@ -52,13 +58,29 @@ class Cassette:
         with self._lock:
             return self._by_slot.get((slot, request_hash))
 
-    def take(self, attempt: int, request_hash: str) -> int | None:
-        """The next recorded answer that this attempt has not had yet, for a request without a slot."""
+    def take(self, attempt: int, request_hash: str) -> tuple[int, int | None]:
+        """How often this attempt has asked it before, without a slot, and the recorded answer that is next then."""
         with self._lock:
             k = self._asked[attempt, request_hash]
             self._asked[attempt, request_hash] += 1
             recorded = self._unslotted[request_hash]
-            return recorded[k] if k < len(recorded) else None
+            return k, recorded[k] if k < len(recorded) else None
+
+    def in_vain(self, attempt: int, slot: str, request_hash: str) -> int:
+        """How often this attempt has asked it at this place of the search and got no answer that is reused."""
+        with self._lock:
+            return self._in_vain[attempt, slot, request_hash]
+
+    def replayed_as(self, recorded: int | None) -> int | None:
+        """The line that is of line `recorded` of a recorded cassette."""
+        with self._lock:
+            return None if recorded is None else self._replayed.get(recorded)
+
+    @property
+    def replayed(self) -> frozenset[int]:
+        """The lines of the recorded cassette that lines of this one are of."""
+        with self._lock:
+            return frozenset(self._replayed)
 
     def read(self, n: int) -> LlmCall:
         """Line `n`, or the line that it was reused from."""
@@ -66,10 +88,19 @@ class Cassette:
         return call if call.reused_from is None else self.read(call.reused_from)
 
     def add(self, make: Callable[[int], LlmCall]) -> LlmCall:
-        """Append the line that `make` builds from its number."""
+        """Append the line that `make` builds from its number.
+
+        Raises:
+            OSError: the disk does not take it; it is then in no file, and nobody may get what it holds.
+        """
         with self._lock:
             call = make(len(self._places) + 1)
-            self._places.append(self._journal.append(call))
+            try:
+                place = self._journal.append(call)
+            except OSError as error:
+                why = f"{error.strerror or error}, so an LLM answer cannot be written down, and nobody gets it"
+                raise OSError(error.errno, why, str(self._journal.path)) from None
+            self._places.append(place)
             self._index(call)
             return call
 
@@ -87,14 +118,22 @@ class Cassette:
                 raise HarnessError(f"{path}, line {number}: the lines are not in order; restore the file")
             self._places.append(place)
             self._index(call)
-            if call.slot is None:
+            if call.slot is None and not call.unasked:
                 self._asked[call.attempt, call.request_hash] += 1
             calls.append(call.model_copy(update={"request": None, "response": None}))
         self._journal.forget()
         return tuple(calls)
 
     def _index(self, call: LlmCall) -> None:
+        if call.replayed_from is not None:
+            self._replayed.setdefault(call.replayed_from, call.n)
+        if call.unasked:
+            return
+        if call.status == PROVIDER_FAILURE:
+            return  # no answer at all: evidence of the tries alone
         self._by_id[call.attempt, call.request_id] = call.n
+        if call.slot is not None and call.status != 200:
+            self._in_vain[call.attempt, call.slot, call.request_hash] += 1
         if call.reused_from is not None or call.status != 200:
             return  # a refusal is no answer to reuse in a later attempt
         if call.slot is None:

@@ -1,95 +1,256 @@
-"""Counts what a job spends and refuses what its budget does not hold."""
+"""Counts what jobs spend, and refuses what the budget of a job or of its run does not hold.
+
+All that is counted is counted from lines of the cassette, so that a job whose cassette is read again has the very same
+numbers, and no order of calls changes a sum.
+
+**What a budget promises.** A call is let through while what has been spent, and what calls under way are expected to
+spend, is below every limit. So calls are exact. Tokens and dollars of an answer are known only afterwards: the total
+may pass its limit by the last answer, and by what the answers that were under way with it exceeded their estimates. A
+call that only the estimates of others keep out waits until one of them ends; it is refused if nothing is left then.
+"""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
 
 from trace_bench.artifacts.contract import Budget
 from trace_bench.artifacts.records import LlmCall, Usage
-from trace_bench.gateway.base import ProviderReply, Refusal
+from trace_bench.artifacts.usage import Tally, is_answer
+from trace_bench.gateway.base import Refusal
+
+PHASES = ("build", "train", "score")
+OTHER = "other"
+"""Where calls of a phase that is none of these are counted: its name came from a sandbox."""
+UNITS = ("calls", "tokens", "usd")
+
+
+class Limits(Protocol):
+    """Limits of a budget; None is none. `Budget` and the config's ``budget.run`` have them."""
+
+    @property
+    def calls(self) -> int | None: ...
+    @property
+    def tokens(self) -> int | None: ...
+    @property
+    def usd(self) -> float | None: ...
+
+
+@dataclass(frozen=True)
+class Amount:
+    """What calls spend, or are expected to. Dollars are exact."""
+
+    calls: int = 0
+    tokens: int = 0
+    usd: Fraction = Fraction(0)
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(self.calls + other.calls, self.tokens + other.tokens, self.usd + other.usd)
+
+    def __sub__(self, other: Amount) -> Amount:
+        return Amount(self.calls - other.calls, self.tokens - other.tokens, self.usd - other.usd)
+
+
+NOTHING = Amount()
+
+
+class Account:
+    """What one budget has left. Thread-safe.
+
+    Args:
+        whose: ``job`` or ``run``; for sentences.
+    """
+
+    def __init__(self, whose: str, limits: Limits) -> None:
+        self._whose = whose
+        self._limits = [(unit, limit) for unit in UNITS if (limit := getattr(limits, unit)) is not None]
+        self.wants_estimates = any(unit != "calls" for unit, _ in self._limits)
+        """Whether what a call may come to matters to it."""
+        self._changed = threading.Condition()
+        self._spent = NOTHING
+        self._held = NOTHING
+
+    def restore(self, spent: Amount) -> None:
+        """Count what was spent before."""
+        with self._changed:
+            self._spent += spent
+
+    def hold(self, expected: Amount) -> None:
+        """Set aside what a call is expected to spend. Waits while only other calls under way are in its way.
+
+        Raises:
+            Refusal: 429 ``budget_exhausted``: a limit is reached.
+        """
+        with self._changed:
+            while self._is_met(self._spent + self._held):
+                if reached := self._is_met(self._spent):
+                    raise Refusal(429, "budget_exhausted", f"{self._sentence(*reached)}; training ends here")
+                self._changed.wait()
+            self._held += expected
+
+    def settle(self, expected: Amount, spent: Amount) -> None:
+        """A call is over: `expected` was set aside for it, `spent` is what it came to."""
+        with self._changed:
+            self._held -= expected
+            self._spent += spent
+            self._changed.notify_all()
+
+    def used_up(self) -> str | None:
+        """The sentence that says which limit is reached, if one is."""
+        with self._changed:
+            reached = self._is_met(self._spent)
+        return self._sentence(*reached) if reached else None
+
+    def price(self) -> Fraction:
+        """US dollars per token so far."""
+        with self._changed:
+            return self._spent.usd / self._spent.tokens if self._spent.tokens else Fraction(0)
+
+    def _is_met(self, amount: Amount) -> tuple[str, float] | None:
+        return next(((unit, limit) for unit, limit in self._limits if getattr(amount, unit) >= limit), None)
+
+    def _sentence(self, unit: str, limit: float) -> str:
+        return (
+            f"the {self._whose}'s budget of {limit:g} {unit} is used up"
+            if unit == "usd"
+            else (f"the {self._whose}'s budget of {limit} {unit} is used up")
+        )
+
+
+class RunMeter:
+    """The budget of a whole run, shared by all its jobs; what finished jobs have spent counts too."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.account = Account("run", limits)
+        self._known: set[str] = set()
+        self._lock = threading.Lock()
+
+    def restore(self, job_id: str, usage: Usage) -> None:
+        """Count what `job_id` has spent so far; once for each job, whatever is said later."""
+        with self._lock:
+            if job_id in self._known:
+                return
+            self._known.add(job_id)
+        self.account.restore(amount_of(usage))
+
+    def used_up(self) -> str | None:
+        """The sentence that says which limit is reached, if one is."""
+        return self.account.used_up()
+
+
+@dataclass(frozen=True)
+class Hold:
+    """What was set aside for one call under way."""
+
+    expected: Amount
 
 
 class Meter:
-    """Thread-safe. A call is reserved before it is made, so that parallel calls cannot overrun
-    ``budget.calls``.
+    """What one job spends. Thread-safe.
 
-    Tokens and cost are known only afterwards: the calls that are under way when that limit is met still
-    count, so the total may pass it by what they use.
+    Args:
+        before: what the job's cassette already holds.
+        run: the budget that it shares with all jobs of its run.
     """
 
-    def __init__(self, budget: Budget) -> None:
-        self._budget = budget
+    def __init__(
+        self, budget: Budget, *, before: Iterable[LlmCall] = (), run: RunMeter | None = None, job_id: str = ""
+    ) -> None:
+        self._account = Account("job", budget)
+        self._run = run
         self._lock = threading.Lock()
-        self._reserved = 0
-        self._calls = 0
-        self._prompt_tokens = 0
-        self._completion_tokens = 0
-        self._cost_usd = 0.0
-        self._reused = 0
-        self._inert = 0
-        self._refused = 0
+        self._tallies: dict[str, Tally] = {}
+        self.cut_by_run = False
+        """The run's budget kept a call of this job out."""
+        for call in before:
+            self._tally(call.phase).add(call)
+            self._account.restore(spent_by(call))
+        if run is not None:
+            run.restore(job_id, self.usage())
 
-    def restore(self, call: LlmCall) -> None:
-        """Count a line of the cassette that an earlier attempt or controller wrote."""
-        with self._lock:
-            if call.reused_from is not None:
-                self._reused += 1
-            else:
-                self._add(call.prompt_tokens, call.completion_tokens, call.cost_usd, call.inert)
+    @property
+    def wants_estimates(self) -> bool:
+        """Whether what a call may come to matters to a budget."""
+        return self._account.wants_estimates or (self._run is not None and self._run.account.wants_estimates)
 
-    def reserve(self) -> None:
-        """Take one call from the budget.
+    def hold(self, phase: str, tokens: int = 0, usd: float | None = None) -> Hold:
+        """Set aside one call of about `tokens` tokens and `usd` dollars; None is the price of the tokens so far.
 
         Raises:
-            Refusal: 429 ``budget_exhausted``.
+            Refusal: 429 ``budget_exhausted``, of the job or of its run.
         """
-        with self._lock:
-            spent = (
-                ("calls", self._calls + self._reserved, self._budget.calls),
-                ("tokens", self._prompt_tokens + self._completion_tokens, self._budget.tokens),
-                ("usd", self._cost_usd, self._budget.usd),
-            )
-            for name, used, limit in spent:
-                if limit is not None and used >= limit:
-                    self._refused += 1
-                    raise Refusal(
-                        429,
-                        "budget_exhausted",
-                        f"the job's budget of {limit} {name} is used up; training ends here",
-                    )
-            self._reserved += 1
+        price = self._account.price() * tokens if usd is None else Fraction(usd)
+        expected = Amount(1, tokens, price)
+        try:
+            self._account.hold(expected)
+        except Refusal:
+            self.refuse(phase)
+            raise
+        if self._run is not None:
+            try:
+                self._run.account.hold(expected)
+            except BaseException as error:
+                self._account.settle(expected, NOTHING)
+                if isinstance(error, Refusal):
+                    self.cut_by_run = True
+                    self.refuse(phase)
+                raise
+        return Hold(expected)
 
-    def release(self) -> None:
-        """Give a reserved call back: no answer came of it."""
+    def settle(self, hold: Hold, call: LlmCall) -> None:
+        """The call is over, and `call` is its line in the cassette."""
         with self._lock:
-            self._reserved -= 1
+            self._tally(call.phase).add(call)
+        self._settle(hold, spent_by(call))
 
-    def settle(self, reply: ProviderReply) -> None:
-        """Turn a reserved call into a counted one."""
+    def release(self, hold: Hold) -> None:
+        """The call is over, and no line came of it."""
+        self._settle(hold, NOTHING)
+
+    def note(self, call: LlmCall) -> None:
+        """Count a line that nothing was set aside for: an answer from the cassette, or a call without an answer."""
         with self._lock:
-            self._reserved -= 1
-            self._add(reply.prompt_tokens, reply.completion_tokens, reply.cost_usd, reply.inert)
+            self._tally(call.phase).add(call)
 
-    def reuse(self) -> None:
-        """Count an answer that came from the cassette."""
+    def usage(self, phase: str | None = None) -> Usage:
+        """All that was counted, or that of one phase."""
         with self._lock:
-            self._reused += 1
+            if phase is not None:
+                return self._tallies.get(phase, Tally()).usage()
+            whole = Tally()
+            for tally in self._tallies.values():
+                whole.join(tally)
+            return whole.usage()
 
-    def usage(self) -> Usage:
+    def by_phase(self) -> dict[str, Usage]:
+        """The phases that asked for anything, in the order of a job."""
         with self._lock:
-            return Usage(
-                calls=self._calls,
-                prompt_tokens=self._prompt_tokens,
-                completion_tokens=self._completion_tokens,
-                cost_usd=self._cost_usd,
-                reused=self._reused,
-                inert=self._inert,
-                refused=self._refused,
-            )
+            return {phase: self._tallies[phase].usage() for phase in (*PHASES, OTHER) if phase in self._tallies}
 
-    def _add(self, prompt: int, completion: int, cost: float, inert: bool) -> None:
-        self._calls += 1
-        self._prompt_tokens += prompt
-        self._completion_tokens += completion
-        self._cost_usd += cost
-        self._inert += int(inert)
+    def _settle(self, hold: Hold, spent: Amount) -> None:
+        self._account.settle(hold.expected, spent)
+        if self._run is not None:
+            self._run.account.settle(hold.expected, spent)
+
+    def refuse(self, phase: str) -> None:
+        """Count a call that met the end of a budget: its own, or, in a replay, that of the recorded run."""
+        with self._lock:
+            self._tally(phase).refused += 1
+
+    def _tally(self, phase: str) -> Tally:
+        return self._tallies.setdefault(phase if phase in PHASES else OTHER, Tally())
+
+
+def amount_of(usage: Usage) -> Amount:
+    """What `usage` counts against a budget."""
+    return Amount(usage.calls, usage.total_tokens, Fraction(usage.cost_usd))
+
+
+def spent_by(call: LlmCall) -> Amount:
+    """What a line of a cassette counts against a budget: nothing if it was answered before."""
+    if call.reused_from is not None:
+        return NOTHING
+    return Amount(int(is_answer(call)), call.prompt_tokens + call.completion_tokens, Fraction(call.cost_usd))

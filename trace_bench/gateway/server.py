@@ -7,55 +7,60 @@ away. Keys never leave the provider; nothing that a sandbox sends but the checke
 
 from __future__ import annotations
 
-import hashlib
 import threading
-import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from trace_bench.artifacts import jsonio
-from trace_bench.artifacts.contract import Budget, Json, ModelRef
-from trace_bench.artifacts.records import LlmCall, LlmRequestRecord, Usage
+from trace_bench.artifacts.contract import Budget, ModelRef
+from trace_bench.artifacts.records import LlmCall, Usage
 from trace_bench.errors import ConfigError, HarnessError
+from trace_bench.gateway.asking import Asking
 from trace_bench.gateway.base import (
-    PRIVATE_PREFIX,
-    SLOT_HEADER,
-    VARIABLES_HEADER,
     GatewayLimits,
-    Hints,
     LlmRequest,
     LlmResponse,
+    NotRecorded,
     Provider,
     ProviderError,
-    ProviderRequest,
     Refusal,
 )
-from trace_bench.gateway.cassettes import Cassette
-from trace_bench.gateway.meter import Meter
+from trace_bench.gateway.cassettes import PROVIDER_FAILURE, Cassette
+from trace_bench.gateway.meter import Meter, RunMeter
+from trace_bench.gateway.replies import encode, refused, respond
+from trace_bench.gateway.requests import Call, check, check_names, models_answer
+from trace_bench.gateway.response_cache import ResponseCache
 
 T = TypeVar("T")
 
-POST_PATHS = ("/v1/chat/completions", "/v1/embeddings")
-MODELS_PATH = "/v1/models"
-MAX_SLOT = 200
-MAX_NAME = 200
-"""Characters of a request's id, and of its phase."""
+MAX_LEFT_OUT = 20
+"""Names of fields that a warning is given for; a sandbox could make up any number."""
 
 
 class Gateway:
     """Opens scopes. One per controller, shared by all its threads.
 
     Args:
-        providers: by the name that `ModelRef.provider` gives.
+        providers: by the id of the model that each asks.
+        run_meter: the budget that all jobs share.
+        cache: answers of earlier runs.
     """
 
-    def __init__(self, providers: Mapping[str, Provider], *, limits: GatewayLimits | None = None) -> None:
+    def __init__(
+        self,
+        providers: Mapping[str, Provider],
+        *,
+        limits: GatewayLimits | None = None,
+        run_meter: RunMeter | None = None,
+        cache: ResponseCache | None = None,
+    ) -> None:
         self._providers = dict(providers)
         self._limits = limits or GatewayLimits()
+        self._run_meter = run_meter
+        self._cache = cache
         self._open: set[str] = set()
         self._lock = threading.Lock()
 
@@ -75,12 +80,10 @@ class Gateway:
             ConfigError: there is no such provider.
             HarnessError: the job is being served already, or its cassette is damaged.
         """
-        provider = self._providers.get(model.provider)
+        provider = self._providers.get(model.id)
         if provider is None:
-            raise ConfigError(
-                f"the model {model.id!r} names the provider {model.provider!r}, "
-                f"which this gateway does not have; it has {', '.join(sorted(self._providers)) or 'none'}"
-            )
+            known = ", ".join(sorted(self._providers)) or "none"
+            raise ConfigError(f"this gateway has no model {model.id!r}; it has {known}")
         with self._lock:
             if job_id in self._open:
                 raise HarnessError(f"the gateway serves job {job_id} already; close its scope first")
@@ -90,15 +93,27 @@ class Gateway:
         except BaseException:
             self._closed(job_id)
             raise
-        return Scope(
+        meter = Meter(budget or Budget(), before=cassette.restored, run=self._run_meter, job_id=job_id)
+        asking = Asking(
             job_id=job_id,
             seed=seed,
             model=model,
             provider=provider,
             cassette=cassette,
-            meter=Meter(budget or Budget()),
+            meter=meter,
+            attempt=attempt,
+            cache=self._cache,
+            cache_job=str(cassette_path.absolute()),
+        )
+        return Scope(
+            job_id,
+            model,
+            asking,
+            cassette=cassette,
+            meter=meter,
             limits=self._limits,
             attempt=attempt,
+            quick=provider.quick,
             on_close=lambda: self._closed(job_id),
         )
 
@@ -107,38 +122,27 @@ class Gateway:
             self._open.discard(job_id)
 
 
-@dataclass(frozen=True)
-class _Call:
-    """A request that has passed all checks."""
-
-    request: LlmRequest
-    path: str
-    body: dict[str, Any]
-    slot: str | None
-    request_hash: str
-    variables: str | None
-
-
 class Scope:
     """Serves one attempt of one job. `handle` may be called from many threads at once."""
 
     def __init__(
         self,
-        *,
         job_id: str,
-        seed: int,
         model: ModelRef,
-        provider: Provider,
+        asking: Asking,
+        *,
         cassette: Cassette,
         meter: Meter,
         limits: GatewayLimits,
         attempt: int,
+        quick: bool,
         on_close: Callable[[], None],
     ) -> None:
         self.job_id = job_id
-        self._seed = seed
+        self.quick = quick
+        """True if an answer takes no longer than to compute it; see `Provider.quick`."""
         self._model = model
-        self._provider = provider
+        self._asking = asking
         self._cassette = cassette
         self._meter = meter
         self._limits = limits
@@ -147,8 +151,11 @@ class Scope:
         self._lock = threading.Lock()
         self._running: dict[tuple[str, ...], Future[Any]] = {}
         self._failures: list[str] = []
+        self._left_out: Counter[str] = Counter()
+        self._not_recorded: list[NotRecorded] = []
         for call in cassette.restored:
-            meter.restore(call)
+            if call.status == PROVIDER_FAILURE and call.attempt == attempt:
+                self._failures.append(call.tries[-1].error if call.tries else "it gave no answer")
 
     def handle(self, request: LlmRequest) -> LlmResponse:
         """Answer one request. Never raises for what a sandbox sent: a refusal is an error body in OpenAI's
@@ -157,32 +164,72 @@ class Scope:
         A request that was answered before (same id) gets the same bytes again.
         """
         try:
-            _check_names(request)
-            if (listing := self._models(request)) is not None:
-                return LlmResponse(200, _encode(listing))
-            call = self._once(("id", request.id), lambda: self._answer(request))
+            check_names(request)
+            if (listing := models_answer(request, self._model)) is not None:
+                return LlmResponse(200, encode(listing))
+            call = check(request, self._model, self._limits)
+            line = self._once(("id", request.id), lambda: self._answer(call))
             usage = {
-                "prompt_tokens": call.prompt_tokens,
-                "completion_tokens": call.completion_tokens,
-                "cost_usd": call.cost_usd,
+                "prompt_tokens": line.prompt_tokens,
+                "completion_tokens": line.completion_tokens,
+                "cost_usd": line.cost_usd,
             }
-            return LlmResponse(call.status, _encode(call.response), call.inert, usage)
+            return respond(call, line.status, line.response, self._model.id, inert=line.inert, usage=usage)
         except Refusal as refusal:
-            return LlmResponse(refusal.status, _encode(refusal.body()))
+            return refused(refusal)
+        except NotRecorded as error:
+            with self._lock:
+                self._not_recorded.append(error)
+            # 400 is what no client asks again for.
+            return refused(Refusal(400, "not_recorded", f"the recording does not hold this request: {error}"))
         except ProviderError as error:
             with self._lock:
                 self._failures.append(str(error))
-            failure = Refusal(502, "provider_failure", f"the provider gave no answer: {error}")
-            return LlmResponse(failure.status, _encode(failure.body()))
+            # Why is the host's to know: it may tell of addresses.
+            return refused(
+                Refusal(PROVIDER_FAILURE, "provider_failure", "the provider gave no answer; the job's record says why")
+            )
 
-    def usage(self) -> Usage:
-        """What the job has used over all its attempts."""
-        return self._meter.usage()
+    def usage(self, phase: str | None = None) -> Usage:
+        """What the job, or one phase of it, has used over all its attempts."""
+        return self._meter.usage(phase)
+
+    def usage_by_phase(self) -> dict[str, Usage]:
+        """The same for each phase that asked for anything."""
+        return self._meter.by_phase()
+
+    @property
+    def cut_by_run_budget(self) -> bool:
+        """Whether the run's budget kept a call of this attempt out."""
+        return self._meter.cut_by_run
 
     def provider_failures(self) -> tuple[str, ...]:
         """Why calls of this attempt got no answer. Not empty means: the attempt failed at ``provider``."""
         with self._lock:
             return tuple(self._failures)
+
+    def warnings(self) -> tuple[str, ...]:
+        """What of this attempt's requests was left out, and how often: a warning of the job."""
+        with self._lock:
+            counts = dict(self._left_out)
+        return tuple(
+            f"the gateway left '{jsonio.printable(name, 60)}' out of {count} request{'s' if count > 1 else ''}"
+            for name, count in sorted(counts.items())
+        )
+
+    def not_recorded(self) -> NotRecorded | None:
+        """The first request of this attempt that its recording does not hold: the job is to end."""
+        with self._lock:
+            return self._not_recorded[0] if self._not_recorded else None
+
+    @property
+    def replayed(self) -> frozenset[int]:
+        """The lines of the recorded cassette that have been answered from, or carried over."""
+        return self._cassette.replayed
+
+    def carry_over(self, calls: Iterable[LlmCall]) -> None:
+        """Take over recorded answers that nothing asked for: they were paid for, and count."""
+        self._asking.carry_over(calls)
 
     def close(self) -> None:
         """Flush the cassette to the disk and stop serving."""
@@ -195,14 +242,20 @@ class Scope:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _answer(self, request: LlmRequest) -> LlmCall:
-        recorded = self._cassette.resent(self._attempt, request.id)
+    def _note_left_out(self, call: Call) -> None:
+        with self._lock:
+            for name in call.left_out[:MAX_LEFT_OUT]:
+                if name in self._left_out or len(self._left_out) < MAX_LEFT_OUT:
+                    self._left_out[name] += 1
+
+    def _answer(self, call: Call) -> LlmCall:
+        recorded = self._cassette.resent(self._attempt, call.request.id)
         if recorded is not None:
             return recorded
-        call = self._check(request)
+        self._note_left_out(call)
         if call.slot is None:
-            n = self._cassette.take(self._attempt, call.request_hash)
-            return self._ask(call) if n is None else self._reuse(call, n)
+            draw, n = self._cassette.take(self._attempt, call.request_hash)
+            return self._asking.ask(call, draw) if n is None else self._asking.reuse(call, n)
         slot, fresh = call.slot, False
 
         def at_slot() -> int:
@@ -211,119 +264,10 @@ class Scope:
             if known is not None:
                 return known
             fresh = True
-            return self._ask(call).n
+            return self._asking.ask(call, self._cassette.in_vain(self._attempt, slot, call.request_hash)).n
 
         n = self._once(("slot", slot, call.request_hash), at_slot)
-        return self._cassette.read(n) if fresh else self._reuse(call, n)
-
-    def _ask(self, call: _Call) -> LlmCall:
-        """Pay for an answer and write it down."""
-        self._meter.reserve()
-        hints = Hints(call.slot, call.variables) if self._provider.wants_hints else None
-        started = time.monotonic()
-        try:
-            reply = self._provider.complete(
-                ProviderRequest(call.path, call.body, self._model, self._seed, call.request_hash, hints)
-            )
-        except BaseException:
-            self._meter.release()
-            raise
-        latency = time.monotonic() - started
-        self._meter.settle(reply)
-        return self._cassette.add(
-            lambda n: self._line(
-                n,
-                call,
-                status=reply.status,
-                request=LlmRequestRecord(method="POST", path=call.path, body=call.body),
-                response=dict(reply.body),
-                prompt_tokens=reply.prompt_tokens,
-                completion_tokens=reply.completion_tokens,
-                cost_usd=reply.cost_usd,
-                inert=reply.inert,
-                latency=latency,
-            )
-        )
-
-    def _reuse(self, call: _Call, n: int) -> LlmCall:
-        """Give the answer of line `n` again; the line that says so holds no copy of it."""
-        source = self._cassette.read(n)
-        self._meter.reuse()
-        self._cassette.add(
-            lambda new: self._line(new, call, status=source.status, request=None, reused_from=n, inert=source.inert)
-        )
-        return source
-
-    def _line(self, n: int, call: _Call, **fields: Any) -> LlmCall:
-        return LlmCall(
-            n=n,
-            t=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-            attempt=self._attempt,
-            request_id=call.request.id,
-            phase=call.request.phase,
-            slot=call.slot,
-            request_hash=call.request_hash,
-            provider=self._provider.name,
-            model=self._model.id,
-            **fields,
-        )
-
-    def _models(self, request: LlmRequest) -> dict[str, Any] | None:
-        """The answer to a request for the list of models, or for the only one; None for any other request."""
-        path = _path(request)
-        entry = {"id": self._model.id, "object": "model", "created": 0, "owned_by": "trace-bench"}
-        if request.method.upper() != "GET":
-            return None
-        if path == MODELS_PATH:
-            return {"object": "list", "data": [entry]}
-        return entry if path == f"{MODELS_PATH}/{self._model.id}" else None
-
-    def _check(self, request: LlmRequest) -> _Call:
-        headers = {name.lower(): value for name, value in request.headers.items()}
-        path = _path(request)
-        if path not in POST_PATHS:
-            known = ", ".join((*POST_PATHS, MODELS_PATH))
-            raise Refusal(404, "unknown_path", f"there is no {jsonio.printable(path)} here; there is {known}")
-        if request.method.upper() != "POST":
-            raise Refusal(405, "method_not_allowed", f"{path} takes POST, not {jsonio.printable(request.method)}")
-        if len(request.body) > self._limits.body_bytes:
-            raise Refusal(
-                413,
-                "body_too_large",
-                f"the body has {len(request.body)} bytes; {self._limits.body_bytes} is the limit",
-            )
-        if sum(len(name) + len(value) for name, value in headers.items()) > self._limits.header_bytes:
-            raise Refusal(431, "headers_too_large", f"the headers exceed {self._limits.header_bytes} bytes")
-        for name in headers:
-            if name.startswith(PRIVATE_PREFIX) and name not in (SLOT_HEADER, VARIABLES_HEADER):
-                raise Refusal(400, "unknown_header", f"there is no private header {jsonio.printable(name)}")
-        try:
-            body = jsonio.loads(request.body)
-        except jsonio.JsonError as error:
-            raise Refusal(400, "malformed_json", f"the body is unusable: {error}") from None
-        if not isinstance(body, dict):
-            raise Refusal(400, "malformed_json", "the body must be a JSON object")
-        if body.get("stream"):
-            raise Refusal(400, "no_streaming", 'answers come whole here; send "stream": false', param="stream")
-        self._check_model(body.get("model"))
-        return _Call(
-            request=request,
-            path=path,
-            body=body,
-            slot=_slot(headers.get(SLOT_HEADER)),
-            request_hash=request_hash("POST", path, body),
-            variables=headers.get(VARIABLES_HEADER),
-        )
-
-    def _check_model(self, asked: object) -> None:
-        """One job, one model: another one would be spent without being part of the job's identity."""
-        if asked not in (None, self._model.id, self._model.model):
-            raise Refusal(
-                404,
-                "model_not_found",
-                f"this job's model is {self._model.id!r}; {jsonio.printable(str(asked))!r} is not to be had",
-                param="model",
-            )
+        return self._cassette.read(n) if fresh else self._asking.reuse(call, n)
 
     def _once(self, key: tuple[str, ...], work: Callable[[], T]) -> T:
         """Run `work` once for all threads that ask for `key` at the same time; the others get its outcome."""
@@ -345,30 +289,3 @@ class Scope:
         finally:
             with self._lock:
                 del self._running[key]
-
-
-def request_hash(method: Literal["POST"], path: str, body: Json | dict[str, Any]) -> str:
-    """SHA-256 (hex) of the canonical request: method, path and body with sorted keys; no header is part of
-    it."""
-    return hashlib.sha256(jsonio.canonical([method, path, body])).hexdigest()
-
-
-def _path(request: LlmRequest) -> str:
-    return request.path.partition("?")[0]
-
-
-def _check_names(request: LlmRequest) -> None:
-    """What the cassette keeps of a request before anything else of it is looked at."""
-    for what, name in (("id", request.id), ("phase", request.phase)):
-        if len(name) > MAX_NAME or any("\ud800" <= c <= "\udfff" for c in name):
-            raise Refusal(400, f"bad_{what}", f"the {what} of a request has up to {MAX_NAME} characters of Unicode")
-
-
-def _slot(text: str | None) -> str | None:
-    if text is not None and (len(text) > MAX_SLOT or not text.isprintable() or not text):
-        raise Refusal(400, "bad_slot", f"a slot has 1 to {MAX_SLOT} printable characters")
-    return text
-
-
-def _encode(value: Any) -> bytes:
-    return jsonio.dumps(value).encode("utf-8")

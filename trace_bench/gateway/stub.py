@@ -21,14 +21,15 @@ from typing import Any
 from trace_bench.artifacts import jsonio
 from trace_bench.gateway.base import ProviderReply, ProviderRequest, Refusal
 from trace_bench.gateway.draws import Draws
+from trace_bench.gateway.fields import COMPLETIONS, EMBEDDINGS, MAX_CHOICES, RESPONSES
 from trace_bench.gateway.proposals import Variable, propose
 
 MAX_VARIABLES_BYTES = 4 << 20
 """Of the variables header once unpacked."""
-MAX_CHOICES = 128
 DEFAULT_DIMENSIONS = 64
 MAX_DIMENSIONS = 4096
 MAX_INPUTS = 2048
+INERT = "The stub model was not told of a variable that it could change."
 
 
 class StubProvider:
@@ -37,16 +38,15 @@ class StubProvider:
     name = "stub"
     paid = False
     wants_hints = True
+    quick = True
 
     def complete(self, request: ProviderRequest) -> ProviderReply:
-        """Answer a chat completion or an embedding.
+        """Answer in the shape of the endpoint. Only chat completions can change anything.
 
         Raises:
             Refusal: the request is malformed; the sentence says how.
         """
-        if request.path == "/v1/embeddings":
-            return _embed(request)
-        return _chat(request)
+        return {EMBEDDINGS: _embed, COMPLETIONS: _complete, RESPONSES: _respond}.get(request.path, _chat)(request)
 
 
 def encode_variables(variables: Sequence[Mapping[str, Any]]) -> str:
@@ -93,7 +93,7 @@ def _chat(request: ProviderRequest) -> ProviderReply:
         raise Refusal(400, "bad_n", f"'n' must be a whole number from 1 to {MAX_CHOICES}", param="n")
     hints = request.hints
     variables = decode_variables(hints.variables) if hints and hints.variables is not None else ()
-    place = (hints.slot if hints else None) or request.request_hash
+    place = _place(request)
     contents = []
     for choice in range(choices):
         suggestion = propose(variables, Draws(request.seed, place, choice))
@@ -131,10 +131,82 @@ def _chat(request: ProviderRequest) -> ProviderReply:
     return ProviderReply(200, body, prompt_tokens, completion_tokens, inert=inert)
 
 
+def _complete(request: ProviderRequest) -> ProviderReply:
+    """One inert text for each prompt and choice."""
+    given = request.body.get("prompt")
+    several = isinstance(given, list) and all(isinstance(item, str | list) for item in given)
+    prompts = given if several and isinstance(given, list) else [given]
+    choices = len(prompts) * (request.body.get("n") or 1)
+    if choices > MAX_INPUTS:
+        raise Refusal(400, "bad_prompt", f"'prompt' and 'n' must come to at most {MAX_INPUTS} answers", param="prompt")
+    prompt_tokens = sum(count_tokens(p) if isinstance(p, str) else len(p or ()) for p in prompts)
+    completion_tokens = choices * count_tokens(INERT)
+    body = {
+        "id": f"cmpl-stub-{Draws(request.seed, _place(request), 'id').hex(24)}",
+        "object": "text_completion",
+        "created": 0,
+        "model": request.model.id,
+        "choices": [
+            {"index": index, "text": INERT, "logprobs": None, "finish_reason": "stop"} for index in range(choices)
+        ],
+        "usage": _usage(prompt_tokens, completion_tokens),
+    }
+    return ProviderReply(200, body, prompt_tokens, completion_tokens, inert=True)
+
+
+def _respond(request: ProviderRequest) -> ProviderReply:
+    """One message with an inert text; JSON if that is asked for."""
+    given = request.body.get("input")
+    items = given if isinstance(given, list) else [{"content": given}]
+    asked = request.body.get("text")
+    form = asked.get("format") if isinstance(asked, dict) else None
+    plain = not isinstance(form, dict) or form.get("type") == "text"
+    text = INERT if plain else jsonio.dumps({"reasoning": INERT, "answer": "", "suggestion": {}})
+    instructions = request.body.get("instructions")
+    prompt_tokens = count_tokens("".join(map(_text, items)) + (instructions if isinstance(instructions, str) else ""))
+    completion_tokens = count_tokens(text)
+    name = Draws(request.seed, _place(request), "id").hex(24)
+    part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+    message = {
+        "type": "message",
+        "id": f"msg-stub-{name}",
+        "status": "completed",
+        "role": "assistant",
+        "content": [part],
+    }
+    body = {
+        "id": f"resp-stub-{name}",
+        "object": "response",
+        "created_at": 0,
+        "status": "completed",
+        "error": None,
+        "incomplete_details": None,
+        "instructions": instructions,
+        "model": request.model.id,
+        "output": [message],
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "usage": {
+            "input_tokens": prompt_tokens,
+            "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens": completion_tokens,
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": prompt_tokens + completion_tokens,
+        },
+    }
+    return ProviderReply(200, body, prompt_tokens, completion_tokens, inert=True)
+
+
 def _reasoning(suggestion: Mapping[str, Any]) -> str:
     if not suggestion:
-        return "The stub model was not told of a variable that it could change."
+        return INERT
     return f"The stub model changes {', '.join(suggestion)} by a seeded draw."
+
+
+def _place(request: ProviderRequest) -> str:
+    """The call's slot, or what stands for one where a client sends none."""
+    return (request.hints.slot if request.hints else None) or request.request_hash
 
 
 def _text(message: object) -> str:

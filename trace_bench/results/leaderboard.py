@@ -59,8 +59,8 @@ def rank(rows: Iterable[Results], *, unprotected: bool = False, failed: bool = F
     for row in rows:
         if row.score_best is None or row.status == "skipped":
             continue
-        if row.stop_reason == "interrupted":  # a search that was cut off says nothing about its trainer
-            continue
+        if row.stop_reason == "interrupted" or row.cut_by_run_budget:
+            continue  # a search that was cut off says nothing about its trainer
         if (row.integrity == "unprotected" and not unprotected) or (row.status == "failed" and not failed):
             continue
         groups[_group(row)].append(row)

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from trace_bench import __version__
 from trace_bench.artifacts import jsonio
 from trace_bench.artifacts.records import Results
+from trace_bench.artifacts.secrets import known
 from trace_bench.artifacts.writers import write_bytes
 
 _TYPES = {str: "string", int: "int64", float: "float64", bool: "bool", dict: "string"}
@@ -73,9 +74,11 @@ def _kind(annotation: Any) -> type:
 def _value(value: Any) -> Any:
     """`value` as Arrow takes it."""
     if isinstance(value, dict):
-        return jsonio.dumps(value)
+        return known.text(jsonio.dumps(value))
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, str):
+        return known.text(value)  # in the file it is compressed, and no longer to be found
     if isinstance(value, int) and not isinstance(value, bool):
         return max(-_LARGEST - 1, min(value, _LARGEST))
     return value

@@ -47,6 +47,7 @@ def results_row(
         status=meta.status,
         failure_kind=failure.kind if failure else None,
         stop_reason=meta.stop_reason or (result.stop_reason if result else None),
+        cut_by_run_budget=meta.cut_by_run_budget,
         integrity=meta.integrity,
         score_initial=_selection(scores.initial),
         score_final=_selection(scores.final),
@@ -56,8 +57,13 @@ def results_row(
         time_seconds=seconds,
         evaluations=result.evaluations if result else 0,
         llm_calls=usage.calls,
+        llm_tries=usage.tries,
+        llm_reused=usage.reused,
+        llm_cached=usage.cached,
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
+        cached_tokens=usage.cached_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
         total_tokens=usage.total_tokens,
         cost_usd=usage.cost_usd,
         resolved_optimizer=meta.optimizer.id,
@@ -110,8 +116,13 @@ def skipped_row(run_id: str, entry: ManifestEntry) -> Results:
 
 
 def is_final(row: Results) -> bool:
-    """True for an ending that counts: ok, or the job's own failure. What was cut off, never ran, or failed at
-    provider, sandbox or harness leaves the run unfinished."""
+    """True for an ending that counts: ok, or the job's own failure. What was cut off (by the run's budget, too), never
+    ran, or failed at provider, sandbox or harness leaves the run unfinished."""
+    return is_whole(row) and not row.cut_by_run_budget
+
+
+def is_whole(row: Results) -> bool:
+    """The same, as far as the run's budget let it come."""
     if row.status == "skipped" or row.stop_reason == "interrupted":
         return False
     return row.failure_boundary is None or not row.failure_boundary.is_infrastructure

@@ -4,6 +4,7 @@ time: a job that ran twice has one folder and therefore one row."""
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import shutil
 import time
@@ -204,7 +205,14 @@ def summarise(run_id: str, rows: Sequence[Results], planned: int, tags: Sequence
         counts["pending"] = planned - len(rows)
     failed = [row for row in rows if row.failure_boundary is not None and not was_cut(row)]
     failures = Counter(f"{row.failure_boundary}:{row.failure_kind}" for row in failed)
-    prompt, completion = sum(r.prompt_tokens for r in rows), sum(r.completion_tokens for r in rows)
+    prompt, completion = sum(row.prompt_tokens for row in rows), sum(row.completion_tokens for row in rows)
+    tokens = TokenTotals(
+        prompt=prompt,
+        completion=completion,
+        cached=sum(row.cached_tokens for row in rows),
+        reasoning=sum(row.reasoning_tokens for row in rows),
+        total=prompt + completion,
+    )
     return Summary(
         run_id=run_id,
         generated_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -212,9 +220,13 @@ def summarise(run_id: str, rows: Sequence[Results], planned: int, tags: Sequence
         counts=dict(counts),
         failures=dict(sorted(failures.items())),
         unprotected_jobs=sum(row.integrity == "unprotected" for row in rows),
+        cut_by_run_budget=sum(row.cut_by_run_budget for row in rows),
         llm_calls=sum(row.llm_calls for row in rows),
-        token_totals=TokenTotals(prompt=prompt, completion=completion, total=prompt + completion),
-        cost_usd=sum(row.cost_usd for row in rows),
+        llm_tries=sum(row.llm_tries for row in rows),
+        llm_reused=sum(row.llm_reused for row in rows),
+        llm_cached=sum(row.llm_cached for row in rows),
+        token_totals=tokens,
+        cost_usd=math.fsum(row.cost_usd for row in rows),
         tags=tuple(tags),
     )
 

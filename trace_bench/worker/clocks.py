@@ -1,5 +1,5 @@
-"""Which limit on wall time a phase has passed: training has ``job_timeout`` and the budget, the others
-``score_timeout``."""
+"""What ends a phase before it has come to its end: a limit on wall time (training has ``job_timeout`` and the budget,
+the others ``score_timeout``), or, in a replay, the place where the recorded job was ended."""
 
 from __future__ import annotations
 
@@ -18,13 +18,35 @@ class Late:
 
 
 def late_training(job: dict[str, Any], seconds: float) -> Late | None:
-    """What ends training after `seconds` of it; None if nothing does."""
+    """What ends training after `seconds` of it; None if nothing does. A replay asks no clock."""
+    if job["mode"] == "replay":
+        return None
     allowed = job["limits"].get("job_timeout")
     if allowed is not None and seconds > allowed:
-        message = f"training took more than job_timeout = {allowed:g} s; its best state was scored"
-        return Late("timeout", {"boundary": "trainer", "kind": "job_timeout", "message": message})
+        return Late("timeout", timed_out(job))
     allowed = job["budget"].get("seconds")
     return Late("budget") if allowed is not None and seconds > allowed else None
+
+
+def timed_out(job: dict[str, Any]) -> Failure:
+    """The failure of training that has passed ``job_timeout``."""
+    allowed = job["limits"].get("job_timeout")
+    limit = "" if allowed is None else f" = {allowed:g} s"
+    message = f"training took more than job_timeout{limit}; its best state was scored"
+    return {"boundary": "trainer", "kind": "job_timeout", "message": message}
+
+
+def recorded_kill(job: dict[str, Any], checks: int, calls: int) -> Late | None:
+    """In a replay of training that was killed: what ends it, once it has come to that place again.
+
+    Args:
+        checks: how often the trainer has looked whether it is to stop.
+        calls: LLM calls that were answered.
+    """
+    place = job.get("stop_at")
+    if place is None or not place["killed"] or checks < place["checks"] or calls < place["calls"]:
+        return None
+    return Late(place["reason"], timed_out(job) if place["reason"] == "timeout" else None)
 
 
 def late_task(job: dict[str, Any], phase: str, seconds: float) -> Failure | None:

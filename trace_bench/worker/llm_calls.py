@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from trace_bench.worker.relay import RelayRequest
+from trace_bench.worker.relay import EVENTS, JSON, Answer, RelayRequest
 
 MAX_WAITING = 48 << 20
 """Bytes of LLM calls that the host has not answered yet."""
 MAX_CALLS_WAITING = 256
-
-Answer = Callable[[int, bytes], None]
-"""``answer(status, body)``, once."""
 
 
 class LlmCalls:
@@ -23,6 +20,7 @@ class LlmCalls:
 
     Attributes:
         number: calls passed on so far.
+        answers: those of them that the host has answered.
         provider_failed: an answer has said so (status 500 and above).
     """
 
@@ -33,6 +31,7 @@ class LlmCalls:
         self._cost_usd = 0.0
         self._inert = 0
         self.number = 0
+        self.answers = 0
         self.provider_failed = False
 
     @property
@@ -74,6 +73,7 @@ class LlmCalls:
         if waiting is None:
             # Asked of two controllers, answered by both.
             return
+        self.answers += 1
         self._inert += bool(header.get("inert"))
         usage = header.get("usage") or {}
         for key in self._tokens:
@@ -81,4 +81,5 @@ class LlmCalls:
         self._cost_usd += float(usage.get("cost_usd", 0.0))
         status = int(header["status"])
         self.provider_failed = self.provider_failed or status >= 500
-        waiting[2](status, body)
+        # A host of this contract's first days says nothing of it: its answers are JSON.
+        waiting[2](status, body, EVENTS if header.get("content_type") == EVENTS else JSON)

@@ -14,7 +14,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 MAX_HEAD = 8 << 20
 MAX_BODY = 32 << 20
@@ -24,10 +24,13 @@ MAX_BUFFERS = 64 << 20
 """Of all connections of a phase together."""
 MAX_CONNECTIONS = 64
 """More are turned away at once: each is a descriptor of the supervisor, which needs some for the job's files."""
+JSON = "application/json"
+EVENTS = "text/event-stream"
 _PASSED = ("content-type", "accept")
 _REASONS = {
-    200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 413: "Content Too Large",
-    429: "Too Many Requests", 500: "Internal Server Error", 502: "Bad Gateway", 503: "Service Unavailable",
+    200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed",
+    413: "Content Too Large", 429: "Too Many Requests", 431: "Request Header Fields Too Large",
+    500: "Internal Server Error", 502: "Bad Gateway", 503: "Service Unavailable",
 }  # fmt: skip
 
 
@@ -54,7 +57,13 @@ class _Connection:
     closing: bool = False
 
 
-Forward = Callable[[RelayRequest, Callable[[int, bytes], None]], None]
+class Answer(Protocol):
+    """Takes the answer to one request, once. `content_type` is `JSON` or `EVENTS`."""
+
+    def __call__(self, status: int, body: bytes, content_type: str = JSON) -> None: ...
+
+
+Forward = Callable[[RelayRequest, Answer], None]
 
 
 class Relay:
@@ -63,7 +72,7 @@ class Relay:
     Args:
         selector: of the supervisor; this class registers with it.
         uid: the only peer uid that is served; None serves all (the local backend).
-        forward: called with each request and a function that takes the answer (status, body), at once or later.
+        forward: called with each request and a function that takes the answer, at once or later.
     """
 
     def __init__(self, selector: selectors.BaseSelector, uid: int | None, forward: Forward) -> None:
@@ -147,17 +156,25 @@ class Relay:
         del connection.buffer[:consumed]
         connection.waiting = True
         connection.closing = not keep_alive
-        self._forward(request, lambda status, body: self._respond(connection, status, body))
 
-    def _respond(self, connection: _Connection, status: int, body: bytes) -> None:
+        def answer(status: int, body: bytes, content_type: str = JSON) -> None:
+            self._respond(connection, status, body, content_type)
+
+        self._forward(request, answer)
+
+    def _respond(self, connection: _Connection, status: int, body: bytes, content_type: str = JSON) -> None:
         if connection not in self._connections:
             return
         connection.waiting = False
         close = "close" if connection.closing else "keep-alive"
         head = (
-            f"HTTP/1.1 {status} {_REASONS.get(status, 'Status')}\r\nContent-Type: application/json\r\n"
-            f"Content-Length: {len(body)}\r\nConnection: {close}\r\n\r\n"
+            f"HTTP/1.1 {status} {_REASONS.get(status, 'Status')}\r\nContent-Type: {content_type}\r\n"
+            f"Content-Length: {len(body)}\r\nConnection: {close}\r\n"
         )
+        if status >= 400 and status != 503:
+            # OpenAI's clients heed it. The gateway has tried again itself what is worth it; a budget stays used up.
+            head += "X-Should-Retry: false\r\n"
+        head += "\r\n"
         connection.out += head.encode() + body
         try:
             self._flush(connection)

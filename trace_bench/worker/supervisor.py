@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_bench.worker import reports, spawner, wire
-from trace_bench.worker.clocks import late_task, late_training
+from trace_bench.worker.clocks import Late, late_task, late_training, recorded_kill, timed_out
 from trace_bench.worker.folders import make_folder_of, tree_bytes, unpack
 from trace_bench.worker.frames import Message
 from trace_bench.worker.host_link import HostLink
@@ -60,6 +60,9 @@ class Supervisor:
         self._train_done = False
         self._train_end: dict[str, Any] | None = None
         self._train_evaluations = 0
+        self._train_killed = False
+        self._train_calls = 0
+        self._checks = 0
         self._test_seed: int | None = None
         self._awaiting_seed = False
         self._seconds: dict[str, float] = {}
@@ -133,6 +136,16 @@ class Supervisor:
             if late is not None:
                 self._failure = self._failure or late.failure
                 self._ask_to_stop(late.stop_reason)
+            else:
+                self._kill_as_recorded(phase)
+
+    def _kill_as_recorded(self, phase: PhaseProcess) -> None:
+        late: Late | None = recorded_kill(self._job, self._checks, self._llm.answers)
+        if late is not None and self._stop_reason is None:
+            self._failure = self._failure or late.failure
+            self._stop_reason = late.stop_reason
+            self._kill("train")
+            phase.kill_at = time.monotonic()
 
     def _watch_disk(self) -> None:
         used = tree_bytes(self._out_dir / "extra", self._job["limits"]["out_bytes"])
@@ -218,6 +231,8 @@ class Supervisor:
     def _ask_to_stop(self, reason: str) -> None:
         if self._stop_reason is not None and self._stop_reason != "completed":
             return
+        if reason == "budget" and self._train_done:
+            return  # what is left is to score what training came to
         self._stop_reason = reason
         if reason == "interrupted":
             self._event("stop.requested", {"reason": reason})
@@ -261,6 +276,8 @@ class Supervisor:
             self._host.send("history", {"line": self._recorder.history(line)})
         elif op == "state" and phase.name == "train" and message["kind"] in ("best", "final"):
             self._recorder.state(message["kind"], reports.state(message["values"], self._state_bytes))
+        elif op == "check" and phase.name == "train":
+            self._checks += 1
         elif op == "warn":
             self._warn(str(message["message"])[:2000])
         elif op == "result":
@@ -302,6 +319,11 @@ class Supervisor:
             return
         phase.close()
         del self._phases[phase.name]
+        if phase.relay is not None and phase.relay.refused:
+            self._warn(
+                f"{phase.relay.refused} connections to the {phase.name} phase's port for LLM calls came from another "
+                "uid and were dropped"
+            )
         self._seconds[phase.name] = round(time.monotonic() - phase.started, 6)
         self._event("phase.end", {"phase": phase.name, "seconds": self._seconds[phase.name]})
         failure = phase.failure
@@ -335,14 +357,37 @@ class Supervisor:
 
     def _after_train(self, phase: PhaseProcess) -> None:
         self._train_done = True
-        if phase.result is not None:
+        self._train_calls = self._llm.number
+        if phase.result is None:
+            self._train_killed = True
+        else:
             self._train_evaluations = phase.result["evaluations"]
             if self._stop_reason is None:
-                self._stop_reason = phase.result["stop_reason"]
+                self._stop_reason = self._recorded_reason() or phase.result["stop_reason"]
         if self._build is not None:
             self._request_seed()
         elif "build" not in self._phases:
             self._finish()
+
+    def _recorded_reason(self) -> str | None:
+        """In a replay that has come to the recorded stop: why training was ended there."""
+        place = self._job.get("stop_at")
+        if place is None or self._checks < place["checks"]:
+            return None
+        if place["reason"] == "timeout":
+            self._failure = self._failure or timed_out(self._job)
+        return str(place["reason"])
+
+    def _stop_point(self) -> dict[str, Any] | None:
+        """Where training was ended, so that a replay can end there."""
+        if self._build is None or self._stop_reason in (None, "completed"):
+            return None
+        return {
+            "reason": self._stop_reason,
+            "checks": self._checks,
+            "calls": self._train_calls,
+            "killed": self._train_killed,
+        }
 
     def _request_seed(self) -> None:
         self._awaiting_seed = True
@@ -371,6 +416,7 @@ class Supervisor:
             "status": "ok" if ok else "failed",
             "failure": self._failure,
             "stop_reason": self._stop_reason if self._build is not None and not self._build_only else None,
+            "stop_point": None if self._build_only else self._stop_point(),
             "scores": score.get("scores", {}),
             "evaluations": self._train_evaluations + int(score.get("evaluations", 0)),
             "llm_calls": self._llm.number,

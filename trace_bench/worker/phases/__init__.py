@@ -74,6 +74,8 @@ def enter(name: str, ctl: socket.socket, spawn: socket.socket) -> None:
     module = importlib.import_module(f"trace_bench.worker.phases.{name}")
     module.warm_up()
     start = link.receive()
+    if start["gateway_port"] is not None:
+        os.environ.update(client_environment(start["gateway_port"], start["job"]["model"]["id"]))
     seed_generators(start["job"]["seed"])
     programs = CandidatePrograms(SpawnerClient(spawn), candidate_seed(start["job"]["seed"]))
     try:
@@ -94,6 +96,23 @@ def enter(name: str, ctl: socket.socket, spawn: socket.socket) -> None:
         )
     else:
         link.send("result", **result)
+
+
+def client_environment(port: int, model: str) -> dict[str, str]:
+    """What an OpenAI-compatible client that nobody configured needs to find the gateway.
+
+    No secret: the port serves this phase's uid alone, and the key is a word that such clients want to see. Candidates
+    have an empty environment.
+    """
+    base_url = f"http://127.0.0.1:{port}/v1"
+    return {
+        "OPENAI_BASE_URL": base_url,
+        "OPENAI_API_BASE": base_url,
+        "OPENAI_API_KEY": "trace-bench",
+        "TRACE_BENCH_MODEL": model,
+        # Else litellm looks for a newer table of prices on the network, which is not there.
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    }
 
 
 def candidate_seed(seed: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import importlib
 import json
+import threading
 import time
 import zlib
 from collections.abc import Mapping, Sequence
@@ -69,6 +70,9 @@ class WorkerTrainContext:
         self._best: float | None = None
         self._started = time.monotonic()
         self._stop: str | None = None
+        self._stop_at: Mapping[str, Any] | None = job.get("stop_at")
+        self._thread = threading.get_ident()
+        self._checks = 0
         self._port: int = start["gateway_port"]
         self._model: str = job["model"].get("model") or job["model"]["id"]
         self._selection = "validate" if problem.validate else "train"
@@ -80,6 +84,21 @@ class WorkerTrainContext:
             self._stop = message["reason"]
         if self._stop is not None:
             raise StopTraining(self._stop)  # type: ignore[arg-type]
+        if threading.get_ident() == self._thread:
+            self._passed()
+
+    def _passed(self) -> None:
+        """Count one more look that the search went on after: the clock by which a replay ends at the same place.
+
+        Threads beside the search's own look too, but in no order that comes again.
+        """
+        if self._stop_at is not None and self._checks >= self._stop_at["checks"]:
+            if not self._stop_at["killed"]:
+                raise StopTraining(self._stop_at["reason"])
+            while True:  # the supervisor is about to kill it
+                self._link.receive()
+        self._checks += 1
+        self._link.send("check")
 
     def evaluate(self, state: Mapping[str, Value], example_indices: Sequence[int], split: str) -> list[Rollout]:
         """See `training.Evaluate`."""
@@ -179,6 +198,8 @@ class WorkerTrainContext:
         error_body = reply.get("error", {}) if isinstance(reply, dict) else {}
         if isinstance(error_body, dict) and error_body.get("code") == "budget_exhausted":
             raise StopTraining("budget")
+        if isinstance(error_body, dict) and error_body.get("code") == "training_stopped" and self._stop_at is not None:
+            raise StopTraining(self._stop_at["reason"])
         message = error_body.get("message") if isinstance(error_body, dict) else None
         raise PhaseFailure("provider", "provider_error", f"HTTP {response.status}: {message or 'no explanation'}")
 

@@ -1,0 +1,56 @@
+"""What the record of a job says that only the host knows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.controller.bench import Bench
+from tests.controller.simulated import SimulatedBackend
+from tests.controller.supervisor import Script
+from trace_bench.artifacts.records import Results
+from trace_bench.controller.job import JobRunner
+from trace_bench.gateway.base import Provider, ProviderError, ProviderReply, ProviderRequest
+from trace_bench.gateway.server import Gateway
+from trace_bench.gateway.stub import StubProvider
+from trace_bench.sandbox.uids import UidBlocks
+
+
+class Silent(StubProvider):
+    """Gives no answer, and says where it looked for one."""
+
+    def complete(self, request: ProviderRequest) -> ProviderReply:
+        raise ProviderError("https://models.example answered 503 three times")
+
+
+def ran(folder: Path, provider: Provider, script: Script) -> tuple[Results, dict[str, Any]]:
+    """Row and ``job_meta.json`` of a job."""
+    backend = SimulatedBackend(script=lambda job_id, number: script)
+    bench = Bench(folder, backend)
+    plan = bench.records(tasks=["internal:numeric_param"], trainers=["NoOp"])
+    (planned,) = plan.jobs
+    runner = JobRunner(
+        backend=backend,
+        gateway=Gateway({"stub": provider}),
+        uids=UidBlocks(backend.default_uid_base),
+        layout=plan.layout,
+    )
+    row = runner.run(plan.prepare(planned))
+    job = plan.layout.job(planned.job_id)
+    return row, json.loads(job.meta.read_bytes())
+
+
+def test_why_a_provider_gave_no_answer_is_in_the_record(tmp_path: Path) -> None:
+    row, meta = ran(tmp_path, Silent(), Script(failure="provider"))
+    said = "https://models.example answered 503 three times"
+    assert (row.failure_boundary, row.failure_kind) == ("provider", "provider_error")
+    assert said in str(row.feedback) and meta["failure"]["message"] == said
+
+
+@pytest.mark.parametrize("boundary", ["trainer", "task"])
+def test_a_failure_of_the_jobs_own_stays_its_own(tmp_path: Path, boundary: str) -> None:
+    row, _ = ran(tmp_path, Silent(), Script(failure=boundary))
+    assert row.failure_boundary == boundary

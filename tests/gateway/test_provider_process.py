@@ -1,0 +1,703 @@
+"""Real models through unmodified litellm, in a process of its own, over real HTTP to a provider of the tests."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gateway.conftest import chat, error
+from tests.gateway.openai_server import (
+    CUT_SHORT,
+    DROPPED,
+    EMPTY_CHOICES,
+    MALFORMED,
+    NO_USAGE,
+    OUT_OF_TOKENS,
+    PLAIN,
+    Asked,
+    Behaviour,
+    OpenAIServer,
+    failing,
+    rate_limited,
+)
+from trace_bench.artifacts import jsonio
+from trace_bench.artifacts.contract import ModelRef
+from trace_bench.artifacts.writers import read_journal
+from trace_bench.errors import EnvironmentUnavailable
+from trace_bench.gateway import provider_process
+from trace_bench.gateway.base import ProviderError, ProviderReply, ProviderRequest
+from trace_bench.gateway.provider_process import ProviderProcess
+from trace_bench.gateway.real import HostLimit, Prices, RealModel
+from trace_bench.gateway.retries import Backoff
+from trace_bench.gateway.server import Gateway
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="litellm is not installed")
+
+KEY = "sk-tests-0123456789abcdef"
+QUICKLY = Backoff(first=0.01, cap=0.02)
+CHAT, COMPLETIONS, RESPONSES, EMBEDDINGS = (
+    "/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings",
+)  # fmt: skip
+TOOLS = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}]
+
+
+def _models(url: str) -> dict[str, RealModel]:
+    plain = RealModel("plain", "openai", "m", base_url=url, api_key=KEY, api_key_env="OUR_KEY", retries=2, timeout=60)
+    return {
+        "plain": plain,
+        "sampled": replace(plain, id="sampled", temperature=0.5, top_p=0.9, max_tokens=100),
+        "unseeded": replace(plain, id="unseeded", send_seed=False),
+        "streamed": replace(plain, id="streamed", stream=True),
+        "priced": replace(plain, id="priced", prices=Prices(prompt=2.0, completion=10.0, cached=0.5)),
+        "picky": replace(plain, id="picky", model="gpt-5", temperature=0.5),
+        "hasty": replace(plain, id="hasty", timeout=0.3),
+        "one-at-a-time": replace(plain, id="one-at-a-time", limits=HostLimit(concurrent=1)),
+        "seedless": replace(plain, id="seedless"),
+        "foreign": replace(
+            plain,
+            id="foreign",
+            provider="anthropic",
+            model="claude-sonnet-4-5",
+            base_url=url.removesuffix("/v1"),
+            max_tokens=100,
+            prices=Prices(prompt=3.0, completion=15.0, cached=0.3),
+        ),
+    }
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[OpenAIServer]:
+    with OpenAIServer() as server:
+        yield server
+
+
+@pytest.fixture
+def server(running: OpenAIServer) -> OpenAIServer:
+    running.requests.clear()
+    running.choose = lambda asked: PLAIN
+    return running
+
+
+@pytest.fixture(scope="module")
+def process(running: OpenAIServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProviderProcess]:
+    models = list(_models(running.url).values())
+    with ProviderProcess(models, tmp_path_factory.mktemp("limits"), backoff=QUICKLY) as started:
+        yield started
+
+
+Ask = Callable[..., ProviderReply]
+
+
+@pytest.fixture
+def ask(process: ProviderProcess) -> Ask:
+    return lambda *args, **body: _ask(process, *args, **body)
+
+
+def _ask(process: ProviderProcess, model: str = "plain", path: str = CHAT, **body: Any) -> ProviderReply:
+    if not body:
+        body = {
+            CHAT: {"messages": [{"role": "user", "content": "ping"}]},
+            COMPLETIONS: {"prompt": "ping"},
+            RESPONSES: {"input": "ping"},
+            EMBEDDINGS: {"input": ["ping"]},
+        }[path]
+    request = ProviderRequest(path, {"model": model, **body}, ModelRef(id=model), 7, "0" * 64, sample_seed=42)
+    return process.provider(model).complete(request)
+
+
+def _until(what: Callable[[], bool], seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.01)
+
+
+# ---------------------------------------------------------------------------------------------------- one good try
+
+
+@pytest.mark.parametrize("path", [CHAT, COMPLETIONS, RESPONSES, EMBEDDINGS])
+def test_every_endpoint_is_asked_and_counted(server: OpenAIServer, ask: Ask, path: str) -> None:
+    reply = ask("plain", path)
+    (asked,) = server.asked()
+    assert asked.path == path
+    assert asked.body["model"] == "m"
+    assert asked.headers["authorization"] == f"Bearer {KEY}"
+    assert reply.status == 200
+    assert reply.prompt_tokens > 0
+    assert reply.completion_tokens == (0 if path == EMBEDDINGS else 1)
+    assert not reply.estimated
+    assert [(t.status, t.error) for t in reply.tries] == [(200, "")]
+    assert KEY not in repr(reply)
+    said = {
+        CHAT: lambda body: body["choices"][0]["message"]["content"],
+        COMPLETIONS: lambda body: body["choices"][0]["text"],
+        RESPONSES: lambda body: body["output"][0]["content"][0]["text"],
+        EMBEDDINGS: lambda body: "pong" if body["data"][0]["embedding"] == [4.0, 0.5, -0.5] else "",
+    }[path]
+    assert said(dict(reply.body)) == "pong"
+    assert reply.body.get("id", "resp_1") in ("chatcmpl-1", "cmpl-1", "resp_1"), "the provider's own id"
+
+
+def test_what_a_request_does_not_say_is_added_and_recorded(server: OpenAIServer, ask: Ask) -> None:
+    reply = ask("sampled")
+    added = {"temperature": 0.5, "top_p": 0.9, "max_tokens": 100, "seed": 42}
+    assert dict(reply.sent) == added
+    assert added.items() <= server.requests[0].body.items()
+
+
+def test_what_a_request_says_is_kept_but_for_a_larger_limit(server: OpenAIServer, ask: Ask) -> None:
+    message = [{"role": "user", "content": "ping"}]
+    said = {"temperature": 0.0, "top_p": 1.0, "seed": 3}
+    reply = ask("sampled", CHAT, messages=message, max_tokens=5000, **said)
+    assert dict(reply.sent) == {"max_tokens": 100}
+    assert {**said, "max_tokens": 100}.items() <= server.requests[0].body.items()
+    assert dict(ask("sampled", CHAT, messages=message, max_completion_tokens=7, **said).sent) == {}
+    assert server.requests[1].body["max_completion_tokens"] == 7
+    assert dict(ask("sampled", RESPONSES, input="ping").sent)["max_output_tokens"] == 100
+
+
+def test_no_seed_is_sent_where_the_config_forbids_it(server: OpenAIServer, ask: Ask) -> None:
+    assert dict(ask("unseeded").sent) == {}
+    assert "seed" not in server.requests[0].body
+
+
+def test_fields_that_litellm_knows_for_its_own_use_steer_nothing(server: OpenAIServer, ask: Ask) -> None:
+    message = [{"role": "user", "content": "ping"}]
+    ask("plain", CHAT, messages=message, api_base="http://127.0.0.1:9/v1", api_key="sk-theirs", mock_response="mocked")
+    (asked,) = server.asked()
+    assert asked.headers["authorization"] == f"Bearer {KEY}"
+
+
+@pytest.mark.parametrize("model", ["plain", "streamed"])
+def test_tool_calls_and_json_mode_survive(server: OpenAIServer, ask: Ask, model: str) -> None:
+    server.script(Behaviour(tools={"where": "here"}))
+    reply = ask(model, CHAT, messages=[{"role": "user", "content": "ping"}], tools=TOOLS)
+    choice = reply.body["choices"][0]
+    assert choice["finish_reason"] == "tool_calls"
+    assert choice["message"]["content"] is None
+    (call,) = choice["message"]["tool_calls"]
+    assert (call["id"], call["type"], call["function"]["name"]) == ("call_1", "function", "look")
+    assert json.loads(call["function"]["arguments"]) == {"where": "here"}
+    assert server.requests[0].body["tools"] == TOOLS
+    form = {"type": "json_object"}
+    said = ask(model, CHAT, messages=[{"role": "user", "content": "ping"}], response_format=form)
+    assert json.loads(said.body["choices"][0]["message"]["content"]) == {"answer": "pong"}
+    assert server.requests[1].body["response_format"] == form
+
+
+def test_an_answer_that_ran_out_of_tokens_is_an_answer(server: OpenAIServer, ask: Ask) -> None:
+    server.script(OUT_OF_TOKENS)
+    reply = ask()
+    assert reply.body["choices"][0]["finish_reason"] == "length"
+    assert len(reply.tries) == 1
+
+
+# ------------------------------------------------------------------------------------------------- tokens and cost
+
+
+def test_cached_and_reasoning_tokens_are_counted_and_cached_ones_are_priced_apart(
+    server: OpenAIServer, ask: Ask
+) -> None:
+    usage = {"prompt_tokens": 100, "completion_tokens": 50, "total_tokens": 150}
+    details = {"prompt_tokens_details": {"cached_tokens": 40}, "completion_tokens_details": {"reasoning_tokens": 20}}
+    server.script(Behaviour(usage={**usage, **details}))
+    reply = ask("priced")
+    assert (reply.prompt_tokens, reply.completion_tokens) == (100, 50)
+    assert (reply.cached_tokens, reply.reasoning_tokens) == (40, 20)
+    assert reply.cost_usd == pytest.approx((60 * 2.0 + 40 * 0.5 + 50 * 10.0) / 1e6, rel=1e-12)
+    assert ask("plain").cost_usd == 0.0, "nobody knows its price"
+
+
+def test_the_responses_api_counts_details_too(server: OpenAIServer, ask: Ask) -> None:
+    server.script(
+        Behaviour(
+            usage={
+                "input_tokens": 30,
+                "output_tokens": 9,
+                "total_tokens": 39,
+                "input_tokens_details": {"cached_tokens": 10},
+                "output_tokens_details": {"reasoning_tokens": 4},
+            }
+        )
+    )
+    reply = ask("plain", RESPONSES)
+    assert (reply.prompt_tokens, reply.completion_tokens) == (30, 9)
+    assert (reply.cached_tokens, reply.reasoning_tokens) == (10, 4)
+
+
+@pytest.mark.parametrize("path", [CHAT, COMPLETIONS, RESPONSES, EMBEDDINGS])
+def test_without_a_usage_the_gateway_counts_itself_and_says_so(server: OpenAIServer, ask: Ask, path: str) -> None:
+    server.script(NO_USAGE)
+    reply = ask("priced", path)
+    assert reply.estimated
+    assert reply.prompt_tokens > 0
+    assert reply.cost_usd > 0
+    usage = reply.body["usage"]
+    assert usage["total_tokens"] == reply.prompt_tokens + reply.completion_tokens
+    assert len(reply.tries) == 1, "it is paid for once"
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {"prompt_tokens": -3, "completion_tokens": 2, "total_tokens": -1},
+        {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
+        {"prompt_tokens": 5, "completion_tokens": 0, "total_tokens": 5},
+        {"prompt_tokens": 5, "completion_tokens": -1, "total_tokens": 4},
+    ],
+)
+def test_a_usage_that_cannot_be_is_replaced_by_an_estimate(
+    server: OpenAIServer, ask: Ask, usage: dict[str, int]
+) -> None:
+    server.script(Behaviour(usage=usage))
+    reply = ask("priced")
+    assert reply.estimated
+    assert reply.prompt_tokens > 0 and reply.completion_tokens > 0
+
+
+# ------------------------------------------------------------------------------------------------------- failures
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "status"),
+    [
+        (rate_limited(), 429),
+        (rate_limited("0"), 429),
+        (failing(500), 500),
+        (failing(503), 503),
+        (failing(529), 529),
+        (failing(408), 408),
+        (failing(409), 409),
+        (DROPPED, None),
+        (Behaviour(drop="reset"), None),
+        (CUT_SHORT, None),
+        (MALFORMED, None),
+        (Behaviour(body="<html>Bad gateway</html>"), None),
+        (Behaviour(usage={"prompt_tokens": "many", "completion_tokens": "2", "total_tokens": 3}), None),
+        (EMPTY_CHOICES, 200),
+        (Behaviour(text="half of a character: \ud83d"), None),
+    ],
+)
+def test_what_may_pass_is_asked_again(server: OpenAIServer, ask: Ask, behaviour: Behaviour, status: int | None) -> None:
+    server.script(behaviour)
+    reply = ask()
+    assert reply.status == 200
+    assert [t.status for t in reply.tries] == [status, 200]
+    assert reply.tries[0].error and not reply.tries[1].error
+    assert reply.tries[0].waited < reply.tries[1].waited
+    first, second = server.asked()
+    assert first.body == second.body
+
+
+def test_a_try_ends_at_its_time_limit_and_is_made_again(server: OpenAIServer, ask: Ask) -> None:
+    held = threading.Event()
+    server.script(Behaviour(hold=held))
+    reply = ask("hasty")
+    held.set()
+    assert [t.status for t in reply.tries] == [None, 200]
+    assert reply.tries[0].error == "no answer within 0.3 seconds"
+
+
+def test_what_stays_down_is_a_failure_of_the_provider_with_every_try(server: OpenAIServer, ask: Ask) -> None:
+    server.script(failing(500, f"key {KEY} is fine"), rate_limited(), failing(503))
+    with pytest.raises(ProviderError, match="plain \\(openai\\) gave no answer in 3 tries") as caught:
+        ask()
+    assert [t.status for t in caught.value.tries] == [500, 429, 503]
+    assert KEY not in str(caught.value) + repr(caught.value.tries)
+    assert len(server.asked()) == 3
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "remedy"),
+    [
+        (failing(401, f"Incorrect API key provided: {KEY}"), "Set OUR_KEY to a key that it takes"),
+        (failing(403, "not for you"), "Set OUR_KEY to one that may"),
+        (failing(404, "The model m does not exist"), "Correct llm.model"),
+        (failing(429, "You exceeded your current quota", kind="insufficient_quota"), "nothing left to spend"),
+    ],
+)
+def test_what_only_the_host_can_mend_is_said_at_once(
+    server: OpenAIServer, ask: Ask, behaviour: Behaviour, remedy: str
+) -> None:
+    server.script(behaviour)
+    with pytest.raises(ProviderError) as caught:
+        ask()
+    assert remedy in str(caught.value)
+    assert KEY not in str(caught.value) + repr(caught.value.tries)
+    assert len(server.asked()) == len(caught.value.tries) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "kind"),
+    [
+        (400, "This model's maximum context length is 10 tokens", "context_length_exceeded"),
+        (400, "flagged by the policy", "content_policy_violation"),
+        (422, "messages.0.role: no such role", "invalid_request_error"),
+        (413, "too much", "invalid_request_error"),
+    ],
+)
+@pytest.mark.parametrize("path", [CHAT, RESPONSES])
+def test_what_is_wrong_with_a_request_is_passed_on_as_it_is(
+    server: OpenAIServer, ask: Ask, status: int, message: str, kind: str, path: str
+) -> None:
+    server.script(failing(status, message, kind=kind))
+    reply = ask("plain", path)
+    assert reply.status == status
+    assert set(reply.body) == {"error"}
+    assert set(reply.body["error"]) == {"message", "type", "param", "code"}
+    assert message in reply.body["error"]["message"]
+    assert (reply.prompt_tokens, reply.completion_tokens, reply.cost_usd) == (0, 0, 0.0)
+    assert len(server.asked()) == 1
+
+
+def test_a_refusal_that_cannot_be_written_down_is_made_so(server: OpenAIServer, ask: Ask) -> None:
+    odd = '{"error": {"message": "no \\ud83d", "type": ["?"], "param": NaN, "code": {"a": 1}}}'
+    server.script(Behaviour(status=400, body=odd))
+    body = dict(ask().body)
+    assert body == {"error": {"message": "no ?", "type": "invalid_request_error", "param": None, "code": None}}
+    jsonio.loads(jsonio.dumps(body))
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"messages": [5]},
+        {"messages": [{"role": "user", "content": [{"type": "zzz"}]}]},
+        {"messages": [{"role": "user", "content": "ping"}], "tool_choice": 3},
+    ],
+)
+def test_a_request_that_cannot_be_sent_is_the_jobs_own_mistake(
+    server: OpenAIServer, ask: Ask, odd: dict[str, Any]
+) -> None:
+    reply = ask("plain", CHAT, **odd)
+    assert reply.status == 400
+    assert reply.body["error"]["message"]
+    assert server.asked() == []
+
+
+def test_what_the_config_lacks_is_said_before_anything_is_sent(server: OpenAIServer, tmp_path: Path) -> None:
+    plain = _models(server.url)["plain"]
+    models = [
+        replace(plain, id="keyless", base_url=None, api_key=None, api_key_env=None),
+        replace(plain, id="keyless-anthropic", provider="anthropic", base_url=None, api_key=None, api_key_env=None),
+        replace(plain, id="azure", provider="azure", base_url=None),
+        replace(plain, id="unknown", provider="nonesuch", base_url=None),
+        replace(plain, id="open", api_key=None),
+    ]
+    with ProviderProcess(models, tmp_path, backoff=QUICKLY) as process:
+        for model, remedy in (
+            ("keyless", "openai asks for a key (401). Set OPENAI_API_KEY"),
+            ("keyless-anthropic", "Set ANTHROPIC_API_KEY"),
+            ("azure", "azure needs llm.base_url or llm.options"),
+            ("unknown", "litellm knows no provider 'nonesuch'. Correct llm.provider"),
+        ):
+            with pytest.raises(ProviderError) as caught:
+                _ask(process, model)
+            assert remedy in str(caught.value)
+            assert len(caught.value.tries) == 1
+        assert server.asked() == []
+        assert _ask(process, "open").status == 200, "a server of one's own may take no key"
+    assert KEY not in str(server.requests)
+
+
+def test_a_server_that_is_not_there_is_the_providers_failure(tmp_path: Path) -> None:
+    model = replace(_models("http://127.0.0.1:9/v1")["plain"], retries=1)
+    with (
+        ProviderProcess([model], tmp_path, backoff=QUICKLY) as alone,
+        pytest.raises(ProviderError, match="in 2 tries") as caught,
+    ):
+        _ask(alone)
+    assert [t.status for t in caught.value.tries] == [None, None]
+
+
+def test_what_a_model_does_not_take_is_left_out_and_said(server: OpenAIServer, ask: Ask) -> None:
+    reply = ask("picky")
+    assert reply.sent["dropped"] == ["temperature"]
+    assert "temperature" not in reply.sent
+    assert "temperature" not in server.requests[0].body
+    asked = ask("picky", CHAT, messages=[{"role": "user", "content": "ping"}], logit_bias={"1": 2})
+    assert asked.sent["dropped"] == ["logit_bias", "temperature"], "the client's own, too"
+
+
+def test_a_server_that_takes_no_seed_is_asked_once_more_and_then_without(server: OpenAIServer, ask: Ask) -> None:
+    def refuse(asked: Asked) -> Behaviour:
+        refusal = failing(400, "Unknown parameter: 'seed'.", kind="invalid_request_error")
+        return refusal if "seed" in asked.body else PLAIN
+
+    server.choose = refuse
+    first, second = ask("seedless"), ask("seedless")
+    assert [t.status for t in first.tries] == [400, 200]
+    assert [t.status for t in second.tries] == [200]
+    assert first.sent == second.sent == {"dropped": ["seed"]}
+
+
+# --------------------------------------------------------------------------------------------------------- streams
+
+
+def test_a_stream_is_put_together(server: OpenAIServer, ask: Ask) -> None:
+    server.script(Behaviour(text="one two three four five six"))
+    reply = ask("streamed")
+    assert server.requests[0].body["stream"] is True
+    assert reply.body["object"] == "chat.completion"
+    assert reply.body["choices"][0]["message"]["content"] == "one two three four five six"
+    assert reply.completion_tokens == 7, "as the provider counts"
+    assert not reply.estimated
+
+
+def test_a_stream_without_usage_is_estimated(server: OpenAIServer, ask: Ask) -> None:
+    server.script(NO_USAGE)
+    reply = ask("streamed")
+    assert reply.estimated and reply.prompt_tokens > 0
+
+
+def test_a_stream_that_breaks_in_the_middle_is_a_failed_try(server: OpenAIServer, ask: Ask) -> None:
+    server.script(CUT_SHORT)
+    reply = ask("streamed")
+    assert len(reply.tries) == 2
+    assert reply.body["choices"][0]["message"]["content"] == "pong"
+
+
+# ------------------------------------------------------------------------------------- a provider with another API
+
+
+def test_another_providers_api_is_asked_in_its_own_words_and_answers_in_openais(server: OpenAIServer, ask: Ask) -> None:
+    usage = {"input_tokens": 60, "output_tokens": 5, "cache_read_input_tokens": 40, "cache_creation_input_tokens": 0}
+    server.script(rate_limited("0"), failing(529, "Overloaded"), Behaviour(usage=usage))
+    system = {"role": "system", "content": "be brief"}
+    reply = ask("foreign", CHAT, messages=[system, {"role": "user", "content": "ping"}])
+    asked = server.asked("/v1/messages")[-1]
+    assert asked.headers["x-api-key"] == KEY
+    assert (asked.body["model"], asked.body["max_tokens"]) == ("claude-sonnet-4-5", 100)
+    assert reply.body["object"] == "chat.completion"
+    assert reply.body["choices"][0]["message"]["content"] == "pong"
+    assert dict(reply.sent) == {"max_tokens": 100, "dropped": ["seed"]}
+    assert (reply.prompt_tokens, reply.cached_tokens, reply.completion_tokens) == (100, 40, 5)
+    assert reply.cost_usd == pytest.approx((60 * 3.0 + 40 * 0.3 + 5 * 15.0) / 1e6, rel=1e-12)
+    assert [t.status for t in reply.tries] == [429, 529, 200]
+
+
+def test_another_providers_refusals_are_told_apart_too(server: OpenAIServer, ask: Ask) -> None:
+    server.script(failing(400, "messages: too few", kind="invalid_request_error"), failing(401, f"bad {KEY}"))
+    reply = ask("foreign")
+    assert reply.status == 400
+    assert "too few" in reply.body["error"]["message"]
+    with pytest.raises(ProviderError, match=r"anthropic refuses the key \(401\)\. Set OUR_KEY") as caught:
+        ask("foreign")
+    assert KEY not in str(caught.value) + repr(caught.value.tries)
+
+
+# ----------------------------------------------------------------------------------------------------- the process
+
+
+def test_many_calls_are_under_way_at_once(server: OpenAIServer, ask: Ask) -> None:
+    together = threading.Barrier(24)
+
+    def meet(asked: Asked) -> Behaviour:
+        together.wait(60)  # nobody gets an answer before all have asked
+        return PLAIN
+
+    server.choose = meet
+    with ThreadPoolExecutor(24) as pool:
+        replies = list(pool.map(lambda _: ask(), range(24)))
+    assert [r.status for r in replies] == [200] * 24
+
+
+def test_the_limits_of_the_host_are_kept(server: OpenAIServer, ask: Ask) -> None:
+    active, most, lock = 0, 0, threading.Lock()
+
+    def count(asked: Asked) -> Behaviour:
+        nonlocal active, most
+        with lock:
+            active += 1
+            most = max(most, active)
+        time.sleep(0.2)  # long enough for another one to get in if nothing holds it back
+        with lock:
+            active -= 1
+        return PLAIN
+
+    server.choose = count
+    with ThreadPoolExecutor(3) as pool:
+        replies = list(pool.map(lambda _: ask("one-at-a-time"), range(3)))
+    assert [r.status for r in replies] == [200] * 3
+    assert most == 1
+    assert max(r.tries[0].waited for r in replies) > 0
+
+
+def test_the_process_holds_no_key_that_others_can_see_and_hears_no_ctrl_c(
+    process: ProviderProcess, ask: Ask, monkeypatch: pytest.MonkeyPatch, server: OpenAIServer, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-shell-0123456789")
+    with ProviderProcess([_models(server.url)["plain"]], tmp_path) as fresh:
+        fresh.start()
+        assert fresh.pid is not None
+        folder = Path(f"/proc/{fresh.pid}")
+        shown = (folder / "environ").read_bytes() + (folder / "cmdline").read_bytes()
+        assert b"sk-" not in shown and b"API_KEY" not in shown
+        assert os.getsid(fresh.pid) != os.getsid(0)
+
+
+def test_a_call_under_way_is_asked_again_when_the_process_is_killed(
+    server: OpenAIServer, process: ProviderProcess, ask: Ask
+) -> None:
+    ask()
+    dead, held = process.pid, threading.Event()
+    server.script(Behaviour(hold=held))
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(ask)
+        _until(lambda: len(server.asked()) == 2)
+        assert dead is not None
+        os.kill(dead, signal.SIGKILL)
+        reply = future.result(60)
+        held.set()
+    assert reply.status == 200
+    assert [(t.status, t.error) for t in reply.tries] == [
+        (None, "the process that asks the providers ended (SIGKILL)"),
+        (200, ""),
+    ]
+    assert process.pid not in (None, dead)
+
+
+def test_a_process_that_hangs_is_replaced(
+    server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(provider_process, "WATCH_SECONDS", 0.1)
+    monkeypatch.setattr(provider_process, "SILENCE_SECONDS", 6.0)  # it says that it lives every five
+    with ProviderProcess([_models(server.url)["plain"]], tmp_path, backoff=QUICKLY) as process:
+        _ask(process)
+        hung = process.pid
+        assert hung is not None
+        os.kill(hung, signal.SIGSTOP)
+        more_than_a_pipe_holds = [{"role": "user", "content": "ping" * 100_000}]
+        reply = _ask(process, "plain", CHAT, messages=more_than_a_pipe_holds)
+        assert process.pid not in (None, hung)
+    assert [t.error for t in reply.tries] == [
+        "the process that asks the providers ended (it said nothing for 6 seconds)",
+        "",
+    ]
+
+
+def test_close_ends_the_process_and_the_calls_under_way(server: OpenAIServer, tmp_path: Path) -> None:
+    held = threading.Event()
+    server.script(Behaviour(hold=held))
+    process = ProviderProcess([_models(server.url)["plain"]], tmp_path)
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(_ask, process)
+        _until(lambda: len(server.asked()) == 1)
+        pid = process.pid
+        process.close()
+        with pytest.raises(ProviderError, match="the run ended before an answer came"):
+            future.result(60)
+        held.set()
+    assert process.pid is None
+    assert not Path(f"/proc/{pid}").exists(), "ended, and waited for"
+    process.close()
+    with pytest.raises(ProviderError, match="the run has ended"):
+        _ask(process)
+
+
+def test_the_process_ends_when_its_controller_is_killed(server: OpenAIServer, tmp_path: Path) -> None:
+    script = f"""
+import os, sys
+sys.path.insert(0, {str(Path(__file__).parents[2])!r})
+from pathlib import Path
+from tests.gateway.test_provider_process import _ask, _models
+from trace_bench.gateway.provider_process import ProviderProcess
+process = ProviderProcess([_models({server.url!r})["plain"]], Path({str(tmp_path)!r}))
+_ask(process)
+print(process.pid, "litellm" in sys.modules, flush=True)
+os.kill(os.getpid(), 9)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=120, check=False)
+    assert done.returncode == -9, done.stderr
+    pid, imported = done.stdout.decode().split()
+    assert imported == "False", "litellm is for the other process alone"
+    orphan = Path(f"/proc/{pid}/stat")
+
+    def gone() -> bool:
+        try:
+            return orphan.read_text().rpartition(")")[2].split()[0] in "ZX"  # somebody else's to wait for
+        except OSError:
+            return True
+
+    _until(gone)
+
+
+def test_a_process_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    broken = tmp_path / "litellm"
+    broken.mkdir()
+    (broken / "__init__.py").write_text("import a_module_that_nobody_has")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with (
+        ProviderProcess([_models("http://127.0.0.1:9/v1")["plain"]], tmp_path) as process,
+        pytest.raises(ProviderError, match="litellm cannot be imported: No module named 'a_module_that_nobody_has'"),
+    ):
+        _ask(process)
+
+
+def test_without_litellm_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(EnvironmentUnavailable, match=r"pip install 'trace-bench\[llm\]'"):
+        ProviderProcess([_models("http://127.0.0.1:9/v1")["plain"]], tmp_path)
+
+
+# ------------------------------------------------------------------------------------------------- in the gateway
+
+
+def test_a_repeated_sample_gets_another_seed_and_a_later_attempt_the_same(
+    server: OpenAIServer, process: ProviderProcess, tmp_path: Path
+) -> None:
+    model = ModelRef(id="plain")
+    gateway = Gateway({"plain": process.provider("plain")})
+
+    def seeds(cassette: str, slots: list[str | None]) -> list[int]:
+        server.requests.clear()
+        with gateway.open("0123456789ab", 7, model, tmp_path / cassette) as scope:
+            for slot in slots:
+                assert scope.handle(chat(slot, model="plain")).status == 200
+        return [asked.body["seed"] for asked in server.asked()]
+
+    first = seeds("a.jsonl", [None, None, "step=0", "step=1"])
+    assert len(set(first)) == 4
+    assert seeds("b.jsonl", [None, None, "step=0", "step=1"]) == first
+    lines = read_journal(tmp_path / "a.jsonl").lines
+    assert [line["sent"]["seed"] for line in lines] == first
+
+
+def test_a_call_without_an_answer_is_a_line_of_the_cassette_and_is_asked_again_later(
+    server: OpenAIServer, process: ProviderProcess, tmp_path: Path
+) -> None:
+    gateway, cassette = Gateway({"plain": process.provider("plain")}), tmp_path / "llm.jsonl"
+    request = chat("step=0", model="plain", request_id="train-1")
+    server.script(failing(500), failing(500), failing(500))
+    with gateway.open("0123456789ab", 7, ModelRef(id="plain"), cassette) as scope:
+        said = error(scope.handle(request))
+        assert said["code"] == "provider_failure"
+        assert len(scope.provider_failures()) == 1
+        assert (scope.usage().calls, scope.usage().tries) == (0, 3)
+    (line,) = read_journal(cassette).lines
+    assert line["status"] == 502
+    assert [t["status"] for t in line["tries"]] == [500, 500, 500]
+    assert line["response"]["error"]["code"] == said["code"]
+    assert "it does not work" in line["response"]["error"]["message"] and "work" not in said["message"]
+    assert line["prompt_tokens"] == line["completion_tokens"] == line["cost_usd"] == 0
+    assert KEY not in cassette.read_text()
+    with gateway.open("0123456789ab", 7, ModelRef(id="plain"), cassette) as heir:
+        assert heir.provider_failures() == ("it does not work",), "the attempt has failed, whoever goes on with it"
+    with gateway.open("0123456789ab", 7, ModelRef(id="plain"), cassette, attempt=2) as later:
+        assert later.provider_failures() == ()
+        assert (later.usage().calls, later.usage().tries) == (0, 3), "counted from the cassette"
+        assert later.handle(request).status == 200
+        assert (later.usage().calls, later.usage().tries) == (1, 4)

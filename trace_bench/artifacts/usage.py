@@ -1,0 +1,67 @@
+"""Sums over the lines of a cassette: the one place that says what counts as what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from trace_bench.artifacts.records import LlmCall, Usage
+
+
+def usage_of(calls: Iterable[LlmCall]) -> Usage:
+    """What lines of a cassette come to, in whatever order; dollars are the exact sum, rounded once."""
+    tally = Tally()
+    for call in calls:
+        tally.add(call)
+    return tally.usage()
+
+
+def is_answer(call: LlmCall) -> bool:
+    """It was asked of a provider, or found in the response cache, and answered."""
+    return call.reused_from is None and call.status < 500 and not call.refused
+
+
+@dataclass
+class Tally:
+    """A sum that goes on; fields as of `Usage`."""
+
+    calls: int = 0
+    tries: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+    reused: int = 0
+    cached: int = 0
+    inert: int = 0
+    refused: int = 0
+    estimated: int = 0
+    cost: Fraction = field(default_factory=Fraction)
+
+    def add(self, call: LlmCall) -> None:
+        if call.reused_from is not None:
+            self.reused += 1
+            return
+        if call.refused:
+            self.refused += call.status == 429
+            return
+        self.tries += len(call.tries)
+        self.cost += Fraction(call.cost_usd)
+        self.prompt_tokens += call.prompt_tokens
+        self.completion_tokens += call.completion_tokens
+        self.cached_tokens += call.cached_tokens
+        self.reasoning_tokens += call.reasoning_tokens
+        if is_answer(call):
+            self.calls += 1
+            self.cached += call.cached
+            self.inert += call.inert
+            self.estimated += call.estimated
+
+    def join(self, other: Tally) -> None:
+        for name, value in vars(other).items():
+            setattr(self, name, getattr(self, name) + value)
+
+    def usage(self) -> Usage:
+        counts = {name: value for name, value in vars(self).items() if name != "cost"}
+        return Usage(cost_usd=float(self.cost), **counts)

@@ -1,0 +1,134 @@
+"""LLM calls of one session, answered on threads beside it: a slow provider stops neither heartbeat nor events.
+
+A provider that only computes is quick: its calls are answered where they are taken in. All others go to threads, which
+are made as calls come and end with the session. A call that is under way when the session ends is not cut off: an
+answer that was paid for still goes into the cassette, where the next attempt, or the next controller, finds it.
+Whoever closes the scope waits for such calls first (`Answers.wait`), within bounds.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+from trace_bench.errors import ProtocolError, SandboxError
+from trace_bench.gateway.base import LlmRequest, LlmResponse
+from trace_bench.gateway.server import Scope
+
+MOST_THREADS = 32
+"""Calls of one job that are asked at one time; further ones wait."""
+MOST_WAITING = 1024
+MOST_WAITING_BYTES = 128 << 20
+"""Calls that wait, and bytes of them. An honest supervisor holds back long before."""
+AFTER_THE_END = 60.0
+"""Seconds that calls under way have once their job has ended in order: nobody needs their answers but the books."""
+AFTER_A_BREAK = 600.0
+"""Seconds that they have once the attempt has failed: the next one would ask the same again, and pay for it."""
+AFTER_A_KILL = 5.0
+"""Seconds that they have once the user wants the job killed."""
+
+
+class Answers:
+    """Answers calls through `scope`; called by one session.
+
+    Args:
+        send: gives an answer to the sandbox; called from many threads, one call at a time each.
+    """
+
+    def __init__(self, scope: Scope, send: Callable[[LlmRequest, LlmResponse], None]) -> None:
+        self._scope = scope
+        self._send = send
+        self._changed = threading.Condition()
+        self._waiting: deque[LlmRequest] = deque()
+        self._waiting_bytes = 0
+        self._threads = self._idle = self._under_way = 0
+        self._left = False
+        self._error: BaseException | None = None
+        self._lost = 0
+
+    def ask(self, request: LlmRequest) -> None:
+        """Answer `request`, at once or later.
+
+        Raises:
+            ProtocolError: more calls wait than a supervisor sends.
+        """
+        if self._scope.quick:
+            self._send(request, self._scope.handle(request))
+            return
+        with self._changed:
+            self._waiting_bytes += len(request.body)
+            if len(self._waiting) >= MOST_WAITING or self._waiting_bytes > MOST_WAITING_BYTES:
+                raise ProtocolError("the sandbox has more LLM calls under way than a supervisor lets through")
+            self._waiting.append(request)
+            if len(self._waiting) > self._idle and self._threads < MOST_THREADS:
+                self._threads += 1
+                # A thread that nobody waits for: one that hangs must not keep the process from ending.
+                threading.Thread(target=self._work, name=f"llm-{self._scope.job_id}", daemon=True).start()
+            self._changed.notify()
+
+    def check(self, *, quiet: bool) -> None:
+        """Raise what ended a thread: what the sandbox has to do with only where the stream is `quiet`, for what can
+        still be read says more about its end."""
+        error = self._error
+        if error is not None and (quiet or not isinstance(error, SandboxError)):
+            raise error
+
+    def leave(self) -> None:
+        """The session is over: nothing is sent any more, and calls that wait are not begun. Does not block."""
+        with self._changed:
+            self._left = True
+            self._waiting.clear()
+            self._changed.notify_all()
+
+    def wait(self, seconds: float, *, hurry: Callable[[], bool] = lambda: False) -> int:
+        """Wait until the calls under way are in the cassette, for `seconds` at most, and for no longer than
+        `AFTER_A_KILL` once `hurry` says so. To be called after `leave`.
+
+        Returns:
+            the number of calls whose answers are lost.
+        """
+        end = time.monotonic() + seconds
+        hurried = False
+        with self._changed:
+            while self._under_way and (left := end - time.monotonic()) > 0:
+                if not hurried and hurry():
+                    hurried, end = True, min(end, time.monotonic() + AFTER_A_KILL)
+                    continue
+                self._changed.wait(min(left, 0.25))
+            return self._lost + self._under_way
+
+    # -- the threads ---------------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while (request := self._next()) is not None:
+            error: BaseException | None = None
+            try:
+                response = self._scope.handle(request)
+                if not self._left:
+                    self._send(request, response)
+            except BaseException as caught:
+                error = caught
+            with self._changed:
+                self._under_way -= 1
+                if error is not None and self._left:
+                    self._lost += not isinstance(error, SandboxError)
+                elif error is not None:
+                    self._error = self._error or error
+                self._changed.notify_all()
+
+    def _next(self) -> LlmRequest | None:
+        """The next call, once there is one; None once the session is over. From here on it is under way."""
+        with self._changed:
+            self._idle += 1
+            while not self._waiting and not self._left:
+                self._changed.wait()
+            self._idle -= 1
+            if self._left:
+                self._threads -= 1
+                return None
+            request = self._waiting.popleft()
+            self._waiting_bytes -= len(request.body)
+            self._under_way += 1
+            return request

@@ -1,0 +1,80 @@
+"""The scripts of a config's built-in models: checked before planning, part of a job's identity by their content, copied
+into the run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trace_bench.artifacts.layout import RunLayout
+from trace_bench.artifacts.writers import write_text
+from trace_bench.config.frozen import FrozenDict
+from trace_bench.config.models import LlmConfig, RunConfig
+from trace_bench.errors import ConfigError
+from trace_bench.gateway.base import Provider
+from trace_bench.gateway.script import Script, load_script
+from trace_bench.gateway.scripted import ScriptedProvider
+from trace_bench.resources import data_dir
+
+HASH = "script"
+"""The option of an ``llm`` that holds its script's SHA-256; a config may give it to insist on that content."""
+
+
+def with_scripts(config: RunConfig) -> RunConfig:
+    """`config` with the content of each script in the ``options`` of its model.
+
+    Raises:
+        ConfigError: a script cannot be read or is wrong.
+    """
+
+    def completed(llm: LlmConfig, *path: str | int) -> LlmConfig:
+        script = _script(config, llm, *path)
+        return llm if script is None else llm.model_copy(update={"options": FrozenDict({HASH: script.sha256})})
+
+    changed = {"llms": tuple(completed(llm, "llms", index) for index, llm in enumerate(config.llms))}
+    return config.model_copy(update=changed | ({"llm": completed(config.llm, "llm")} if config.llm else {}))
+
+
+def scripted_providers(config: RunConfig) -> dict[str, Provider]:
+    """The scripted models of a config that `with_scripts` has completed, by id.
+
+    Raises:
+        ConfigError: a script has been changed since.
+    """
+    found: dict[str, Provider] = {}
+    for llm in models(config):
+        if (script := _script(config, llm)) is not None:
+            found[llm.name] = ScriptedProvider(script)
+    return found
+
+
+def write_scripts(config: RunConfig, layout: RunLayout) -> None:
+    """Copy the scripts into the run, so that whoever continues or repeats it has them."""
+    for llm in models(config):
+        if (script := _script(config, llm)) is not None:
+            target = layout.script(script.sha256)
+            target.parent.mkdir(exist_ok=True)
+            write_text(target, script.text.decode("utf-8"), durable=False)
+
+
+def models(config: RunConfig) -> tuple[LlmConfig, ...]:
+    """The ``llm`` blocks of `config`."""
+    return config.llms or ((config.llm,) if config.llm is not None else ())
+
+
+def _script(config: RunConfig, llm: LlmConfig, *path: str | int) -> Script | None:
+    """The script of `llm`, if it has one.
+
+    Its file is looked for from the current folder, then among the shipped ones, then beside the config, where that is
+    the snapshot of a run.
+    """
+    if llm.script is None:
+        return None
+    wanted = llm.options.get(HASH)
+    file = Path(llm.script)
+    copies = (data_dir("configs").parent / file, Path(config.source.file).parent / "scripts" / f"{wanted}.yaml")
+    if path and (strange := sorted(set(llm.options) - {HASH})):
+        raise ConfigError(f"{config.source.where((*path, 'options'))}: a script takes no {strange[0]!r}; take it out")
+    script = load_script(file if file.exists() else next((copy for copy in copies if copy.is_file()), file))
+    if wanted not in (None, script.sha256):
+        raise ConfigError(f"{file}: this script has been changed: it was to be the one with the SHA-256 {wanted}")
+    return script

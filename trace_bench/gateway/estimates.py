@@ -1,0 +1,48 @@
+"""What a call may come to, before anybody knows: held against budgets and limits while it is under way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
+
+from trace_bench.artifacts import jsonio
+from trace_bench.gateway.base import Provider, ProviderRequest
+
+BYTES_PER_TOKEN = 4
+ANSWER_KEYS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+
+
+@runtime_checkable
+class Estimating(Protocol):
+    """A provider that knows better what a call may come to."""
+
+    def estimate(self, request: ProviderRequest) -> tuple[int, float | None]:
+        """Tokens, answer included, and US dollars; None where nobody knows the price."""
+
+
+def estimate(provider: Provider, request: ProviderRequest) -> tuple[int, float | None]:
+    """Tokens and US dollars (None: unknown) that `request` may come to."""
+    if isinstance(provider, Estimating):
+        return provider.estimate(request)
+    return tokens_of(request.body, request.model.sampling.get("max_tokens")), None if provider.paid else 0.0
+
+
+def tokens_of(body: Mapping[str, Any], max_tokens: object = None) -> int:
+    """A token for every four bytes of `body`, and as many as its answers may have: nothing where that is not said.
+
+    Args:
+        max_tokens: of one answer, where `body` does not say.
+    """
+    return sum(split(body, max_tokens))
+
+
+def split(body: Mapping[str, Any], max_tokens: object = None) -> tuple[int, int]:
+    """The same, prompt and answers apart."""
+    said = [_count(body.get(key)) for key in ANSWER_KEYS]
+    answer = max(said) or _count(max_tokens)
+    return -(-len(jsonio.canonical(dict(body))) // BYTES_PER_TOKEN), answer * max(1, _count(body.get("n")))
+
+
+def _count(value: object) -> int:
+    """`value` if it is a plausible number of tokens or answers; it came from a sandbox."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 1 << 32 else 0

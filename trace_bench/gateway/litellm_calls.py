@@ -1,0 +1,326 @@
+"""One request to a provider through litellm, and what came of it. Imported in the provider process alone.
+
+litellm takes seconds to import, prints, retries, drops what it does not like, and counts tokens itself where a
+provider reported none. Here it may do none of that: each request is one try, and what is left out or counted by
+ourselves is said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import copy
+import json
+import re
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import litellm
+from litellm.integrations.custom_logger import CustomLogger
+
+from trace_bench.artifacts import jsonio
+from trace_bench.gateway.provider_errors import answered, error_in, is_network, mentions, remedy, word
+from trace_bench.gateway.real import RealModel
+from trace_bench.gateway.retries import TryFailed, retry_after
+from trace_bench.gateway.usage import NOTHING, Counted, reported, said, with_usage
+
+CHAT, COMPLETIONS, RESPONSES, EMBEDDINGS = (
+    "/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings",
+)  # fmt: skip
+FIELDS: Mapping[str, frozenset[str]] = {
+    path: frozenset(names.split())
+    for path, names in (
+        (
+            CHAT,
+            "messages frequency_penalty function_call functions logit_bias logprobs max_completion_tokens max_tokens "
+            "modalities n parallel_tool_calls prediction presence_penalty reasoning_effort response_format seed stop "
+            "stream stream_options temperature tool_choice tools top_logprobs top_p verbosity",
+        ),
+        (
+            COMPLETIONS,
+            "prompt best_of echo frequency_penalty logit_bias logprobs max_tokens n presence_penalty seed stop stream "
+            "stream_options suffix temperature top_p",
+        ),
+        (
+            RESPONSES,
+            "input include instructions max_output_tokens parallel_tool_calls reasoning store temperature text "
+            "tool_choice tools top_p truncation",
+        ),
+        (EMBEDDINGS, "input dimensions encoding_format"),
+    )
+}
+"""Arguments of litellm. Any other field goes into the body as it is, and can steer nothing of litellm's."""
+NOT_DROPPED = frozenset(
+    ("model", "messages", "input", "prompt", "tools", "max_tokens", "max_completion_tokens", "max_output_tokens", "n")
+)
+"""Without these it would be another request."""
+MAX_ERROR = 300
+"""Characters of a failure's text."""
+
+
+@dataclass
+class Call:
+    """One call, over all its tries.
+
+    Attributes:
+        body: what is sent; fields that the provider does not take are removed from it …
+        dropped: … and named here.
+        added: names of the fields that the gateway set, not the client.
+        suspected: those of them that a refusal named; an answer without them confirms it.
+    """
+
+    model: RealModel
+    path: str
+    body: dict[str, Any]
+    added: frozenset[str] = frozenset()
+    dropped: list[str] = field(default_factory=list)
+    suspected: set[str] = field(default_factory=set)
+
+    def drop(self, name: str) -> None:
+        del self.body[name]
+        self.dropped.append(name)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Status 200, or the provider's refusal of this request (4xx). `body` has OpenAI's shape."""
+
+    status: int
+    body: Mapping[str, Any]
+    counted: Counted = NOTHING
+    estimated: bool = False
+
+
+_SENT: ContextVar[list[bool]] = ContextVar("sent")
+
+
+class _Departures(CustomLogger):  # type: ignore[misc]  # litellm is not followed by the type checker
+    """Notes that a request is about to leave; what fails before that is the request's own fault."""
+
+    def log_pre_api_call(self, model: Any, messages: Any, kwargs: Any) -> None:
+        _SENT.get([]).append(True)
+
+
+class Caller:
+    """Asks providers. Must live in one event loop."""
+
+    def __init__(self, models: Sequence[RealModel]) -> None:
+        warnings.simplefilter("ignore")  # pydantic's, about what providers send
+        litellm.telemetry = False
+        litellm.suppress_debug_info = True
+        litellm.turn_off_message_logging = True
+        litellm.drop_params = False
+        litellm.num_retries = 0
+        litellm.disable_hf_tokenizer_download = True
+        litellm.callbacks = [_Departures()]
+        self._secrets = tuple(model.api_key for model in models if model.api_key and len(model.api_key) >= 4)
+        self._not_taken: dict[str, set[str]] = defaultdict(set)
+
+    async def ask(self, call: Call) -> tuple[int, int, Answer]:
+        """One try: its status, the tokens it took, and the answer.
+
+        Raises:
+            TryFailed: no answer.
+        """
+        for name in self._not_taken[call.model.id] & call.body.keys() & call.added:
+            call.drop(name)
+        if call.model.stream and call.path == CHAT and call.body.get("n") in (None, 1):
+            call.body.update(stream=True, stream_options={"include_usage": True})
+        sent: list[bool] = []
+        _SENT.set(sent)
+        while True:
+            try:
+                async with asyncio.timeout(call.model.timeout):
+                    body, usage = await self._send(call)
+                answer = await self._answer(call, body, usage)
+                self._not_taken[call.model.id] |= call.suspected
+                return 200, answer.counted.prompt + answer.counted.completion, answer
+            except TryFailed:
+                raise
+            except TimeoutError:
+                raise TryFailed(f"no answer within {call.model.timeout:g} seconds") from None
+            except litellm.exceptions.UnsupportedParamsError as error:
+                names = [n for n in call.body if n not in NOT_DROPPED and mentions(str(error), n)]
+                if not names:
+                    return self._refused(call, 400, error)
+                for name in names:
+                    call.drop(name)
+            except Exception as error:
+                if not sent:
+                    self._check_settings(call.model, error)
+                if not sent and not is_network(error) and getattr(error, "status_code", 500) == 500:
+                    return self._refused(call, 400, error)  # litellm stumbled over the request itself
+                return self._refused(call, *self._failure(call, error))
+
+    async def _send(self, call: Call) -> tuple[dict[str, Any], object]:
+        """The answer's body, and its usage as the provider gave it."""
+        model, path = call.model, call.path
+        body = copy.deepcopy({name: value for name, value in call.body.items() if name != "model"})
+        arguments: dict[str, Any] = copy.deepcopy(dict(model.options))
+        arguments.update({name: body.pop(name) for name in FIELDS[path] & body.keys()})
+        if body:
+            arguments["extra_body"] = {**arguments.get("extra_body", {}), **body}
+        arguments.update(
+            model=f"{model.provider}/{model.model}",
+            api_key=model.api_key or ("none" if model.base_url else None),  # clients insist on a key
+            api_base=model.base_url,
+            timeout=model.timeout,
+            max_retries=0,
+        )
+        if path == CHAT:
+            response = await litellm.acompletion(**arguments, num_retries=0, _skip_mcp_handler=True)
+            if not call.body.get("stream"):
+                answer = _plain(response)
+                return answer, answer.get("usage")
+            chunks = [chunk async for chunk in response]
+            whole = litellm.stream_chunk_builder(chunks, messages=call.body.get("messages"))
+            usage = _streamed_usage(response)
+            return {**_plain(whole), "usage": usage}, usage
+        if path == COMPLETIONS:
+            answer = _plain(await litellm.atext_completion(**arguments, num_retries=0))
+            return answer, answer.get("usage")
+        if path == RESPONSES:
+            answer = _plain(await litellm.aresponses(**arguments, _skip_mcp_handler=True))
+            return {**answer, "id": _own_id(str(answer.get("id")))}, answer.get("usage")
+        answer = _plain(await litellm.aembedding(**arguments, num_retries=0))
+        return answer, answer.get("usage")
+
+    async def _answer(self, call: Call, body: dict[str, Any], usage: object) -> Answer:
+        wanted = {RESPONSES: "output", EMBEDDINGS: "data"}.get(call.path, "choices")
+        if not isinstance(body.get(wanted), list) or not body[wanted]:
+            raise TryFailed(f"an answer without {wanted}", status=200)
+        body = _pruned({**body, "usage": usage})
+        try:
+            jsonio.loads(jsonio.dumps(body))
+        except (ValueError, TypeError, RecursionError) as error:
+            raise TryFailed(f"an answer that is no JSON: {error}"[:MAX_ERROR], status=200) from None
+        counted = reported(call.path, body)
+        if counted is not None:
+            return Answer(200, body, counted)
+        counted = await asyncio.to_thread(_estimate, call, body)
+        return Answer(200, with_usage(call.path, body, counted), counted, estimated=True)
+
+    def _check_settings(self, model: RealModel, error: Exception) -> None:
+        """Raises TryFailed if nothing could be sent because the config lacks something."""
+        text = self._text(error)
+        if not model.api_key and ("credentials" in text or getattr(error, "status_code", None) == 401):
+            raise TryFailed(remedy(model, 401), again=False)
+        if model.base_url is None and "environment variable" in text:
+            raise TryFailed(f"{model.provider} needs llm.base_url or llm.options. litellm says: {text}", again=False)
+        if "LLM Provider NOT provided" in text:
+            raise TryFailed(f"litellm knows no provider {model.provider!r}. Correct llm.provider.", again=False)
+
+    def _failure(self, call: Call, error: Exception) -> tuple[int, Exception]:
+        """The status with which the provider refused this request.
+
+        Raises:
+            TryFailed: it is not the request's fault.
+        """
+        status, headers = answered(error)
+        text = self._text(error)
+        after = retry_after(headers, time.time())
+        if status == 429 and "insufficient_quota" in f"{error} {getattr(error, 'body', None)}":
+            raise TryFailed(remedy(call.model, 402), status=status, again=False)
+        if status is None or status < 300 or status in (408, 409, 425, 429) or status >= 500:
+            raise TryFailed(text, status=status, after=after)
+        if status < 400 or status in (401, 402, 403, 404, 405):
+            raise TryFailed(remedy(call.model, status), status=status, again=False)
+        disliked = [n for n in call.added - NOT_DROPPED if n in call.body and mentions(text, n)]
+        if status in (400, 422) and disliked:
+            for name in disliked:
+                call.suspected.add(name)
+                call.drop(name)
+            raise TryFailed(f"asked again without {', '.join(sorted(disliked))}: {text}"[:MAX_ERROR], status=status)
+        return status, error
+
+    def _refused(self, call: Call, status: int, error: Exception) -> tuple[int, int, Answer]:
+        """What is wrong with a request, in the provider's words and OpenAI's shape."""
+        given = getattr(error, "body", None)
+        given = given if isinstance(given, dict) else error_in(str(error))
+        given = given.get("error", given) if isinstance(given.get("error", given), dict) else {}
+        shown = {
+            "message": word(given.get("message")) or self._text(error),
+            "type": word(given.get("type")) or "invalid_request_error",
+            "param": word(given.get("param")),
+            "code": word(given.get("code")),
+        }
+        body = json.loads(self._masked(json.dumps({"error": shown})))
+        return status, 0, Answer(status, body)
+
+    def _text(self, error: Exception) -> str:
+        """One line of what went wrong, without keys."""
+        text = re.sub(r"litellm\.\w+: |\w+Error: |\w+Exception - ", "", str(error).partition("Traceback (")[0])
+        return jsonio.printable(self._masked(" ".join(text.split())) or type(error).__name__, MAX_ERROR)
+
+    def _masked(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return text
+
+
+def _plain(response: Any) -> dict[str, Any]:
+    """A response of litellm's as JSON data."""
+    plain: dict[str, Any] = json.loads(response.model_dump_json())
+    return plain
+
+
+def _pruned(body: dict[str, Any]) -> dict[str, Any]:
+    """Without what litellm adds: nulls for what no provider said, and fields for its own use."""
+    kept = {name: value for name, value in body.items() if value is not None and name != "provider_specific_fields"}
+    for choice in kept.get("choices", ()):
+        if not isinstance(choice, dict):
+            continue
+        choice.pop("provider_specific_fields", None)
+        message = choice.get("message")
+        if isinstance(message, dict):
+            choice["message"] = {
+                name: value
+                for name, value in message.items()
+                if name == "content" or (value is not None and name != "provider_specific_fields")
+            }
+    if isinstance(kept.get("usage"), dict):
+        kept["usage"] = {name: value for name, value in kept["usage"].items() if value is not None}
+    return kept
+
+
+def _streamed_usage(stream: Any) -> dict[str, Any] | None:
+    """The usage that the provider put into a stream; litellm makes one up where there is none.
+
+    Raises:
+        TryFailed: the stream ended before the answer did.
+    """
+    if getattr(stream, "received_finish_reason", None) is None:
+        raise TryFailed("the stream ended before the answer did", status=200)
+    found = [chunk.usage for chunk in getattr(stream, "chunks", ()) if getattr(chunk, "usage", None) is not None]
+    return _plain(found[-1]) if found else None
+
+
+def _own_id(text: str) -> str:
+    """The provider's id of a response; litellm hides it in one that names provider and model."""
+    try:
+        inner = base64.b64decode(text.removeprefix("resp_"), validate=True).decode()
+    except (ValueError, binascii.Error):
+        return text
+    return inner.partition("response_id:")[2] or text
+
+
+def _estimate(call: Call, body: Mapping[str, Any]) -> Counted:
+    """Our own count, by litellm's tokenizer of the model where it has one."""
+    asked = {name: call.body[name] for name in ("instructions", "input", "prompt", "tools") if call.body.get(name)}
+    prompt = _tokens(call.model, jsonio.dumps(asked) if asked else "", call.body.get("messages"))
+    text = said(call.path, body)
+    return Counted(max(1, prompt), _tokens(call.model, text) if text else 0)
+
+
+def _tokens(model: RealModel, text: str, messages: object = None) -> int:
+    try:
+        count = int(litellm.token_counter(model=model.model, messages=messages)) if messages else 0
+        return count + (int(litellm.token_counter(model=model.model, text=text)) if text else 0)
+    except Exception:  # an unusual message; four bytes a token is close enough for an estimate
+        return -(-len((jsonio.dumps(messages) + text).encode("utf-8", "replace")) // 4)

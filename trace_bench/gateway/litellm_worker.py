@@ -1,0 +1,139 @@
+"""The provider process: ``python -m trace_bench.gateway.litellm_worker``, started by `ProviderProcess`.
+
+It reads frames from stdin and writes frames to what was its stdout:
+
+* first ``{"models", "limits_folder", "backoff"}``; it says ``{"ready": version}`` once litellm is imported;
+* then calls ``{"id", "model", "path", "body", "added", "tries"}``, any number at a time, each answered by
+  ``{"id", "try"}`` after every try and in the end by ``{"id", "status", "body", "counted", "estimated", "dropped"}``
+  or ``{"id", "error"}``;
+* and ``{"alive": true}`` every few seconds, so that a process that hangs is noticed.
+
+It ends when stdin does: no process is left behind by a controller that was killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import importlib.metadata
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from trace_bench.gateway import frames
+from trace_bench.gateway.host_limits import HostLimits
+from trace_bench.gateway.real import HostLimit, RealModel, model_from
+from trace_bench.gateway.retries import Backoff, GaveUp, persist
+from trace_bench.gateway.sampling import LIMIT_NAMES
+
+ALIVE_EVERY = 5.0
+"""Seconds."""
+
+
+def main() -> None:
+    source = os.fdopen(os.dup(0), "rb", buffering=0)
+    sink = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever a library prints must not get between the frames
+    hello = frames.read(source)
+    if hello is None:
+        return
+    try:
+        from trace_bench.gateway.litellm_calls import Caller
+    except ImportError as error:
+        _send(sink, {"broken": f"litellm cannot be imported: {error}"})
+        return
+    models = {model["id"]: model_from(model) for model in hello["models"]}
+    worker = Worker(sink, models, Path(hello["limits_folder"]), Backoff(*hello["backoff"]))
+    worker.caller = Caller(list(models.values()))
+    _send(sink, {"ready": importlib.metadata.version("litellm")})
+    asyncio.run(worker.serve(source))
+    os._exit(0)  # threads of libraries have nothing that would be lost
+
+
+class Worker:
+    """Answers calls at the same time, each by as many tries as its model allows."""
+
+    caller: Any
+
+    def __init__(self, sink: BinaryIO, models: Mapping[str, RealModel], limits: Path, backoff: Backoff) -> None:
+        self._sink = sink
+        self._models = models
+        self._backoff = backoff
+        self._limiters = {
+            model.id: HostLimits(limits, f"{model.provider} {model.base_url} {model.api_key}", model.limits)
+            for model in models.values()
+            if model.limits != HostLimit()
+        }
+
+    async def serve(self, source: BinaryIO) -> None:
+        reader = asyncio.StreamReader(limit=1 << 20)
+        loop = asyncio.get_running_loop()
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), source)
+        running = {asyncio.create_task(self._say_alive())}
+        while (frame := await frames.read_async(reader)) is not None:
+            task = asyncio.create_task(self._serve(frame))
+            running.add(task)
+            task.add_done_callback(running.discard)
+        for task in running:
+            task.cancel()
+
+    async def _say_alive(self) -> None:
+        while True:
+            await asyncio.sleep(ALIVE_EVERY)
+            _send(self._sink, {"alive": True})
+
+    async def _serve(self, frame: frames.Frame) -> None:
+        number = frame["id"]
+        try:
+            answer = await self._ask(frame)
+        except GaveUp as why:
+            answer = {"error": str(why)}
+        except Exception as error:
+            answer = {"error": f"the provider process failed: {type(error).__name__}"}
+        _send(self._sink, {"id": number, **answer})
+
+    async def _ask(self, frame: frames.Frame) -> frames.Frame:
+        from trace_bench.gateway.litellm_calls import Answer, Call
+
+        model = self._models[frame["model"]]
+        call = Call(model, frame["path"], frame["body"], frozenset(frame["added"]))
+
+        async def ask() -> tuple[int, int, Answer]:
+            result: tuple[int, int, Answer] = await self.caller.ask(call)
+            return result
+
+        answer = await persist(
+            ask,
+            retries=model.retries,
+            backoff=self._backoff,
+            on_try=lambda tried: _send(self._sink, {"id": frame["id"], "try": tried.model_dump()}),
+            before=frame["tries"],
+            limiter=self._limiters.get(model.id),
+            tokens=expected_tokens(call.path, call.body),
+        )
+        return {
+            "status": answer.status,
+            "body": answer.body,
+            "counted": dataclasses.asdict(answer.counted),
+            "estimated": answer.estimated,
+            "dropped": call.dropped,
+        }
+
+
+def expected_tokens(path: str, body: Mapping[str, Any]) -> int:
+    """What a request is held to take before it is answered: a token for four bytes, and the longest answer."""
+    limits = [body[name] for name in LIMIT_NAMES.get(path, ()) if isinstance(body.get(name), int)]
+    return len(frames.encode(dict(body))) // 4 + max(limits, default=0)
+
+
+def _send(sink: BinaryIO, frame: frames.Frame) -> None:
+    try:
+        sink.write(frames.encode(frame))
+        sink.flush()
+    except BrokenPipeError:
+        os._exit(0)  # the controller is gone
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""What a call costs: by the prices of the config, else by the table that litellm brings along.
+
+The table is read as a file. litellm itself takes seconds to import and is not needed for that.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from trace_bench.gateway.real import Prices, RealModel
+from trace_bench.gateway.usage import Counted
+
+TABLE = "model_prices_and_context_window_backup.json"
+MILLION = 1e6
+
+
+def known_price(model: RealModel) -> Prices | None:
+    """What `model` costs: its own `prices`, else what litellm's table says; None where nobody knows.
+
+    The table holds what providers ask for at their own address. Of a model behind any other `base_url` it says
+    nothing, whatever the model is called.
+    """
+    if model.prices is not None:
+        return model.prices
+    if model.base_url is not None and not _is_own_address(model.base_url, model.provider):
+        return None
+    table = _table(_table_path())
+    for name in (f"{model.provider}/{model.model}", model.model):
+        entry = table.get(name)
+        if isinstance(entry, dict) and _sold_by(entry, model.provider):
+            return _prices(entry)
+    return None
+
+
+def cost(counted: Counted, prices: Prices | None) -> float:
+    """US dollars; 0 where the prices are not known."""
+    if prices is None:
+        return 0.0
+    cached = min(counted.cached, counted.prompt)
+    cached_price = prices.prompt if prices.cached is None else prices.cached
+    parts = ((counted.prompt - cached) * prices.prompt, cached * cached_price, counted.completion * prices.completion)
+    return math.fsum(parts) / MILLION
+
+
+def _prices(entry: Mapping[str, Any]) -> Prices | None:
+    prompt = _per_million(entry.get("input_cost_per_token"))
+    completion = _per_million(entry.get("output_cost_per_token", 0.0))
+    if prompt is None or completion is None:
+        return None
+    return Prices(prompt, completion, _per_million(entry.get("cache_read_input_token_cost")))
+
+
+def _per_million(price: object) -> float | None:
+    if not isinstance(price, int | float) or isinstance(price, bool) or not 0 <= price < math.inf:
+        return None
+    return round(price * MILLION, 9)  # 1.5e-07 a token is 0.15, not 0.15000000000000002
+
+
+def _sold_by(entry: Mapping[str, Any], provider: str) -> bool:
+    """The table splits some providers by kind of model: ``vertex_ai-language-models``, ``bedrock_converse``."""
+    seller = str(entry.get("litellm_provider", ""))
+    return seller == provider or seller.startswith((f"{provider}-", f"{provider}_"))
+
+
+def _is_own_address(base_url: str, provider: str) -> bool:
+    return provider.partition("_")[0] in (urlsplit(base_url).hostname or "")
+
+
+def _table_path() -> Path | None:
+    spec = find_spec("litellm")  # of a package at the top: looks it up and imports nothing
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        return Path(folder) / TABLE
+    return None
+
+
+@lru_cache(maxsize=1)
+def _table(path: Path | None) -> Mapping[str, Any]:
+    try:
+        table = json.loads(path.read_bytes()) if path is not None else {}
+    except (OSError, ValueError):
+        return {}
+    return table if isinstance(table, dict) else {}

@@ -1,0 +1,159 @@
+"""Answers kept beyond a run, for later runs that ask the same (``llm_cache: true``).
+
+An answer is found by the model, the job's seed, the request, and which sample of it the job asks for: the slot, or how
+often the job has asked before. So two samples of one request stay two, and a search that is repeated goes the same way.
+An entry that a job wrote itself is not given to it: what it has had is in its own cassette, and asking once more means
+that it wants another sample.
+
+Only answers of paid providers with status 200 are kept. An entry is one file, written in one step and readable by its
+owner alone; one that is damaged is as good as none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from pydantic import Field, JsonValue
+
+from trace_bench.artifacts import jsonio
+from trace_bench.artifacts.contract import Count, Json, Model, ModelRef
+from trace_bench.artifacts.writers import write_bytes
+from trace_bench.gateway.base import Provider, ProviderReply
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Which answer is wanted.
+
+    Attributes:
+        model: all of the model that can change an answer: provider, address, name, sampling.
+        seed: of the job.
+        place: ``slot …``, or ``#`` and how often the job has asked before.
+        job: who asks: a text that no other job has.
+    """
+
+    model: Mapping[str, Any]
+    seed: int
+    request_hash: str
+    place: str
+    job: str
+
+    @property
+    def key(self) -> str:
+        """64 hex digits."""
+        whole = [VERSION, dict(self.model), self.seed, self.request_hash, self.place]
+        return hashlib.sha256(jsonio.canonical(whole)).hexdigest()
+
+    def next(self) -> Sample | None:
+        """The sample after this one; None at a slot, which has one."""
+        return replace(self, place=f"#{int(self.place[1:]) + 1}") if self.place.startswith("#") else None
+
+
+@runtime_checkable
+class Addressed(Protocol):
+    """A provider that knows more than `ModelRef` says of what can change its answers, such as an address."""
+
+    @property
+    def identity(self) -> Mapping[str, Any]: ...
+
+
+def identity_of(provider: Provider, model: ModelRef) -> dict[str, Any]:
+    """All of a model that can change an answer."""
+    return {
+        "provider": provider.name,
+        "model": model.model_dump(mode="json", exclude={"id"}),
+        "more": dict(provider.identity) if isinstance(provider, Addressed) else {},
+    }
+
+
+class CachedAnswer(Model):
+    """A file of the cache. `job` is who asked for it first, hashed."""
+
+    key: str
+    job: str
+    response: JsonValue
+    prompt_tokens: Count = 0
+    completion_tokens: Count = 0
+    cached_tokens: Count = 0
+    reasoning_tokens: Count = 0
+    estimated: bool = False
+    sent: Json = Field(default_factory=dict)
+
+
+class ResponseCache:
+    """The answers below `folder`; many processes may use it at once.
+
+    Args:
+        fresh: give no answers, keep new ones: for a run that is to pay for its calls again.
+    """
+
+    def __init__(self, folder: Path, *, fresh: bool = False) -> None:
+        self._folder = folder
+        self._fresh = fresh
+
+    def find(self, sample: Sample) -> tuple[CachedAnswer | None, Sample]:
+        """The answer that another job had for `sample`; and the sample that it is, or that is to be asked for: later
+        ones take the place of those that this job asked for itself, in an earlier life."""
+        wanted: Sample | None = sample
+        while wanted is not None:
+            sample, entry = wanted, self._read(wanted)
+            if entry is None or entry.job != _hashed(sample.job):
+                return (None if self._fresh else entry), sample
+            wanted = sample.next()
+        return None, sample
+
+    def keep(self, sample: Sample, reply: ProviderReply) -> None:
+        """Remember the answer to `sample`. A full disk is no failure of the call: then it is not remembered."""
+        entry = CachedAnswer(
+            key=sample.key,
+            job=_hashed(sample.job),
+            response=dict(reply.body),
+            prompt_tokens=reply.prompt_tokens,
+            completion_tokens=reply.completion_tokens,
+            cached_tokens=reply.cached_tokens,
+            reasoning_tokens=reply.reasoning_tokens,
+            estimated=reply.estimated,
+            sent=dict(reply.sent),
+        )
+        with contextlib.suppress(OSError):
+            path = self._path(sample.key)
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            write_bytes(path, entry.model_dump_json().encode("utf-8"), durable=False, mode=0o600)
+
+    def _read(self, sample: Sample) -> CachedAnswer | None:
+        key = sample.key
+        try:
+            entry = jsonio.read_model(CachedAnswer, self._path(key).read_bytes())
+        except (OSError, jsonio.JsonError):
+            return None
+        return entry if entry.key == key else None
+
+    def _path(self, key: str) -> Path:
+        return self._folder / key[:2] / f"{key}.json"
+
+
+def entries(folder: Path) -> list[Path]:
+    """The files of all answers below `folder`."""
+    return sorted(folder.glob("[0-9a-f][0-9a-f]/*.json"))
+
+
+def clear(folder: Path) -> int:
+    """Remove all answers below `folder`, and nothing else; returns how many there were."""
+    removed = 0
+    for path in entries(folder):
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+            removed += 1
+    return removed
+
+
+def _hashed(job: str) -> str:
+    return hashlib.sha256(job.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,195 @@
+"""A whole answer as server-sent events, in the order in which OpenAI's clients expect them.
+
+An answer is on the disk before the sandbox gets the first byte of it, so that what is streamed is always a whole one
+that is cut in pieces: joined again it is the answer that an unstreamed request gets.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from trace_bench.gateway.fields import CHAT, COMPLETIONS
+
+CONTENT_TYPE = "text/event-stream"
+MAX_PIECES = 64
+"""Of one text."""
+MIN_PIECE = 24
+"""Characters; a text that is no longer comes in one piece."""
+
+Json = Mapping[str, Any]
+
+
+def events(path: str, answer: Json, *, include_usage: bool = False) -> bytes:
+    """`answer` to a request for `path` as the body of an event stream."""
+    if path == CHAT:
+        return _unnamed("chat.completion.chunk", _chat(answer), answer, include_usage)
+    if path == COMPLETIONS:
+        return _unnamed("text_completion", _completions(answer), answer, include_usage)
+    return _named(_responses(answer))
+
+
+def pieces(text: str) -> list[str]:
+    """`text`, cut.
+
+    >>> "".join(pieces("x" * 1000)) == "x" * 1000, len(pieces("x" * 1000)) > 1, pieces("")
+    (True, True, [])
+    """
+    size = max(MIN_PIECE, -(-len(text) // MAX_PIECES))
+    return [text[at : at + size] for at in range(0, len(text), size)]
+
+
+def _unnamed(kind: str, choices: Iterator[dict[str, Any]], answer: Json, include_usage: bool) -> bytes:
+    """Chunks of one choice each, that of the usage if it was asked for, and the end."""
+    outside = {name: answer[name] for name in ("id", "created", "model", "system_fingerprint") if name in answer}
+    chunks: list[dict[str, Any]] = [{**outside, "object": kind, "choices": [choice]} for choice in choices]
+    if include_usage:
+        chunks = [{**chunk, "usage": None} for chunk in chunks]
+        chunks.append({**outside, "object": kind, "choices": [], "usage": answer.get("usage")})
+    return b"".join(b"data: %s\n\n" % _encode(chunk) for chunk in chunks) + b"data: [DONE]\n\n"
+
+
+def _named(events: Iterator[tuple[str, dict[str, Any]]]) -> bytes:
+    out = []
+    for number, (kind, fields) in enumerate(events):
+        data = _encode({"type": kind, "sequence_number": number, **fields})
+        out.append(b"event: %s\ndata: %s\n\n" % (kind.encode(), data))
+    return b"".join(out)
+
+
+def _encode(data: Json) -> bytes:
+    # All of it ASCII: clients that cut a stream into lines take some other characters for ends of lines, too.
+    return json.dumps(data, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _list(value: object) -> list[dict[str, Any]]:
+    """The objects of a list; nothing else."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+# ------------------------------------------------------------------------------------------------ chat completions
+
+
+def _chat(answer: Json) -> Iterator[dict[str, Any]]:
+    def chunk(index: object, delta: Json, finish: object = None, logprobs: object = None) -> dict[str, Any]:
+        return {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish}
+
+    for position, choice in enumerate(_list(answer.get("choices"))):
+        index = choice.get("index", position)
+        found = choice.get("message")
+        message: Json = found if isinstance(found, dict) else {}
+        logprobs = choice.get("logprobs")
+        content = message.get("content")
+        first = {"role": message.get("role", "assistant"), "content": "" if isinstance(content, str) else None}
+        yield chunk(index, first)
+        for name in ("reasoning_content", "content", "refusal"):
+            text = _text(message.get(name))
+            # Those of tokens belong to one piece: what a token's text is, only the provider knows.
+            whole = name == "content" and logprobs is not None
+            for piece in [text] if whole else pieces(text):
+                yield chunk(index, {name: piece}, logprobs=logprobs if whole else None)
+        for number, call in enumerate(_list(message.get("tool_calls"))):
+            yield from (chunk(index, {"tool_calls": [delta]}) for delta in _tool_call(number, call))
+        if isinstance(message.get("function_call"), dict):
+            yield chunk(index, {"function_call": message["function_call"]})
+        yield chunk(index, {}, choice.get("finish_reason") or "stop")
+
+
+def _tool_call(number: int, call: Json) -> Iterator[dict[str, Any]]:
+    """One call in pieces: its name first, then what it is called with."""
+    kind = str(call.get("type") or "function")
+    field = "arguments" if kind == "function" else "input"
+    inner = call[kind] if isinstance(call.get(kind), dict) else {}
+    yield {"index": number, "id": call.get("id"), "type": kind, kind: {**inner, field: ""}}
+    for piece in pieces(_text(inner.get(field))):
+        yield {"index": number, kind: {field: piece}}
+
+
+def _completions(answer: Json) -> Iterator[dict[str, Any]]:
+    for position, choice in enumerate(_list(answer.get("choices"))):
+        index, logprobs = choice.get("index", position), choice.get("logprobs")
+        text = _text(choice.get("text"))
+        for piece in pieces(text) if logprobs is None else [text]:
+            yield {"index": index, "text": piece, "logprobs": logprobs, "finish_reason": None}
+        yield {"index": index, "text": "", "logprobs": None, "finish_reason": choice.get("finish_reason") or "stop"}
+
+
+# ------------------------------------------------------------------------------------------------------- responses
+
+Event = tuple[str, dict[str, Any]]
+
+
+def _responses(answer: Json) -> Iterator[Event]:
+    begun = {**answer, "status": "in_progress", "output": [], "usage": None, "error": None, "incomplete_details": None}
+    yield "response.created", {"response": begun}
+    yield "response.in_progress", {"response": begun}
+    for index, item in enumerate(_list(answer.get("output"))):
+        place = {"item_id": item.get("id"), "output_index": index}
+        yield "response.output_item.added", {"output_index": index, "item": _emptied(item)}
+        yield from _ITEMS.get(str(item.get("type")), _nothing)(place, item)
+        yield "response.output_item.done", {"output_index": index, "item": item}
+    status = answer.get("status")
+    end = status if status in ("completed", "incomplete", "failed") else "completed"
+    yield f"response.{end}", {"response": dict(answer)}
+
+
+def _emptied(item: Json) -> dict[str, Any]:
+    """An item as it is before its first piece has come."""
+    empty: Json = {"content": [], "summary": [], "arguments": "", "input": ""}
+    begun = {name: empty.get(name, value) for name, value in item.items()}
+    return {**begun, "status": "in_progress"} if "status" in item else begun
+
+
+def _message(place: Json, item: Json) -> Iterator[Event]:
+    for index, part in enumerate(_list(item.get("content"))):
+        at = {**place, "content_index": index}
+        kind, field = ("refusal", "refusal") if part.get("type") == "refusal" else ("output_text", "text")
+        more: Json = {} if kind == "refusal" else {"logprobs": []}
+        yield "response.content_part.added", {**at, "part": {**part, field: "", **more}}
+        text = _text(part.get(field))
+        for piece in pieces(text):
+            yield f"response.{kind}.delta", {**at, "delta": piece, **more}
+        yield f"response.{kind}.done", {**at, field: text, **more}
+        yield "response.content_part.done", {**at, "part": part}
+
+
+def _arguments(place: Json, item: Json) -> Iterator[Event]:
+    text = _text(item.get("arguments"))
+    for piece in pieces(text):
+        yield "response.function_call_arguments.delta", {**place, "delta": piece}
+    yield "response.function_call_arguments.done", {**place, "name": item.get("name"), "arguments": text}
+
+
+def _input(place: Json, item: Json) -> Iterator[Event]:
+    text = _text(item.get("input"))
+    for piece in pieces(text):
+        yield "response.custom_tool_call_input.delta", {**place, "delta": piece}
+    yield "response.custom_tool_call_input.done", {**place, "input": text}
+
+
+def _reasoning(place: Json, item: Json) -> Iterator[Event]:
+    for index, part in enumerate(_list(item.get("summary"))):
+        at = {**place, "summary_index": index}
+        text = _text(part.get("text"))
+        yield "response.reasoning_summary_part.added", {**at, "part": {**part, "text": ""}}
+        for piece in pieces(text):
+            yield "response.reasoning_summary_text.delta", {**at, "delta": piece}
+        yield "response.reasoning_summary_text.done", {**at, "text": text}
+        yield "response.reasoning_summary_part.done", {**at, "part": part}
+
+
+def _nothing(place: Json, item: Json) -> Iterator[Event]:
+    yield from ()
+
+
+_ITEMS: Mapping[str, Callable[[Json, Json], Iterator[Event]]] = {
+    "message": _message,
+    "function_call": _arguments,
+    "custom_tool_call": _input,
+    "reasoning": _reasoning,
+}
