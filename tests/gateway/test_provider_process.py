@@ -701,3 +701,41 @@ def test_a_call_without_an_answer_is_a_line_of_the_cassette_and_is_asked_again_l
         assert (later.usage().calls, later.usage().tries) == (0, 3), "counted from the cassette"
         assert later.handle(request).status == 200
         assert (later.usage().calls, later.usage().tries) == (1, 4)
+
+
+LITELLM_AT_WORK = """
+import asyncio, os, sys
+from trace_bench.gateway.litellm_calls import Call, Caller
+from trace_bench.gateway.real import RealModel
+import litellm.cost_calculator
+from litellm.litellm_core_utils import redact_messages
+
+IDLE = {
+    litellm.cost_calculator.completion_cost.__code__: "a cost",
+    litellm.litellm_core_utils.litellm_logging.get_standard_logging_object_payload.__code__: "a log",
+    redact_messages._redact_standard_logging_object.__code__: "a log's mask",
+}
+seen = set()
+sys.setprofile(lambda frame, event, argument: event == "call" and seen.add(IDLE.get(frame.f_code)))
+
+async def main():
+    model = RealModel("plain", "openai", "m", base_url=sys.argv[1], api_key="none", stream=sys.argv[2] == "stream")
+    caller = Caller([model])
+    body = {"messages": [{"role": "user", "content": "hi"}]}
+    status, _, answer = await caller.ask(Call(model, "/v1/chat/completions", body))
+    assert status == 200 and answer.body["choices"], answer
+    for _ in range(100):  # what was started beside the call comes to its end
+        await asyncio.sleep(0)
+    print("works out", sorted(seen - {None}), flush=True)
+    os._exit(0)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("how", ["whole", "stream"])
+def test_litellm_reckons_no_cost_and_keeps_no_log_of_its_own(server: OpenAIServer, how: str) -> None:
+    command = [sys.executable, "-c", LITELLM_AT_WORK, server.url, how]
+    environment = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert "works out []" in done.stdout, done.stdout + done.stderr

@@ -22,7 +22,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import litellm
+from litellm._internal_context import is_internal_call
 from litellm.integrations.custom_logger import CustomLogger
+from litellm.litellm_core_utils.litellm_logging import Logging
 
 from trace_bench.artifacts import jsonio
 from trace_bench.gateway.provider_errors import answered, error_in, is_network, mentions, remedy, word
@@ -107,6 +109,15 @@ class _Departures(CustomLogger):  # type: ignore[misc]  # litellm is not followe
         _SENT.get([]).append(True)
 
 
+def _nothing(self: Logging, *args: object, **kwargs: object) -> None:
+    """Instead of what litellm does for its log. What a call costs is reckoned in the controller, by the prices of the
+    run."""
+
+
+async def _nothing_async(self: Logging, *args: object, **kwargs: object) -> None:
+    """As `_nothing`."""
+
+
 class Caller:
     """Asks providers. Must live in one event loop."""
 
@@ -119,6 +130,9 @@ class Caller:
         litellm.num_retries = 0
         litellm.disable_hf_tokenizer_download = True
         litellm.callbacks = [_Departures()]
+        # A cost and several copies of every answer, for a log that nobody keeps: a third of a call's processor time.
+        Logging.response_cost_calculator = Logging.success_handler = _nothing
+        Logging.async_success_handler = _nothing_async
         self._secrets = tuple(model.api_key for model in models if model.api_key and len(model.api_key) >= 4)
         self._not_taken: dict[str, set[str]] = defaultdict(set)
 
@@ -134,6 +148,7 @@ class Caller:
             call.body.update(stream=True, stream_options={"include_usage": True})
         sent: list[bool] = []
         _SENT.set(sent)
+        is_internal_call.set(True)  # of litellm's own making: not a line in its log, nor a task that would write one
         while True:
             try:
                 async with asyncio.timeout(call.model.timeout):
@@ -179,7 +194,9 @@ class Caller:
                 answer = _plain(response)
                 return answer, answer.get("usage")
             chunks = [chunk async for chunk in response]
-            whole = litellm.stream_chunk_builder(chunks, messages=call.body.get("messages"))
+            whole = litellm.stream_chunk_builder(
+                chunks, messages=call.body.get("messages"), logging_obj=getattr(response, "logging_obj", None)
+            )
             usage = _streamed_usage(response)
             return {**_plain(whole), "usage": usage}, usage
         if path == COMPLETIONS:
