@@ -192,7 +192,7 @@ def test_the_controller_in_a_container_says_when_it_has_no_engine(controller: st
 
 @pytest.mark.docker
 def test_the_controller_in_a_container_says_how_to_have_one_for_mode_real(controller: str) -> None:
-    named = ["-e", "TRACE_LITELLM_MODEL=openai/gpt-4o-mini", "-e", "OPENAI_API_KEY=of-nobody-01"]
+    named = ["-e", "TRACE_LITELLM_MODEL=openai/gpt-4o-mini", "-e", "OPENAI_API_KEY=of-nobody"]
     done = subprocess.run(["docker", "run", "--rm", "--network", "none", *named, controller, "run", "--config",
                            "smoke_real.yaml"], capture_output=True, text=True)  # fmt: skip
     assert done.returncode == 3 and done.stderr.count("\n") == 1, done.stderr
@@ -220,4 +220,4 @@ def test_the_controller_with_litellm_asks_a_provider(
              "run", "--config", "smoke_real.yaml"], capture_output=True, text=True,
         )  # fmt: skip
     assert done.returncode == 0 and "2 of 2 jobs ok" in done.stdout, done.stdout + done.stderr
-    assert {asked.headers["authorization"] for asked in server.requests} == {"Bearer of-nobody-01"}
+    assert {asked.headers["authorization"] for asked in server.requests} == {"Bearer of-nobody"}

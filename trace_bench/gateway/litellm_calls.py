@@ -117,6 +117,7 @@ class Caller:
         litellm.turn_off_message_logging = True
         litellm.drop_params = False
         litellm.num_retries = 0
+        litellm.DEFAULT_MAX_RETRIES = 0  # which its embeddings take where an argument says 0
         litellm.disable_hf_tokenizer_download = True
         litellm.callbacks = [_Departures()]
         self._secrets = tuple(model.api_key for model in models if model.api_key and len(model.api_key) >= 4)
