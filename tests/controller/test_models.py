@@ -152,7 +152,18 @@ def test_completing_twice_changes_nothing_and_says_it_once() -> None:
     assert parse_config(first.to_snapshot()) == first
 
 
+def test_a_model_that_needs_no_key_is_told_once_too() -> None:
+    first = with_models(
+        config(), {"TRACE_LITELLM_MODEL": "openai/gpt-x", "OPENAI_BASE_URL": "http://127.0.0.1:8000/v1"}
+    )
+    (told,) = first.warnings
+    assert told.endswith(", no key")
+    assert with_models(first, {}).warnings == first.warnings
+
+
 def test_what_is_given_in_full_is_not_remarked_on() -> None:
+    alone = {"provider": "openai", "model": "gpt-x", "base_url": "http://127.0.0.1:8000/v1"}
+    assert with_models(config(llm=alone), {}).warnings == ()
     given = {"provider": "openai", "model": "gpt-x", "api_key_env": "OPENAI_API_KEY"}
     assert with_models(config(llm=given), OPENAI).warnings == ()
 

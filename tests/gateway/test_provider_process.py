@@ -302,6 +302,27 @@ def test_what_may_pass_is_asked_again(server: OpenAIServer, ask: Ask, behaviour:
     assert first.body == second.body
 
 
+@pytest.mark.parametrize(
+    ("model", "path"),
+    [("plain", CHAT), ("plain", COMPLETIONS), ("plain", RESPONSES), ("plain", EMBEDDINGS), ("streamed", CHAT),
+     ("foreign", CHAT)],
+)  # fmt: skip
+@pytest.mark.parametrize("form", ["seconds", "milliseconds", "date"])
+def test_the_wait_that_a_provider_asks_for_reaches_the_next_try(
+    server: OpenAIServer, ask: Ask, model: str, path: str, form: str
+) -> None:
+    """Its own waits are of two hundredths of a second at most."""
+    headers = {
+        "seconds": {"Retry-After": "1"},
+        "milliseconds": {"Retry-After-Ms": "1000"},
+        "date": {"Date": "Sun, 09 Sep 2001 01:46:40 GMT", "Retry-After": "Sun, 09 Sep 2001 01:46:41 GMT"},
+    }[form]
+    server.script(replace(rate_limited(), headers=headers))
+    reply = ask(model, path)
+    assert [t.status for t in reply.tries] == [429, 200]
+    assert 1.0 <= reply.tries[1].waited <= 2.0
+
+
 def test_a_try_ends_at_its_time_limit_and_is_made_again(server: OpenAIServer, ask: Ask) -> None:
     held = threading.Event()
     server.script(Behaviour(hold=held))

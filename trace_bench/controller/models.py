@@ -179,9 +179,9 @@ def _completed(
         whole = whole.model_copy(update={"api_key_env": given.api_key_env or _key_variable(whole, variables)})
         if whole.api_key_env is not None:
             origins.append(f"key from {variables.origin(whole.api_key_env)}")
-        elif not _needs_key(whole):
-            origins.append("no key")
     if origins or (llm.provider, llm.model) != (provider, model):
+        if whole.api_key_env is None and not _needs_key(whole):
+            origins.append("no key")
         at = f" at {_host(base_url)}" if base_url else ""
         notes.append(f"{where}: model {model} of {provider}{at}" + "".join(f", {origin}" for origin in origins))
     return whole

@@ -128,6 +128,7 @@ class Caller:
         litellm.turn_off_message_logging = True
         litellm.drop_params = False
         litellm.num_retries = 0
+        litellm.DEFAULT_MAX_RETRIES = 0  # which its embeddings take where an argument says 0
         litellm.disable_hf_tokenizer_download = True
         litellm.callbacks = [_Departures()]
         # A cost and several copies of every answer, for a log that nobody keeps: a third of a call's processor time.

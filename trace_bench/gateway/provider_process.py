@@ -31,7 +31,7 @@ from trace_bench.gateway import frames
 from trace_bench.gateway.base import ProviderError, ProviderReply, ProviderRequest
 from trace_bench.gateway.estimates import split
 from trace_bench.gateway.prices import cost, known_price
-from trace_bench.gateway.real import RealModel, model_to
+from trace_bench.gateway.real import GET_LITELLM, RealModel, model_to
 from trace_bench.gateway.retries import Backoff
 from trace_bench.gateway.sampling import additions
 from trace_bench.gateway.usage import Counted
@@ -65,9 +65,7 @@ class ProviderProcess:
 
     def __init__(self, models: Sequence[RealModel], limits_folder: Path, *, backoff: Backoff | None = None) -> None:
         if importlib.util.find_spec("litellm") is None:
-            raise EnvironmentUnavailable(
-                "real models need litellm, which is not installed. Run: pip install 'trace-bench[llm]'"
-            )
+            raise EnvironmentUnavailable(f"real models need litellm, which is not installed: {GET_LITELLM}")
         self._models = {model.id: model for model in models}
         backoff = backoff or Backoff()
         self._hello = {

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+GET_LITELLM = "pip install 'trace-bench[llm]' (as a container: the controller of scripts/build-controller --llm)"
+"""What to do where it is missing."""
+
 
 @dataclass(frozen=True)
 class Prices:
