@@ -25,6 +25,7 @@ import litellm
 from litellm.integrations.custom_logger import CustomLogger
 
 from trace_bench.artifacts import jsonio
+from trace_bench.gateway import provider_http
 from trace_bench.gateway.provider_errors import answered, error_in, is_network, mentions, remedy, word
 from trace_bench.gateway.real import RealModel
 from trace_bench.gateway.retries import TryFailed, retry_after
@@ -119,6 +120,7 @@ class Caller:
         litellm.num_retries = 0
         litellm.disable_hf_tokenizer_download = True
         litellm.callbacks = [_Departures()]
+        provider_http.restrict()
         self._secrets = tuple(model.api_key for model in models if model.api_key and len(model.api_key) >= 4)
         self._not_taken: dict[str, set[str]] = defaultdict(set)
 
@@ -222,6 +224,8 @@ class Caller:
         Raises:
             TryFailed: it is not the request's fault.
         """
+        if (cut := provider_http.cut_off(error)) is not None:
+            raise TryFailed(str(cut))
         status, headers = answered(error)
         text = self._text(error)
         after = retry_after(headers, time.time())
