@@ -35,6 +35,12 @@ class LlmRequest:
     body: bytes
     phase: str = "train"
 
+    @property
+    def size(self) -> int:
+        """Characters and bytes of all that a sandbox sent."""
+        named = sum(len(name) + len(value) for name, value in self.headers.items())
+        return len(self.id) + len(self.method) + len(self.path) + len(self.phase) + named + len(self.body)
+
 
 @dataclass(frozen=True)
 class LlmResponse:

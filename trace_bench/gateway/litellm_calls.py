@@ -27,6 +27,7 @@ from litellm.integrations.custom_logger import CustomLogger
 from litellm.litellm_core_utils.litellm_logging import Logging
 
 from trace_bench.artifacts import jsonio
+from trace_bench.gateway import provider_http
 from trace_bench.gateway.provider_errors import answered, error_in, is_network, mentions, remedy, word
 from trace_bench.gateway.real import RealModel
 from trace_bench.gateway.retries import TryFailed, retry_after
@@ -134,6 +135,7 @@ class Caller:
         # A cost and several copies of every answer, for a log that nobody keeps: a third of a call's processor time.
         Logging.response_cost_calculator = Logging.success_handler = _nothing
         Logging.async_success_handler = _nothing_async
+        provider_http.restrict()
         self._secrets = tuple(model.api_key for model in models if model.api_key and len(model.api_key) >= 4)
         self._not_taken: dict[str, set[str]] = defaultdict(set)
 
@@ -240,6 +242,8 @@ class Caller:
         Raises:
             TryFailed: it is not the request's fault.
         """
+        if (cut := provider_http.cut_off(error)) is not None:
+            raise TryFailed(str(cut))
         status, headers = answered(error)
         text = self._text(error)
         after = retry_after(headers, time.time())

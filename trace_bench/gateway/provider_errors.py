@@ -74,7 +74,7 @@ def error_in(text: str) -> dict[str, Any]:
     start = text.find("{")
     try:
         found, _ = json.JSONDecoder().raw_decode(text, start) if start >= 0 else ({}, 0)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -12,7 +12,6 @@ import contextlib
 import importlib.util
 import itertools
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -35,6 +34,7 @@ from trace_bench.gateway.real import GET_LITELLM, RealModel, model_to
 from trace_bench.gateway.retries import Backoff
 from trace_bench.gateway.sampling import additions
 from trace_bench.gateway.usage import Counted
+from trace_bench.worker.wire import signal_name
 
 INHERITED = (
     "PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH",
@@ -230,6 +230,7 @@ class _Child:
                 "PYTHONPATH": os.pathsep.join(path),
                 "LITELLM_LOCAL_MODEL_COST_MAP": "True",
                 "LITELLM_MODE": "PRODUCTION",  # or it reads a .env from around here
+                "MAX_IMAGE_URL_DOWNLOAD_SIZE_MB": "0",  # or it fetches addresses, from this host's network
             },
             cwd="/",
             start_new_session=True,  # Ctrl-C at the terminal is for the controller to hear
@@ -275,8 +276,15 @@ class _Child:
         return pending.outcome
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self._stdin.close()
+        # A thread that writes to a process that does not read holds the pipe until that process is gone.
+        if self._writing.acquire(timeout=CLOSE_SECONDS):
+            try:
+                with contextlib.suppress(OSError):
+                    self._stdin.close()
+            finally:
+                self._writing.release()
+        else:
+            self._process.kill()
         try:
             self._process.wait(CLOSE_SECONDS)
         except subprocess.TimeoutExpired:
@@ -328,7 +336,7 @@ class _Child:
                 pending.outcome.set_result(_Outcome(frame, tuple(pending.tries)))
 
     def _end(self, code: int) -> None:
-        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        how = signal_name(-code) if code < 0 else f"exit code {code}"
         why = self._broken or (how if self._ready else f"{how}; {self._last_error()}")
         death = f"the process that asks the providers ended ({why})"
         with self._lock:

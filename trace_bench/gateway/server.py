@@ -113,7 +113,8 @@ class Gateway:
             meter=meter,
             limits=self._limits,
             attempt=attempt,
-            quick=provider.quick,
+            # Whoever shares a budget may have to wait for what the calls of others come to.
+            quick=provider.quick and not (self._run_meter is not None and self._run_meter.account.wants_estimates),
             on_close=lambda: self._closed(job_id),
         )
 
