@@ -329,7 +329,7 @@ def test_a_try_ends_at_its_time_limit_and_is_made_again(server: OpenAIServer, as
     reply = ask("hasty")
     held.set()
     assert [t.status for t in reply.tries] == [None, 200]
-    assert reply.tries[0].error == "no answer within 0.3 seconds"
+    assert reply.tries[0].error == "no answer within 0.3 seconds (llm.timeout)"
 
 
 def test_what_stays_down_is_a_failure_of_the_provider_with_every_try(server: OpenAIServer, ask: Ask) -> None:
@@ -337,6 +337,11 @@ def test_what_stays_down_is_a_failure_of_the_provider_with_every_try(server: Ope
     with pytest.raises(ProviderError, match="plain \\(openai\\) gave no answer in 3 tries") as caught:
         ask()
     assert [t.status for t in caught.value.tries] == [500, 429, 503]
+    assert [t.error for t in caught.value.tries] == [
+        "openai answered 500: key *** is fine",
+        "openai answered 429: Rate limit reached",
+        "openai answered 503: it does not work",
+    ]
     assert KEY not in str(caught.value) + repr(caught.value.tries)
     assert len(server.asked()) == 3
 
@@ -344,9 +349,9 @@ def test_what_stays_down_is_a_failure_of_the_provider_with_every_try(server: Ope
 @pytest.mark.parametrize(
     ("behaviour", "remedy"),
     [
-        (failing(401, f"Incorrect API key provided: {KEY}"), "Set OUR_KEY to a key that it takes"),
-        (failing(403, "not for you"), "Set OUR_KEY to one that may"),
-        (failing(404, "The model m does not exist"), "Correct llm.model"),
+        (failing(401, f"Incorrect API key provided: {KEY}"), "set OUR_KEY to a key that it takes"),
+        (failing(403, "not for you"), "set OUR_KEY to one that may"),
+        (failing(404, "The model m does not exist"), "correct llm.model"),
         (failing(429, "You exceeded your current quota", kind="insufficient_quota"), "nothing left to spend"),
     ],
 )
@@ -420,10 +425,10 @@ def test_what_the_config_lacks_is_said_before_anything_is_sent(server: OpenAISer
     ]
     with ProviderProcess(models, tmp_path, backoff=QUICKLY) as process:
         for model, remedy in (
-            ("keyless", "openai asks for a key (401). Set OPENAI_API_KEY"),
-            ("keyless-anthropic", "Set ANTHROPIC_API_KEY"),
+            ("keyless", "openai asks for a key (401); set OPENAI_API_KEY"),
+            ("keyless-anthropic", "set ANTHROPIC_API_KEY"),
             ("azure", "azure needs llm.base_url or llm.options"),
-            ("unknown", "litellm knows no provider 'nonesuch'. Correct llm.provider"),
+            ("unknown", "litellm knows no provider 'nonesuch'; correct llm.provider"),
         ):
             with pytest.raises(ProviderError) as caught:
                 _ask(process, model)
@@ -442,6 +447,7 @@ def test_a_server_that_is_not_there_is_the_providers_failure(tmp_path: Path) -> 
     ):
         _ask(alone)
     assert [t.status for t in caught.value.tries] == [None, None]
+    assert not any(strange in str(caught.value) for strange in "<>{}"), "no object of a library's in a sentence"
 
 
 def test_what_a_model_does_not_take_is_left_out_and_said(server: OpenAIServer, ask: Ask) -> None:
@@ -515,7 +521,7 @@ def test_another_providers_refusals_are_told_apart_too(server: OpenAIServer, ask
     reply = ask("foreign")
     assert reply.status == 400
     assert "too few" in reply.body["error"]["message"]
-    with pytest.raises(ProviderError, match=r"anthropic refuses the key \(401\)\. Set OUR_KEY") as caught:
+    with pytest.raises(ProviderError, match=r"anthropic refuses the key \(401\); set OUR_KEY") as caught:
         ask("foreign")
     assert KEY not in str(caught.value) + repr(caught.value.tries)
 
@@ -555,6 +561,25 @@ def test_the_limits_of_the_host_are_kept(server: OpenAIServer, ask: Ask) -> None
     assert [r.status for r in replies] == [200] * 3
     assert most == 1
     assert max(r.tries[0].waited for r in replies) > 0
+
+
+def test_a_wait_is_told_with_the_job_that_waits_and_why(server: OpenAIServer, tmp_path: Path) -> None:
+    told: list[tuple[str, float, str]] = []
+    server.script(rate_limited("0.01"))
+    plain = _models(server.url)["plain"]
+    with ProviderProcess([plain], tmp_path, backoff=QUICKLY, on_wait=lambda *wait: told.append(wait)) as process:
+        request = ProviderRequest(
+            CHAT,
+            {"model": "plain", "messages": [{"role": "user", "content": "ping"}]},
+            ModelRef(id="plain"),
+            7,
+            "0" * 64,
+            job_id="j",
+        )
+        assert process.provider("plain").complete(request).status == 200
+    [(job_id, seconds, why)] = told
+    assert (job_id, why) == ("j", "openai answered 429: Rate limit reached")
+    assert seconds >= 0.01
 
 
 def test_the_process_holds_no_key_that_others_can_see_and_hears_no_ctrl_c(
@@ -716,7 +741,8 @@ def test_a_call_without_an_answer_is_a_line_of_the_cassette_and_is_asked_again_l
     assert line["prompt_tokens"] == line["completion_tokens"] == line["cost_usd"] == 0
     assert KEY not in cassette.read_text()
     with gateway.open("0123456789ab", 7, ModelRef(id="plain"), cassette) as heir:
-        assert heir.provider_failures() == ("it does not work",), "the attempt has failed, whoever goes on with it"
+        (failure,) = heir.provider_failures()
+        assert "it does not work" in failure, "the attempt has failed, whoever goes on with it"
     with gateway.open("0123456789ab", 7, ModelRef(id="plain"), cassette, attempt=2) as later:
         assert later.provider_failures() == ()
         assert (later.usage().calls, later.usage().tries) == (0, 3), "counted from the cassette"

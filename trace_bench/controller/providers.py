@@ -17,7 +17,7 @@ from trace_bench.controller.scripts import scripted_providers
 from trace_bench.errors import EnvironmentUnavailable
 from trace_bench.gateway.base import Provider
 from trace_bench.gateway.masked import Masked
-from trace_bench.gateway.provider_process import ProviderProcess
+from trace_bench.gateway.provider_process import OnWait, ProviderProcess
 from trace_bench.gateway.replay import ReplayProvider
 from trace_bench.gateway.stub import StubProvider
 from trace_bench.matrix import models_of
@@ -30,6 +30,7 @@ def providers_of(
     prices: Mapping[str, ModelPrices],
     environ: Mapping[str, str] | None = None,
     recording: Recording | None = None,
+    on_wait: OnWait | None = None,
 ) -> Iterator[dict[str, Provider]]:
     """The providers of a completed `config`, by the id of the model that each answers for, until the block ends.
 
@@ -37,6 +38,7 @@ def providers_of(
         prices: those that are frozen with the run, by the model's id.
         environ: where keys are looked for; None is this process's.
         recording: the run that is replayed, in mode replay.
+        on_wait: told of every wait of a call to a real model.
 
     Raises:
         ConfigError: one cannot be had.
@@ -53,7 +55,7 @@ def providers_of(
     if not models:
         yield providers
         return
-    with ProviderProcess(models, limits_folder()) as process:
+    with ProviderProcess(models, limits_folder(), on_wait=on_wait) as process:
         process.start()  # while the first sandboxes are made
         providers |= {model.id: Masked(process.provider(model.id)) for model in models}
         yield providers

@@ -42,6 +42,8 @@ from trace_bench.results.tables import LiveTables, was_cut, write_files_index
 from trace_bench.sandbox.errors import EngineGone
 from trace_bench.sandbox.uids import UidBlocks
 
+WORTH_TELLING = 1.0
+"""Seconds. Shorter waits of a model call nobody wonders about."""
 FIRST_PAUSE = 1.0
 """Seconds before the first retry; each further one waits twice as long."""
 
@@ -167,7 +169,7 @@ class Run:
                 self._why_not[job.job_id] = job.reason
         if not queue:
             return
-        with providers_of(plan.config, plan.lock.prices, recording=plan.recording) as providers:
+        with providers_of(plan.config, plan.lock.prices, recording=plan.recording, on_wait=self._waits) as providers:
             gateway = Gateway(providers, run_meter=self._budget.meter, cache=cache_of(plan.config))
             failed = self._run_queue(queue, gateway)
         if self._stop() is not None:
@@ -374,6 +376,15 @@ class Run:
     def event(self, job: PlannedJob, line: Mapping[str, Any]) -> None:
         line = _masked(line)
         self._teller.tell(lambda progress: progress.event(job, line), droppable=True)
+
+    def _waits(self, job_id: str, seconds: float, why: str) -> None:
+        """A model call of the job waits."""
+        if seconds < WORTH_TELLING:
+            return
+        why = known.text(why)
+        for job in self._plan.jobs:
+            if job.job_id == job_id:
+                self._teller.tell(lambda progress, job=job: progress.waiting(job, seconds, why), droppable=True)  # type: ignore[misc]
 
     def said(self, job: PlannedJob, phase: str, text: str) -> None:
         self._live(job, text, lambda folder: folder.stdout)

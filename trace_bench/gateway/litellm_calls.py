@@ -162,7 +162,7 @@ class Caller:
             except TryFailed:
                 raise
             except TimeoutError:
-                raise TryFailed(f"no answer within {call.model.timeout:g} seconds") from None
+                raise TryFailed(f"no answer within {call.model.timeout:g} seconds (llm.timeout)") from None
             except litellm.exceptions.UnsupportedParamsError as error:
                 names = [n for n in call.body if n not in NOT_DROPPED and mentions(str(error), n)]
                 if not names:
@@ -234,7 +234,7 @@ class Caller:
         if model.base_url is None and "environment variable" in text:
             raise TryFailed(f"{model.provider} needs llm.base_url or llm.options. litellm says: {text}", again=False)
         if "LLM Provider NOT provided" in text:
-            raise TryFailed(f"litellm knows no provider {model.provider!r}. Correct llm.provider.", again=False)
+            raise TryFailed(f"litellm knows no provider {model.provider!r}; correct llm.provider.", again=False)
 
     def _failure(self, call: Call, error: Exception) -> tuple[int, Exception]:
         """The status with which the provider refused this request.
@@ -250,7 +250,8 @@ class Caller:
         if status == 429 and "insufficient_quota" in f"{error} {getattr(error, 'body', None)}":
             raise TryFailed(remedy(call.model, 402), status=status, again=False)
         if status is None or status < 300 or status in (408, 409, 425, 429) or status >= 500:
-            raise TryFailed(text, status=status, after=after)
+            told = text if status is None else f"{call.model.provider} answered {status}: {self._message(error)}"
+            raise TryFailed(told[:MAX_ERROR], status=status, after=after)
         if status < 400 or status in (401, 402, 403, 404, 405):
             raise TryFailed(remedy(call.model, status), status=status, again=False)
         disliked = [n for n in call.added - NOT_DROPPED if n in call.body and mentions(text, n)]
@@ -263,9 +264,7 @@ class Caller:
 
     def _refused(self, call: Call, status: int, error: Exception) -> tuple[int, int, Answer]:
         """What is wrong with a request, in the provider's words and OpenAI's shape."""
-        given = getattr(error, "body", None)
-        given = given if isinstance(given, dict) else error_in(str(error))
-        given = given.get("error", given) if isinstance(given.get("error", given), dict) else {}
+        given = _given(error)
         shown = {
             "message": word(given.get("message")) or self._text(error),
             "type": word(given.get("type")) or "invalid_request_error",
@@ -275,15 +274,29 @@ class Caller:
         body = json.loads(self._masked(json.dumps({"error": shown})))
         return status, 0, Answer(status, body)
 
+    def _message(self, error: Exception) -> str:
+        """The provider's own words, on one line and without keys."""
+        words = word(_given(error).get("message"))
+        return self._text(Exception(words)) if words else self._text(error)
+
     def _text(self, error: Exception) -> str:
         """One line of what went wrong, without keys."""
         text = re.sub(r"litellm\.\w+: |\w+Error: |\w+Exception - ", "", str(error).partition("Traceback (")[0])
+        text = re.sub(r" ssl:(<[^>]*>|\w+)", "", text)  # aiohttp's, of every address, also without TLS
         return jsonio.printable(self._masked(" ".join(text.split())) or type(error).__name__, MAX_ERROR)
 
     def _masked(self, text: str) -> str:
         for secret in self._secrets:
             text = text.replace(secret, "***")
         return text
+
+
+def _given(error: Exception) -> Mapping[str, Any]:
+    """The error object in a provider's answer, as OpenAI shapes it; empty where there is none."""
+    given = getattr(error, "body", None)
+    given = given if isinstance(given, dict) else error_in(str(error))
+    inner = given.get("error", given)
+    return inner if isinstance(inner, dict) else {}
 
 
 def _plain(response: Any) -> dict[str, Any]:

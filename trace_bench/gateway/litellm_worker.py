@@ -4,8 +4,8 @@ It reads frames from stdin and writes frames to what was its stdout:
 
 * first ``{"models", "limits_folder", "backoff"}``; it says ``{"ready": version}`` once litellm is imported;
 * then calls ``{"id", "model", "path", "body", "added", "tries"}``, any number at a time, each answered by
-  ``{"id", "try"}`` after every try and in the end by ``{"id", "status", "body", "counted", "estimated", "dropped"}``
-  or ``{"id", "error"}``;
+  ``{"id", "wait", "why"}`` before every wait, ``{"id", "try"}`` after every try, and in the end by
+  ``{"id", "status", "body", "counted", "estimated", "dropped"}`` or ``{"id", "error"}``;
 * and ``{"alive": true}`` every few seconds, so that a process that hangs is noticed.
 
 It ends when stdin does: no process is left behind by a controller that was killed.
@@ -114,6 +114,7 @@ class Worker:
             retries=model.retries,
             backoff=self._backoff,
             on_try=lambda tried: _send(self._sink, {"id": frame["id"], "try": tried.model_dump()}),
+            on_wait=lambda seconds, why: _send(self._sink, {"id": frame["id"], "wait": seconds, "why": why}),
             before=frame["tries"],
             limiter=self._limiters.get(model.id),
             tokens=tokens_of(call.body),

@@ -16,9 +16,10 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -52,18 +53,30 @@ CLOSE_SECONDS = 3.0
 """How long it may take to end by itself."""
 
 
+OnWait = Callable[[str, float, str], None]
+"""Told, by job id, that a call waits for so many seconds, and why; from a thread that must not be held up."""
+
+
 class ProviderProcess:
     """Providers for all real models of a run. Thread-safe; close it when the run ends.
 
     Args:
         models: with distinct ids.
         limits_folder: where this host keeps what was asked of providers (`HostLimits`).
+        on_wait: told of every wait of a call, for a limit or before it is asked again.
 
     Raises:
         EnvironmentUnavailable: litellm is not installed.
     """
 
-    def __init__(self, models: Sequence[RealModel], limits_folder: Path, *, backoff: Backoff | None = None) -> None:
+    def __init__(
+        self,
+        models: Sequence[RealModel],
+        limits_folder: Path,
+        *,
+        backoff: Backoff | None = None,
+        on_wait: OnWait | None = None,
+    ) -> None:
         if importlib.util.find_spec("litellm") is None:
             raise EnvironmentUnavailable(f"real models need litellm, which is not installed: {GET_LITELLM}")
         self._models = {model.id: model for model in models}
@@ -73,6 +86,7 @@ class ProviderProcess:
             "limits_folder": str(limits_folder),
             "backoff": [backoff.first, backoff.cap],
         }
+        self._on_wait = on_wait or (lambda job_id, seconds, why: None)
         self._lock = threading.Lock()
         self._child: _Child | None = None
         self._closed = False
@@ -91,7 +105,7 @@ class ProviderProcess:
         with self._lock:
             return self._child.pid if self._child is not None and not self._child.ended else None
 
-    def ask(self, model: RealModel, call: frames.Frame) -> tuple[frames.Frame, tuple[LlmTry, ...]]:
+    def ask(self, model: RealModel, call: frames.Frame, job_id: str = "") -> tuple[frames.Frame, tuple[LlmTry, ...]]:
         """The last frame about `call`, and every try.
 
         Raises:
@@ -99,7 +113,7 @@ class ProviderProcess:
         """
         tries: list[LlmTry] = []
         while True:
-            outcome = self._living().ask({**call, "tries": len(tries)})
+            outcome = self._living().ask({**call, "tries": len(tries)}, partial(self._on_wait, job_id))
             tries += outcome.tries
             if outcome.frame is not None:
                 return outcome.frame, tuple(tries)
@@ -175,7 +189,7 @@ class RealProvider:
             "body": {**thaw(dict(request.body)), **added},
             "added": [name for name in added if request.body.get(name) is None],
         }
-        frame, tries = self._process.ask(model, call)
+        frame, tries = self._process.ask(model, call, request.job_id)
         if "error" in frame:
             times = "1 try" if len(tries) == 1 else f"{len(tries)} tries"
             raise ProviderError(
@@ -209,6 +223,7 @@ class _Outcome:
 
 @dataclass
 class _Pending:
+    on_wait: Callable[[float, str], None]
     outcome: Future[_Outcome] = field(default_factory=Future)
     tries: list[LlmTry] = field(default_factory=list)
 
@@ -260,12 +275,12 @@ class _Child:
         with self._lock:
             return self._ended is not None
 
-    def ask(self, call: frames.Frame) -> _Outcome:
+    def ask(self, call: frames.Frame, on_wait: Callable[[float, str], None]) -> _Outcome:
         """Send `call`, and wait until it is answered or the process ends."""
-        return self._send(call).result()
+        return self._send(call, on_wait).result()
 
-    def _send(self, call: frames.Frame) -> Future[_Outcome]:
-        pending = _Pending()
+    def _send(self, call: frames.Frame, on_wait: Callable[[float, str], None]) -> Future[_Outcome]:
+        pending = _Pending(on_wait)
         with self._lock:
             if self._ended is not None:
                 pending.outcome.set_result(self._ended)
@@ -326,12 +341,14 @@ class _Child:
         elif "id" in frame:
             with self._lock:
                 pending = self._pending.get(frame["id"])
-                if pending is not None and "try" not in frame:
+                if pending is not None and "try" not in frame and "wait" not in frame:
                     del self._pending[frame["id"]]
             if pending is None:
                 return
             if "try" in frame:
                 pending.tries.append(LlmTry.model_validate(frame["try"]))
+            elif "wait" in frame:
+                pending.on_wait(float(frame["wait"]), str(frame["why"]))
             else:
                 pending.outcome.set_result(_Outcome(frame, tuple(pending.tries)))
 
