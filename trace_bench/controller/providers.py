@@ -14,7 +14,6 @@ from trace_bench.controller.recording import Recording
 from trace_bench.controller.scripts import scripted_providers
 from trace_bench.gateway.base import Provider
 from trace_bench.gateway.masked import Masked
-from trace_bench.gateway.provider_process import ProviderProcess
 from trace_bench.gateway.replay import ReplayProvider
 from trace_bench.gateway.stub import StubProvider
 from trace_bench.images.paths import data_home
@@ -52,6 +51,8 @@ def providers_of(
     if not models:
         yield providers
         return
+    from trace_bench.gateway.provider_process import ProviderProcess  # brings asyncio, which no other run pays for
+
     with ProviderProcess(models, data_home() / LIMITS) as process:
         process.start()  # while the first sandboxes are made
         providers |= {model.id: Masked(process.provider(model.id)) for model in models}
