@@ -17,7 +17,7 @@ from trace_bench.controller.scripts import scripted_providers
 from trace_bench.errors import EnvironmentUnavailable
 from trace_bench.gateway.base import Provider
 from trace_bench.gateway.masked import Masked
-from trace_bench.gateway.provider_process import OnWait, ProviderProcess
+from trace_bench.gateway.real import OnWait
 from trace_bench.gateway.replay import ReplayProvider
 from trace_bench.gateway.stub import StubProvider
 from trace_bench.matrix import models_of
@@ -55,6 +55,8 @@ def providers_of(
     if not models:
         yield providers
         return
+    from trace_bench.gateway.provider_process import ProviderProcess  # brings asyncio, which no other run pays for
+
     with ProviderProcess(models, limits_folder(), on_wait=on_wait) as process:
         process.start()  # while the first sandboxes are made
         providers |= {model.id: Masked(process.provider(model.id)) for model in models}

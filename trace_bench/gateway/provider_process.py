@@ -31,7 +31,7 @@ from trace_bench.gateway import frames
 from trace_bench.gateway.base import ProviderError, ProviderReply, ProviderRequest
 from trace_bench.gateway.estimates import split
 from trace_bench.gateway.prices import cost, known_price
-from trace_bench.gateway.real import GET_LITELLM, RealModel, model_to
+from trace_bench.gateway.real import GET_LITELLM, OnWait, RealModel, model_to
 from trace_bench.gateway.retries import Backoff
 from trace_bench.gateway.sampling import additions
 from trace_bench.gateway.usage import Counted
@@ -51,10 +51,6 @@ WATCH_SECONDS = 5.0
 """How often it is looked whether the process still speaks."""
 CLOSE_SECONDS = 3.0
 """How long it may take to end by itself."""
-
-
-OnWait = Callable[[str, float, str], None]
-"""Told, by job id, that a call waits for so many seconds, and why; from a thread that must not be held up."""
 
 
 class ProviderProcess:
