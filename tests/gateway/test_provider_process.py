@@ -98,6 +98,15 @@ def process(running: OpenAIServer, tmp_path_factory: pytest.TempPathFactory) -> 
         yield started
 
 
+@pytest.fixture(scope="module")
+def elsewhere(running: OpenAIServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProviderProcess]:
+    """Models of other providers, each with a try of its own left, at the same server."""
+    names = ("openai", "nvidia_nim", "deepinfra", "fireworks_ai")
+    models = [RealModel(name, name, "m", base_url=running.url, api_key=KEY, retries=1, timeout=60) for name in names]
+    with ProviderProcess(models, tmp_path_factory.mktemp("limits"), backoff=QUICKLY) as started:
+        yield started
+
+
 Ask = Callable[..., ProviderReply]
 
 
@@ -321,6 +330,23 @@ def test_the_wait_that_a_provider_asks_for_reaches_the_next_try(
     reply = ask(model, path)
     assert [t.status for t in reply.tries] == [429, 200]
     assert 1.0 <= reply.tries[1].waited <= 2.0
+
+
+@pytest.mark.parametrize(
+    ("provider", "path"),
+    [("openai", EMBEDDINGS), ("openai", RESPONSES), ("nvidia_nim", CHAT), ("nvidia_nim", EMBEDDINGS),
+     ("deepinfra", CHAT), ("deepinfra", RESPONSES), ("fireworks_ai", COMPLETIONS)],
+)  # fmt: skip
+def test_every_request_is_a_try_that_is_seen(
+    server: OpenAIServer, elsewhere: ProviderProcess, provider: str, path: str
+) -> None:
+    """Libraries below would try again by themselves, for some endpoints of some providers."""
+    for behaviour in (rate_limited("0"), failing(500), DROPPED):
+        server.requests.clear()
+        server.script(behaviour)
+        reply = _ask(elsewhere, provider, path)
+        assert reply.status == 200
+        assert len(reply.tries) == len(server.requests) == 2, behaviour
 
 
 def test_a_try_ends_at_its_time_limit_and_is_made_again(server: OpenAIServer, ask: Ask) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from tests.gateway.openai_server import OpenAIServer, optimize
 from tests.integration.cli import TASKS, cli, run, start, write_config
+from tests.integration.test_replay import assert_equal, replay
 
 pytestmark = pytest.mark.docker
 
@@ -158,3 +159,6 @@ def test_a_second_run_with_the_cache_asks_nobody_and_goes_the_same_way(
     calls = calls_of(second["folder"])
     assert {call["cached"] for call in calls} == {True}
     assert len({call["request_hash"] for call in calls}) < len({(c["request_hash"], c["slot"]) for c in calls})
+    again = replay(second["folder"], tmp_path, home)
+    assert_equal(second["folder"], again)
+    assert [row["llm_cached"] for row in again["jobs"]] == [row["llm_cached"] for row in second["jobs"]]

@@ -200,6 +200,7 @@ class Asking:
                 sent=dict(reply.sent),
                 tries=reply.tries,
                 estimated=reply.estimated,
+                cached=reply.cached,
                 latency=latency,
                 replayed_from=reply.replayed_from,
             )

@@ -100,6 +100,7 @@ class ProviderReply:
     """A provider's answer. `status` is 200, or the provider's own refusal (4xx) to be passed on as it is.
 
     Attributes:
+        cached: the response cache had given it, when it was recorded.
         latency: seconds that it took when it was recorded; None where it was asked for just now.
         replayed_from: line of the recorded cassette that it is of.
     """
@@ -113,6 +114,7 @@ class ProviderReply:
     cached_tokens: int = 0
     reasoning_tokens: int = 0
     estimated: bool = False
+    cached: bool = False
     sent: Mapping[str, Any] = field(default_factory=dict)
     tries: tuple[LlmTry, ...] = ()
     latency: float | None = None
