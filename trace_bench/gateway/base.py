@@ -193,3 +193,5 @@ class GatewayLimits:
 
     body_bytes: int = 8 << 20
     header_bytes: int = 6 << 20
+    cassette_bytes: int = 4 << 30
+    """Of a job's cassette, beyond which nothing more is answered: it lies on the host's disk, and calls may be free."""

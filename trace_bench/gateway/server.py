@@ -102,6 +102,7 @@ class Gateway:
             cassette=cassette,
             meter=meter,
             attempt=attempt,
+            limits=self._limits,
             cache=self._cache,
             cache_job=str(cassette_path.absolute()),
         )
