@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from trace_bench.artifacts.contract import ModelRef
 from trace_bench.artifacts.records import LlmTry
-from trace_bench.errors import Boundary, TraceBenchError
+from trace_bench.errors import Boundary, SandboxError, TraceBenchError
 
 SLOT_HEADER = "x-trace-bench-slot"
 VARIABLES_HEADER = "x-trace-bench-variables"
@@ -149,6 +149,10 @@ class ProviderError(TraceBenchError):
     def __init__(self, message: str, *, tries: tuple[LlmTry, ...] = ()) -> None:
         super().__init__(message)
         self.tries = tries
+
+
+class NobodyWaits(SandboxError):
+    """The sandbox of a call that had not begun is gone: it was not made, and nothing was paid."""
 
 
 class NotRecorded(TraceBenchError):

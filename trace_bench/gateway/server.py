@@ -233,6 +233,10 @@ class Scope:
         """Take over recorded answers that nothing asked for: they were paid for, and count."""
         self._asking.carry_over(calls)
 
+    def leave(self) -> None:
+        """Begin no call that still waits for room in a budget: nobody wants its answer any more."""
+        self._meter.leave()
+
     def close(self) -> None:
         """Flush the cassette to the disk and stop serving."""
         self._cassette.close()
