@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import struct
 import zlib
@@ -12,10 +13,11 @@ import pytest
 from rich.console import Console
 
 from tests.controller.bench import Bench
-from tests.controller.supervisor import Supervisor
+from tests.controller.supervisor import Script, Supervisor
 from trace_bench.cli.live import LiveTable
-from trace_bench.cli.progress import JsonLines, Lines
-from trace_bench.controller.progress import Progress
+from trace_bench.cli.progress import Face, JsonLines, Lines
+from trace_bench.controller import run
+from trace_bench.controller.progress import JobView, Quiet
 from trace_bench.worker.frames import CHUNK, MAGIC
 
 ODD: tuple[Any, ...] = (
@@ -63,11 +65,33 @@ def frames_of(header: dict[str, Any]) -> bytes:
     return out
 
 
-FACES: dict[str, Callable[[], Progress]] = {
+FACES: dict[str, Callable[[], Face]] = {
     "lines": lambda: Lines(verbosity=2),
     "json": JsonLines,
-    "table": lambda: LiveTable(console=Console(force_terminal=True, width=100)),
+    "table": lambda: LiveTable(console=Console(file=io.StringIO(), force_terminal=True, width=100)),
 }
+
+
+def test_what_a_supervisor_says_fills_neither_disk_nor_memory(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "LIVE_BYTES", 10_000)
+    told: dict[str, int] = {}
+
+    class Heard(Quiet):
+        def said(self, job: JobView, phase: str, text: str) -> None:
+            told[phase] = told.get(phase, 0) + len(text)
+
+    def say(self: Supervisor, step: int, score: float) -> None:
+        for number in range(100):
+            self._send("log", phase=f"phase {number}", text="x" * 1000)
+        real(self, step, score)
+
+    real = Supervisor._told
+    monkeypatch.setattr(Supervisor, "_told", say)
+    bench.backend.script = lambda job_id, number: Script(ends="dies")
+    layout = bench.run(Heard(), tasks=["internal:numeric_param"], seeds=[1]).layout
+    assert len(told) == run.MOST_PHASES
+    written = [path.stat().st_size for path in layout.jobs.rglob("stdout.log")]
+    assert written and all(size <= 11_000 for size in written)
 
 
 @pytest.mark.parametrize("face", FACES)
@@ -92,9 +116,9 @@ def test_no_word_of_a_supervisor_ends_the_run_or_another_job(
 
     monkeypatch.setattr(Supervisor, "_told", say)
     search = {"id": "PrioritySearch", "params_variants": [{"num_steps": 1}]}
-    result = bench.run(
-        FACES[face](), tasks=["internal:numeric_param"], trainers=[search], seeds=list(range(honest + len(odd)))
-    )
+    shown = FACES[face]()
+    result = bench.run(shown, tasks=["internal:numeric_param"], trainers=[search], seeds=list(range(honest + len(odd))))
+    shown.close(0)
     rows = {row.seed: row for row in result.rows}
     assert sorted(rows) == list(range(honest + len(odd)))
     for seed, row in rows.items():
