@@ -169,6 +169,30 @@ def test_no_session_stands_still_because_of_what_other_jobs_spend(tmp_path: Path
         ended.result(PATIENCE)
 
 
+def test_calls_that_wait_for_room_in_a_budget_when_a_session_ends_are_never_made(tmp_path: Path) -> None:
+    provider = Waiting()
+    gateway = Gateway({"stub": provider})
+
+    def call(number: int) -> LlmRequest:
+        body = {"messages": [{"role": "user", "content": f"{number}"}], "max_tokens": 5000}
+        return LlmRequest(f"{number}", "POST", "/v1/chat/completions", {}, json.dumps(body).encode())
+
+    with gateway.open("0" * 12, 1, MODEL, tmp_path / "llm.jsonl", Budget(tokens=1000)) as scope:
+        asked = Answers(scope, lambda request, response: None)
+        for number in range(5):
+            asked.ask(call(number))
+        provider.wait_for(1)
+        deadline = time.monotonic() + PATIENCE
+        while asked._under_way < 5:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        asked.leave()
+        provider.release()
+        assert asked.wait(PATIENCE) == 0
+    assert len(provider.asked) == len(cassette(tmp_path)) == 1
+    no_thread_of_calls()
+
+
 def test_an_answer_that_comes_after_the_stream_broke_is_kept_and_not_paid_again(tmp_path: Path) -> None:
     provider, peer = Waiting(), Peer()
     with scope_of(provider, tmp_path) as scope:

@@ -26,7 +26,7 @@ from trace_bench.gateway import frames
 from trace_bench.gateway.base import ProviderError, ProviderReply, ProviderRequest
 from trace_bench.gateway.litellm_worker import Worker
 from trace_bench.gateway.provider_process import ProviderProcess
-from trace_bench.gateway.real import RealModel
+from trace_bench.gateway.real import HostLimit, RealModel
 from trace_bench.gateway.retries import Backoff
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="litellm is not installed")
@@ -179,6 +179,31 @@ def test_depth_overflows_nothing(raw: Raw, process: ProviderProcess, status: int
         with pytest.raises(ProviderError) as caught:
             _ask(process)
         assert len(caught.value.tries) == 2
+
+
+def test_an_answer_that_no_cassette_could_be_read_with_is_none(raw: Raw, process: ProviderProcess) -> None:
+    deep = b"[" * 60 + b"]" * 60
+    choice = b'{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "x"}}'
+    body = b'{"id": "1", "object": "chat.completion", "created": 1, "choices": [%s], "x": %s}' % (choice, deep)
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        _head(handler, 200, Content_Type="application/json", Content_Length=str(len(body)))
+        handler.wfile.write(body)
+
+    raw.answer = answer
+    with pytest.raises(ProviderError, match="nested deeper than 56 levels") as caught:
+        _ask(process)
+    assert [t.status for t in caught.value.tries] == [200, 200]
+
+
+def test_a_folder_of_limits_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "limits").write_text("no folder")
+    model = RealModel("m", "openai", "m", "http://127.0.0.1:9/v1", KEY, limits=HostLimit(concurrent=1))
+    with (
+        ProviderProcess([model], tmp_path / "limits", backoff=QUICKLY) as process,
+        pytest.raises(ProviderError, match=f"Not a directory: '{tmp_path}/limits/"),
+    ):
+        _ask(process, "m")
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,7 @@ class Answers:
             self._left = True
             self._waiting.clear()
             self._changed.notify_all()
+        self._scope.leave()
 
     def wait(self, seconds: float, *, hurry: Callable[[], bool] = lambda: False) -> int:
         """Wait until the calls under way are in the cassette, for `seconds` at most, and for no longer than

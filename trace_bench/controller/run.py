@@ -46,6 +46,10 @@ WORTH_TELLING = 1.0
 """Seconds. Shorter waits of a model call nobody wonders about."""
 FIRST_PAUSE = 1.0
 """Seconds before the first retry; each further one waits twice as long."""
+LIVE_BYTES = 128 << 20
+"""Of a file that people may look at while a job runs: as much as is collected of one."""
+MOST_PHASES = 16
+"""Whose output is told apart: an honest supervisor has three."""
 
 
 @dataclass(frozen=True)
@@ -393,7 +397,8 @@ class Run:
     def _live(self, job: PlannedJob, text: str, place: Callable[[JobLayout], Path]) -> None:
         """Add `text` to a file that people may look at while the job runs; what is collected takes its place."""
         with contextlib.suppress(OSError), place(self.layout.job(job.job_id)).open("ab") as file:
-            file.write(text.encode("utf-8", "replace"))
+            if file.tell() < LIVE_BYTES:
+                file.write(text.encode("utf-8", "replace"))
 
     def _note(self, event: str, **fields: Any) -> None:
         if self._journal is not None:
@@ -473,5 +478,7 @@ class _JobListener:
         self.run.advanced(self.job, line)
 
     def log(self, phase: str, text: str) -> None:
+        if phase not in self.maskers and len(self.maskers) >= MOST_PHASES:
+            return
         masker = self.maskers.setdefault(phase, known.text_masker())
         self.run.said(self.job, phase, masker.feed(text))

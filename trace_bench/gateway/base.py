@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from trace_bench.artifacts.contract import ModelRef
 from trace_bench.artifacts.records import LlmTry
-from trace_bench.errors import Boundary, TraceBenchError
+from trace_bench.errors import Boundary, SandboxError, TraceBenchError
 
 SLOT_HEADER = "x-trace-bench-slot"
 VARIABLES_HEADER = "x-trace-bench-variables"
@@ -153,6 +153,10 @@ class ProviderError(TraceBenchError):
         self.tries = tries
 
 
+class NobodyWaits(SandboxError):
+    """The sandbox of a call that had not begun is gone: it was not made, and nothing was paid."""
+
+
 class NotRecorded(TraceBenchError):
     """A replayed job asked what its recording does not hold: it is not the same job any more, and ends.
 
@@ -195,3 +199,5 @@ class GatewayLimits:
 
     body_bytes: int = 8 << 20
     header_bytes: int = 6 << 20
+    cassette_bytes: int = 4 << 30
+    """Of a job's cassette, beyond which nothing more is answered: it lies on the host's disk, and calls may be free."""

@@ -226,7 +226,7 @@ class Caller:
             raise TryFailed(f"an answer without {wanted}", status=200)
         body = _pruned({**body, "usage": usage})
         try:
-            jsonio.loads(jsonio.dumps(body))
+            jsonio.loads(jsonio.dumps(body), max_depth=jsonio.MAX_DEPTH_INSIDE)
         except (ValueError, TypeError, RecursionError) as error:
             raise TryFailed(f"an answer that is no JSON: {error}"[:MAX_ERROR], status=200) from None
         counted = reported(call.path, body)

@@ -91,6 +91,8 @@ class Worker:
             answer = await self._ask(frame)
         except GaveUp as why:
             answer = {"error": str(why)}
+        except OSError as error:  # of the folder of limits; what the network does is a try's own affair
+            answer = {"error": f"the provider process failed: {error}"}
         except Exception as error:
             answer = {"error": f"the provider process failed: {type(error).__name__}"}
         try:

@@ -102,6 +102,7 @@ class Gateway:
             cassette=cassette,
             meter=meter,
             attempt=attempt,
+            limits=self._limits,
             cache=self._cache,
             cache_job=str(cassette_path.absolute()),
         )
@@ -231,6 +232,10 @@ class Scope:
     def carry_over(self, calls: Iterable[LlmCall]) -> None:
         """Take over recorded answers that nothing asked for: they were paid for, and count."""
         self._asking.carry_over(calls)
+
+    def leave(self) -> None:
+        """Begin no call that still waits for room in a budget: nobody wants its answer any more."""
+        self._meter.leave()
 
     def close(self) -> None:
         """Flush the cassette to the disk and stop serving."""
