@@ -159,6 +159,14 @@ def test_a_reused_job_says_so_in_its_note(runs: Path) -> None:
     assert (job["status"], job["note"], job["row"]["status"]) == ("ok", "reused", "ok") and "state" not in job
 
 
+def test_what_a_job_cost_and_that_its_budget_ended_it_are_in_its_line(runs: Path) -> None:
+    cheap = row(0, cost_usd=0.0000153, stop_reason="budget", total_tokens=7, prompt_tokens=7)
+    make_run(runs, rows=[cheap], planned=1)
+    (line,) = [line for line in shown("show", "latest", runs=runs).splitlines() if line.startswith(job_id(0))]
+    assert line.endswith("7  0.000015  ended by its budget")
+    assert cli("ls", "--runs-dir", str(runs)).stdout.rstrip().endswith("  0.000015")
+
+
 def test_show_limits_the_jobs_unless_all_are_asked_for(runs: Path) -> None:
     make_run(runs, planned=60, rows=[FAILED])
     done = cli("show", RUN, "--runs-dir", str(runs))

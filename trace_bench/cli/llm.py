@@ -16,7 +16,7 @@ from trace_bench.cli.show import manifest_of
 from trace_bench.cli.tables import emit_pairs, emit_table
 from trace_bench.errors import ConfigError
 from trace_bench.results.calls import Part, answered, asked, read_calls
-from trace_bench.results.render import number
+from trace_bench.results.render import dollars, number
 from trace_bench.results.runs import find_job, find_run
 
 CLIPPED_LINES = 40
@@ -191,7 +191,7 @@ def _totals(number_of_lines: int, usage: Usage) -> str:
         f"{number_of_lines} lines: {usage.calls} calls in {usage.tries} tries",
         f"{usage.prompt_tokens} prompt tokens ({usage.cached_tokens} cached)",
         f"{usage.completion_tokens} completion tokens ({usage.reasoning_tokens} reasoning)",
-        f"{usage.cost_usd:.4f} USD",
+        f"{dollars(usage.cost_usd)} USD",
     ]
     parts += [f"{usage.reused} answered by the cassette"] if usage.reused else []
     parts += [f"{usage.cached} by the response cache"] if usage.cached else []
