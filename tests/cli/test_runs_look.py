@@ -133,6 +133,7 @@ def test_show_has_the_run_its_jobs_and_its_leaderboard(runs: Path) -> None:
     table = text.split("\n\n")[1].splitlines()
     assert table[1].split() == [
         job_id(0), "internal:numeric_param", "NoOp", "0", "0", "ok", "-3", "→", "-0.5", "↑", "-0.75", "1.2", "7",
+            "-",
     ]  # fmt: skip
     assert table[2].split()[5] == "failed" and table[2].endswith("candidate: bad: it broke")
     assert table[3].split()[5] == "planned"
