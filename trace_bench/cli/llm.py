@@ -27,6 +27,7 @@ _HEADER = (
 )  # fmt: skip
 _NUMERIC = frozenset({"n", "status", "prompt", "cached", "completion", "reasoning", "usd", "s", "tries"})
 _ELASTIC = {"slot": 12, "model": 8, "note": 8}
+PHASES = ("build", "train", "score")
 _SPARE = ("cached", "reasoning", "tries", "s", "phase")
 
 
@@ -46,8 +47,10 @@ def ls_command(run: str, job: str | None, runs_dir: Path, *, phase: str | None, 
         failed: only those that did not end with status 200.
 
     Raises:
-        ConfigError: there is no such run or job. HarnessError: a cassette is damaged.
+        ConfigError: there is no such run, job or phase. HarnessError: a cassette is damaged.
     """
+    if phase is not None and phase not in PHASES:
+        raise ConfigError(f"--phase: there is no phase {printable(phase)!r}; known are {', '.join(PHASES)}")
     layout = find_run(run, runs_dir)
     job_ids = _jobs(layout, job)
     lines = [

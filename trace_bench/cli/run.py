@@ -29,7 +29,8 @@ from trace_bench.results.replay_check import sentences
 from trace_bench.results.rows import is_final
 
 _STOPPING = (
-    "stopping: running jobs end in order and are collected; once more to kill them",
+    "stopping: running jobs end in order and are collected, once model calls that may be paid already have been "
+    "answered, for a minute at most; once more to kill them",
     "killing the running jobs; what they had is collected",
 )
 _TAKEN = {"replay": "recorded"}
