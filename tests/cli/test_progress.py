@@ -98,6 +98,16 @@ def test_a_job_that_is_cut_off_says_so(capsys: pytest.CaptureFixture[str]) -> No
     assert cut.startswith("cut    000000000001") and "will run again" in cut and cut.endswith("[1/1]")
 
 
+def test_a_job_that_a_budget_ended_says_whose(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = Lines()
+    lines.begun(start([job(1), job(2)]))
+    lines.finished(job(1), row(job(1), stop_reason="budget"))
+    lines.finished(job(2), row(job(2), stop_reason="budget", cut_by_run_budget=True))
+    _, own, runs = _lines(capsys)
+    assert own.endswith("  2.0 s  ended by its budget  [1/2]")
+    assert runs.endswith("  2.0 s  cut off by the run's budget  [2/2]")
+
+
 def test_output_comes_in_whole_lines_per_job_and_phase() -> None:
     output = Output()
     assert output.add("a" * 12, "train", "one") == []

@@ -219,6 +219,8 @@ def test_other_modes_are_left_alone(mode: str) -> None:
         ({"model": "gpt-x"}, {"OPENAI_API_KEY": " "}, "OPENAI_API_KEY is set neither"),
         ({"model": "gemini-x"}, OPENAI, "GEMINI_API_KEY or GOOGLE_API_KEY is set neither"),
         ({"model": "gpt-x", "api_key_env": "MINE"}, OPENAI, "MINE is set neither"),
+        ({"model": "gpt-x", "api_key_env": "MINE"}, OPENAI, "current folder; set it"),
+        ({"model": "m", "provider": "opnai"}, OPENAI, "if the provider is openai, correct llm.provider"),
         ({"model": "gpt-x", "api_key_env": "MINE", "base_url": "http://localhost/v1"}, {}, "MINE is set neither"),
         ({"model": "m", "base_url": "http://192.168.1.5/v1"}, {}, "OPENAI_API_KEY is set neither"),
         ({"model": "gpt-x"}, OPENAI, None),

@@ -25,7 +25,7 @@ from trace_bench.artifacts.records import Results
 from trace_bench.cli.progress import Face, name_of, score, wait, why
 from trace_bench.cli.tally import Running, Tally, TaskBest, ending_of
 from trace_bench.controller.progress import JobView, RunStart
-from trace_bench.results.render import fitted, shared_parameters, without
+from trace_bench.results.render import dollars, fitted, shared_parameters, without
 
 INTERVAL = 0.25
 """Seconds between two pictures, at least."""
@@ -178,7 +178,7 @@ def _header(tally: Tally, run_id: str) -> tuple[Text, Text]:
     first = f"run {printable(run_id)}   elapsed {duration(tally.elapsed)}"
     if eta is not None and eta >= 1:  # less is said of jobs that take longer than the mean
         first += f"   ETA {duration(eta)}"
-    first += f"   {tally.tokens:,} tokens   ${tally.cost_usd:.4f}"
+    first += f"   {tally.tokens:,} tokens   ${dollars(tally.cost_usd)}"
     counts = tally.counts
     second = f"{tally.done}/{len(tally.jobs)} done   {counts['ok']} ok   {counts['failed']} failed"
     second += f"   {len(tally.running)} running   {tally.waiting} waiting   {counts['skipped']} skipped"

@@ -123,7 +123,7 @@ class Lines(Face):
         if ending == "interrupted":
             self._ended(f"cut    {name_of(job)}  interrupted; will run again when the run is continued")
         elif ending == "ok":
-            self._ended(f"ok     {name_of(job)}  {_scores(row)}  {row.time_seconds or 0:.1f} s")
+            self._ended(f"ok     {name_of(job)}  {_scores(row)}  {row.time_seconds or 0:.1f} s{_end_of(row)}")
         else:
             self._ended(f"failed {name_of(job)}  {why(row)}")
 
@@ -258,6 +258,13 @@ def score(value: float | None) -> str:
 
 def _scores(row: Results) -> str:
     return f"{score(row.score_initial)} -> {score(row.score_best)}"
+
+
+def _end_of(row: Results) -> str:
+    """That a budget ended the search, and whose."""
+    if row.stop_reason != "budget":
+        return ""
+    return "  cut off by the run's budget" if row.cut_by_run_budget else "  ended by its budget"
 
 
 def _short(value: int | float | None) -> str:
