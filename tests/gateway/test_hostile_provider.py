@@ -233,6 +233,8 @@ def test_nothing_is_fetched_from_the_network_of_this_host(raw: Raw, process: Pro
         with contextlib.suppress(ProviderError):  # what comes of it is the provider's business
             _ask(process, model, messages=[{"role": "user", "content": [part]}])
     assert [path for path, _ in raw.asked if "picture" in path] == []
+    # litellm refuses addresses of this network by itself, as long as nobody allows them; this refuses them all.
+    assert b"MAX_IMAGE_URL_DOWNLOAD_SIZE_MB=0" in Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
 
 
 def test_no_signal_leaves_a_call_without_an_end(raw: Raw, process: ProviderProcess) -> None:
