@@ -124,7 +124,7 @@ def test_no_key_and_no_request_follows_a_redirect(raw: Raw, process: ProviderPro
     port = elsewhere.url.rpartition(":")[2]
     raw.answer = lambda h: _head(h, status, Location=f"http://localhost:{port}{h.path}", Content_Length="0")
     try:
-        with pytest.raises(ProviderError, match=f"answered {status}. Correct llm.base_url") as caught:
+        with pytest.raises(ProviderError, match=f"answered {status}; correct llm.base_url") as caught:
             _ask(process, model)
     finally:
         elsewhere.close()

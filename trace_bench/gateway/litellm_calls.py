@@ -119,15 +119,6 @@ async def _nothing_async(self: Logging, *args: object, **kwargs: object) -> None
     """As `_nothing`."""
 
 
-def _never_try_again_below() -> None:
-    """Have the client of `openai`, through which litellm asks many providers, send each request once. litellm hands the
-    argument that says so on for some endpoints of some providers, and for others it does not: there are tries then
-    that no limit holds back and no cassette shows."""
-    from openai._models import FinalRequestOptions
-
-    FinalRequestOptions.get_max_retries = lambda self, max_retries: 0  # type: ignore[method-assign]
-
-
 class Caller:
     """Asks providers. Must live in one event loop."""
 
@@ -138,7 +129,6 @@ class Caller:
         litellm.turn_off_message_logging = True
         litellm.drop_params = False
         litellm.num_retries = 0
-        _never_try_again_below()
         litellm.disable_hf_tokenizer_download = True
         litellm.callbacks = [_Departures()]
         # A cost and several copies of every answer, for a log that nobody keeps: a third of a call's processor time.
