@@ -50,6 +50,21 @@ def test_a_command_imports_only_what_it_needs(words: list[str], absent: tuple[st
     assert done.stdout.splitlines()[-1] == "imported: []"
 
 
+def test_a_run_does_not_import_what_only_other_models_need() -> None:
+    absent = ("asyncio", "litellm", "trace_bench.gateway.provider_process", "trace_bench.gateway.script")
+    program = (
+        "import sys, trace_bench.cli.run\n"
+        "from trace_bench.config import parse_config\n"
+        "from trace_bench.controller.providers import providers_of\n"
+        "from trace_bench.controller.scripts import with_scripts\n"
+        "config = {'tasks': ['internal:numeric_param'], 'trainers': ['NoOp'], 'mode': 'stub'}\n"
+        "with providers_of(with_scripts(parse_config(config)), {}): pass\n"
+        f"print('imported:', [name for name in {absent!r} if name in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "imported: []"
+
+
 def test_rendering_for_a_pipe_does_not_import_rich() -> None:
     program = (
         "import sys; from trace_bench.results.render import leaderboard_text; leaderboard_text([])\n"

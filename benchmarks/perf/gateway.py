@@ -1,13 +1,17 @@
 """What the gateway adds to an LLM call, how many recorded calls it gives again, and what memory many calls leave.
 
-    python benchmarks/perf/gateway.py [--rounds 5] [--calls 300] [--many 100000] [--only latency,container,reuse,memory]
+    python benchmarks/perf/gateway.py [--rounds 5] [--calls 300] [--many 100000] [--quick]
+                                      [--only latency,container,litellm,reuse,replay,memory,child]
 
 * latency: calls of one job through a scope, with a cassette whose lines are flushed to the disk as those of paid models
   are, against the same calls straight to the same server.
 * container: the same from inside a real container, through relay and control stream. Needs an engine.
 * litellm: through the process that holds litellm and the keys, against litellm itself. Needs litellm.
 * reuse: recorded answers given again to eight jobs at once, on one core: calls a second.
+* replay: the calls of eight recorded jobs answered in mode `replay`, on one core: calls a second.
 * memory: what the controller's memory grows by over many calls of many jobs.
+* child: the same of the process that holds litellm, eight calls at a time. Needs litellm. A fifth as many calls, as
+  each of them takes milliseconds; only where it is asked for.
 
 The provider is a small server of this script on loopback. Leaves nothing behind.
 """
@@ -43,7 +47,7 @@ PROMPT = "Improve this program.\n" * 100
 ANSWER = "x = 1\n" * 100
 LIMIT_P50, LIMIT_P99 = 3.0, 15.0
 """Milliseconds that a call may take longer."""
-LIMIT_REUSE = 400
+LIMIT_AGAIN = 400
 """Calls a second."""
 JOBS = 8
 CALLS_OF_A_JOB = 500
@@ -54,12 +58,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--calls", type=int, default=300, help="calls of a round")
     parser.add_argument("--many", type=int, default=100_000, help="calls of `memory`")
-    parser.add_argument("--only", default="latency,container,litellm,reuse,memory")
+    parser.add_argument("--only", default="latency,container,litellm,reuse,replay,memory")
+    parser.add_argument("--quick", action="store_true", help="two rounds of 50 calls, 2,000 for memory: seconds")
     parser.add_argument("--inside", nargs=2, metavar=("WHAT", "CALLS"), help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.inside:
         INSIDE[chosen.inside[0]](int(chosen.inside[1]))
         return
+    if chosen.quick:
+        chosen.rounds, chosen.calls, chosen.many = 2, 50, 2000
     only = chosen.only.split(",")
     print(f"({load()})")
     with tempfile.TemporaryDirectory(prefix="trace-bench-perf-") as name, server() as port:
@@ -70,8 +77,11 @@ def main() -> None:
             container(folder, port, chosen.rounds, chosen.calls)
         if "litellm" in only:
             litellm(folder, port, chosen.rounds, chosen.calls)
-    if "reuse" in only:
-        alone("reuse", chosen.calls, "taskset", "-c", "0")
+        if "child" in only:
+            child(folder, port, chosen.many // 5)
+    for again in ("reuse", "replay"):
+        if again in only:
+            alone(again, chosen.calls, "taskset", "-c", str(min(os.sched_getaffinity(0))))
     if "memory" in only:
         alone("memory", chosen.many)
     if "litellm" in sys.modules:
@@ -118,6 +128,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def serve(_: int) -> None:
+    threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()  # when the script is gone
     found = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     found.daemon_threads = True
     print(found.server_port, flush=True)
@@ -128,7 +139,7 @@ def serve(_: int) -> None:
 def server() -> Iterator[int]:
     """Its port. It is a process of its own: a thread would take its clients' time."""
     command = [sys.executable, __file__, "--inside", "serve", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             yield int(process.stdout.readline())
@@ -306,7 +317,7 @@ def container(folder: Path, port: int, rounds: int, calls: int) -> None:
     (task / "problem.py").write_text(PROBLEM.replace("@BODY@", repr(body)))
     client = Client(port)
     inner = run.providers_of
-    run.providers_of = lambda config: Providers(stub=Straight(client))  # type: ignore[assignment, misc]
+    run.providers_of = lambda *_, **__: Providers(stub=Straight(client))  # type: ignore[assignment, misc]
     direct: list[float] = []
     ours: list[float] = []
     try:
@@ -329,24 +340,18 @@ def container(folder: Path, port: int, rounds: int, calls: int) -> None:
 
 
 def litellm(folder: Path, port: int, rounds: int, calls: int) -> None:
-    if any(importlib.util.find_spec(name) is None for name in ("litellm", "trace_bench.gateway.provider_process")):
+    if importlib.util.find_spec("litellm") is None:
         print("\nlitellm is not installed: its part is left out")
         return
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
-    from trace_bench.artifacts.contract import ModelRef
-    from trace_bench.gateway.base import ProviderRequest
     from trace_bench.gateway.provider_process import ProviderProcess
-    from trace_bench.gateway.real import RealModel
 
     started = time.perf_counter()
     import litellm as library
 
     line("\nimport of litellm", f"{time.perf_counter() - started:.1f} s")
-    base = f"http://127.0.0.1:{port}/v1"
-    model = RealModel(id="m", provider="openai", model="m", base_url=base, api_key="none", send_seed=False)
-    ref = ModelRef(id="m", provider="openai", model="m")
-
-    arguments = {"model": "openai/m", "api_base": base, "api_key": "none", "max_retries": 0}
+    model = real_model(port)
+    arguments = {"model": "openai/m", "api_base": model.base_url, "api_key": "none", "max_retries": 0}
     loop = asyncio.new_event_loop()
 
     def straight(n: int) -> object:
@@ -358,21 +363,73 @@ def litellm(folder: Path, port: int, rounds: int, calls: int) -> None:
     direct: list[float] = []
     awaited: list[float] = []
     ours: list[float] = []
+    worked = [0.0, 0.0, 0.0]
     process = ProviderProcess([model], folder / "limits")
     provider = process.provider("m")
 
     def through(n: int) -> object:
-        return provider.complete(ProviderRequest(PATH, json.loads(body_of(n)), ref, 1, f"{n}"))
+        return provider.complete(asked(n))
 
     try:
         for number in range(rounds + 1):
-            found = timed(straight, calls), timed(waited_for, calls), timed(through, calls)
+            found, spent = [], [processor(process.pid)]
+            for case in (straight, waited_for, through):
+                found.append(timed(case, calls))
+                spent.append(processor(process.pid))
             if number:
                 direct, awaited, ours = direct + found[0], awaited + found[1], ours + found[2]
+                worked = [total + spent[n + 1] - spent[n] for n, total in enumerate(worked)]
     finally:
         process.close()
     compare("through the process that holds litellm, against litellm's completion", direct, ours)
     compare("the same, against litellm's acompletion, which that process uses", awaited, ours, limits=False)
+    for what, seconds in zip(("litellm's completion", "its acompletion", "ours, both processes"), worked, strict=True):
+        line(f"  processor time of a call, {what}", f"{1e3 * seconds / len(ours):.2f} ms")
+
+
+def real_model(port: int) -> Any:
+    from trace_bench.gateway.real import RealModel
+
+    base = f"http://127.0.0.1:{port}/v1"
+    return RealModel(id="m", provider="openai", model="m", base_url=base, api_key="none", send_seed=False)
+
+
+def asked(n: int) -> Any:
+    from trace_bench.artifacts.contract import ModelRef
+    from trace_bench.gateway.base import ProviderRequest
+
+    return ProviderRequest(PATH, json.loads(body_of(n)), ModelRef(id="m", provider="openai", model="m"), 1, f"{n}")
+
+
+def processor(pid: int | None) -> float:
+    """Processor time of this process and of one of its children so far, seconds."""
+    times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13] if pid else ()
+    return time.process_time() + sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
+
+
+def child(folder: Path, port: int, calls: int) -> None:
+    if importlib.util.find_spec("litellm") is None:
+        print("\nlitellm is not installed: its part is left out")
+        return
+    from trace_bench.gateway.provider_process import ProviderProcess
+
+    print(f"\nmemory of the process that holds litellm, {calls:,} calls, {JOBS} at a time")
+    process = ProviderProcess([real_model(port)], folder / "limits")
+    provider = process.provider("m")
+    seen: list[float] = []
+    try:
+        with ThreadPoolExecutor(JOBS) as pool:
+            for part in range(11):
+                started = time.perf_counter()
+                for _ in pool.map(lambda n: provider.complete(asked(n)).status, range(max(1, calls // 11))):
+                    pass
+                seconds = time.perf_counter() - started
+                seen.append(resident(process.pid))
+                done = (part + 1) * max(1, calls // 11)
+                line(f"  after {done:,} ({calls // 11 / seconds:.0f} a second)", f"{seen[-1]:.1f} MB")
+    finally:
+        process.close()
+    line("  growth since the first", f"{seen[-1] - seen[0]:.1f} MB")
 
 
 # ------------------------------------------------------------------------------------------------- many calls
@@ -396,24 +453,42 @@ def reuse(calls: int) -> None:
         for path in paths:
             with scope_of(Computed(), path) as scope:
                 timed(lambda n, scope=scope: scope.handle(request_of(n)), calls)  # type: ignore[misc]
-        requests = [request_of(n) for n in range(calls)]
+        at_once("recorded answers", calls, lambda job: scope_of(Computed(), paths[job], attempt=2, job=job))
 
-        def again(job: int) -> None:
-            with scope_of(Computed(), paths[job], attempt=2, job=job) as scope:
-                barrier.wait()
-                for request in requests:
-                    scope.handle(request)
 
-        barrier = threading.Barrier(JOBS + 1)
-        with ThreadPoolExecutor(JOBS) as pool:
-            jobs = [pool.submit(again, job) for job in range(JOBS)]
+def replay(calls: int) -> None:
+    from trace_bench.gateway.replay import Recorded, ReplayProvider
+
+    with tempfile.TemporaryDirectory(prefix="trace-bench-perf-") as name:
+        recorded = {f"{job:012x}": Recorded(Path(name) / f"{job}.jsonl") for job in range(JOBS)}
+        for one in recorded.values():
+            with scope_of(Computed(), one.cassette) as scope:
+                timed(lambda n, scope=scope: scope.handle(request_of(n)), calls)  # type: ignore[misc]
+        provider = ReplayProvider(recorded.__getitem__)
+        at_once("in mode replay", calls, lambda job: scope_of(provider, Path(name) / f"{job}-again.jsonl", job=job))
+
+
+def at_once(title: str, calls: int, open_scope: Callable[[int], contextlib.AbstractContextManager[Any]]) -> None:
+    """Every call of `JOBS` jobs, each from a thread of its own."""
+    requests = [request_of(n) for n in range(calls)]
+
+    def again(job: int) -> None:
+        with open_scope(job) as scope:
             barrier.wait()
-            started = time.perf_counter()
-            for job in jobs:
-                job.result()
-        seconds = time.perf_counter() - started
-    title = f"recorded answers, {JOBS} jobs, {JOBS * calls:,} calls, cores {len(os.sched_getaffinity(0))}"
-    line(f"\n{title}", f"{JOBS * calls / seconds:.0f} a second", f"{LIMIT_REUSE}")
+            for request in requests:
+                assert scope.handle(request).status == 200
+
+    barrier = threading.Barrier(JOBS + 1)
+    with ThreadPoolExecutor(JOBS) as pool:
+        jobs = [pool.submit(again, job) for job in range(JOBS)]
+        barrier.wait()
+        started, worked = time.perf_counter(), time.process_time()
+        for job in jobs:
+            job.result()
+    seconds, worked = time.perf_counter() - started, time.process_time() - worked
+    title = f"{title}, {JOBS} jobs, {JOBS * calls:,} calls, cores {len(os.sched_getaffinity(0))}"
+    line(f"\n{title}", f"{JOBS * calls / seconds:.0f} a second", f"{LIMIT_AGAIN}")
+    line("  processor time of a call", f"{1e3 * worked / JOBS / calls:.2f} ms")
 
 
 def memory(calls: int) -> None:
@@ -434,13 +509,13 @@ def memory(calls: int) -> None:
     line("  growth since the first", f"{seen[-1][1] - seen[0][1]:.1f} MB")
 
 
-def resident() -> float:
-    """Memory that this process has now, MB."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
+def resident(pid: int | None = None) -> float:
+    """Memory that a process has now, this one if no other is named, MB."""
+    pages = int(Path(f"/proc/{pid or 'self'}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-INSIDE: dict[str, Callable[[int], None]] = {"serve": serve, "reuse": reuse, "memory": memory}
+INSIDE: dict[str, Callable[[int], None]] = {"serve": serve, "reuse": reuse, "replay": replay, "memory": memory}
 
 
 if __name__ == "__main__":

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 from trace_bench.artifacts import schema
-from trace_bench.artifacts.provenance import capture_env, capture_git
+from trace_bench.artifacts.provenance import PACKAGES, capture_env, capture_git
 
 
 def test_secrets_are_masked_whole_and_counts_of_tokens_are_not() -> None:
@@ -55,3 +56,15 @@ def test_git_state_is_recorded(tmp_path: Path) -> None:
     assert (clean.branch, clean.dirty) == ("main", False)
     (tmp_path / "a").write_text("2")
     assert capture_git(tmp_path).dirty is True
+
+
+def test_what_a_package_says_of_itself_is_read_once_a_process() -> None:
+    program = (
+        "import importlib.metadata as metadata\n"
+        "asked, inner = [], metadata.version\n"
+        "metadata.version = lambda name: asked.append(name) or inner(name)\n"
+        "from trace_bench.artifacts.provenance import package_versions\n"
+        "print(package_versions() == package_versions() != {}, len(asked))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", str(len(PACKAGES))]

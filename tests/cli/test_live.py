@@ -68,6 +68,17 @@ def test_the_picture_says_how_far_the_run_is() -> None:
     ]
 
 
+def test_a_job_whose_model_call_waits_says_how_long_still_and_why() -> None:
+    now = [100.0]
+    tally = Tally([job(1)], workers=1, clock=lambda: now[0])
+    tally.started(job(1))
+    tally.held_up(job(1), 20.0, "m answered 429: slowly")
+    now[0] += 5
+    assert "15 s for its model: m answered 429: slowly" in _drawn(tally, width=140)[4]
+    now[0] += 15
+    assert "waits" not in _drawn(tally, width=140)[3], "it is over"
+
+
 @pytest.mark.parametrize("width", [80, 100, 120])
 def test_numbers_are_whole_and_only_the_variant_is_cut(width: int) -> None:
     long = "num_steps=2,an_argument_with_a_very_long_name_indeed={}"

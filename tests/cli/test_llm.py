@@ -161,6 +161,10 @@ def test_a_job_without_calls_says_so(tmp_path: Path) -> None:
         (("show", "latest", job_id(0), "x"), "error: N must be a whole number, not 'x'"),
         (("show", "latest", "ffff"), "error: there is no job 'ffff' in run"),
         (("ls", "nowhere"), "error: "),
+        (
+            ("ls", "latest", "--phase", "scor"),
+            "error: --phase: there is no phase 'scor'; known are build, train, score",
+        ),
         (("ls", "latest", "ffff"), "error: there is no job 'ffff' in run"),
     ],
 )

@@ -15,7 +15,7 @@ from trace_bench.artifacts.records import Results
 from trace_bench.cli.progress import Face, JsonLines, Lines, Output, first_sentence
 from trace_bench.controller.progress import RunEnd
 
-EVENTS = ("run.start", "job.reuse", "job.start", "job.step", "job.retry", "job.end", "job.skip", "run.end")
+EVENTS = ("run.start", "job.reuse", "job.start", "job.step", "job.wait", "job.retry", "job.end", "job.skip", "run.end")
 
 
 def _whole_run(face: Face) -> None:
@@ -29,6 +29,7 @@ def _whole_run(face: Face) -> None:
     face.event(jobs[1], {"t": 0.1, "event": "phase.start", "phase": "train"})
     face.advanced(jobs[1], STEP)
     face.said(jobs[1], "train", "hello\nwor")
+    face.waiting(jobs[1], 20.6, "m answered 429: slowly")
     face.retrying(jobs[2], failed(jobs[2], failure_boundary="sandbox", failure_kind="sandbox_died"), 2)
     face.finished(jobs[1], row(jobs[1]))
     face.finished(jobs[2], failed(jobs[2]))
@@ -64,6 +65,7 @@ def test_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
         f"reused 000000000000  {name}  -3 -> -0.5  [1/4]",
         f"start  000000000001  {name}",
         f"start  {two}  adopted",
+        f"wait   000000000001  {name}  21 s for its model: m answered 429: slowly",
         f"retry  {two}  attempt 2 after sandbox: sandbox_died: It does not build.",
         f"ok     000000000001  {name}  -3 -> -0.5  2.0 s  [2/4]",
         f"failed {two}  task: build_error: It does not build.  [3/4]",
@@ -96,6 +98,16 @@ def test_a_job_that_is_cut_off_says_so(capsys: pytest.CaptureFixture[str]) -> No
     assert cut.startswith("cut    000000000001") and "will run again" in cut and cut.endswith("[1/1]")
 
 
+def test_a_job_that_a_budget_ended_says_whose(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = Lines()
+    lines.begun(start([job(1), job(2)]))
+    lines.finished(job(1), row(job(1), stop_reason="budget"))
+    lines.finished(job(2), row(job(2), stop_reason="budget", cut_by_run_budget=True))
+    _, own, runs = _lines(capsys)
+    assert own.endswith("  2.0 s  ended by its budget  [1/2]")
+    assert runs.endswith("  2.0 s  cut off by the run's budget  [2/2]")
+
+
 def test_output_comes_in_whole_lines_per_job_and_phase() -> None:
     output = Output()
     assert output.add("a" * 12, "train", "one") == []
@@ -104,6 +116,20 @@ def test_output_comes_in_whole_lines_per_job_and_phase() -> None:
     assert output.add("a" * 12, "train", "!\nmo") == ["aaaaaaaa train | one!"]
     assert output.rest("b" * 12) == []
     assert output.rest("a" * 12) == ["aaaaaaaa train | mo"] and output.rest("a" * 12) == []
+
+
+def test_a_job_that_waits_again_and_again_says_so_twice_a_minute_and_with_v_always(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    times = [0.0, 10.0, 29.0, 30.0, 31.0]
+    for verbosity, shown in ((0, ["0", "30"]), (1, ["0", "10", "29", "30", "31"])):
+        moments = iter(times)
+        face = Lines(verbosity=verbosity, clock=lambda moments=moments: next(moments))
+        for moment in times:
+            face.waiting(job(1), 5.0, f"since {moment:.0f}")
+        said = [line.rpartition("  5 s for its model: since ") for line in _lines(capsys)]
+        assert [when for _, _, when in said] == shown
+    assert all(line.startswith("wait   000000000001  ") for line, _, _ in said)
 
 
 def test_a_line_without_end_is_shown_in_parts_and_not_kept() -> None:
@@ -128,6 +154,7 @@ def test_nothing_that_a_sandbox_says_reaches_the_terminal_raw(make: Any, capsys:
     face.advanced(bad, {"candidate": NASTY, "event": "run.end", "extra": {NASTY: NASTY}})
     face.advanced(bad, {})
     face.said(bad, NASTY, NASTY)
+    face.waiting(bad, 3.0, NASTY)
     face.retrying(bad, failed(bad, failure_kind=NASTY, feedback=NASTY), 2)
     face.finished(bad, failed(bad, failure_kind=NASTY, feedback=NASTY))
     face.skipped(bad, skipped(bad, feedback=NASTY))
@@ -145,16 +172,17 @@ def test_json_lines_say_everything_in_order(capsys: pytest.CaptureFixture[str]) 
     lines = _json(capsys)
     assert [(line["event"], line.get("job_id", "")[-1:]) for line in lines] == [
         ("run.start", ""), ("job.reuse", "0"), ("job.start", "1"), ("job.start", "2"), ("job.step", "1"),
-        ("job.retry", "2"), ("job.end", "1"), ("job.end", "2"), ("job.skip", "3"), ("run.end", ""),
+        ("job.wait", "1"), ("job.retry", "2"), ("job.end", "1"), ("job.end", "2"), ("job.skip", "3"), ("run.end", ""),
     ]  # fmt: skip
     for line in lines:
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["t"])
         if "row" in line:
             assert Results.model_validate(line["row"]).job_id == line["job_id"]
-    start_, step, retry, end = lines[0], lines[4], lines[5], lines[-1]
+    start_, step, wait, retry, end = lines[0], lines[4], lines[5], lines[6], lines[-1]
     assert [entry["decision"] for entry in start_["jobs"]] == ["reuse", "run", "run", "run"]
     assert (start_["run_id"], start_["folder"], start_["warnings"]) == (RUN_ID, f"runs/{RUN_ID}", ["a warning"])
     assert step.items() >= {k: v for k, v in STEP.items() if k != "parameters"}.items() and "parameters" not in step
+    assert (wait["seconds"], wait["reason"]) == (20.6, "m answered 429: slowly")
     assert retry["attempt"] == 2 and retry["row"]["failure_kind"] == "sandbox_died"
     assert end["counts"] == {"ok": 2, "failed": 1, "interrupted": 0, "skipped": 1} and end["planned"] == 4
     assert end["token_totals"] == {"prompt": 300, "completion": 60, "total": 360} and end["cost_usd"] == 0.75

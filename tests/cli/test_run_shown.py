@@ -226,6 +226,22 @@ def test_the_leaderboard_of_unprotected_jobs_is_not_in_the_file(capsys: pytest.C
     assert capsys.readouterr().out.splitlines()[-1] == f"leaderboard {LAYOUT.leaderboard}"
 
 
+def test_what_was_spent_is_said_where_anything_was(capsys: pytest.CaptureFixture[str]) -> None:
+    cheap = row(job(1)).model_copy(update={"cost_usd": 0.0000153, "llm_tries": 2})
+    free = row(job(1)).model_copy(update={"cost_usd": 0.0, "llm_tries": 0})
+
+    def said(*arguments: Any, **options: Any) -> list[str]:
+        print_outcome(LAYOUT, *arguments, **options)
+        return [line for line in capsys.readouterr().out.splitlines() if "USD" in line]
+
+    of = f"{cheap.llm_calls} calls, {cheap.total_tokens} tokens, 0.000015 USD"
+    assert said([cheap], 1) == [f"spent       {of}"]
+    assert said([cheap], 1, taken="recorded") == [f"recorded    {of}"]
+    assert said([free], 1) == []
+    asked = free.model_copy(update={"llm_tries": 1})
+    assert said([asked], 1)[0].endswith(" 0.0000 USD"), "a provider was asked, at a price that is not known"
+
+
 def test_jobs_without_a_row_count_as_skipped() -> None:
     assert counts_text([row(job(1))], 3) == "1 of 3 jobs ok, 2 skipped"
     assert counts_text([row(job(1), stop_reason="interrupted")], 1) == "0 of 1 jobs ok, 1 interrupted"

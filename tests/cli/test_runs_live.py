@@ -153,7 +153,11 @@ def test_a_job_that_has_ended_cannot_be_cancelled(tmp_path: Path) -> None:
     ("rows", "started", "said"),
     [
         ([row(0), row(1)], "2026-01-02T03:04:05Z", "is not running: it is finished"),
-        ([row(0)], "2026-01-02T03:04:05Z", "is not running: it is unfinished, and no sandbox is left; trace-bench run"),
+        (
+            [row(0)],
+            "2026-01-02T03:04:05Z",
+            "is not running: it is unfinished, and no sandbox is left; trace-bench run --config FILE --run-id",
+        ),
         ([], None, "is not running: it is planned"),
     ],
 )

@@ -133,6 +133,7 @@ def test_show_has_the_run_its_jobs_and_its_leaderboard(runs: Path) -> None:
     table = text.split("\n\n")[1].splitlines()
     assert table[1].split() == [
         job_id(0), "internal:numeric_param", "NoOp", "0", "0", "ok", "-3", "→", "-0.5", "↑", "-0.75", "1.2", "7",
+            "-",
     ]  # fmt: skip
     assert table[2].split()[5] == "failed" and table[2].endswith("candidate: bad: it broke")
     assert table[3].split()[5] == "planned"
@@ -157,6 +158,14 @@ def test_a_reused_job_says_so_in_its_note(runs: Path) -> None:
     assert line.split()[5] == "ok" and line.endswith("  reused") and "(reused)" not in line
     (job,) = parsed("show", RUN, runs=runs)["jobs"]
     assert (job["status"], job["note"], job["row"]["status"]) == ("ok", "reused", "ok") and "state" not in job
+
+
+def test_what_a_job_cost_and_that_its_budget_ended_it_are_in_its_line(runs: Path) -> None:
+    cheap = row(0, cost_usd=0.0000153, stop_reason="budget", total_tokens=7, prompt_tokens=7)
+    make_run(runs, rows=[cheap], planned=1)
+    (line,) = [line for line in shown("show", "latest", runs=runs).splitlines() if line.startswith(job_id(0))]
+    assert line.endswith("7  0.000015  ended by its budget")
+    assert cli("ls", "--runs-dir", str(runs)).stdout.rstrip().endswith("  0.000015")
 
 
 def test_show_limits_the_jobs_unless_all_are_asked_for(runs: Path) -> None:

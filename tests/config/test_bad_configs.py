@@ -108,7 +108,37 @@ BAD: dict[str, tuple[str, int, tuple[str, ...]]] = {
         4,
         ("llm.options.extra_headers.Authorization holds a secret",),
     ),
-    "option_that_is_a_key": (TASKS + "llm:\n  options: {temperature: 1}\n", 2, ("options.temperature is not for",)),
+    "option_that_is_a_key": (
+        TASKS + "llm:\n  model: m\n  options: {temperature: 1}\n",
+        4,
+        ("llm.options must not hold temperature",),
+    ),
+    "option_that_makes_answers_up": (
+        TASKS + "llm:\n  options: {mock_response: x}\n",
+        3,
+        ("llm.options must not hold mock_response",),
+    ),
+    "replay_from_in_mode_real": (
+        TASKS + "mode: real\nllm: {model: m}\nreplay_from: r\n",
+        4,
+        ("replay_from is for mode replay, and mode is real", "take replay_from out"),
+    ),
+    "replay_from_in_mode_stub": (TASKS + "replay_from: r\n", 2, ("replay_from is for mode replay, and mode is stub",)),
+    "address_of_the_stub": (
+        TASKS + "mode: real\nllm:\n  model: stub\n  base_url: http://localhost:1/v1\n",
+        5,
+        ("llm.base_url is not used by the built-in model 'stub'; take it out",),
+    ),
+    "temperature_of_a_script": (
+        TASKS + "llms:\n  - {model: 'scripted:s.yaml', temperature: 1}\n",
+        3,
+        ("llms[0].temperature is not used by the built-in model 'scripted:s.yaml'",),
+    ),
+    "real_model_called_stub": (
+        TASKS + "mode: real\nllm:\n  model: openai/m\n  id: stub\n",
+        5,
+        ("llm.id 'stub' is the name of a built-in model; choose another",),
+    ),
     "url_without_scheme": (TASKS + "llm:\n  base_url: localhost:8000/v1\n", 3, ("must begin with http:// or",)),
     "url_with_query": (TASKS + "llm:\n  base_url: https://h/v1?a=hunter2\n", 3, ("must hold no user",)),
     "llm_and_llms": (TASKS + "mode: real\nllm: {model: m}\nllms: [n]\n", 4, ("llm and llms are both given",)),

@@ -208,6 +208,8 @@ def around(section: type[Section], key: str, value: Any) -> dict[str, Any]:
     names = {kind: name for name, kind in SECTIONS.items()}
     if section is RunConfig:
         config[key] = value
+        if key.replace("-", "_") == "replay_from":
+            config["mode"] = "replay"
     elif section is TaskConfig:
         entry = {key: value} if key in ID_KEYS else {"id": PACKING, key: value}
         config["tasks"] = [entry]

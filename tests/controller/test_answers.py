@@ -14,13 +14,14 @@ from typing import Any
 import pytest
 
 from tests.controller.peer import PATIENCE, Peer, Waiting, reply, text_of
-from trace_bench.artifacts.contract import ModelRef
+from trace_bench.artifacts.contract import Budget, ModelRef
 from trace_bench.artifacts.records import LlmCall
 from trace_bench.controller import answers
 from trace_bench.controller.answers import Answers
 from trace_bench.controller.session import Session
 from trace_bench.errors import HarnessError, Interrupted, ProtocolError, SandboxError
 from trace_bench.gateway.base import LlmRequest, Provider, ProviderReply, ProviderRequest
+from trace_bench.gateway.meter import RunMeter
 from trace_bench.gateway.server import Gateway, Scope
 from trace_bench.gateway.stub import StubProvider
 
@@ -142,6 +143,56 @@ def test_a_quick_provider_is_asked_on_the_thread_of_the_session(tmp_path: Path) 
     assert len(threads) == 1 and not threads[0].startswith("llm-")
 
 
+def test_no_session_stands_still_because_of_what_other_jobs_spend(tmp_path: Path) -> None:
+    """A call that waits for what a shared budget has left after those of others must not hold up the heartbeat."""
+    slow, peer = Waiting(), Peer()
+    gateway = Gateway({"stub": StubProvider(), "slow": slow}, run_meter=RunMeter(Budget(tokens=1000)))
+    with (
+        gateway.open("1" * 12, 1, ModelRef(id="slow"), tmp_path / "other.jsonl") as other,
+        gateway.open("0" * 12, 1, MODEL, tmp_path / "llm.jsonl") as scope,
+        ThreadPoolExecutor(1) as pool,
+        running(session_of(scope, peer, lease=0.4)) as ended,
+    ):
+        body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 5000}
+        under_way = pool.submit(
+            other.handle, LlmRequest("1", "POST", "/v1/chat/completions", {}, json.dumps(body).encode())
+        )
+        slow.wait_for(1)
+        call = peer.ask()
+        for _ in range(8):  # twice the lease
+            peer.receive("heartbeat")
+            peer.send("event", {"event": {"event": "still.here"}})
+        slow.release()
+        assert peer.receive("llm.response").header["id"] == call
+        assert under_way.result(PATIENCE).status == 200
+        peer.done()
+        ended.result(PATIENCE)
+
+
+def test_calls_that_wait_for_room_in_a_budget_when_a_session_ends_are_never_made(tmp_path: Path) -> None:
+    provider = Waiting()
+    gateway = Gateway({"stub": provider})
+
+    def call(number: int) -> LlmRequest:
+        body = {"messages": [{"role": "user", "content": f"{number}"}], "max_tokens": 5000}
+        return LlmRequest(f"{number}", "POST", "/v1/chat/completions", {}, json.dumps(body).encode())
+
+    with gateway.open("0" * 12, 1, MODEL, tmp_path / "llm.jsonl", Budget(tokens=1000)) as scope:
+        asked = Answers(scope, lambda request, response: None)
+        for number in range(5):
+            asked.ask(call(number))
+        provider.wait_for(1)
+        deadline = time.monotonic() + PATIENCE
+        while asked._under_way < 5:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        asked.leave()
+        provider.release()
+        assert asked.wait(PATIENCE) == 0
+    assert len(provider.asked) == len(cassette(tmp_path)) == 1
+    no_thread_of_calls()
+
+
 def test_an_answer_that_comes_after_the_stream_broke_is_kept_and_not_paid_again(tmp_path: Path) -> None:
     provider, peer = Waiting(), Peer()
     with scope_of(provider, tmp_path) as scope:
@@ -221,3 +272,14 @@ def test_a_sandbox_that_asks_without_end_is_told_off(tmp_path: Path, monkeypatch
         asked.leave()
         provider.release()
         assert asked.wait(PATIENCE) == 0
+
+
+def test_headers_and_paths_count_towards_what_a_sandbox_may_have_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "MOST_WAITING_BYTES", 1000)
+    with scope_of(Waiting(), tmp_path) as scope:
+        asked = Answers(scope, lambda request, response: None)
+        with pytest.raises(ProtocolError, match="more LLM calls under way"):
+            asked.ask(LlmRequest("1", "POST", "/v1/x", {"x-trace-bench-variables": "x" * 2000}, b""))
+        asked.leave()

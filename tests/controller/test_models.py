@@ -152,7 +152,18 @@ def test_completing_twice_changes_nothing_and_says_it_once() -> None:
     assert parse_config(first.to_snapshot()) == first
 
 
+def test_a_model_that_needs_no_key_is_told_once_too() -> None:
+    first = with_models(
+        config(), {"TRACE_LITELLM_MODEL": "openai/gpt-x", "OPENAI_BASE_URL": "http://127.0.0.1:8000/v1"}
+    )
+    (told,) = first.warnings
+    assert told.endswith(", no key")
+    assert with_models(first, {}).warnings == first.warnings
+
+
 def test_what_is_given_in_full_is_not_remarked_on() -> None:
+    alone = {"provider": "openai", "model": "gpt-x", "base_url": "http://127.0.0.1:8000/v1"}
+    assert with_models(config(llm=alone), {}).warnings == ()
     given = {"provider": "openai", "model": "gpt-x", "api_key_env": "OPENAI_API_KEY"}
     assert with_models(config(llm=given), OPENAI).warnings == ()
 
@@ -208,6 +219,8 @@ def test_other_modes_are_left_alone(mode: str) -> None:
         ({"model": "gpt-x"}, {"OPENAI_API_KEY": " "}, "OPENAI_API_KEY is set neither"),
         ({"model": "gemini-x"}, OPENAI, "GEMINI_API_KEY or GOOGLE_API_KEY is set neither"),
         ({"model": "gpt-x", "api_key_env": "MINE"}, OPENAI, "MINE is set neither"),
+        ({"model": "gpt-x", "api_key_env": "MINE"}, OPENAI, "current folder; set it"),
+        ({"model": "m", "provider": "opnai"}, OPENAI, "if the provider is openai, correct llm.provider"),
         ({"model": "gpt-x", "api_key_env": "MINE", "base_url": "http://localhost/v1"}, {}, "MINE is set neither"),
         ({"model": "m", "base_url": "http://192.168.1.5/v1"}, {}, "OPENAI_API_KEY is set neither"),
         ({"model": "gpt-x"}, OPENAI, None),

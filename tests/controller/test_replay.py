@@ -118,6 +118,15 @@ def test_a_config_without_a_model_takes_that_of_the_recording(bench: Bench, paid
     assert again.ok and [row.job_id for row in again.rows] == [row.job_id for row in first.rows]
 
 
+def test_a_config_that_leaves_its_model_to_the_environment_takes_that_of_the_recording(
+    bench: Bench, paid: None
+) -> None:
+    first = bench.run(mode="real", llm=LLM)
+    again = replay(bench, first.layout, llm={"temperature": 0.5})
+    assert again.ok and [row.job_id for row in again.rows] == [row.job_id for row in first.rows]
+    assert '"temperature":0.9' in refusal(bench, first.layout, llm={"temperature": 0.9}), "what it does say counts"
+
+
 def test_held_out_data_is_drawn_with_the_recorded_salt(bench: Bench) -> None:
     first = bench.run()
     again = replay(bench, first.layout)
@@ -293,7 +302,7 @@ def test_a_job_that_was_not_recorded_is_told_with_what_differs(bench: Bench) -> 
 def test_another_parameter_is_told(bench: Bench) -> None:
     first = bench.run()
     said = refusal(bench, first.layout, trainers=[{"id": "PrioritySearch", "params": {"num_steps": 7}}])
-    assert "its parameters is {" in said and '"num_steps":7' in said
+    assert said.splitlines()[0].endswith("its num_steps is 7, and was 1"), "what is the same is not told"
 
 
 def test_another_model_is_told(bench: Bench, paid: None) -> None:

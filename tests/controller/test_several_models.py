@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from trace_bench.config import parse_config
 from trace_bench.config.models import RunConfig
 from trace_bench.controller.models import with_models
 from trace_bench.controller.prices import prices_of
-from trace_bench.controller.providers import providers_of
+from trace_bench.controller.providers import limits_folder, providers_of
 from trace_bench.controller.records import write_records
 from trace_bench.controller.start import completed, run_config
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
@@ -99,6 +100,34 @@ def test_every_model_of_a_run_has_its_provider_and_only_real_ones_cost() -> None
             "gpt-x": True, "warm": True, "stub": False, "again": False,
         }  # fmt: skip
         assert KEY not in repr(providers)
+
+
+def test_all_homes_of_a_user_count_in_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRACE_BENCH_LOCK_DIR", str(tmp_path))
+    folders = set()
+    for home in ("one", "another"):
+        monkeypatch.setenv("TRACE_BENCH_HOME", str(tmp_path / home))
+        folders.add(limits_folder())
+    (folder,) = folders
+    assert folder.parent == tmp_path and folder.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("taken", ["a link", "a file", "somebody else's"])
+def test_a_folder_of_counts_that_is_not_ones_own_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: str
+) -> None:
+    monkeypatch.setenv("TRACE_BENCH_LOCK_DIR", str(tmp_path))
+    place = tmp_path / f"limits-{os.getuid()}"
+    if taken == "a link":
+        place.symlink_to(tmp_path)
+    elif taken == "a file":
+        place.write_text("")
+    else:
+        mine = os.getuid()
+        monkeypatch.setattr(os, "getuid", lambda: mine + 1)
+        (tmp_path / f"limits-{mine + 1}").mkdir()
+    with pytest.raises(EnvironmentUnavailable, match="is not a folder of yours; have it removed"):
+        limits_folder()
 
 
 class Echo(StubProvider):

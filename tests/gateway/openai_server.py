@@ -214,8 +214,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, behaviour: Behaviour, text: str) -> None:
         data = text.encode()
-        self.send_response(behaviour.status)
-        for name, value in {"Content-Type": "application/json", **behaviour.headers}.items():
+        self.send_response_only(behaviour.status)
+        for name, value in {
+            "Date": self.date_time_string(),
+            "Content-Type": "application/json",
+            **behaviour.headers,
+        }.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
@@ -225,8 +229,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def _stream(self, behaviour: Behaviour, events: list[str]) -> None:
-        self.send_response(behaviour.status)
-        for name, value in {"Content-Type": "text/event-stream", **behaviour.headers}.items():
+        self.send_response_only(behaviour.status)
+        for name, value in {
+            "Date": self.date_time_string(),
+            "Content-Type": "text/event-stream",
+            **behaviour.headers,
+        }.items():
             self.send_header(name, value)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()

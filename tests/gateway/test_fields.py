@@ -93,7 +93,14 @@ def test_what_could_move_a_call_elsewhere_is_refused_by_name(open_scope: OpenSco
         (CHAT, {"tools": [{}]}, "refused_tool", "'None'"),
         (CHAT, {"tools": "x"}, "bad_tools", "a list of objects"),
         (CHAT, {"tool_choice": {"type": "file_search"}}, "refused_tool", "'file_search'"),
+        *((path, {"tools": [{"type": "function", name: {}}]}, "refused_tool", f"'{name}'")
+          for path in (CHAT, RESPONSES)
+          for name in ("urlContext", "url_context", "googleSearch", "codeExecution", "server_url")),
         (CHAT, {"n": 0}, "bad_n", "from 1 to 128"),
+        (CHAT, {"max_tokens": -1}, "bad_max_tokens", "from 0 to"),
+        (CHAT, {"max_completion_tokens": 10**300}, "bad_max_completion_tokens", "from 0 to"),
+        (COMPLETIONS, {"max_tokens": True}, "bad_max_tokens", "a whole number"),
+        (RESPONSES, {"max_output_tokens": 0.5}, "bad_max_output_tokens", "a whole number"),
         (CHAT, {"n": True}, "bad_n", "from 1 to 128"),
         (CHAT, {"messages": ["hi"]}, "bad_messages", "an object with a 'role'"),
         (CHAT, {"messages": [{"content": "hi"}]}, "bad_messages", "an object with a 'role'"),
@@ -139,6 +146,11 @@ def test_what_cannot_be_served_is_refused_with_a_sentence(
         {"type": "image", "source": {"type": "url", "url": "gs://bucket/x"}},
         {"type": "tool_result", "content": [{"type": "image", "source": {"url": "https://example.org"}}]},
         {"type": "image_url", "image_url": {"url": 3}},
+        {"type": "image_url", "image_url": ["https://example.org/x"]},
+        {"type": "file", "file": {"file_data": "https://example.org/x"}},
+        {"type": "image", "image": "https://example.org/x"},
+        {"type": "image", "images": [" s3://bucket/x"]},
+        {"type": "document", "source": {"fileUri": "gs://bucket/x"}},
     ],
 )
 def test_nothing_that_a_provider_would_fetch_or_has_stored_gets_out(open_scope: OpenScope, part: Any) -> None:
@@ -159,6 +171,7 @@ def test_content_itself_may_be_a_picture_or_a_file(open_scope: OpenScope) -> Non
         {"type": "text", "text": "see https://example.org"},
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}},
         {"type": "file", "file": {"filename": "a.txt", "file_data": "data:text/plain;base64,AA=="}},
+        {"type": "text", "text": "https://example.org"},
     ]
     provider = CountingProvider()
     body = {"messages": [{"role": "user", "content": parts}]}

@@ -19,6 +19,7 @@ from trace_bench.artifacts.writers import read_journal
 from trace_bench.errors import Boundary, HarnessError
 from trace_bench.gateway.base import LlmRequest, Provider, ProviderReply, ProviderRequest, Refusal
 from trace_bench.gateway.replay import Recorded, ReplayProvider, unasked
+from trace_bench.gateway.response_cache import ResponseCache
 from trace_bench.gateway.server import Gateway, Scope
 from trace_bench.gateway.stub import StubProvider
 from trace_bench.gateway.tape import Tape, read_calls
@@ -84,6 +85,17 @@ def test_slots_are_answered_in_any_order_with_the_recorded_figures(cassette: Pat
             "request",
         ):
             assert line[key] == source[key], key
+
+
+def test_answers_of_the_response_cache_are_told_from_paid_ones_again(cassette: Path, tmp_path: Path) -> None:
+    asked = chat("step=0", request_id="train-0")
+    for path in (tmp_path / "first.jsonl", cassette):
+        provider = CountingProvider()
+        with Gateway({"stub": provider}, cache=ResponseCache(tmp_path / "kept")).open(JOB, 7, STUB, path) as scope:
+            told, spent = bodies(scope, asked), scope.usage()
+    assert (spent.calls, spent.cached, spent.cost_usd) == (1, 1, 0.0)
+    with replay_of(cassette, tmp_path) as again:
+        assert bodies(again, asked) == told and again.usage() == spent
 
 
 def test_the_answer_of_another_slot_is_not_taken(cassette: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from trace_bench.artifacts.records import LlmTry
 from trace_bench.gateway import retries
-from trace_bench.gateway.retries import Backoff, GaveUp, TryFailed, persist, retry_after
+from trace_bench.gateway.retries import Backoff, GaveUp, Permit, TryFailed, persist, retry_after
 
 NOW = 1_000_000_000.0
 
@@ -72,6 +72,28 @@ def test_what_the_provider_asks_for_goes_before_the_own_wait(waits: Waits) -> No
 def test_nobody_waits_for_ever(waits: Waits) -> None:
     _run(_asks(TryFailed("429", status=429, after=1e9), "yes"))
     assert waits[0] <= retries.MAX_RETRY_AFTER + 1.0
+
+
+def test_each_wait_is_told_with_its_reason_before_it_begins(waits: Waits) -> None:
+    class Busy:
+        left = 2
+
+        def ask(self, tokens: int) -> Permit | float:
+            self.left -= 1
+            return 7.5 if self.left >= 0 else Leave()
+
+    class Leave:
+        def done(self, tokens: int) -> None: ...
+
+    told: list[tuple[int, float, str]] = []
+    _run(
+        _asks(TryFailed("m answered 429: slowly", status=429, after=40.0), "yes"),
+        limiter=Busy(),
+        on_wait=lambda seconds, why: told.append((len(waits), seconds, why)),
+    )
+    used_up = "what llm.limits allows is used up"
+    assert [(n, why) for n, _, why in told] == [(0, used_up), (1, used_up), (2, "m answered 429: slowly")]
+    assert [seconds for _, seconds, _ in told] == waits
 
 
 def test_tries_are_counted_over_processes(waits: Waits) -> None:

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.gateway.conftest import STUB, OpenScope, chat, error, suggestion
-from trace_bench.artifacts import schema
+from trace_bench.artifacts import jsonio, schema
 from trace_bench.artifacts.contract import Budget, ModelRef
 from trace_bench.artifacts.writers import read_journal
 from trace_bench.errors import Boundary, ConfigError, HarnessError
@@ -361,6 +361,39 @@ def test_limits_can_be_set(cassette: Path) -> None:
     gateway = Gateway({"stub": StubProvider()}, limits=GatewayLimits(body_bytes=10))
     with gateway.open("0123456789ab", 1, STUB, cassette) as scope:
         assert scope.handle(chat()).status == 413
+
+
+def nested(levels: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(levels - 1):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("slot", [None, "s"])
+def test_whatever_depth_is_let_in_can_be_read_back(open_scope: OpenScope, slot: str | None) -> None:
+    """A line that cannot be read again would end the run, and each that continues it."""
+    scope = open_scope()
+    # The body itself, and the object in it, are two of the levels.
+    deepest = jsonio.MAX_DEPTH_INSIDE - 2
+    told = [scope.handle(chat(slot, logit_bias={"x": nested(levels)})) for levels in (deepest, deepest + 1)]
+    assert [answer.status for answer in told] == [200, 400]
+    assert "nested deeper than 56 levels" in error(told[1])["message"]
+    scope.close()
+    again = open_scope(attempt=2)
+    assert again.handle(chat(slot, logit_bias={"x": nested(deepest)})).body == told[0].body
+    assert again.usage().reused == 1
+
+
+def test_a_job_fills_no_more_of_the_hosts_disk_than_it_may(cassette: Path) -> None:
+    limits = GatewayLimits(cassette_bytes=200_000)
+    with Gateway({"stub": StubProvider()}, limits=limits).open("0123456789ab", 1, STUB, cassette) as scope:
+        told = [scope.handle(chat(f"step={n}", text="x" * 30_000)).status for n in range(50)]
+    assert told[0] == 200 and told[-1] == 400
+    assert cassette.stat().st_size < 300_000
+    with Gateway({"stub": StubProvider()}, limits=limits).open("0123456789ab", 1, STUB, cassette) as scope:
+        assert error(scope.handle(chat("step=99")))["code"] == "recording_full"
+        assert scope.handle(chat("step=0", text="x" * 30_000)).status == 200, "what was answered before still is"
 
 
 json_values: st.SearchStrategy[Any] = st.recursive(

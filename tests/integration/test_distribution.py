@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.gateway.openai_server import OpenAIServer
 from tests.integration.cli import REPOSITORY, Done, result_of
 
 BUILD = [sys.executable, "-m", "build", "--no-isolation", "--outdir"]
@@ -146,6 +147,16 @@ def controller(engine: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.fixture(scope="module")
+def controller_with_litellm(engine: str) -> str:
+    done = subprocess.run(
+        [sys.executable, str(REPOSITORY / "scripts" / "build-controller"), "--llm"],
+        capture_output=True, text=True, timeout=900,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
 @pytest.fixture
 def volume() -> Iterator[str]:
     """A volume for the home of the controller; removed afterwards."""
@@ -177,3 +188,36 @@ def test_the_controller_in_a_container_says_when_it_has_no_engine(controller: st
                           capture_output=True, text=True)  # fmt: skip
     assert done.returncode == 3 and done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
     assert shutil.which("docker") and done.stdout == ""
+
+
+@pytest.mark.docker
+def test_the_controller_in_a_container_says_how_to_have_one_for_mode_real(controller: str) -> None:
+    named = ["-e", "TRACE_LITELLM_MODEL=openai/gpt-4o-mini", "-e", "OPENAI_API_KEY=of-nobody"]
+    done = subprocess.run(["docker", "run", "--rm", "--network", "none", *named, controller, "run", "--config",
+                           "smoke_real.yaml"], capture_output=True, text=True)  # fmt: skip
+    assert done.returncode == 3 and done.stderr.count("\n") == 1, done.stderr
+    assert "litellm, which is not installed" in done.stderr and "scripts/build-controller --llm" in done.stderr
+
+
+@pytest.mark.docker
+@pytest.mark.slow
+def test_the_controller_with_litellm_asks_a_provider(
+    controller_with_litellm: str, images: Path, volume: str, tmp_path: Path
+) -> None:
+    if os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock") != "unix:///var/run/docker.sock":
+        pytest.skip("the engine is not at the default socket")
+    mounts = ["/var/run/docker.sock:/var/run/docker.sock", "/run/lock/trace-bench:/run/lock/trace-bench",
+              f"{volume}:/var/lib/trace-bench", f"{tmp_path}:/work"]  # fmt: skip
+    with OpenAIServer() as server:
+        named = [
+            f"OPENAI_BASE_URL={server.url}",
+            "TRACE_LITELLM_MODEL=openai/gpt-4o-mini",
+            "OPENAI_API_KEY=of-nobody-01",
+        ]
+        options = [*(w for m in mounts for w in ("-v", m)), *(w for n in named for w in ("-e", n))]
+        done = subprocess.run(
+            ["docker", "run", "--rm", "--network", "host", "-w", "/work", *options, controller_with_litellm,
+             "run", "--config", "smoke_real.yaml"], capture_output=True, text=True,
+        )  # fmt: skip
+    assert done.returncode == 0 and "2 of 2 jobs ok" in done.stdout, done.stdout + done.stderr
+    assert {asked.headers["authorization"] for asked in server.requests} == {"Bearer of-nobody"}

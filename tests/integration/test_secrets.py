@@ -14,6 +14,7 @@ import pytest
 
 from tests.gateway.openai_server import PLAIN, Asked, Behaviour, OpenAIServer, failing
 from tests.integration.cli import TASKS, environment, write_config
+from trace_bench.controller.providers import limits_folder
 
 pytestmark = pytest.mark.docker
 
@@ -70,7 +71,8 @@ def told(images: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, An
             folder, mode="real", tasks=["internal:numeric_param", "internal:probe"], max_workers=2, retries=0,
             trainers=[{"id": "PrioritySearch", "params": {"num_steps": 1}}],
             llms=[
-                {"model": "plain", "provider": "openai", "base_url": server.url, "retries": 0},
+                {"model": "plain", "provider": "openai", "base_url": server.url, "retries": 0,
+                 "limits": {"concurrent": 8}},
                 {"model": "dotted", "provider": "openai", "base_url": server.url, "api_key_env": "MY_OWN"},
                 {"model": "refused", "provider": "openai", "base_url": server.url, "api_key_env": "MY_OWN"},
                 {"model": "barred", "provider": "openai", "base_url": server.url, "retries": 0},
@@ -168,6 +170,8 @@ def test_neither_engine_nor_kernel_show_a_key_while_a_provider_is_asked(told: di
 
 
 def test_nothing_of_this_hosts_own_holds_a_key(told: dict[str, Any]) -> None:
-    for path in told["home"].rglob("*"):
+    counts = list(limits_folder().rglob("*"))
+    assert any(path.name == "counts" for path in counts), "what was asked of the provider with a limit"
+    for path in [*told["home"].rglob("*"), *counts]:
         if path.is_file() and path.stat().st_size < 1 << 20:
             assert TELLTALE.encode() not in path.read_bytes(), path

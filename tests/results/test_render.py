@@ -48,11 +48,11 @@ def test_a_pipe_gets_all_columns_and_the_direction_in_one() -> None:
     header, row = text.splitlines()
     assert header.split() == [
         "task", "#", "trainer", "variant", "optimizer", "model", "seeds", "initial", "best", "test", "s", "tokens",
-        "direction",
+        "usd", "direction",
     ]  # fmt: skip
     assert row.split() == [
         "internal:numeric_param", "1", "NoOp", "0", "OptoPrime", "stub", "1", "-3", "-0.5", "-", "1.2", "120",
-        "maximize",
+        "-", "maximize",
     ]  # fmt: skip
 
 

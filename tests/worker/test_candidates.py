@@ -13,7 +13,7 @@ from tests.worker.support import run
 
 PROBE = """
 import json
-LIMITS = Limits(wall_seconds=2.0, cpu_seconds={cpu}, memory_bytes=256 << 20, output_bytes=1 << 20)
+LIMITS = Limits(wall_seconds={wall}, cpu_seconds={cpu}, memory_bytes=256 << 20, output_bytes=1 << 20)
 SOURCES = json.loads({sources!r})
 
 def call(context, source, *args):
@@ -31,9 +31,11 @@ def build(context):
 """
 
 
-def probe(folder: Path, cpu: float = 10, env: dict[str, str] | None = None, **sources: str) -> dict[str, Any]:
+def probe(
+    folder: Path, cpu: float = 10, wall: float = 2.0, env: dict[str, str] | None = None, **sources: str
+) -> dict[str, Any]:
     texts = json.dumps({name: textwrap.dedent(source) for name, source in sources.items()})
-    got = run(folder, PROBE.format(sources=texts, cpu=cpu), env=env)
+    got = run(folder, PROBE.format(sources=texts, cpu=cpu, wall=wall), env=env)
     lines = [line for line in got.log.splitlines() if line.startswith("RESULT")]
     assert lines, (got.result, got.log, got.stderr)
     return json.loads(lines[0].removeprefix("RESULT "))
@@ -112,7 +114,7 @@ def test_cpu_time_counts_apart_from_wall_time(tmp_path: Path) -> None:
         [t.start() for t in threads]
         threads[0].join()
     """
-    got = probe(tmp_path, cpu=1, f=spin)["f"]
+    got = probe(tmp_path, cpu=1, wall=60.0, f=spin)["f"]
     assert got[0] == "timeout" and "CPU time" in got[1]
 
 

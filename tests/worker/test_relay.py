@@ -22,6 +22,7 @@ from trace_bench.worker.relay import (
     MAX_CONNECTIONS,
     Answer,
     BadRequest,
+    Reading,
     Relay,
     RelayRequest,
     parse_request,
@@ -162,7 +163,81 @@ def test_what_is_no_request_gets_a_400_and_the_connection_ends(text: bytes) -> N
 @given(st.binary(max_size=300))
 def test_any_bytes_are_a_request_incomplete_or_bad(data: bytes) -> None:
     with contextlib.suppress(BadRequest):
-        parse_request(bytearray(data))
+        parse_request(bytearray(data), Reading())
+
+
+REQUEST = b"POST /v1/x HTTP/1.1\r\nX-Trace-Bench-Slot: s\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@given(
+    st.lists(st.binary(min_size=1, max_size=40), max_size=5), st.lists(st.integers(1, 60), min_size=1), st.booleans()
+)
+def test_a_request_is_the_same_in_whatever_pieces_it_comes(parts: list[bytes], sizes: list[int], chunked: bool) -> None:
+    body = b"".join(parts)
+    if chunked:
+        whole = REQUEST + b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
+    else:
+        whole = b"POST /v1/x HTTP/1.1\r\nX-Trace-Bench-Slot: s\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+    rest, buffer, reading, step = whole, bytearray(), Reading(), 0
+    while rest:
+        assert parse_request(buffer, reading) is None
+        size = sizes[step % len(sizes)]
+        buffer, rest, step = buffer + rest[:size], rest[size:], step + 1
+    buffer += b"POST"  # of the next one
+    assert parse_request(buffer, reading) == (RelayRequest("POST", "/v1/x", {"x-trace-bench-slot": "s"}, body), True)
+    assert buffer == b"POST"
+
+
+def test_what_has_been_read_of_a_request_is_not_read_again() -> None:
+    chunks = bytearray(REQUEST + b"1\r\nx\r\n" * 1000 + b"5\r\nx")
+    reading = Reading()
+    assert parse_request(chunks, reading) is None
+    assert (chunks, reading.body) == (b"5\r\nx", b"x" * 1000)
+    head = bytearray(b"POST /v1/x HTTP/1.1\r\n" + b"a: b\r\n" * 100)
+    reading = Reading()
+    assert parse_request(head, reading) is None
+    assert reading.searched == len(head)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        b"POST /v1/x HTTP/1.1\r\n" + b"a: b\r\n" * 2000 + b"\r\n",
+        REQUEST + b"1" * (1 << 17),
+    ],
+)
+def test_a_request_of_too_many_or_too_long_lines_is_none(start: bytes) -> None:
+    with pytest.raises(BadRequest):
+        parse_request(bytearray(start), Reading())
+
+
+def test_any_number_of_requests_may_come_at_once_and_be_answered_at_once() -> None:
+    count = 3000
+    with serving() as (relay, seen), socket.create_connection(("127.0.0.1", relay.port), 5) as sock:
+        sock.settimeout(20)
+        sock.sendall(b"POST /v1/x HTTP/1.1\r\nContent-Length: 2\r\n\r\nhi" * count)
+        answers = b""
+        while answers.count(b"\r\n\r\nhi") < count:
+            piece = sock.recv(1 << 16)
+            assert piece
+            answers += piece
+    assert len(seen) == count
+
+
+def test_headers_and_paths_of_calls_that_wait_are_counted_too() -> None:
+    sent: list[str] = []
+    calls = LlmCalls(lambda kind, fields, blob: sent.append(kind))
+    told: list[int] = []
+
+    def answer(status: int, body: bytes, content_type: str = JSON) -> None:
+        told.append(status)
+
+    large = "x" * (7 << 20)
+    for _ in range(3):
+        calls.ask("train", RelayRequest("POST", "/" + large, {"x-trace-bench-variables": large}, b"{}"), answer)
+    assert told == []
+    calls.ask("train", RelayRequest("POST", "/" + large, {}, b"{}"), answer)
+    assert told == [503] and len(sent) == 3
 
 
 def test_connections_beyond_the_limit_are_turned_away_and_the_others_are_served() -> None:

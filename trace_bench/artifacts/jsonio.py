@@ -17,6 +17,8 @@ from pydantic import BaseModel, ValidationError
 from trace_bench.identity import canonical_json
 
 MAX_DEPTH = 64
+MAX_DEPTH_INSIDE = MAX_DEPTH - 8
+"""Of what becomes part of a line or a file of ours, which is read back with `MAX_DEPTH`."""
 
 M = TypeVar("M", bound=BaseModel)
 

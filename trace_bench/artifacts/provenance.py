@@ -92,13 +92,16 @@ def platform_name() -> str:
 
 def package_versions() -> dict[str, str]:
     """Versions of this package and of what it needs on the host, as far as they are installed."""
-    found: dict[str, str] = {}
-    for name in PACKAGES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
+    return {name: version for name in PACKAGES if (version := _version(name)) is not None}
+
+
+@cache
+def _version(name: str) -> str | None:
+    """Kept, as a run is asked twice, and what a package says of itself is long."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 @cache

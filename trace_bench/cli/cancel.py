@@ -143,7 +143,7 @@ def _without_controller(layout: RunLayout, run_id: str, chosen: Sequence[str], *
         what = f"of {', '.join(chosen)} " if chosen else ""
         raise ConfigError(
             f"run {printable(run_id)} is not running: it is {state}, and no sandbox {what}is left; "
-            f"trace-bench run --run-id {printable(run_id)} continues it"
+            f"trace-bench run --config FILE --run-id {printable(run_id)} continues it"
         )
     if any(controller_is_alive(backend, sandbox) for sandbox in found):
         wish.ask_to_cancel(layout, chosen, kill=kill)

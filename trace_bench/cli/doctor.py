@@ -102,11 +102,12 @@ def _models() -> str:
     from trace_bench.controller.environment import DOTENV, Variables, read_dotenv
     from trace_bench.controller.services import SERVICES
     from trace_bench.errors import EnvironmentUnavailable
+    from trace_bench.gateway.real import GET_LITELLM
 
     try:
         version = metadata.version("litellm")
     except metadata.PackageNotFoundError:
-        raise EnvironmentUnavailable("no litellm, which mode real needs: pip install 'trace-bench[llm]'") from None
+        raise EnvironmentUnavailable(f"no litellm, which mode real needs: {GET_LITELLM}") from None
     filed = read_dotenv(Path(DOTENV))
     variables = Variables({**filed, **os.environ}, {name: DOTENV for name in filed if not os.environ.get(name)})
     names = dict.fromkeys(name for service in SERVICES.values() for name in service.keys)

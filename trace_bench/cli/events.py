@@ -71,6 +71,10 @@ def job_step(job: JobView, step: Mapping[str, Any]) -> Fields:
     }
 
 
+def job_wait(job: JobView, seconds: float, why: str) -> Fields:
+    return {"job_id": job.job_id, "seconds": round(seconds, 3), "reason": why}
+
+
 def job_retry(job: JobView, row: Results, attempt: int) -> Fields:
     return {"job_id": job.job_id, "attempt": attempt, "row": _row(row)}
 

@@ -22,19 +22,19 @@ from rich.text import Text
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.records import Results
-from trace_bench.cli.progress import Face, name_of, score, why
+from trace_bench.cli.progress import Face, name_of, score, wait, why
 from trace_bench.cli.tally import Running, Tally, TaskBest, ending_of
 from trace_bench.controller.progress import JobView, RunStart
-from trace_bench.results.render import fitted, shared_parameters, without
+from trace_bench.results.render import dollars, fitted, shared_parameters, without
 
 INTERVAL = 0.25
 """Seconds between two pictures, at least."""
 SHARE = 0.05
 """Of a core, at most, that drawing takes."""
-_RUNNING = ("task", "trainer", "variant", "model", "seed", "step", "best", "s")
+_RUNNING = ("task", "trainer", "variant", "model", "seed", "step", "best", "s", "waits")
 _TASKS = ("task", "best", "trainer", "variant", "model", "jobs")
 _RIGHT = frozenset({"seed", "step", "best", "s", "jobs"})
-_ELASTIC = {"variant": 8, "task": 8, "trainer": 8, "model": 8}
+_ELASTIC = {"waits": 20, "variant": 8, "task": 8, "trainer": 8, "model": 8}
 _KEPT = ("step", "best", "trainer")
 """Columns that are there from the beginning on, with nothing to say yet."""
 
@@ -85,6 +85,10 @@ class LiveTable(Face):
     def advanced(self, job: JobView, line: Mapping[str, Any]) -> None:
         with self._lock:
             self._tally.advanced(job, line)
+
+    def waiting(self, job: JobView, seconds: float, why: str) -> None:
+        with self._lock:
+            self._tally.held_up(job, seconds, why)
 
     def retrying(self, job: JobView, row: Results, attempt: int) -> None:
         with self._lock:
@@ -174,7 +178,7 @@ def _header(tally: Tally, run_id: str) -> tuple[Text, Text]:
     first = f"run {printable(run_id)}   elapsed {duration(tally.elapsed)}"
     if eta is not None and eta >= 1:  # less is said of jobs that take longer than the mean
         first += f"   ETA {duration(eta)}"
-    first += f"   {tally.tokens:,} tokens   ${tally.cost_usd:.4f}"
+    first += f"   {tally.tokens:,} tokens   ${dollars(tally.cost_usd)}"
     counts = tally.counts
     second = f"{tally.done}/{len(tally.jobs)} done   {counts['ok']} ok   {counts['failed']} failed"
     second += f"   {len(tally.running)} running   {tally.waiting} waiting   {counts['skipped']} skipped"
@@ -218,6 +222,7 @@ def _running_row(running: Running, shared: frozenset[str], several: bool, now: f
         "-" if running.step is None else str(running.step),
         _best(running.best, job.score_direction),
         f"{now - running.since:.0f}",
+        wait(running.waits_until - now, running.waits_for) if running.waits_until > now else "",
     )
 
 

@@ -16,7 +16,7 @@ from trace_bench.cli.show import manifest_of
 from trace_bench.cli.tables import emit_pairs, emit_table
 from trace_bench.errors import ConfigError
 from trace_bench.results.calls import Part, answered, asked, read_calls
-from trace_bench.results.render import number
+from trace_bench.results.render import dollars, number
 from trace_bench.results.runs import find_job, find_run
 
 CLIPPED_LINES = 40
@@ -27,6 +27,7 @@ _HEADER = (
 )  # fmt: skip
 _NUMERIC = frozenset({"n", "status", "prompt", "cached", "completion", "reasoning", "usd", "s", "tries"})
 _ELASTIC = {"slot": 12, "model": 8, "note": 8}
+PHASES = ("build", "train", "score")
 _SPARE = ("cached", "reasoning", "tries", "s", "phase")
 
 
@@ -46,8 +47,10 @@ def ls_command(run: str, job: str | None, runs_dir: Path, *, phase: str | None, 
         failed: only those that did not end with status 200.
 
     Raises:
-        ConfigError: there is no such run or job. HarnessError: a cassette is damaged.
+        ConfigError: there is no such run, job or phase. HarnessError: a cassette is damaged.
     """
+    if phase is not None and phase not in PHASES:
+        raise ConfigError(f"--phase: there is no phase {printable(phase)!r}; known are {', '.join(PHASES)}")
     layout = find_run(run, runs_dir)
     job_ids = _jobs(layout, job)
     lines = [
@@ -191,7 +194,7 @@ def _totals(number_of_lines: int, usage: Usage) -> str:
         f"{number_of_lines} lines: {usage.calls} calls in {usage.tries} tries",
         f"{usage.prompt_tokens} prompt tokens ({usage.cached_tokens} cached)",
         f"{usage.completion_tokens} completion tokens ({usage.reasoning_tokens} reasoning)",
-        f"{usage.cost_usd:.4f} USD",
+        f"{dollars(usage.cost_usd)} USD",
     ]
     parts += [f"{usage.reused} answered by the cassette"] if usage.reused else []
     parts += [f"{usage.cached} by the response cache"] if usage.cached else []

@@ -8,6 +8,7 @@ from trace_bench.artifacts.jsonio import printable
 from trace_bench.cli.output import emit_json, note
 from trace_bench.cli.tables import emit_table, screen
 from trace_bench.controller.ownership import has_controller
+from trace_bench.results.render import dollars
 from trace_bench.results.runs import RunLine, all_runs, describe
 
 _HEADER = ("id", "name", "state", "jobs", "ok", "failed", "skipped", "interrupted", "started", "cost")
@@ -47,7 +48,7 @@ def _cells(line: RunLine) -> tuple[str, ...]:
         str(line.skipped),
         str(line.interrupted),
         printable((line.started_at or "-")[:19], 19),
-        f"{line.cost_usd:.4f}",
+        dollars(line.cost_usd),
     )
 
 

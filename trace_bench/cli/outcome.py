@@ -18,16 +18,17 @@ from trace_bench.cli.tables import screen
 from trace_bench.cli.tally import Totals, ending_of
 from trace_bench.controller.progress import Decision, JobView
 from trace_bench.results.leaderboard import rank
-from trace_bench.results.render import aligned, leaderboard_text
+from trace_bench.results.render import aligned, dollars, leaderboard_text
 
 FAILURES = 10
 """Failed jobs that are listed."""
 DECISIONS: tuple[Decision, ...] = ("run", "adopt", "reuse", "skip")
 
 
-def print_outcome(layout: RunLayout, rows: Sequence[Results], planned: int) -> None:
+def print_outcome(layout: RunLayout, rows: Sequence[Results], planned: int, *, taken: str = "spent") -> None:
     """Args:
     rows: of the jobs that have one, in the order of the plan.
+    taken: what to call their calls, tokens and cost, which a replay does not pay.
     """
     shown = any(row.integrity == "unprotected" for row in rows)
     emit(leaderboard_text(rank(rows, unprotected=shown), screen()).rstrip("\n"))
@@ -37,6 +38,7 @@ def print_outcome(layout: RunLayout, rows: Sequence[Results], planned: int) -> N
     emit(counts_text(rows, planned))
     _print_failures([row for row in rows if ending_of(row) == "failed"], layout)
     _print_paths({
+        **_spent(rows, taken),
         "run": layout.run_id,
         "folder": layout.root,
         "results": layout.results_csv,
@@ -50,6 +52,14 @@ def counts_text(rows: Sequence[Results], planned: int) -> str:
     counts["skipped"] += planned - len(rows)
     others = "".join(f", {count} {ending}" for ending, count in counts.items() if ending != "ok" and count)
     return f"{counts['ok']} of {planned} jobs ok{others}"
+
+
+def _spent(rows: Sequence[Results], label: str) -> dict[str, str]:
+    """What all jobs together took of their models; nothing where no provider was asked and nothing cost anything."""
+    totals = Totals.of(rows)
+    if not totals.cost_usd and not any(row.llm_tries for row in rows):
+        return {}
+    return {label: f"{totals.llm_calls} calls, {totals.total_tokens} tokens, {dollars(totals.cost_usd)} USD"}
 
 
 def _print_failures(failed: Sequence[Results], layout: RunLayout) -> None:

@@ -7,7 +7,8 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from trace_bench.artifacts.jsonio import printable
@@ -22,6 +23,8 @@ SHORT = 8
 """Characters of a job id in front of a line of its output."""
 SHOWN_EVENTS = ("build.end", "phase.end", "train.end", "stop.requested", "warning", "failure")
 """Events of a job that ``-v`` shows."""
+WAITS_APART = 30.0
+"""Seconds between two lines that say that a model call of one job waits."""
 SKIPS = 20
 """Jobs that never ran that are shown one by one: after an early end they may be thousands."""
 LINE = 2000
@@ -65,12 +68,16 @@ class Lines(Face):
     """Plain lines on stderr: one per job that starts, is tried again, or ends.
 
     Args:
-        verbosity: from 1 on also each evaluated candidate and some events, from 2 on the sandboxes' output.
+        verbosity: from 1 on also each evaluated candidate, each wait and some events, from 2 on the sandboxes' output.
     """
 
-    def __init__(self, told: Sequence[str] = (), *, verbosity: int = 0) -> None:
+    def __init__(
+        self, told: Sequence[str] = (), *, verbosity: int = 0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         super().__init__(told)
         self._verbosity = verbosity
+        self._clock = clock
+        self._waits: dict[str, float] = {}
         self._planned = self._done = self._skipped = 0
         self._output = Output()
 
@@ -100,6 +107,12 @@ class Lines(Face):
         if self._verbosity > 1:
             self._print(self._output.add(job.job_id, phase, text))
 
+    def waiting(self, job: JobView, seconds: float, why: str) -> None:
+        last, now = self._waits.get(job.job_id), self._clock()
+        if self._verbosity or last is None or now - last >= WAITS_APART:
+            self._waits[job.job_id] = now
+            self.note(f"wait   {name_of(job)}  {wait(seconds, why)}")
+
     def retrying(self, job: JobView, row: Results, attempt: int) -> None:
         self._print(self._output.rest(job.job_id))
         self.note(f"retry  {name_of(job)}  attempt {attempt} after {why(row)}")
@@ -110,7 +123,7 @@ class Lines(Face):
         if ending == "interrupted":
             self._ended(f"cut    {name_of(job)}  interrupted; will run again when the run is continued")
         elif ending == "ok":
-            self._ended(f"ok     {name_of(job)}  {_scores(row)}  {row.time_seconds or 0:.1f} s")
+            self._ended(f"ok     {name_of(job)}  {_scores(row)}  {row.time_seconds or 0:.1f} s{_end_of(row)}")
         else:
             self._ended(f"failed {name_of(job)}  {why(row)}")
 
@@ -152,6 +165,9 @@ class JsonLines(Face):
 
     def advanced(self, job: JobView, line: Mapping[str, Any]) -> None:
         emit(events.line("job.step", events.job_step(job, line)))
+
+    def waiting(self, job: JobView, seconds: float, why: str) -> None:
+        emit(events.line("job.wait", events.job_wait(job, seconds, why)))
 
     def retrying(self, job: JobView, row: Results, attempt: int) -> None:
         emit(events.line("job.retry", events.job_retry(job, row, attempt)))
@@ -226,6 +242,11 @@ def why(row: Results) -> str:
     return f"{row.failure_boundary}: {printable(row.failure_kind or '?')}: {first_sentence(row.feedback)}"
 
 
+def wait(seconds: float, why: str) -> str:
+    """How long a model call waits, and why, safe to show."""
+    return f"{seconds:.0f} s for its model: {printable(why, 200)}"
+
+
 def first_sentence(text: str) -> str:
     """Of what a sandbox said, up to the end of its first sentence or line, safe to show."""
     return printable(re.split(r"(?<=[.!?])\s|[\r\n]", text.strip(), maxsplit=1)[0], 300)
@@ -237,6 +258,13 @@ def score(value: float | None) -> str:
 
 def _scores(row: Results) -> str:
     return f"{score(row.score_initial)} -> {score(row.score_best)}"
+
+
+def _end_of(row: Results) -> str:
+    """That a budget ended the search, and whose."""
+    if row.stop_reason != "budget":
+        return ""
+    return "  cut off by the run's budget" if row.cut_by_run_budget else "  ended by its budget"
 
 
 def _short(value: int | float | None) -> str:

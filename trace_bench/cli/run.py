@@ -29,9 +29,12 @@ from trace_bench.results.replay_check import sentences
 from trace_bench.results.rows import is_final
 
 _STOPPING = (
-    "stopping: running jobs end in order and are collected; once more to kill them",
+    "stopping: running jobs end in order and are collected, once model calls that may be paid already have been "
+    "answered, for a minute at most; once more to kill them",
     "killing the running jobs; what they had is collected",
 )
+_TAKEN = {"replay": "recorded"}
+"""By mode, what calls, tokens and cost of a run are called; not given, they were spent."""
 
 
 class RunInterrupted(TraceBenchError):
@@ -95,7 +98,7 @@ def run_command(
     code = ExitCode.OK if result.ok else ExitCode.JOB_FAILED
     face.close(code)
     if not shown.as_json:
-        print_outcome(result.layout, result.rows, result.planned)
+        print_outcome(result.layout, result.rows, result.planned, taken=_TAKEN.get(config.mode, "spent"))
     if result.replay is not None:
         for line in sentences(result.replay):
             note(line)
@@ -185,7 +188,9 @@ def _closed(face: Face, config: RunConfig) -> Iterator[None]:
         error = RunInterrupted(_how_to_continue(interrupted, face, config))
         face.close(error.exit_code, str(error))
         if face.start is not None and face.end is not None and not isinstance(face, JsonLines):
-            print_outcome(face.start.layout, face.end.rows, len(face.start.jobs))
+            print_outcome(
+                face.start.layout, face.end.rows, len(face.start.jobs), taken=_TAKEN.get(config.mode, "spent")
+            )
         raise error from interrupted
     except TraceBenchError as failure:
         face.close(failure.exit_code, str(failure))

@@ -21,16 +21,39 @@ from trace_bench.controller.ownership import has_controller
 from trace_bench.errors import ConfigError
 from trace_bench.results.job_states import JOB_STATES, Course, JobLine, job_lines
 from trace_bench.results.leaderboard import rank
-from trace_bench.results.render import UNPROTECTED, aligned, framed, heading, leaderboard_text, number, told_once
+from trace_bench.results.render import (
+    UNPROTECTED,
+    aligned,
+    dollars,
+    framed,
+    heading,
+    leaderboard_text,
+    number,
+    told_once,
+)
 from trace_bench.results.runs import RunLine, describe, find_run
 from trace_bench.results.tables import read_manifest, summarise
 
 SHOWN = 50
 """Jobs in the table unless all are asked for."""
-_HEADER = ("job", "task", "trainer", "variant", "model", "seed", "status", "score", "test", "s", "tokens", "note")
-_NUMERIC = ("seed", "test", "s", "tokens")
+_HEADER = (
+    "job",
+    "task",
+    "trainer",
+    "variant",
+    "model",
+    "seed",
+    "status",
+    "score",
+    "test",
+    "s",
+    "tokens",
+    "usd",
+    "note",
+)
+_NUMERIC = ("seed", "test", "s", "tokens", "usd")
 _ELASTIC = {"note": 14, "variant": 8, "trainer": 8, "model": 8}
-_SPARE = ("tokens", "s", "test", "variant")
+_SPARE = ("tokens", "s", "test", "usd", "variant")
 
 
 def show_command(run: str, job: str | None, runs_dir: Path, *, every: bool, status: str | None, as_json: bool) -> None:
@@ -128,7 +151,7 @@ def _head(
         ("jobs", f"{len(lines)}: {states}" if lines else "0"),
         ("failures", ", ".join(f"{count} {printable(kind)}" for kind, count in whole.failures.items())),
         ("tokens", f"{spent.total} ({spent.prompt} in, {spent.completion} out) in {whole.llm_calls} calls{so_far}"),
-        ("cost", f"{whole.cost_usd:.4f} USD{so_far}"),
+        ("cost", f"{dollars(whole.cost_usd)} USD{so_far}"),
         *(("warnings" if place == 0 else " ", text) for place, text in enumerate(warnings)),
     ]
 
@@ -158,6 +181,8 @@ def note_of(line: JobLine) -> str:
         return f"step {'-' if step is None else step}, best so far {number(best)}"
     if line.state == "ok" and line.row is not None and line.row.cut_by_run_budget:
         return "cut off by the run's budget; a larger one continues it"
+    if line.state == "ok" and line.row is not None and line.row.stop_reason == "budget":
+        return "ended by its budget"
     if line.state == "ok" and line.entry.decision == "reuse":
         return "reused"
     return line.note
@@ -185,6 +210,7 @@ def _cells(line: JobLine) -> tuple[str, ...]:
         number(row.score_test) if row else "-",
         number(row.time_seconds, 1) if row else "-",
         str(row.total_tokens) if row else "-",
+        dollars(row.cost_usd) if row and row.cost_usd else "-",
         printable(note_of(line), 300),
     )
 

@@ -23,7 +23,7 @@ from trace_bench.cli.tally import number as finite
 from trace_bench.controller.ownership import has_controller
 from trace_bench.errors import Boundary, HarnessError
 from trace_bench.results.job_states import Course, JobLine, job_line
-from trace_bench.results.render import number
+from trace_bench.results.render import dollars, number
 from trace_bench.results.runs import find_job
 from trace_bench.results.tables import read_row
 
@@ -232,7 +232,7 @@ def _outcome(job: _Job) -> list[tuple[str, str]]:
             ("evaluations", str(row.evaluations)),
             ("tokens", f"{row.total_tokens} ({row.prompt_tokens} in, {row.completion_tokens} out){_of_which(row)}"),
             ("calls", f"{row.llm_calls}{_in_tries(row)}"),
-            ("cost", f"{row.cost_usd:.4f} USD"),
+            ("cost", f"{dollars(row.cost_usd)} USD"),
             ("inert", "the stub model was never given a variable that it could change" if row.stub_inert else ""),
         ]
         if state == "ok":

@@ -54,7 +54,8 @@ class Totals:
 
 @dataclass
 class Running:
-    """A job that has been started. `step`, `best`, `tokens` and `cost_usd` are its trainer's last word."""
+    """A job that has been started. `step`, `best`, `tokens` and `cost_usd` are its trainer's last word; a model call of
+    it waits until the clock shows `waits_until`, for the reason `waits_for`."""
 
     job: JobView
     since: float
@@ -62,6 +63,8 @@ class Running:
     best: float | None = None
     tokens: int = 0
     cost_usd: float = 0.0
+    waits_until: float = 0.0
+    waits_for: str = ""
 
 
 @dataclass
@@ -114,6 +117,11 @@ class Tally:
         running.best = running.best if best is None else float(best)
         running.tokens = _count(step.get("prompt_tokens")) + _count(step.get("completion_tokens"))
         running.cost_usd = max(0.0, float(number(step.get("cost_usd")) or 0))
+
+    def held_up(self, job: JobView, seconds: float, why: str) -> None:
+        running = self.running.get(job.job_id)
+        if running is not None:
+            running.waits_until, running.waits_for = self.clock() + seconds, why
 
     def retrying(self, job: JobView) -> None:
         """What its first attempt reached is gone; its time goes on."""

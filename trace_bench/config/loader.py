@@ -11,13 +11,15 @@ from pydantic import ValidationError
 
 from trace_bench.arguments import describe
 from trace_bench.config.messages import sentence
-from trace_bench.config.models import RunConfig, is_builtin, logger_name
+from trace_bench.config.models import LlmConfig, RunConfig, is_builtin, logger_name
 from trace_bench.config.names import normalise
 from trace_bench.config.reader import read
 from trace_bench.config.secrets import find_secrets, redact
 from trace_bench.config.source import Path_, Problem, Rows, Source, Table, placed
 from trace_bench.errors import ConfigError
 
+OF_BUILTIN = ("id", "model", "options")
+"""Keys of an ``llm`` that a built-in model has a use for."""
 _NO_SEEDS = "seeds is empty; the seed 123 is used"
 
 
@@ -136,12 +138,16 @@ def _is_builtin(llm: Any) -> bool:
 def _models(source: Source) -> list[Problem]:
     """Models that contradict each other or the mode, as far as the file alone shows."""
     top = source.root
+    mode = top.get("mode", "stub")
+    problems: list[Problem] = []
+    if top.get("replay_from") is not None and mode in ("stub", "real"):
+        text = f"replay_from is for mode replay, and mode is {mode}; write 'mode: replay', or take replay_from out"
+        problems.append(source.problem(("replay_from",), text))
     entries = top.get("llms")
     if not isinstance(entries, Rows) or not entries:
-        return []
+        return problems + _builtin(source, ("llm",), top.get("llm"))
     if top.get("llm"):
         return [source.problem(("llms",), "llm and llms are both given; move llm into llms, or keep one of them")]
-    problems: list[Problem] = []
     first: dict[str, int] = {}
     for index, llm in enumerate(entries):
         path: Path_ = ("llms", index)
@@ -153,11 +159,38 @@ def _models(source: Source) -> list[Problem]:
                 "'mode: real'"
             )
             problems.append(source.problem(path, text))
+        problems += _builtin(source, path, llm)
         name = (llm.get("id") or llm.get("model")) if isinstance(llm, Mapping) else None
         if isinstance(name, str) and (earlier := first.setdefault(name, index)) != index:
             text = f"{shown} and {source.shown(('llms', earlier))} are both called {name!r}; give each an id of its own"
             problems.append(source.problem(path, text))
     return problems
+
+
+def _builtin(source: Source, path: Path_, llm: Any) -> list[Problem]:
+    """Keys of a built-in model that it has no use for, and the name of one on a model that is none."""
+    if not isinstance(llm, Table):
+        return []
+    model, given = llm.get("model"), llm.get("id")
+    if not _is_builtin(llm):
+        if not isinstance(given, str) or not is_builtin(given):
+            return []
+        text = f"{source.shown((*path, 'id'))} {given!r} is the name of a built-in model; choose another"
+        return [source.problem((*path, "id"), text)]
+    return [
+        source.problem(
+            (*path, key), f"{source.shown((*path, key))} is not used by the built-in model {model!r}; take it out"
+        )
+        for key, value in llm.items()
+        if key in LlmConfig.model_fields and key not in OF_BUILTIN and _says_something(key, value)
+    ]
+
+
+def _says_something(key: str, value: Any) -> bool:
+    """Whether `value` is another one than a key that is not given has, as in a run's snapshot."""
+    if isinstance(value, Mapping):
+        return any(item is not None for item in value.values())
+    return value is not None and value != LlmConfig.model_fields[key].default
 
 
 def _repetitions(source: Source) -> list[Problem]:

@@ -19,6 +19,7 @@ from pydantic import (
     Field,
     PrivateAttr,
     Strict,
+    field_validator,
     model_validator,
 )
 
@@ -256,12 +257,13 @@ class LlmConfig(Section):
         """What the model is called in tables, and by sandboxes."""
         return self.id or (f"{SCRIPTED}{Path(self.script).stem}" if self.script else self.model or "")
 
-    @model_validator(mode="after")
-    def _options_are_further_ones(self) -> LlmConfig:
-        taken = sorted(set(self.options) & _NOT_AMONG_OPTIONS)
+    @field_validator("options")
+    @classmethod
+    def _are_further_ones(cls, options: FrozenDict) -> FrozenDict:
+        taken = sorted(name for name in options if name in _NOT_AMONG_OPTIONS or name.startswith("mock_"))
         if taken:
-            raise ValueError(f"options.{taken[0]} is not for options: it is a key of its own here, or the gateway's")
-        return self
+            raise ValueError(f"must not hold {taken[0]}: it is a key of its own here, or the gateway's")
+        return options
 
 
 _NOT_AMONG_OPTIONS = frozenset(

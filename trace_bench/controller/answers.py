@@ -58,7 +58,7 @@ class Answers:
             self._send(request, self._scope.handle(request))
             return
         with self._changed:
-            self._waiting_bytes += len(request.body)
+            self._waiting_bytes += request.size
             if len(self._waiting) >= MOST_WAITING or self._waiting_bytes > MOST_WAITING_BYTES:
                 raise ProtocolError("the sandbox has more LLM calls under way than a supervisor lets through")
             self._waiting.append(request)
@@ -81,6 +81,7 @@ class Answers:
             self._left = True
             self._waiting.clear()
             self._changed.notify_all()
+        self._scope.leave()
 
     def wait(self, seconds: float, *, hurry: Callable[[], bool] = lambda: False) -> int:
         """Wait until the calls under way are in the cassette, for `seconds` at most, and for no longer than
@@ -129,6 +130,6 @@ class Answers:
                 self._threads -= 1
                 return None
             request = self._waiting.popleft()
-            self._waiting_bytes -= len(request.body)
+            self._waiting_bytes -= request.size
             self._under_way += 1
             return request

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,6 +15,7 @@ from trace_bench.config.models import LlmConfig, RunConfig, base_url_problem, is
 from trace_bench.config.source import Path_
 from trace_bench.controller.environment import Variables, variables_of
 from trace_bench.controller.services import (
+    SERVICES,
     WITHOUT_ONE_KEY,
     at_host,
     canonical,
@@ -179,9 +181,9 @@ def _completed(
         whole = whole.model_copy(update={"api_key_env": given.api_key_env or _key_variable(whole, variables)})
         if whole.api_key_env is not None:
             origins.append(f"key from {variables.origin(whole.api_key_env)}")
-        elif not _needs_key(whole):
-            origins.append("no key")
     if origins or (llm.provider, llm.model) != (provider, model):
+        if whole.api_key_env is None and not _needs_key(whole):
+            origins.append("no key")
         at = f" at {_host(base_url)}" if base_url else ""
         notes.append(f"{where}: model {model} of {provider}{at}" + "".join(f", {origin}" for origin in origins))
     return whole
@@ -255,10 +257,12 @@ def _needs_key(llm: LlmConfig) -> bool:
 def _no_key(config: RunConfig, place: Path_, llm: LlmConfig) -> str:
     names = (llm.api_key_env,) if llm.api_key_env else service_of(llm.provider or "").keys
     where = config.source.where((*place, "api_key_env") if llm.api_key_env else place)
+    near = get_close_matches(llm.provider or "", SERVICES, 1, 0.7) if llm.provider not in SERVICES else []
     return (
         f"{where}: there is no key for model {llm.model} of {llm.provider}: {' or '.join(names)} is set neither in the "
-        "environment nor in .env beside the config or in the current folder"
-        + ("" if llm.api_key_env else "; set it, or name another variable under llm.api_key_env")
+        "environment nor in .env beside the config or in the current folder; set it"
+        + ("" if llm.api_key_env else ", or name another variable under llm.api_key_env")
+        + (f"; if the provider is {near[0]}, correct llm.provider" if near else "")
     )
 
 

@@ -11,9 +11,9 @@ from trace_bench.config.models import RunConfig
 from trace_bench.controller.models import real_models
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.gateway.prices import known_price
-from trace_bench.gateway.real import Prices
+from trace_bench.gateway.real import GET_LITELLM, Prices
 
-NO_LITELLM = "mode real asks providers through litellm, which is not installed: pip install 'trace-bench[llm]'"
+NO_LITELLM = f"mode real asks providers through litellm, which is not installed: {GET_LITELLM}"
 
 
 def has_litellm() -> bool:

@@ -87,6 +87,9 @@ class Progress(Protocol):
     def said(self, job: JobView, phase: str, text: str) -> None:
         """Output of a phase inside the sandbox; not whole lines."""
 
+    def waiting(self, job: JobView, seconds: float, why: str) -> None:
+        """A model call of the job is asked, or asked again, after so many seconds, since `why`."""
+
     def retrying(self, job: JobView, row: Results, attempt: int) -> None:
         """`row` failed at provider, sandbox or harness; `attempt` (from 2) comes after a pause."""
 
@@ -114,6 +117,8 @@ class Quiet:
     def event(self, job: JobView, line: Mapping[str, Any]) -> None: ...
 
     def said(self, job: JobView, phase: str, text: str) -> None: ...
+
+    def waiting(self, job: JobView, seconds: float, why: str) -> None: ...
 
     def retrying(self, job: JobView, row: Results, attempt: int) -> None: ...
 

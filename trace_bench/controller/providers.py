@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from trace_bench.artifacts.records import ModelPrices
 from trace_bench.config.models import RunConfig
@@ -12,16 +14,14 @@ from trace_bench.controller.models import real_models
 from trace_bench.controller.prices import frozen
 from trace_bench.controller.recording import Recording
 from trace_bench.controller.scripts import scripted_providers
+from trace_bench.errors import EnvironmentUnavailable
 from trace_bench.gateway.base import Provider
 from trace_bench.gateway.masked import Masked
-from trace_bench.gateway.provider_process import ProviderProcess
+from trace_bench.gateway.real import OnWait
 from trace_bench.gateway.replay import ReplayProvider
 from trace_bench.gateway.stub import StubProvider
-from trace_bench.images.paths import data_home
 from trace_bench.matrix import models_of
-
-LIMITS = "limits"
-"""Folder of what the controllers of this host share about limits, below `data_home`."""
+from trace_bench.sandbox.uids import default_directory
 
 
 @contextlib.contextmanager
@@ -30,6 +30,7 @@ def providers_of(
     prices: Mapping[str, ModelPrices],
     environ: Mapping[str, str] | None = None,
     recording: Recording | None = None,
+    on_wait: OnWait | None = None,
 ) -> Iterator[dict[str, Provider]]:
     """The providers of a completed `config`, by the id of the model that each answers for, until the block ends.
 
@@ -37,9 +38,11 @@ def providers_of(
         prices: those that are frozen with the run, by the model's id.
         environ: where keys are looked for; None is this process's.
         recording: the run that is replayed, in mode replay.
+        on_wait: told of every wait of a call to a real model.
 
     Raises:
         ConfigError: one cannot be had.
+        EnvironmentUnavailable: as `limits_folder`, or litellm is not installed.
     """
     if recording is not None:
         replay = ReplayProvider(recording.recorded, keep=config.max_workers + 1)
@@ -52,7 +55,29 @@ def providers_of(
     if not models:
         yield providers
         return
-    with ProviderProcess(models, data_home() / LIMITS) as process:
+    from trace_bench.gateway.provider_process import ProviderProcess  # brings asyncio, which no other run pays for
+
+    with ProviderProcess(models, limits_folder(), on_wait=on_wait) as process:
         process.start()  # while the first sandboxes are made
         providers |= {model.id: Masked(process.provider(model.id)) for model in models}
         yield providers
+
+
+def limits_folder() -> Path:
+    """Where all controllers of this user on this host count what they ask of providers; made if missing. It is below
+    the folder of the uid locks, as homes are many: of a test, of a project, of a controller that is a container.
+
+    Raises:
+        EnvironmentUnavailable: no place for it, or somebody else has taken it.
+    """
+    user = os.getuid()
+    folder = default_directory() / f"limits-{user}"
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != user:
+        raise EnvironmentUnavailable(
+            f"{folder}, where this host counts what it asks of providers, is not a folder of yours; have it removed, "
+            "or set TRACE_BENCH_LOCK_DIR to another place"
+        )
+    return folder

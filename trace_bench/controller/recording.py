@@ -14,7 +14,7 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import JobMeta, LlmCall, Lock, ManifestEntry, Results
 from trace_bench.config import parse_config
 from trace_bench.config.frozen import thaw
-from trace_bench.config.models import RunConfig
+from trace_bench.config.models import LlmConfig, RunConfig
 from trace_bench.config.reader import read
 from trace_bench.config.source import Problem, Source
 from trace_bench.controller.ownership import has_controller
@@ -85,9 +85,9 @@ class Recording:
             key = "llm" if config.llm else "llms"
             told = f"{source.where((key,))}: {key} is not used, as {self.layout.run_id} was recorded in mode stub"
             source = Source(source.file, source.root, (*source.warnings, told))
-        elif not config.llm and not config.llms:
+        elif not config.llms and (config.llm is None or config.llm.model is None):
             theirs = self.config({})
-            changes |= {"llm": theirs.llm, "llms": theirs.llms}
+            changes |= {"llm": _filled(config.llm, theirs.llm), "llms": theirs.llms}
         if "job_timeout" not in config.source.root and "job_timeout" in self.snapshot:
             changes["job_timeout"] = self.snapshot["job_timeout"]
         fitted = config.model_copy(update=changes)
@@ -202,7 +202,7 @@ class Recording:
             model, theirs_ = model_ref(job.model), known.get(nearest["model"])
             then = theirs_.model_dump() if theirs_ else None
             return f"its model is {_short(model.model_dump())}, and was {_short(then)}"
-        return "; ".join(f"its {name} is {_short(mine[name])}, and was {_short(nearest[name])}" for name in differing)
+        return "; ".join(_difference(name, mine[name], nearest[name]) for name in differing)
 
 
 def find_recording(text: str, runs_dir: Path, where: str) -> Recording:
@@ -275,6 +275,13 @@ def _lack(row: Results | None) -> str | None:
     return None
 
 
+def _filled(llm: LlmConfig | None, recorded: LlmConfig | None) -> LlmConfig | None:
+    """`recorded` with what `llm`, which names no model, says otherwise."""
+    if llm is None or recorded is None:
+        return recorded
+    return recorded.model_copy(update={name: getattr(llm, name) for name in llm.model_fields_set})
+
+
 def _traits(job: Job) -> dict[str, Any]:
     return {
         "task": job.task_id,
@@ -299,6 +306,18 @@ def _recorded_traits(entry: ManifestEntry) -> dict[str, Any]:
         "model": entry.model,
         "seed": entry.seed,
     }
+
+
+def _difference(name: str, mine: Any, theirs: Any) -> str:
+    """How one trait differs; of two mappings, their entries that do."""
+    if not isinstance(mine, dict) or not isinstance(theirs, dict):
+        return f"its {name} is {_short(mine)}, and was {_short(theirs)}"
+    keys = [key for key in {**mine, **theirs} if mine.get(key) != theirs.get(key) or (key in mine) != (key in theirs)]
+    return "; ".join(
+        f"its {key} is {_short(mine[key]) if key in mine else 'not given'}, and was "
+        f"{_short(theirs[key]) if key in theirs else 'not given'}"
+        for key in keys
+    )
 
 
 def _short(value: Any) -> str:

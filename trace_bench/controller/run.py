@@ -42,8 +42,14 @@ from trace_bench.results.tables import LiveTables, was_cut, write_files_index
 from trace_bench.sandbox.errors import EngineGone
 from trace_bench.sandbox.uids import UidBlocks
 
+WORTH_TELLING = 1.0
+"""Seconds. Shorter waits of a model call nobody wonders about."""
 FIRST_PAUSE = 1.0
 """Seconds before the first retry; each further one waits twice as long."""
+LIVE_BYTES = 128 << 20
+"""Of a file that people may look at while a job runs: as much as is collected of one."""
+MOST_PHASES = 16
+"""Whose output is told apart: an honest supervisor has three."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +173,7 @@ class Run:
                 self._why_not[job.job_id] = job.reason
         if not queue:
             return
-        with providers_of(plan.config, plan.lock.prices, recording=plan.recording) as providers:
+        with providers_of(plan.config, plan.lock.prices, recording=plan.recording, on_wait=self._waits) as providers:
             gateway = Gateway(providers, run_meter=self._budget.meter, cache=cache_of(plan.config))
             failed = self._run_queue(queue, gateway)
         if self._stop() is not None:
@@ -375,6 +381,15 @@ class Run:
         line = _masked(line)
         self._teller.tell(lambda progress: progress.event(job, line), droppable=True)
 
+    def _waits(self, job_id: str, seconds: float, why: str) -> None:
+        """A model call of the job waits."""
+        if seconds < WORTH_TELLING:
+            return
+        why = known.text(why)
+        for job in self._plan.jobs:
+            if job.job_id == job_id:
+                self._teller.tell(lambda progress, job=job: progress.waiting(job, seconds, why), droppable=True)  # type: ignore[misc]
+
     def said(self, job: PlannedJob, phase: str, text: str) -> None:
         self._live(job, text, lambda folder: folder.stdout)
         self._teller.tell(lambda progress: progress.said(job, phase, text), droppable=True)
@@ -382,7 +397,8 @@ class Run:
     def _live(self, job: PlannedJob, text: str, place: Callable[[JobLayout], Path]) -> None:
         """Add `text` to a file that people may look at while the job runs; what is collected takes its place."""
         with contextlib.suppress(OSError), place(self.layout.job(job.job_id)).open("ab") as file:
-            file.write(text.encode("utf-8", "replace"))
+            if file.tell() < LIVE_BYTES:
+                file.write(text.encode("utf-8", "replace"))
 
     def _note(self, event: str, **fields: Any) -> None:
         if self._journal is not None:
@@ -462,5 +478,7 @@ class _JobListener:
         self.run.advanced(self.job, line)
 
     def log(self, phase: str, text: str) -> None:
+        if phase not in self.maskers and len(self.maskers) >= MOST_PHASES:
+            return
         masker = self.maskers.setdefault(phase, known.text_masker())
         self.run.said(self.job, phase, masker.feed(text))

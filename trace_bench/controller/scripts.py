@@ -4,6 +4,7 @@ into the run."""
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.writers import write_text
@@ -11,9 +12,10 @@ from trace_bench.config.frozen import FrozenDict
 from trace_bench.config.models import LlmConfig, RunConfig
 from trace_bench.errors import ConfigError
 from trace_bench.gateway.base import Provider
-from trace_bench.gateway.script import Script, load_script
-from trace_bench.gateway.scripted import ScriptedProvider
 from trace_bench.resources import data_dir
+
+if TYPE_CHECKING:
+    from trace_bench.gateway.script import Script
 
 HASH = "script"
 """The option of an ``llm`` that holds its script's SHA-256; a config may give it to insist on that content."""
@@ -43,6 +45,8 @@ def scripted_providers(config: RunConfig) -> dict[str, Provider]:
     found: dict[str, Provider] = {}
     for llm in models(config):
         if (script := _script(config, llm)) is not None:
+            from trace_bench.gateway.scripted import ScriptedProvider
+
             found[llm.name] = ScriptedProvider(script)
     return found
 
@@ -69,6 +73,8 @@ def _script(config: RunConfig, llm: LlmConfig, *path: str | int) -> Script | Non
     """
     if llm.script is None:
         return None
+    from trace_bench.gateway.script import load_script  # not paid for by runs without one
+
     wanted = llm.options.get(HASH)
     file = Path(llm.script)
     copies = (data_dir("configs").parent / file, Path(config.source.file).parent / "scripts" / f"{wanted}.yaml")

@@ -11,7 +11,15 @@ from typing import Any
 
 from trace_bench.artifacts.contract import ModelRef
 from trace_bench.artifacts.records import LlmCall, LlmRequestRecord
-from trace_bench.gateway.base import Hints, Provider, ProviderError, ProviderReply, ProviderRequest, Refusal
+from trace_bench.gateway.base import (
+    GatewayLimits,
+    Hints,
+    Provider,
+    ProviderError,
+    ProviderReply,
+    ProviderRequest,
+    Refusal,
+)
 from trace_bench.gateway.cassettes import PROVIDER_FAILURE, Cassette
 from trace_bench.gateway.estimates import estimate
 from trace_bench.gateway.meter import Meter
@@ -41,6 +49,7 @@ class Asking:
         cassette: Cassette,
         meter: Meter,
         attempt: int,
+        limits: GatewayLimits | None = None,
         cache: ResponseCache | None = None,
         cache_job: str = "",
     ) -> None:
@@ -51,6 +60,7 @@ class Asking:
         self._cassette = cassette
         self._meter = meter
         self._attempt = attempt
+        self._limits = limits or GatewayLimits()
         self._cache = cache
         self._cache_job = cache_job
         self._cache_model = identity_of(provider, model) if cache is not None else {}
@@ -69,6 +79,7 @@ class Asking:
             OSError: it cannot be written down.
         """
         try:
+            self._check_room()
             return self._paid(call, draw)
         except Refusal as refusal:
             self._note(call, refusal)
@@ -84,6 +95,16 @@ class Asking:
             mark = {"attempt": self._attempt, "unasked": True, "replayed_from": recorded.n, "reused_from": None}
             line = self._cassette.add(lambda n, of=recorded, mark=mark: of.model_copy(update={"n": n, **mark}))  # type: ignore[misc]
             self._meter.note(line)
+
+    def _check_room(self) -> None:
+        """Raises Refusal: the cassette holds what a job may put on the host's disk."""
+        if self._cassette.size >= self._limits.cassette_bytes:
+            # 400 is what no client asks again for.
+            raise Refusal(
+                400,
+                "recording_full",
+                f"the calls of this job fill {self._limits.cassette_bytes} bytes; no more is recorded of one job",
+            )
 
     def _note(self, call: Call, refusal: Refusal) -> None:
         with self._lock:
@@ -200,6 +221,7 @@ class Asking:
                 sent=dict(reply.sent),
                 tries=reply.tries,
                 estimated=reply.estimated,
+                cached=reply.cached,
                 latency=latency,
                 replayed_from=reply.replayed_from,
             )

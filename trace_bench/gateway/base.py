@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from trace_bench.artifacts.contract import ModelRef
 from trace_bench.artifacts.records import LlmTry
-from trace_bench.errors import Boundary, TraceBenchError
+from trace_bench.errors import Boundary, SandboxError, TraceBenchError
 
 SLOT_HEADER = "x-trace-bench-slot"
 VARIABLES_HEADER = "x-trace-bench-variables"
@@ -34,6 +34,12 @@ class LlmRequest:
     headers: Mapping[str, str]
     body: bytes
     phase: str = "train"
+
+    @property
+    def size(self) -> int:
+        """Characters and bytes of all that a sandbox sent."""
+        named = sum(len(name) + len(value) for name, value in self.headers.items())
+        return len(self.id) + len(self.method) + len(self.path) + len(self.phase) + named + len(self.body)
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,7 @@ class ProviderReply:
     """A provider's answer. `status` is 200, or the provider's own refusal (4xx) to be passed on as it is.
 
     Attributes:
+        cached: the response cache had given it, when it was recorded.
         latency: seconds that it took when it was recorded; None where it was asked for just now.
         replayed_from: line of the recorded cassette that it is of.
     """
@@ -107,6 +114,7 @@ class ProviderReply:
     cached_tokens: int = 0
     reasoning_tokens: int = 0
     estimated: bool = False
+    cached: bool = False
     sent: Mapping[str, Any] = field(default_factory=dict)
     tries: tuple[LlmTry, ...] = ()
     latency: float | None = None
@@ -143,6 +151,10 @@ class ProviderError(TraceBenchError):
     def __init__(self, message: str, *, tries: tuple[LlmTry, ...] = ()) -> None:
         super().__init__(message)
         self.tries = tries
+
+
+class NobodyWaits(SandboxError):
+    """The sandbox of a call that had not begun is gone: it was not made, and nothing was paid."""
 
 
 class NotRecorded(TraceBenchError):
@@ -187,3 +199,5 @@ class GatewayLimits:
 
     body_bytes: int = 8 << 20
     header_bytes: int = 6 << 20
+    cassette_bytes: int = 4 << 30
+    """Of a job's cassette, beyond which nothing more is answered: it lies on the host's disk, and calls may be free."""

@@ -47,6 +47,12 @@ class Cassette:
     def __len__(self) -> int:
         return len(self._places)
 
+    @property
+    def size(self) -> int:
+        """Bytes of all lines."""
+        with self._lock:
+            return self._places[-1].offset + self._places[-1].size if self._places else 0
+
     def resent(self, attempt: int, request_id: str) -> LlmCall | None:
         """The line that answered this very request."""
         with self._lock:

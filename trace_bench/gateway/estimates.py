@@ -7,9 +7,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from trace_bench.artifacts import jsonio
 from trace_bench.gateway.base import Provider, ProviderRequest
+from trace_bench.gateway.fields import ANSWER_LIMITS
 
 BYTES_PER_TOKEN = 4
-ANSWER_KEYS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
 
 @runtime_checkable
@@ -38,9 +38,16 @@ def tokens_of(body: Mapping[str, Any], max_tokens: object = None) -> int:
 
 def split(body: Mapping[str, Any], max_tokens: object = None) -> tuple[int, int]:
     """The same, prompt and answers apart."""
-    said = [_count(body.get(key)) for key in ANSWER_KEYS]
+    said = [_count(body.get(key)) for key in ANSWER_LIMITS]
     answer = max(said) or _count(max_tokens)
-    return -(-len(jsonio.canonical(dict(body))) // BYTES_PER_TOKEN), answer * max(1, _count(body.get("n")))
+    return -(-len(jsonio.canonical(dict(body))) // BYTES_PER_TOKEN), answer * _answers(body)
+
+
+def _answers(body: Mapping[str, Any]) -> int:
+    """How many answers are written: as many as are asked for, or chosen from, for each of several prompts."""
+    prompt = body.get("prompt")
+    prompts = len(prompt) if isinstance(prompt, list) and any(isinstance(one, str | list) for one in prompt) else 1
+    return max(1, _count(body.get("n")), _count(body.get("best_of"))) * prompts
 
 
 def _count(value: object) -> int:

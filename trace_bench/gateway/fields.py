@@ -8,6 +8,7 @@ known, for a field that does nothing would be ignored in silence.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -20,6 +21,9 @@ RESPONSES = "/v1/responses"
 EMBEDDINGS = "/v1/embeddings"
 POST_PATHS = (CHAT, COMPLETIONS, RESPONSES, EMBEDDINGS)
 MAX_CHOICES = 128
+ANSWER_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+MAX_TOKENS = 1 << 31
+"""Limits of an answer are below it."""
 
 
 def names(text: str) -> frozenset[str]:
@@ -56,8 +60,14 @@ _STORED = names("background conversation context_management previous_response_id
 _HOSTED = names("audio data_sources moderation search_parameters tool_resources web_search web_search_options")
 _INCLUDE = frozenset(["message.output_text.logprobs", "reasoning.encrypted_content"])
 _TOOLS = ("function", "custom")
+_TOOL_FIELDS = names("type function custom name description parameters strict format")
+"""litellm takes any other as the name of a tool that the provider has, whatever the type says."""
 _ADDRESSES = names("url uri image_url file_url video_url audio_url file_uri file_id")
 """Of a part of a message's content: what a provider fetches, or has stored."""
+_WORDS = names("text content input output arguments prompt refusal reasoning reasoning_content thinking summary title "
+               "description context")  # fmt: skip
+"""Fields whose text may name an address, since it is only read. Anywhere else an address is there to be fetched."""
+_ADDRESS = re.compile(r"\s*[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
 def checked(path: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -80,6 +90,7 @@ def checked(path: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[
         else:
             left_out.append(name)
     _CHECKS[path](body)
+    _check_limits(body)
     if path == RESPONSES:
         # A provider would store it otherwise.
         body["store"] = False
@@ -198,30 +209,44 @@ def _check_tools(body: Mapping[str, Any]) -> None:
             raise Refusal(400, "refused_tool", f"a tool of type {jsonio.printable(str(kind), 60)!r} is refused: a "
                           f"provider's own tools reach beyond the sandbox; there is {' and '.join(_TOOLS)}",
                           param="tools")  # fmt: skip
+    for tool in tools or []:
+        odd = next((name for name, value in tool.items() if name not in _TOOL_FIELDS and value is not None), None)
+        if odd is not None:
+            raise Refusal(400, "refused_tool", f"a tool with {jsonio.printable(odd, 60)!r} is refused: a tool has "
+                          f"{', '.join(sorted(_TOOL_FIELDS))} and nothing else", param="tools")  # fmt: skip
+
+
+def _check_limits(body: Mapping[str, Any]) -> None:
+    """Some servers take a limit below zero for none."""
+    for name in ANSWER_LIMITS:
+        value = body.get(name)
+        if value is not None and (type(value) is not int or not 0 <= value < MAX_TOKENS):
+            raise Refusal(400, f"bad_{name}", f"'{name}' must be a whole number from 0 to {MAX_TOKENS - 1}", param=name)
 
 
 def _check_addresses(part: object, param: str) -> None:
     """Nothing in `part` names what a provider would fetch, or has stored."""
-    for address in _addresses(part):
-        if not (isinstance(address, str) and address.startswith("data:")):
-            raise Refusal(
-                400,
-                "refused_address",
-                "an address that the provider would fetch is refused; send the content itself, as a data: URL",
-                param=param,
-            )
+    if any(_addresses(part, param)):
+        raise Refusal(
+            400,
+            "refused_address",
+            "an address that the provider would fetch is refused; send the content itself, as a data: URL",
+            param=param,
+        )
 
 
-def _addresses(part: object) -> Iterator[object]:
-    if isinstance(part, list):
-        for item in part:
-            yield from _addresses(item)
-    elif isinstance(part, dict):
-        for name, value in part.items():
-            if isinstance(value, dict | list):
-                yield from _addresses(value)
-            elif name in _ADDRESSES and value is not None:
-                yield value
+def _addresses(value: object, name: str) -> Iterator[bool]:
+    """Of each value in `value`, which is called `name`, whether it is an address."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _addresses(item, name)
+    elif isinstance(value, dict):
+        for inner, item in value.items():
+            yield from _addresses(item, inner)
+    elif name in _ADDRESSES:
+        yield value is not None and not (isinstance(value, str) and value.startswith("data:"))
+    elif isinstance(value, str) and name not in _WORDS:
+        yield _ADDRESS.match(value) is not None
 
 
 def _texts(value: object) -> list[str]:

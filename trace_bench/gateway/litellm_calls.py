@@ -22,9 +22,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import litellm
+from litellm._internal_context import is_internal_call
 from litellm.integrations.custom_logger import CustomLogger
+from litellm.litellm_core_utils.litellm_logging import Logging
 
 from trace_bench.artifacts import jsonio
+from trace_bench.gateway import provider_http
 from trace_bench.gateway.provider_errors import answered, error_in, is_network, mentions, remedy, word
 from trace_bench.gateway.real import RealModel
 from trace_bench.gateway.retries import TryFailed, retry_after
@@ -107,6 +110,15 @@ class _Departures(CustomLogger):  # type: ignore[misc]  # litellm is not followe
         _SENT.get([]).append(True)
 
 
+def _nothing(self: Logging, *args: object, **kwargs: object) -> None:
+    """Instead of what litellm does for its log. What a call costs is reckoned in the controller, by the prices of the
+    run."""
+
+
+async def _nothing_async(self: Logging, *args: object, **kwargs: object) -> None:
+    """As `_nothing`."""
+
+
 class Caller:
     """Asks providers. Must live in one event loop."""
 
@@ -119,6 +131,10 @@ class Caller:
         litellm.num_retries = 0
         litellm.disable_hf_tokenizer_download = True
         litellm.callbacks = [_Departures()]
+        # A cost and several copies of every answer, for a log that nobody keeps: a third of a call's processor time.
+        Logging.response_cost_calculator = Logging.success_handler = _nothing
+        Logging.async_success_handler = _nothing_async
+        provider_http.restrict()
         self._secrets = tuple(model.api_key for model in models if model.api_key and len(model.api_key) >= 4)
         self._not_taken: dict[str, set[str]] = defaultdict(set)
 
@@ -134,6 +150,7 @@ class Caller:
             call.body.update(stream=True, stream_options={"include_usage": True})
         sent: list[bool] = []
         _SENT.set(sent)
+        is_internal_call.set(True)  # of litellm's own making: not a line in its log, nor a task that would write one
         while True:
             try:
                 async with asyncio.timeout(call.model.timeout):
@@ -144,7 +161,7 @@ class Caller:
             except TryFailed:
                 raise
             except TimeoutError:
-                raise TryFailed(f"no answer within {call.model.timeout:g} seconds") from None
+                raise TryFailed(f"no answer within {call.model.timeout:g} seconds (llm.timeout)") from None
             except litellm.exceptions.UnsupportedParamsError as error:
                 names = [n for n in call.body if n not in NOT_DROPPED and mentions(str(error), n)]
                 if not names:
@@ -179,7 +196,9 @@ class Caller:
                 answer = _plain(response)
                 return answer, answer.get("usage")
             chunks = [chunk async for chunk in response]
-            whole = litellm.stream_chunk_builder(chunks, messages=call.body.get("messages"))
+            whole = litellm.stream_chunk_builder(
+                chunks, messages=call.body.get("messages"), logging_obj=getattr(response, "logging_obj", None)
+            )
             usage = _streamed_usage(response)
             return {**_plain(whole), "usage": usage}, usage
         if path == COMPLETIONS:
@@ -197,7 +216,7 @@ class Caller:
             raise TryFailed(f"an answer without {wanted}", status=200)
         body = _pruned({**body, "usage": usage})
         try:
-            jsonio.loads(jsonio.dumps(body))
+            jsonio.loads(jsonio.dumps(body), max_depth=jsonio.MAX_DEPTH_INSIDE)
         except (ValueError, TypeError, RecursionError) as error:
             raise TryFailed(f"an answer that is no JSON: {error}"[:MAX_ERROR], status=200) from None
         counted = reported(call.path, body)
@@ -214,7 +233,7 @@ class Caller:
         if model.base_url is None and "environment variable" in text:
             raise TryFailed(f"{model.provider} needs llm.base_url or llm.options. litellm says: {text}", again=False)
         if "LLM Provider NOT provided" in text:
-            raise TryFailed(f"litellm knows no provider {model.provider!r}. Correct llm.provider.", again=False)
+            raise TryFailed(f"litellm knows no provider {model.provider!r}; correct llm.provider.", again=False)
 
     def _failure(self, call: Call, error: Exception) -> tuple[int, Exception]:
         """The status with which the provider refused this request.
@@ -222,13 +241,16 @@ class Caller:
         Raises:
             TryFailed: it is not the request's fault.
         """
+        if (cut := provider_http.cut_off(error)) is not None:
+            raise TryFailed(str(cut))
         status, headers = answered(error)
         text = self._text(error)
         after = retry_after(headers, time.time())
         if status == 429 and "insufficient_quota" in f"{error} {getattr(error, 'body', None)}":
             raise TryFailed(remedy(call.model, 402), status=status, again=False)
         if status is None or status < 300 or status in (408, 409, 425, 429) or status >= 500:
-            raise TryFailed(text, status=status, after=after)
+            told = text if status is None else f"{call.model.provider} answered {status}: {self._message(error)}"
+            raise TryFailed(told[:MAX_ERROR], status=status, after=after)
         if status < 400 or status in (401, 402, 403, 404, 405):
             raise TryFailed(remedy(call.model, status), status=status, again=False)
         disliked = [n for n in call.added - NOT_DROPPED if n in call.body and mentions(text, n)]
@@ -241,9 +263,7 @@ class Caller:
 
     def _refused(self, call: Call, status: int, error: Exception) -> tuple[int, int, Answer]:
         """What is wrong with a request, in the provider's words and OpenAI's shape."""
-        given = getattr(error, "body", None)
-        given = given if isinstance(given, dict) else error_in(str(error))
-        given = given.get("error", given) if isinstance(given.get("error", given), dict) else {}
+        given = _given(error)
         shown = {
             "message": word(given.get("message")) or self._text(error),
             "type": word(given.get("type")) or "invalid_request_error",
@@ -253,15 +273,29 @@ class Caller:
         body = json.loads(self._masked(json.dumps({"error": shown})))
         return status, 0, Answer(status, body)
 
+    def _message(self, error: Exception) -> str:
+        """The provider's own words, on one line and without keys."""
+        words = word(_given(error).get("message"))
+        return self._text(Exception(words)) if words else self._text(error)
+
     def _text(self, error: Exception) -> str:
         """One line of what went wrong, without keys."""
         text = re.sub(r"litellm\.\w+: |\w+Error: |\w+Exception - ", "", str(error).partition("Traceback (")[0])
+        text = re.sub(r" ssl:(<[^>]*>|\w+)", "", text)  # aiohttp's, of every address, also without TLS
         return jsonio.printable(self._masked(" ".join(text.split())) or type(error).__name__, MAX_ERROR)
 
     def _masked(self, text: str) -> str:
         for secret in self._secrets:
             text = text.replace(secret, "***")
         return text
+
+
+def _given(error: Exception) -> Mapping[str, Any]:
+    """The error object in a provider's answer, as OpenAI shapes it; empty where there is none."""
+    given = getattr(error, "body", None)
+    given = given if isinstance(given, dict) else error_in(str(error))
+    inner = given.get("error", given)
+    return inner if isinstance(inner, dict) else {}
 
 
 def _plain(response: Any) -> dict[str, Any]:

@@ -4,8 +4,8 @@ It reads frames from stdin and writes frames to what was its stdout:
 
 * first ``{"models", "limits_folder", "backoff"}``; it says ``{"ready": version}`` once litellm is imported;
 * then calls ``{"id", "model", "path", "body", "added", "tries"}``, any number at a time, each answered by
-  ``{"id", "try"}`` after every try and in the end by ``{"id", "status", "body", "counted", "estimated", "dropped"}``
-  or ``{"id", "error"}``;
+  ``{"id", "wait", "why"}`` before every wait, ``{"id", "try"}`` after every try, and in the end by
+  ``{"id", "status", "body", "counted", "estimated", "dropped"}`` or ``{"id", "error"}``;
 * and ``{"alive": true}`` every few seconds, so that a process that hangs is noticed.
 
 It ends when stdin does: no process is left behind by a controller that was killed.
@@ -17,15 +17,16 @@ import asyncio
 import dataclasses
 import importlib.metadata
 import os
+import resource
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from trace_bench.gateway import frames
+from trace_bench.gateway.estimates import tokens_of
 from trace_bench.gateway.host_limits import HostLimits
 from trace_bench.gateway.real import HostLimit, RealModel, model_from
 from trace_bench.gateway.retries import Backoff, GaveUp, persist
-from trace_bench.gateway.sampling import LIMIT_NAMES
 
 ALIVE_EVERY = 5.0
 """Seconds."""
@@ -35,6 +36,7 @@ def main() -> None:
     source = os.fdopen(os.dup(0), "rb", buffering=0)
     sink = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not get between the frames
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a dump of the memory would hold the keys
     hello = frames.read(source)
     if hello is None:
         return
@@ -89,9 +91,15 @@ class Worker:
             answer = await self._ask(frame)
         except GaveUp as why:
             answer = {"error": str(why)}
+        except OSError as error:  # of the folder of limits; what the network does is a try's own affair
+            answer = {"error": f"the provider process failed: {error}"}
         except Exception as error:
             answer = {"error": f"the provider process failed: {type(error).__name__}"}
-        _send(self._sink, {"id": number, **answer})
+        try:
+            _send(self._sink, {"id": number, **answer})
+        except (frames.BrokenFrame, ValueError, TypeError, RecursionError) as error:
+            # Nobody may be left waiting for an answer that no frame can hold.
+            _send(self._sink, {"id": number, "error": f"an answer that cannot be handed on: {error}"[:300]})
 
     async def _ask(self, frame: frames.Frame) -> frames.Frame:
         from trace_bench.gateway.litellm_calls import Answer, Call
@@ -108,9 +116,10 @@ class Worker:
             retries=model.retries,
             backoff=self._backoff,
             on_try=lambda tried: _send(self._sink, {"id": frame["id"], "try": tried.model_dump()}),
+            on_wait=lambda seconds, why: _send(self._sink, {"id": frame["id"], "wait": seconds, "why": why}),
             before=frame["tries"],
             limiter=self._limiters.get(model.id),
-            tokens=expected_tokens(call.path, call.body),
+            tokens=tokens_of(call.body),
         )
         return {
             "status": answer.status,
@@ -119,12 +128,6 @@ class Worker:
             "estimated": answer.estimated,
             "dropped": call.dropped,
         }
-
-
-def expected_tokens(path: str, body: Mapping[str, Any]) -> int:
-    """What a request is held to take before it is answered: a token for four bytes, and the longest answer."""
-    limits = [body[name] for name in LIMIT_NAMES.get(path, ()) if isinstance(body.get(name), int)]
-    return len(frames.encode(dict(body))) // 4 + max(limits, default=0)
 
 
 def _send(sink: BinaryIO, frame: frames.Frame) -> None:

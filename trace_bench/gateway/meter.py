@@ -12,7 +12,7 @@ call that only the estimates of others keep out waits until one of them ends; it
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
@@ -20,7 +20,7 @@ from typing import Protocol
 from trace_bench.artifacts.contract import Budget
 from trace_bench.artifacts.records import LlmCall, Usage
 from trace_bench.artifacts.usage import Tally, is_answer
-from trace_bench.gateway.base import Refusal
+from trace_bench.gateway.base import NobodyWaits, Refusal
 
 PHASES = ("build", "train", "score")
 OTHER = "other"
@@ -78,18 +78,29 @@ class Account:
         with self._changed:
             self._spent += spent
 
-    def hold(self, expected: Amount) -> None:
+    def hold(self, expected: Amount, left: Callable[[], bool]) -> None:
         """Set aside what a call is expected to spend. Waits while only other calls under way are in its way.
+
+        Args:
+            left: whether nobody wants an answer any more; `wake` has it looked at.
 
         Raises:
             Refusal: 429 ``budget_exhausted``: a limit is reached.
+            NobodyWaits
         """
         with self._changed:
             while self._is_met(self._spent + self._held):
                 if reached := self._is_met(self._spent):
                     raise Refusal(429, "budget_exhausted", f"{self._sentence(*reached)}; training ends here")
+                if left():
+                    raise NobodyWaits("the session ended before the budget had room for the call")
                 self._changed.wait()
             self._held += expected
+
+    def wake(self) -> None:
+        """Have those that wait look whether they still want to."""
+        with self._changed:
+            self._changed.notify_all()
 
     def settle(self, expected: Amount, spent: Amount) -> None:
         """A call is over: `expected` was set aside for it, `spent` is what it came to."""
@@ -163,6 +174,7 @@ class Meter:
         self._run = run
         self._lock = threading.Lock()
         self._tallies: dict[str, Tally] = {}
+        self._left = False
         self.cut_by_run = False
         """The run's budget kept a call of this job out."""
         for call in before:
@@ -181,17 +193,18 @@ class Meter:
 
         Raises:
             Refusal: 429 ``budget_exhausted``, of the job or of its run.
+            NobodyWaits: `leave` was called while the call waited for room.
         """
         price = self._account.price() * tokens if usd is None else Fraction(usd)
         expected = Amount(1, tokens, price)
         try:
-            self._account.hold(expected)
+            self._account.hold(expected, lambda: self._left)
         except Refusal:
             self.refuse(phase)
             raise
         if self._run is not None:
             try:
-                self._run.account.hold(expected)
+                self._run.account.hold(expected, lambda: self._left)
             except BaseException as error:
                 self._account.settle(expected, NOTHING)
                 if isinstance(error, Refusal):
@@ -199,6 +212,13 @@ class Meter:
                     self.refuse(phase)
                 raise
         return Hold(expected)
+
+    def leave(self) -> None:
+        """Nobody wants answers any more: calls that wait for room are given up. Those under way are not."""
+        self._left = True
+        self._account.wake()
+        if self._run is not None:
+            self._run.account.wake()
 
     def settle(self, hold: Hold, call: LlmCall) -> None:
         """The call is over, and `call` is its line in the cassette."""

@@ -50,16 +50,16 @@ def remedy(model: RealModel, status: int) -> str:
     variable = model.api_key_env or f"{model.provider.upper()}_API_KEY"
     if status == 401:
         refused = "refuses the key" if model.api_key else "asks for a key"
-        return f"{model.provider} {refused} (401). Set {variable} to a key that it takes."
+        return f"{model.provider} {refused} (401); set {variable} to a key that it takes."
     if status == 402:
         return (
-            f"the account of {model.provider} has nothing left to spend. Top it up, or set {variable} to another key."
+            f"the account of {model.provider} has nothing left to spend; top it up, or set {variable} to another key."
         )
     if status == 403:
-        return f"{model.provider} does not let this key use {model.model!r} (403). Set {variable} to one that may."
+        return f"{model.provider} does not let this key use {model.model!r} (403); set {variable} to one that may."
     if status == 404:
-        return f"{model.provider} has no model {model.model!r} there (404). Correct llm.model, or llm.base_url."
-    return f"{model.provider} answered {status}. Correct llm.base_url."
+        return f"{model.provider} has no model {model.model!r} there (404); correct llm.model, or llm.base_url."
+    return f"{model.provider} answered {status}; correct llm.base_url."
 
 
 def word(value: object) -> str | int | None:
@@ -74,7 +74,7 @@ def error_in(text: str) -> dict[str, Any]:
     start = text.find("{")
     try:
         found, _ = json.JSONDecoder().raw_decode(text, start) if start >= 0 else ({}, 0)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

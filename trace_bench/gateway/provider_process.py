@@ -12,14 +12,14 @@ import contextlib
 import importlib.util
 import itertools
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,10 +31,11 @@ from trace_bench.gateway import frames
 from trace_bench.gateway.base import ProviderError, ProviderReply, ProviderRequest
 from trace_bench.gateway.estimates import split
 from trace_bench.gateway.prices import cost, known_price
-from trace_bench.gateway.real import RealModel, model_to
+from trace_bench.gateway.real import GET_LITELLM, OnWait, RealModel, model_to
 from trace_bench.gateway.retries import Backoff
 from trace_bench.gateway.sampling import additions
 from trace_bench.gateway.usage import Counted
+from trace_bench.worker.wire import signal_name
 
 INHERITED = (
     "PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH",
@@ -58,16 +59,22 @@ class ProviderProcess:
     Args:
         models: with distinct ids.
         limits_folder: where this host keeps what was asked of providers (`HostLimits`).
+        on_wait: told of every wait of a call, for a limit or before it is asked again.
 
     Raises:
         EnvironmentUnavailable: litellm is not installed.
     """
 
-    def __init__(self, models: Sequence[RealModel], limits_folder: Path, *, backoff: Backoff | None = None) -> None:
+    def __init__(
+        self,
+        models: Sequence[RealModel],
+        limits_folder: Path,
+        *,
+        backoff: Backoff | None = None,
+        on_wait: OnWait | None = None,
+    ) -> None:
         if importlib.util.find_spec("litellm") is None:
-            raise EnvironmentUnavailable(
-                "real models need litellm, which is not installed. Run: pip install 'trace-bench[llm]'"
-            )
+            raise EnvironmentUnavailable(f"real models need litellm, which is not installed: {GET_LITELLM}")
         self._models = {model.id: model for model in models}
         backoff = backoff or Backoff()
         self._hello = {
@@ -75,6 +82,7 @@ class ProviderProcess:
             "limits_folder": str(limits_folder),
             "backoff": [backoff.first, backoff.cap],
         }
+        self._on_wait = on_wait or (lambda job_id, seconds, why: None)
         self._lock = threading.Lock()
         self._child: _Child | None = None
         self._closed = False
@@ -93,7 +101,7 @@ class ProviderProcess:
         with self._lock:
             return self._child.pid if self._child is not None and not self._child.ended else None
 
-    def ask(self, model: RealModel, call: frames.Frame) -> tuple[frames.Frame, tuple[LlmTry, ...]]:
+    def ask(self, model: RealModel, call: frames.Frame, job_id: str = "") -> tuple[frames.Frame, tuple[LlmTry, ...]]:
         """The last frame about `call`, and every try.
 
         Raises:
@@ -101,7 +109,7 @@ class ProviderProcess:
         """
         tries: list[LlmTry] = []
         while True:
-            outcome = self._living().ask({**call, "tries": len(tries)})
+            outcome = self._living().ask({**call, "tries": len(tries)}, partial(self._on_wait, job_id))
             tries += outcome.tries
             if outcome.frame is not None:
                 return outcome.frame, tuple(tries)
@@ -177,7 +185,7 @@ class RealProvider:
             "body": {**thaw(dict(request.body)), **added},
             "added": [name for name in added if request.body.get(name) is None],
         }
-        frame, tries = self._process.ask(model, call)
+        frame, tries = self._process.ask(model, call, request.job_id)
         if "error" in frame:
             times = "1 try" if len(tries) == 1 else f"{len(tries)} tries"
             raise ProviderError(
@@ -211,6 +219,7 @@ class _Outcome:
 
 @dataclass
 class _Pending:
+    on_wait: Callable[[float, str], None]
     outcome: Future[_Outcome] = field(default_factory=Future)
     tries: list[LlmTry] = field(default_factory=list)
 
@@ -232,6 +241,7 @@ class _Child:
                 "PYTHONPATH": os.pathsep.join(path),
                 "LITELLM_LOCAL_MODEL_COST_MAP": "True",
                 "LITELLM_MODE": "PRODUCTION",  # or it reads a .env from around here
+                "MAX_IMAGE_URL_DOWNLOAD_SIZE_MB": "0",  # or it fetches addresses, from this host's network
             },
             cwd="/",
             start_new_session=True,  # Ctrl-C at the terminal is for the controller to hear
@@ -261,12 +271,12 @@ class _Child:
         with self._lock:
             return self._ended is not None
 
-    def ask(self, call: frames.Frame) -> _Outcome:
+    def ask(self, call: frames.Frame, on_wait: Callable[[float, str], None]) -> _Outcome:
         """Send `call`, and wait until it is answered or the process ends."""
-        return self._send(call).result()
+        return self._send(call, on_wait).result()
 
-    def _send(self, call: frames.Frame) -> Future[_Outcome]:
-        pending = _Pending()
+    def _send(self, call: frames.Frame, on_wait: Callable[[float, str], None]) -> Future[_Outcome]:
+        pending = _Pending(on_wait)
         with self._lock:
             if self._ended is not None:
                 pending.outcome.set_result(self._ended)
@@ -277,8 +287,15 @@ class _Child:
         return pending.outcome
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self._stdin.close()
+        # A thread that writes to a process that does not read holds the pipe until that process is gone.
+        if self._writing.acquire(timeout=CLOSE_SECONDS):
+            try:
+                with contextlib.suppress(OSError):
+                    self._stdin.close()
+            finally:
+                self._writing.release()
+        else:
+            self._process.kill()
         try:
             self._process.wait(CLOSE_SECONDS)
         except subprocess.TimeoutExpired:
@@ -320,17 +337,19 @@ class _Child:
         elif "id" in frame:
             with self._lock:
                 pending = self._pending.get(frame["id"])
-                if pending is not None and "try" not in frame:
+                if pending is not None and "try" not in frame and "wait" not in frame:
                     del self._pending[frame["id"]]
             if pending is None:
                 return
             if "try" in frame:
                 pending.tries.append(LlmTry.model_validate(frame["try"]))
+            elif "wait" in frame:
+                pending.on_wait(float(frame["wait"]), str(frame["why"]))
             else:
                 pending.outcome.set_result(_Outcome(frame, tuple(pending.tries)))
 
     def _end(self, code: int) -> None:
-        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        how = signal_name(-code) if code < 0 else f"exit code {code}"
         why = self._broken or (how if self._ready else f"{how}; {self._last_error()}")
         death = f"the process that asks the providers ended ({why})"
         with self._lock:

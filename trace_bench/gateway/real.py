@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
+
+GET_LITELLM = "pip install 'trace-bench[llm]' (as a container: the controller of scripts/build-controller --llm)"
+"""What to do where it is missing."""
+
+OnWait = Callable[[str, float, str], None]
+"""Told, by job id, that a call waits for so many seconds, and why; from a thread that must not be held up."""
 
 
 @dataclass(frozen=True)

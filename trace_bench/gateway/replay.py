@@ -76,6 +76,7 @@ class ReplayProvider:
             cached_tokens=line.cached_tokens,
             reasoning_tokens=line.reasoning_tokens,
             estimated=line.estimated,
+            cached=line.cached,
             sent=line.sent,
             tries=line.tries,
             latency=line.latency,

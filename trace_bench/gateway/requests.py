@@ -128,7 +128,7 @@ def _body(request: LlmRequest, limits: GatewayLimits) -> dict[str, Any]:
             413, "body_too_large", f"the body has {len(request.body)} bytes; {limits.body_bytes} is the limit"
         )
     try:
-        body = jsonio.loads(request.body)
+        body = jsonio.loads(request.body, max_depth=jsonio.MAX_DEPTH_INSIDE)
     except jsonio.JsonError as error:
         raise Refusal(400, "malformed_json", f"the body is unusable: {error}") from None
     if not isinstance(body, dict):

@@ -63,6 +63,9 @@ class GaveUp(Exception):
     """No try brought an answer. The text is that of the last one."""
 
 
+def _nobody(seconds: float, why: str) -> None: ...
+
+
 async def persist(
     ask: Callable[[], Awaitable[tuple[int, int, T]]],
     *,
@@ -72,6 +75,7 @@ async def persist(
     before: int = 0,
     limiter: Limiter | None = None,
     tokens: int = 0,
+    on_wait: Callable[[float, str], None] = _nobody,
 ) -> T:
     """Call `ask` until it answers, at most ``1 + retries`` times.
 
@@ -80,23 +84,26 @@ async def persist(
         on_try: told of each try as soon as it has ended.
         before: tries that were made already.
         tokens: what one try is held to take until it is known.
+        on_wait: told before each wait how many seconds it takes, and why.
 
     Raises:
         GaveUp: the last failure, or one after which asking again is no use.
     """
-    made, after = before, None
+    made, after, why = before, None, "an earlier try failed"
     while True:
         asked_at = time.monotonic()
         if made > 0:
             wait = backoff.wait(made)
-            await asyncio.sleep(wait if after is None else min(after, MAX_RETRY_AFTER) + min(wait, 1.0))
-        permit = await _leave(limiter, tokens)
+            wait = wait if after is None else min(after, MAX_RETRY_AFTER) + min(wait, 1.0)
+            on_wait(wait, why)
+            await asyncio.sleep(wait)
+        permit = await _leave(limiter, tokens, on_wait)
         began = time.monotonic()
         waited, used = began - asked_at, 0
         try:
             status, used, answer = await ask()
         except TryFailed as failure:
-            made, after = made + 1, failure.after
+            made, after, why = made + 1, failure.after, str(failure)
             on_try(_try(failure.status, time.monotonic() - began, waited, str(failure)))
             if not failure.again or made > retries:
                 raise GaveUp(str(failure)) from None
@@ -112,10 +119,11 @@ def _try(status: int | None, seconds: float, waited: float, error: str = "") -> 
     return LlmTry(status=status, seconds=round(seconds, 4), waited=round(waited, 4), error=error)
 
 
-async def _leave(limiter: Limiter | None, tokens: int) -> Permit | None:
+async def _leave(limiter: Limiter | None, tokens: int, on_wait: Callable[[float, str], None]) -> Permit | None:
     if limiter is None:
         return None
     while isinstance(leave := limiter.ask(tokens), int | float):
+        on_wait(leave, "what llm.limits allows is used up")
         await asyncio.sleep(leave)
     return leave
 

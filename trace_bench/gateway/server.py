@@ -102,6 +102,7 @@ class Gateway:
             cassette=cassette,
             meter=meter,
             attempt=attempt,
+            limits=self._limits,
             cache=self._cache,
             cache_job=str(cassette_path.absolute()),
         )
@@ -113,7 +114,8 @@ class Gateway:
             meter=meter,
             limits=self._limits,
             attempt=attempt,
-            quick=provider.quick,
+            # Whoever shares a budget may have to wait for what the calls of others come to.
+            quick=provider.quick and not (self._run_meter is not None and self._run_meter.account.wants_estimates),
             on_close=lambda: self._closed(job_id),
         )
 
@@ -230,6 +232,10 @@ class Scope:
     def carry_over(self, calls: Iterable[LlmCall]) -> None:
         """Take over recorded answers that nothing asked for: they were paid for, and count."""
         self._asking.carry_over(calls)
+
+    def leave(self) -> None:
+        """Begin no call that still waits for room in a budget: nobody wants its answer any more."""
+        self._meter.leave()
 
     def close(self) -> None:
         """Flush the cassette to the disk and stop serving."""

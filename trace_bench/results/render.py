@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
@@ -14,13 +15,13 @@ from trace_bench.results.leaderboard import LeaderboardRow
 
 _HEADER = (
     "task", "#", "trainer", "variant", "optimizer", "model", "seeds", "initial", "best", "test", "s", "tokens",
-    "direction",
+    "usd", "direction",
 )  # fmt: skip
-_NUMERIC = frozenset({"#", "seeds", "initial", "best", "test", "s", "tokens"})
+_NUMERIC = frozenset({"#", "seeds", "initial", "best", "test", "s", "tokens", "usd"})
 _ELASTIC = {"variant": 8, "trainer": 14, "optimizer": 8, "model": 8}
-_SPARE = ("tokens", "s", "initial")
+_SPARE = ("tokens", "s", "initial", "usd")
 NOTHING: Mapping[str, int] = MappingProxyType({})
-EMPTY = "No job qualifies for the leaderboard: failed and unprotected jobs are left out."
+EMPTY = "No job qualifies for the leaderboard: failed and unprotected jobs are left out, and those that were cut off."
 BETTER = {"maximize": "higher is better", "minimize": "lower is better"}
 UNPROTECTED = " (unprotected)"
 """Behind the trainer of a job whose score a candidate could have written."""
@@ -82,6 +83,7 @@ def _cells(row: LeaderboardRow) -> tuple[str, ...]:
         number(row.score_test),
         number(row.time_seconds, 1),
         f"{row.total_tokens:.0f}",
+        dollars(row.cost_usd) if row.cost_usd else "-",
         row.score_direction,
     )
 
@@ -271,6 +273,16 @@ def _beginning(text: str, width: int) -> str:
             break
         kept += letter
     return kept
+
+
+def dollars(value: float) -> str:
+    """US dollars with four decimals; where these would hide what was spent, with two digits.
+
+    >>> dollars(0.0), dollars(1.25), dollars(0.0000153)
+    ('0.0000', '1.2500', '0.000015')
+    """
+    decimals = 4 if value <= 0 or value >= 0.001 else 1 - math.floor(math.log10(value))
+    return f"{value:.{decimals}f}"
 
 
 def number(value: float | None, decimals: int | None = None) -> str:

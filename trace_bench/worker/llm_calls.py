@@ -26,7 +26,7 @@ class LlmCalls:
 
     def __init__(self, send: Callable[[str, dict[str, Any], bytes], None]) -> None:
         self._send = send
-        self._waiting: dict[str, tuple[dict[str, Any], bytes, Answer]] = {}
+        self._waiting: dict[str, tuple[dict[str, Any], bytes, Answer, int]] = {}
         self._tokens = {"prompt_tokens": 0, "completion_tokens": 0}
         self._cost_usd = 0.0
         self._inert = 0
@@ -46,8 +46,8 @@ class LlmCalls:
 
     def ask(self, phase: str, request: RelayRequest, answer: Answer) -> None:
         """Ask the host; `answer` is called when its answer comes, or at once with 503 if too much waits already."""
-        waiting = sum(len(body) for _, body, _ in self._waiting.values())
-        if len(self._waiting) >= MAX_CALLS_WAITING or waiting + len(request.body) > MAX_WAITING:
+        waiting = sum(size for *_, size in self._waiting.values())
+        if len(self._waiting) >= MAX_CALLS_WAITING or waiting + request.size > MAX_WAITING:
             answer(503, b'{"error": {"message": "too many calls wait for an answer", "code": "overloaded"}}')
             return
         self.number += 1
@@ -59,12 +59,12 @@ class LlmCalls:
             "path": request.path,
             "headers": request.headers,
         }
-        self._waiting[number] = (fields, request.body, answer)
+        self._waiting[number] = (fields, request.body, answer, request.size)
         self._send("llm.request", fields, request.body)
 
     def ask_again(self) -> None:
         """Ask a new controller what the last one took but may not have answered."""
-        for fields, body, _ in list(self._waiting.values()):
+        for fields, body, *_ in list(self._waiting.values()):
             self._send("llm.request", fields, body)
 
     def answered(self, header: dict[str, Any], body: bytes) -> None:

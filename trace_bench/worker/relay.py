@@ -18,6 +18,10 @@ from typing import Any, Protocol
 
 MAX_HEAD = 8 << 20
 MAX_BODY = 32 << 20
+MAX_LINES = 1000
+"""Of a request's head."""
+MAX_LINE = 1 << 16
+"""Bytes of the line that says how long a chunk is."""
 MAX_BUFFER = MAX_HEAD + MAX_BODY
 """Of one connection, chunk heads and pipelined requests included."""
 MAX_BUFFERS = 64 << 20
@@ -47,14 +51,42 @@ class RelayRequest:
     headers: dict[str, str]
     body: bytes
 
+    @property
+    def size(self) -> int:
+        """Characters and bytes of all that is passed on."""
+        named = sum(len(name) + len(value) for name, value in self.headers.items())
+        return len(self.method) + len(self.path) + named + len(self.body)
+
+
+@dataclass
+class Reading:
+    """How far an incomplete request has been read: nothing is read twice, in however small pieces it comes.
+
+    Attributes:
+        searched: bytes at the beginning in which the head does not end.
+        head: the words of the first line and the headers; from then on the buffer begins with the body …
+        body: … or with the chunk after these.
+    """
+
+    searched: int = 0
+    head: tuple[list[str], dict[str, str]] | None = None
+    body: bytearray = field(default_factory=bytearray)
+
 
 @dataclass(eq=False)
 class _Connection:
     sock: socket.socket
     buffer: bytearray = field(default_factory=bytearray)
+    reading: Reading = field(default_factory=Reading)
     out: bytearray = field(default_factory=bytearray)
     waiting: bool = False
     closing: bool = False
+    advancing: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes of requests that are not passed on yet."""
+        return len(self.buffer) + len(self.reading.body)
 
 
 class Answer(Protocol):
@@ -131,7 +163,7 @@ class Relay:
                     self._drop(connection)
                     return
                 connection.buffer += data
-                if len(connection.buffer) > MAX_BUFFER or sum(len(c.buffer) for c in self._connections) > MAX_BUFFERS:
+                if connection.size > MAX_BUFFER or sum(c.size for c in self._connections) > MAX_BUFFERS:
                     self._drop(connection)
                     return
                 self._advance(connection)
@@ -141,19 +173,29 @@ class Relay:
             self._drop(connection)
 
     def _advance(self, connection: _Connection) -> None:
-        if connection.waiting or connection not in self._connections:
-            return
+        """Pass on what has arrived, request by request: the next once the one before is answered."""
+        if connection.advancing:
+            return  # answered at once: the loop below goes on
+        connection.advancing = True
         try:
-            parsed = parse_request(connection.buffer)
+            while not connection.waiting and connection in self._connections and self._pass_on(connection):
+                pass
+        finally:
+            connection.advancing = False
+
+    def _pass_on(self, connection: _Connection) -> bool:
+        """Pass on the next request; False where it is incomplete, or none."""
+        try:
+            parsed = parse_request(connection.buffer, connection.reading)
         except BadRequest as error:
             connection.closing = True
             body = json.dumps({"error": {"message": str(error), "type": "invalid_request_error"}}).encode()
             self._respond(connection, 400, body)
-            return
+            return False
         if parsed is None:
-            return
-        request, keep_alive, consumed = parsed
-        del connection.buffer[:consumed]
+            return False
+        request, keep_alive = parsed
+        connection.reading = Reading()
         connection.waiting = True
         connection.closing = not keep_alive
 
@@ -161,6 +203,7 @@ class Relay:
             self._respond(connection, status, body, content_type)
 
         self._forward(request, answer)
+        return True
 
     def _respond(self, connection: _Connection, status: int, body: bytes, content_type: str = JSON) -> None:
         if connection not in self._connections:
@@ -199,18 +242,47 @@ class Relay:
         self._selector.modify(connection.sock, selectors.EVENT_READ, lambda mask: self._on_ready(connection, mask))
 
 
-def parse_request(buffer: bytearray) -> tuple[RelayRequest, bool, int] | None:
-    """``(request, keep_alive, bytes consumed)``; None while the request is incomplete.
+def parse_request(buffer: bytearray, reading: Reading) -> tuple[RelayRequest, bool] | None:
+    """``(request, keep_alive)``, taken out of `buffer`; None while the request is incomplete.
+
+    Args:
+        reading: of this request, kept by the caller from one piece to the next.
 
     Raises:
         BadRequest
     """
-    end = buffer.find(b"\r\n\r\n")
-    if end < 0:
-        if len(buffer) > MAX_HEAD:
+    if reading.head is None:
+        end = buffer.find(b"\r\n\r\n", max(0, reading.searched - 3))
+        if max(end, len(buffer) if end < 0 else 0) > MAX_HEAD:
             raise BadRequest("the request's headers are too large")
-        return None
-    lines = bytes(buffer[:end]).decode("latin-1").split("\r\n")
+        if end < 0:
+            reading.searched = len(buffer)
+            return None
+        reading.head = _head(bytes(buffer[:end]))
+        del buffer[: end + 4]
+    words, headers = reading.head
+    if headers.get("transfer-encoding", "").lower() == "chunked":
+        if not _chunks(buffer, reading.body):
+            return None
+        body = bytes(reading.body)
+    else:
+        text = headers.get("content-length", "0")
+        # Not `isdigit`, which is true of superscripts, and no longer than Python converts.
+        if re.fullmatch("[0-9]{1,10}", text) is None or int(text) > MAX_BODY:
+            raise BadRequest(f"the request's body must have at most {MAX_BODY} bytes")
+        if len(buffer) < int(text):
+            return None
+        body = bytes(buffer[: int(text)])
+        del buffer[: int(text)]
+    passed = {k: v for k, v in headers.items() if k in _PASSED or k.startswith("x-trace-bench-")}
+    keep_alive = headers.get("connection", "").lower() != "close" and words[2] != "HTTP/1.0"
+    return RelayRequest(words[0], words[1], passed, body), keep_alive
+
+
+def _head(data: bytes) -> tuple[list[str], dict[str, str]]:
+    if data.count(b"\r\n") > MAX_LINES:
+        raise BadRequest(f"the request has more than {MAX_LINES} headers")
+    lines = data.decode("latin-1").split("\r\n")
     words = lines[0].split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
         raise BadRequest("this is no HTTP/1.1 request")
@@ -220,47 +292,31 @@ def parse_request(buffer: bytearray) -> tuple[RelayRequest, bool, int] | None:
         if not colon:
             raise BadRequest("a header line has no colon")
         headers[name.strip().lower()] = value.strip()
-    start = end + 4
-    if headers.get("transfer-encoding", "").lower() == "chunked":
-        chunked = _chunked(buffer, start)
-        if chunked is None:
-            return None
-        body, consumed = chunked
-    else:
-        text = headers.get("content-length", "0")
-        # Not `isdigit`, which is true of superscripts, and no longer than Python converts.
-        if re.fullmatch("[0-9]{1,10}", text) is None or int(text) > MAX_BODY:
-            raise BadRequest(f"the request's body must have at most {MAX_BODY} bytes")
-        consumed = start + int(text)
-        if len(buffer) < consumed:
-            return None
-        body = bytes(buffer[start:consumed])
-    passed = {k: v for k, v in headers.items() if k in _PASSED or k.startswith("x-trace-bench-")}
-    keep_alive = headers.get("connection", "").lower() != "close" and words[2] != "HTTP/1.0"
-    return RelayRequest(words[0], words[1], passed, body), keep_alive, consumed
+    return words, headers
 
 
-def _chunked(buffer: bytearray, at: int) -> tuple[bytes, int] | None:
-    parts: list[bytes] = []
-    size = 0
-    while True:
-        end = buffer.find(b"\r\n", at)
-        if end < 0:
-            return None
-        try:
-            length = int(bytes(buffer[at:end]).split(b";")[0], 16)
-        except ValueError:
-            raise BadRequest("a chunk has no length") from None
-        size += length
-        if length < 0 or size > MAX_BODY:
-            raise BadRequest(f"the request's body must have at most {MAX_BODY} bytes")
-        at = end + 2
-        if len(buffer) < at + length + 2:
-            return None
-        parts.append(bytes(buffer[at : at + length]))
-        at += length + 2
-        if length == 0:
-            return b"".join(parts), at
+def _chunks(buffer: bytearray, body: bytearray) -> bool:
+    """Take the chunks that are complete out of `buffer` and append them to `body`; True once the last was there."""
+    at = 0
+    try:
+        while (end := buffer.find(b"\r\n", at)) >= 0:
+            try:
+                length = int(bytes(buffer[at:end]).split(b";")[0], 16)
+            except ValueError:
+                raise BadRequest("a chunk has no length") from None
+            if length < 0 or len(body) + length > MAX_BODY:
+                raise BadRequest(f"the request's body must have at most {MAX_BODY} bytes")
+            if len(buffer) < end + 2 + length + 2:
+                return False
+            body += buffer[end + 2 : end + 2 + length]
+            at = end + 2 + length + 2
+            if length == 0:
+                return True
+        if len(buffer) - at > MAX_LINE:
+            raise BadRequest("a chunk has no length")
+        return False
+    finally:
+        del buffer[:at]
 
 
 def peer_uid(peer_port: int, port: int) -> int | None:

@@ -211,6 +211,56 @@ def request_flood():
                 pass
 
 
+def deep_requests():
+    for depth in range(50, 70):
+        deep = b"[" * depth + b"]" * depth
+        body = b'{"messages": [{"role": "user", "content": "x"}], "logit_bias": {"a": %s}}' % deep
+        head = b"POST /v1/chat/completions HTTP/1.1\r\nX-Trace-Bench-Slot: s%d\r\nContent-Length: %d\r\n\r\n"
+        sock = relay()
+        sock.sendall(head % (depth, len(body)) + body)
+        sock.recv(4096)
+
+
+def crumbs():
+    """Bodies and heads in as many parts as there is room for, and then a byte at a time."""
+    parts = [
+        b"POST /v1/x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 1_000_000,
+        b"POST /v1/x HTTP/1.1\r\n" + b"a: b\r\n" * 1_000_000,
+        b"POST /v1/x HTTP/1.1\r\n" + b"a: b\r\n" * 900 + b"Content-Length: 30000000\r\n\r\n",
+    ]
+    for part in parts:
+        sock = relay()
+        try:
+            sock.sendall(part)
+            for _ in range(300):
+                sock.sendall(b"1")
+                time.sleep(0.001)
+        except OSError:
+            pass
+
+
+def pipelined_answers():
+    """Requests that the supervisor answers itself while large ones wait."""
+    kept = [relay() for _ in range(8)]
+    for sock in kept:
+        sock.setblocking(False)
+    large = b"POST /v1/x HTTP/1.1\r\nContent-Length: 7900000\r\n\r\n" + b"x" * 7_900_000
+    left = dict.fromkeys(kept, large * 2)
+    small = relay()
+    small.settimeout(0.001)
+    for _ in range(400):
+        for sock in kept:
+            try:
+                left[sock] = left[sock][sock.send(left[sock]) :]
+            except OSError:
+                pass
+        try:
+            small.sendall(b"POST /v1/x HTTP/1.1\r\nContent-Length: 2\r\n\r\nhi" * 100)
+        except OSError:
+            small = relay()
+            small.settimeout(0.001)
+
+
 def unreadable_folder():
     (EXTRA / "d").mkdir()
     (EXTRA / "d" / "f").touch()
