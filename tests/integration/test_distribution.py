@@ -220,4 +220,4 @@ def test_the_controller_with_litellm_asks_a_provider(
              "run", "--config", "smoke_real.yaml"], capture_output=True, text=True,
         )  # fmt: skip
     assert done.returncode == 0 and "2 of 2 jobs ok" in done.stdout, done.stdout + done.stderr
-    assert {asked.headers["authorization"] for asked in server.requests} == {"Bearer of-nobody"}
+    assert {asked.headers["authorization"] for asked in server.requests} == {"Bearer of-nobody-01"}
