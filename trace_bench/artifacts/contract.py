@@ -250,6 +250,78 @@ class Scores(Model):
     best: StateScores | None = None
 
 
+StateKind = Literal["initial", "best", "final"]
+
+
+class Claim(Model):
+    """What training said that a state scores: the mean over `examples` (ids, in order) of `split`, natural units."""
+
+    score: float
+    split: Split
+    examples: tuple[str, ...]
+
+
+class Sign(Model):
+    """Something in a candidate's source that honest programs seldom need. It is no proof, and changes no score.
+
+    Attributes:
+        kind: a word of `trace_bench.worker.signs.KINDS`.
+        line: 1-based line of the source.
+        text: that line, cut.
+    """
+
+    kind: Name
+    line: Annotated[int, Field(ge=1)] | None = None
+    text: Annotated[str, Field(max_length=200)] = ""
+
+
+class CandidateTally(Model):
+    """The candidate processes of one phase, as the one who forks and kills them saw them.
+
+    Attributes:
+        opened: how many there were.
+        left_processes: processes, beyond the first of a candidate, that were alive when it was closed.
+        unswept: uids that could not be emptied; they are not used again.
+        over_cpu: candidates that were ended because all their processes together had used up their CPU time.
+        cpu_seconds: of all of them.
+    """
+
+    opened: Count = 0
+    left_processes: Count = 0
+    unswept: Count = 0
+    over_cpu: Count = 0
+    cpu_seconds: Seconds = 0.0
+
+
+class ScorerFiles(Model):
+    """The files that scoring depends on (the task's and the worker's own), hashed before scoring and after it.
+
+    Attributes:
+        sha256: over paths and contents, before.
+        unchanged: the hash after scoring is the same.
+    """
+
+    files: Count
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    unchanged: bool
+
+
+class WorkerIntegrity(Model):
+    """What the sandbox can say about how far its scores are to be believed.
+
+    Attributes:
+        claims: by state.
+        signs: by state, of its source.
+        candidates: by phase.
+        scorer_files: None if nothing was scored.
+    """
+
+    claims: dict[StateKind, Claim] = {}
+    signs: dict[StateKind, tuple[Sign, ...]] = {}
+    candidates: dict[Name, CandidateTally] = {}
+    scorer_files: ScorerFiles | None = None
+
+
 class WorkerResult(Model):
     """``result.json``, written by the supervisor.
 
@@ -271,3 +343,4 @@ class WorkerResult(Model):
     seconds: dict[Name, Seconds] = {}
     warnings: tuple[str, ...] = ()
     stub_inert: bool = False
+    integrity: WorkerIntegrity = WorkerIntegrity()

@@ -20,11 +20,13 @@ from trace_bench.artifacts.contract import (
     Name,
     OptimizerRef,
     Seconds,
+    StateKind,
     Status,
     StopPoint,
     StopReason,
     Usd,
     UtcTime,
+    WorkerIntegrity,
 )
 from trace_bench.errors import Boundary
 
@@ -155,6 +157,18 @@ class ControlRecord(Model):
     detail: str = ""
 
 
+class IntegrityReport(WorkerIntegrity):
+    """What is known about how far a job's scores are to be believed.
+
+    Attributes:
+        flags: words of `trace_bench.results.integrity.FLAGS`, none where there is nothing to look at.
+        found: by state, what the scorer found over the examples of its claim.
+    """
+
+    flags: tuple[Name, ...] = ()
+    found: dict[StateKind, float] = {}
+
+
 class Attempt(Model):
     """One try of a job; its evidence lies under ``attempts/<number>/``."""
 
@@ -212,6 +226,7 @@ class JobMeta(Model):
     cut_by_run_budget: bool = False
     failure: Failure | None = None
     warnings: tuple[str, ...] = ()
+    integrity_report: IntegrityReport = IntegrityReport()
     usage: Usage = Usage()
     usage_by_phase: dict[Name, Usage] = {}
 
@@ -220,8 +235,10 @@ class Results(Model):
     """``results.json`` and one row of ``results.csv``, columns in this order.
 
     `score_initial`, `score_final` and `score_best` are official means on the validation split, or on the
-    training split of a task without one; `score_test` is the best state's on held-out data. Paths are
-    relative to the run. `llm_calls` and all that is counted with it is what `Usage` says.
+    training split of a task without one; `score_test` is the best state's on held-out data. `score_claimed` is what
+    training said of the best state, and counts for nothing. `integrity_flags` are words of
+    `trace_bench.results.integrity.FLAGS`, with a space between. Paths are relative to the run. `llm_calls` and all that
+    is counted with it is what `Usage` says.
     """
 
     run_id: str
@@ -270,6 +287,8 @@ class Results(Model):
     llm_cached: Count = 0
     cached_tokens: Count = 0
     reasoning_tokens: Count = 0
+    score_claimed: float | None = None
+    integrity_flags: str = ""
     initial_state_path: str | None = None
     best_state_path: str | None = None
     final_state_path: str | None = None

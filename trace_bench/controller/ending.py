@@ -19,6 +19,7 @@ from trace_bench.controller.answers import Answers
 from trace_bench.controller.attempts import publish
 from trace_bench.controller.session import SandboxGone
 from trace_bench.errors import Boundary, ExitCode, Interrupted, SandboxError, TraceBenchError
+from trace_bench.results.integrity import integrity_report
 from trace_bench.results.rows import results_row
 from trace_bench.sandbox.base import ExitStatus, Sandbox
 
@@ -98,6 +99,7 @@ def recorded(
             "usage": usage,
             "usage_by_phase": dict(ending.usage_by_phase),
             "warnings": tuple(warnings),
+            "integrity_report": integrity_report(result),
             "cpu_model": cpu_model(),
         }
     )

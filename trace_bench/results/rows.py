@@ -80,6 +80,8 @@ def results_row(
         image_key=meta.image.key if meta.image else None,
         backend=meta.backend,
         fingerprint=meta.fingerprint,
+        score_claimed=meta.integrity_report.claims["best"].score if "best" in meta.integrity_report.claims else None,
+        integrity_flags=" ".join(meta.integrity_report.flags),
         failure_boundary=failure.boundary if failure else None,
         feedback=_feedback(failure, scores.best),
         stub_inert=meta.model.provider == "stub" and usage.calls > 0 and usage.inert == usage.calls,

@@ -66,6 +66,20 @@ def state(values: object, limit: int) -> dict[str, Any]:
     return values
 
 
+def claim(given: object) -> dict[str, Any] | None:
+    """What a trainer says that a state scores, as `Claim` of the contract has it. Raises ValueError."""
+    if given is None:
+        return None
+    if not isinstance(given, dict) or given.keys() != {"score", "split", "examples"}:
+        raise ValueError("a claim has other than score, split and examples")
+    score, split, examples = given["score"], given["split"], given["examples"]
+    if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
+        raise ValueError("the score of a claim is no finite number")
+    if split not in SPLITS or not isinstance(examples, list) or not all(isinstance(e, str) for e in examples):
+        raise ValueError("a claim has no split, or examples that are no ids")
+    return {"score": score, "split": split, "examples": examples}
+
+
 def failure(message: dict[str, Any], own: str, *, provider_failed: bool) -> dict[str, str]:
     """The failure that a phase reports.
 

@@ -67,6 +67,7 @@ class Supervisor:
         self._awaiting_seed = False
         self._seconds: dict[str, float] = {}
         self._warnings: list[str] = []
+        self._claims: dict[str, dict[str, Any] | None] = {}
         self._last_disk = 0.0
         self._done = False
         self._signalled = False
@@ -276,6 +277,7 @@ class Supervisor:
             self._host.send("history", {"line": self._recorder.history(line)})
         elif op == "state" and phase.name == "train" and message["kind"] in ("best", "final"):
             self._recorder.state(message["kind"], reports.state(message["values"], self._state_bytes))
+            self._claims[message["kind"]] = reports.claim(message.get("claim"))
         elif op == "check" and phase.name == "train":
             self._checks += 1
         elif op == "warn":
@@ -423,8 +425,13 @@ class Supervisor:
             "seconds": self._seconds,
             "warnings": self._warnings,
             "stub_inert": self._llm.all_inert,
+            "integrity": self._integrity(),
         }
         self._event("job.end", {"status": result["status"]})
         self._recorder.result(result)
         self._host.send("done", {"result": result})
         self._done = True
+
+    def _integrity(self) -> dict[str, Any]:
+        """`WorkerIntegrity` of the contract."""
+        return {"claims": {kind: claim for kind, claim in self._claims.items() if claim is not None}}

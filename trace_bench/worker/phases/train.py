@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import importlib
 import json
 import threading
@@ -48,7 +49,7 @@ def run(link: Link, start: dict[str, Any], programs: CandidatePrograms) -> dict[
         final = context.best_state
     if not isinstance(final, dict):
         raise PhaseFailure("trainer", "bad_state", f"{job['trainer']['id']} returned no state")
-    link.send("state", kind="final", values=final)
+    link.send("state", kind="final", values=final, claim=context.claim_of(final))
     return {"stop_reason": stop_reason, "evaluations": context.evaluations}
 
 
@@ -76,6 +77,11 @@ class WorkerTrainContext:
         self._port: int = start["gateway_port"]
         self._model: str = job["model"].get("model") or job["model"]["id"]
         self._selection = "validate" if problem.validate else "train"
+        self._claims: dict[str, dict[str, Any]] = {}
+
+    def claim_of(self, state: State) -> dict[str, Any] | None:
+        """What was last reported of `state`, as a `Claim` of the contract; None if it never was."""
+        return self._claims.get(_key(state))
 
     def check(self) -> None:
         """See `training.TrainContext.check`."""
@@ -125,11 +131,13 @@ class WorkerTrainContext:
     ) -> None:
         """See `training.TrainContext.step`."""
         score = mean_score(rollouts)
+        claim = {"score": score, "split": split, "examples": [r.example_id for r in rollouts]}
         _check_text(state)
+        self._claims[_key(state)] = claim
         if split == self._selection and (self._best is None or self._problem.better(score, self._best)):
             self._best = score
             self.best_state = dict(state)
-            self._link.send("state", kind="best", values=dict(state))
+            self._link.send("state", kind="best", values=dict(state), claim=claim)
         self._link.send(
             "history",
             line={
@@ -202,6 +210,10 @@ class WorkerTrainContext:
             raise StopTraining(self._stop_at["reason"])
         message = error_body.get("message") if isinstance(error_body, dict) else None
         raise PhaseFailure("provider", "provider_error", f"HTTP {response.status}: {message or 'no explanation'}")
+
+
+def _key(state: Mapping[str, Value]) -> str:
+    return hashlib.sha256(repr(sorted(state.items())).encode("utf-8", "replace")).hexdigest()
 
 
 def _check_text(state: State) -> None:
