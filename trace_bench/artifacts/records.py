@@ -187,6 +187,8 @@ class JobMeta(Model):
         usage: what it used over all its attempts, and `usage_by_phase` how much of it each phase did (``other`` is what
             came from none of ours).
         cut_by_run_budget: the run's budget ended its training.
+        tolerance: relative, of the task: what a score may differ by elsewhere.
+        timing_sensitive: its scores depend on how fast the machine is, says the task.
     """
 
     run_id: str
@@ -196,6 +198,8 @@ class JobMeta(Model):
     suite: str
     task_hash: str
     score_direction: Direction
+    tolerance: Annotated[float, Field(ge=0)] = 1e-9
+    timing_sensitive: bool = False
     eval_kwargs: Json = {}
     trainer_id: str
     variant: str
@@ -422,14 +426,21 @@ class TokenTotals(Model):
 
 class Summary(Model):
     """``summary.json``. `counts` always has ok, failed, interrupted (cut off; neither ok nor failed) and skipped, and
-    ``pending`` if jobs have no ending yet; they add up to `total_jobs`. `failures` leaves out what was interrupted."""
+    ``pending`` if jobs have no ending yet; they add up to `total_jobs`. `failures` (by ``boundary:kind``) and
+    `boundaries` leave out what was interrupted; `infrastructure_failures` are those at provider, sandbox and harness,
+    which say nothing of a trainer. `flags` counts jobs by flag of `trace_bench.results.integrity`, `flagged_jobs` those
+    that have any."""
 
     run_id: str
     generated_at: UtcTime
     total_jobs: Count
     counts: dict[str, Count]
     failures: dict[str, Count] = {}
+    boundaries: dict[Boundary, Count] = {}
+    infrastructure_failures: Count = 0
     unprotected_jobs: Count = 0
+    flagged_jobs: Count = 0
+    flags: dict[Name, Count] = {}
     cut_by_run_budget: Count = 0
     llm_calls: Count = 0
     llm_tries: Count = 0

@@ -37,8 +37,8 @@ from trace_bench.controller.teller import Teller
 from trace_bench.errors import Interrupted, SandboxError
 from trace_bench.gateway.server import Gateway
 from trace_bench.results import parquet, replay_check
-from trace_bench.results.rows import is_final, skipped_row
-from trace_bench.results.tables import LiveTables, was_cut, write_files_index
+from trace_bench.results.rows import is_final, skipped_row, was_cut
+from trace_bench.results.tables import LiveTables, write_files_index
 from trace_bench.sandbox.errors import EngineGone
 from trace_bench.sandbox.uids import UidBlocks
 
