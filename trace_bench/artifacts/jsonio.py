@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
@@ -99,6 +100,24 @@ def printable(text: str, limit: int = 120) -> str:
     """`text` on one line and cut to `limit` characters, for messages about input that may be hostile."""
     shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[: limit + 1])
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e007f]"
+)
+"""Characters that give a terminal orders, turn text around, or are there without being seen. No tab, no newline."""
+
+
+def quiet(text: str) -> str:
+    """JSON `text` of the same value, in which `HIDDEN` characters are escapes: they can only stand inside a string.
+
+    >>> quiet('"a\u202eb"')
+    '"a\\\\u202eb"'
+    """
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return HIDDEN.sub(lambda found: json.dumps(found[0])[1:-1] if found[0] != "\x7f" else "\\u007f", text)
 
 
 def _refuse_constant(name: str) -> float:

@@ -16,6 +16,7 @@ import contextlib
 import csv
 import io
 import os
+import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -63,13 +64,14 @@ def write_text(path: Path, text: str, *, durable: bool = True, mode: int | None 
 
 
 def write_json(path: Path, value: BaseModel | Any, *, durable: bool = True) -> None:
-    """Replace `path` by `value` as JSON, two blanks of indent and a final newline.
+    """Replace `path` by `value` as JSON, two blanks of indent and a final newline. What cannot be seen, or would act on a
+    terminal, is an escape.
 
     Raises:
         ValueError: `value` holds NaN or infinity.
     """
     plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
-    write_text(path, jsonio.dumps(plain, indent=2) + "\n", durable=durable)
+    write_text(path, jsonio.quiet(jsonio.dumps(plain, indent=2)) + "\n", durable=durable)
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -82,19 +84,20 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) 
     write_text(path, text.getvalue(), durable=False)
 
 
-_BREAKS = {
-    **{code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))},
-    **{ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t", 0x2028: "\\u2028", 0x2029: "\\u2029"},
-}
+_ESCAPED = re.compile(f"{jsonio.HIDDEN.pattern}|[\t\n]")
+_FORMULA = frozenset("=+-@＝＋－＠")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_NEXT_CELL = re.compile(r"(;[\s\"']*)(?=[=+\-@＝＋－＠])")
+"""Where a spreadsheet that separates cells by semicolons would begin one that is a formula."""
 
 
 def cell(value: Any) -> str:
     """One cell of a CSV file: a row is always one line, and no spreadsheet takes a cell for a formula.
 
-    None is empty, a float is the shortest text that reads back to it, a mapping or list is JSON. In text,
-    control characters and line breaks become visible escapes (``\\n``), and a text that starts with ``=``,
-    ``+``, ``-`` or ``@`` gets a leading apostrophe unless it is a number. The exact text is in
-    ``results.json``.
+    None is empty, a float is the shortest text that reads back to it, a mapping or list is JSON. In text, line breaks
+    and what acts on a terminal or cannot be seen become visible escapes (``\\n``). A text that starts with ``=``,
+    ``+``, ``-`` or ``@``, blanks and quotes aside, gets a leading apostrophe unless it is a number, and so does what
+    follows a semicolon in it. The exact text is in ``results.json``.
 
     >>> cell("=1+1"), cell("-3.5"), cell(-3.5), cell("a\\nb")
     ("'=1+1", '-3.5', '-3.5', 'a\\\\nb')
@@ -108,18 +111,11 @@ def cell(value: Any) -> str:
     if isinstance(value, int):
         return str(value)
     text = value if isinstance(value, str) else jsonio.dumps(value)
-    text = text.translate(_BREAKS)
-    if text[:1] in tuple("=+-@") and not _is_number(text):
+    text = _ESCAPED.sub(lambda found: ascii(found[0])[1:-1], text)
+    text = _NEXT_CELL.sub(r"\1'", text)
+    if text.lstrip(" \"'\xa0\u3000")[:1] in _FORMULA and _NUMBER.fullmatch(text) is None:
         return "'" + text
     return text
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 class Place(NamedTuple):
@@ -202,7 +198,7 @@ class Journal:
     def append(self, value: BaseModel | Mapping[str, Any]) -> Place:
         """Add one line; when this returns it survives the death of this process. Returns where it lies."""
         plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else dict(value)
-        data = known.data((jsonio.dumps(plain) + "\n").encode("utf-8"))
+        data = known.data((jsonio.quiet(jsonio.dumps(plain)) + "\n").encode("utf-8"))
         with self._lock:
             if self._fd < 0:
                 raise HarnessError(f"{self.path}: the journal is closed, a line came too late")

@@ -2,7 +2,8 @@
 
 PyYAML writes a text with a trailing blank or a tab as one long quoted line. Code has many of those, so text
 of several lines is written here as a literal block wherever YAML can hold it exactly, and quoted where it
-cannot (``\\r`` and other characters that a YAML reader turns into line ends, control characters).
+cannot (``\\r`` and other characters that a YAML reader turns into line ends, control characters) or where it would
+not be seen for what it is (text that is turned around, characters without width).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 import yaml
 
 from trace_bench.artifacts.contract import Value
-from trace_bench.artifacts.jsonio import printable
+from trace_bench.artifacts.jsonio import HIDDEN, printable
 from trace_bench.artifacts.writers import write_text
 from trace_bench.errors import HarnessError
 
@@ -89,9 +90,14 @@ def read_state(path: Path) -> dict[str, Value]:
 
 
 def _value(value: Value) -> str:
-    if isinstance(value, str) and "\n" in value and _LITERAL.fullmatch(value) and value.strip("\n"):
+    if isinstance(value, str) and "\n" in value and _is_literal(value) and value.strip("\n"):
         return _block(value)
     return _scalar(value)
+
+
+def _is_literal(text: str) -> bool:
+    """True for what reads in a block as it is. Source that somebody wrote to be misread is quoted, with escapes."""
+    return _LITERAL.fullmatch(text) is not None and HIDDEN.search(text) is None
 
 
 def _block(text: str) -> str:
@@ -106,7 +112,13 @@ def _block(text: str) -> str:
 
 def _scalar(value: Value) -> str:
     text = yaml.safe_dump(value, allow_unicode=True, width=float("inf"), default_style=_quotes(value))
-    return text.removesuffix("\n").removesuffix("\n...")
+    return HIDDEN.sub(_escape, text.removesuffix("\n").removesuffix("\n..."))
+
+
+def _escape(found: re.Match[str]) -> str:
+    """What is left of these is inside double quotes."""
+    code = ord(found[0])
+    return f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
 
 
 def _quotes(value: Value) -> str | None:
