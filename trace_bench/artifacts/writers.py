@@ -64,8 +64,8 @@ def write_text(path: Path, text: str, *, durable: bool = True, mode: int | None 
 
 
 def write_json(path: Path, value: BaseModel | Any, *, durable: bool = True) -> None:
-    """Replace `path` by `value` as JSON, two blanks of indent and a final newline. What cannot be seen, or would act on a
-    terminal, is an escape.
+    """Replace `path` by `value` as JSON, two blanks of indent and a final newline. What cannot be seen, or would act on
+    a terminal, is an escape.
 
     Raises:
         ValueError: `value` holds NaN or infinity.

@@ -32,11 +32,7 @@ def emit_json(value: Any) -> None:
 
 
 def harmless(text: str) -> str:
-    """`text` with escapes for whatever gives a terminal orders, but for bold, or cannot be seen.
-
-    >>> harmless("a\x1b[2J\x1b[1mb\x1b[0m")
-    'a\\\\x1b[2J\x1b[1mb\x1b[0m'
-    """
+    """`text` with escapes for whatever gives a terminal orders, but for bold, or cannot be seen."""
     if HIDDEN.search(text) is None:
         return text
     parts = _OWN.split(text)
