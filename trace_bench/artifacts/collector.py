@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -30,6 +31,7 @@ from trace_bench.artifacts.writers import write_bytes, write_json
 from trace_bench.errors import CollectError, EnvironmentUnavailable, HarnessError, TraceBenchError
 
 M = TypeVar("M", bound=BaseModel)
+_TEXTS = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ class CollectLimits:
     path_bytes: int = 1024
     json_bytes: int = 32 << 20
     """Of ``result.json`` and ``states.json`` each."""
+    json_values: int = 1_000_000
+    """In each of them; parsed, a value takes some hundred bytes."""
     line_bytes: int = 4 << 20
     lines: int = 1_000_000
     """Of each ``.jsonl``."""
@@ -90,7 +94,8 @@ def collect(chunks: Iterator[bytes], dest: Path, limits: CollectLimits | None = 
         dest: must not exist; its parent is created.
 
     Raises:
-        CollectError: a limit, a forbidden entry, or a schema is violated, or the stream broke.
+        CollectError: a limit, a forbidden entry, or a schema is violated.
+        BrokenArchive: the stream broke, or is no archive that an engine writes.
         EnvironmentUnavailable: this machine's disk is full.
         HarnessError: `dest` exists.
     """
@@ -115,7 +120,7 @@ def collect(chunks: Iterator[bytes], dest: Path, limits: CollectLimits | None = 
             raise _translate(error, dest) from error
     except CollectError as error:
         kept = _keep_evidence(intake, source, dest.parent, str(error))
-        raise CollectError(f"{error}. What was read is kept in {kept}.") from error
+        raise type(error)(f"{error}. What was read is kept in {kept}.") from error
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
@@ -244,6 +249,7 @@ def _check(intake: _Intake, limits: CollectLimits, source: Source, dest: Path, s
     root, files = intake.root, intake.files
     result = _document(root / layout.RESULT, WorkerResult, limits)
     states = _document(root / layout.STATES, States, limits)
+    _refuse_contradictions(result, states)
     events, torn_events = _lines(root / layout.EVENTS, Event, limits)
     history, torn_history = _lines(root / layout.HISTORY, HistoryLine, limits)
     for name in (layout.EVENTS, layout.HISTORY):
@@ -268,10 +274,34 @@ def _document(path: Path, model: type[M], limits: CollectLimits) -> M | None:
         return None
     if (size := path.stat().st_size) > limits.json_bytes:
         raise CollectError(f"{path.name} has {size} bytes; {limits.json_bytes} is the limit")
+    data = path.read_bytes()
+    if len(data) > limits.json_values and _separators(data) > limits.json_values:
+        raise CollectError(f"{path.name} holds more than {limits.json_values} values")
     try:
-        return read_model(model, path.read_bytes())
+        return read_model(model, data)
     except JsonError as error:
         raise CollectError(f"{path.name}: {error}") from None
+
+
+def _separators(data: bytes) -> int:
+    """How many commas and openings a JSON text has outside its strings: about as many as it has values."""
+    bare = _TEXTS.sub(b"", data)
+    return bare.count(b",") + bare.count(b"[") + bare.count(b"{")
+
+
+def _refuse_contradictions(result: WorkerResult | None, states: States | None) -> None:
+    """Refuse what each file alone may say, and no supervisor says of one job."""
+    if result is None:
+        return
+    if result.status == "ok" and result.failure is not None:
+        raise CollectError(f"{layout.RESULT}: it is ok and has a failure")
+    if result.status == "failed" and result.failure is None:
+        raise CollectError(f"{layout.RESULT}: it has failed without a failure")
+    if result.status == "ok" and states is not None:
+        for kind in ("best", "final"):
+            state = getattr(states, kind)
+            if state is not None and state.keys() != states.initial.keys():
+                raise CollectError(f"{layout.STATES}: the {kind} state has other parameters than the initial one")
 
 
 def _lines(path: Path, model: type[BaseModel], limits: CollectLimits) -> tuple[int, int]:

@@ -21,6 +21,9 @@ MAX_DEPTH = 64
 MAX_DEPTH_INSIDE = MAX_DEPTH - 8
 """Of what becomes part of a line or a file of ours, which is read back with `MAX_DEPTH`."""
 
+_DIGITS = 308
+"""Of an integer that is surely not beyond a double."""
+
 M = TypeVar("M", bound=BaseModel)
 
 
@@ -52,15 +55,15 @@ def loads(data: bytes | str, *, max_depth: int = MAX_DEPTH) -> Any:
     except UnicodeDecodeError as error:
         raise JsonError(f"it is not UTF-8 (byte {error.start})") from None
     try:
-        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_unique)
+        value = json.loads(
+            text, parse_constant=_refuse_constant, parse_float=_finite, parse_int=_whole, object_pairs_hook=_unique
+        )
     except json.JSONDecodeError as error:
         raise JsonError(f"it is not JSON: {error.msg} at character {error.pos}") from None
     except RecursionError:
         raise JsonError(f"it is nested deeper than {max_depth} levels") from None
     except JsonError:
         raise
-    except ValueError:  # the interpreter's limit on the digits of an integer
-        raise JsonError("it holds an integer of too many digits") from None
     _check_depth(value, max_depth)
     _check_characters(text, value)
     return value
@@ -129,6 +132,12 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):
         raise JsonError(f"{printable(text, 30)} is beyond the range of a double")
     return number
+
+
+def _whole(text: str) -> int:
+    if len(text) > _DIGITS:
+        raise JsonError(f"an integer of {len(text)} digits is beyond the range of a double")
+    return int(text)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -23,13 +23,14 @@ from trace_bench.artifacts.records import ControlRecord, Results, Usage
 from trace_bench.artifacts.writers import write_json, write_text
 from trace_bench.controller.answers import AFTER_A_BREAK, AFTER_THE_END
 from trace_bench.controller.attempts import earlier_attempts, keep_attempt, next_attempt
-from trace_bench.controller.ending import EXIT_PATIENCE, Ending, ends_more, recorded, sandbox_failure
+from trace_bench.controller.ending import EXIT_PATIENCE, Ending, ends_more, kind_of, recorded, sandbox_failure
 from trace_bench.controller.prepare import JobPlan
 from trace_bench.controller.recording import Recording
 from trace_bench.controller.schedule import Start, StartGate
 from trace_bench.controller.session import Listener, Session, Silence
 from trace_bench.errors import (
     Boundary,
+    BrokenArchive,
     CollectError,
     EnvironmentUnavailable,
     HarnessError,
@@ -345,6 +346,11 @@ class JobRunner:
     def _collect(self, sandbox: Sandbox, ending: Ending, out: Path) -> None:
         try:
             ending.collected = collect(sandbox.collect(), out, self.limits)
+        except BrokenArchive as error:
+            # Nobody inside writes the archive.
+            if ending.failure is None:
+                ending.failure = Failure(boundary=Boundary.SANDBOX, kind=kind_of(error), message=str(error))
+            return
         except CollectError as error:
             # Only the trainer's uid can put anything but the supervisor's own files there.
             if ending.failure is None:

@@ -12,6 +12,7 @@ seeds that a trainer came through with is not the mean of all.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -125,7 +126,7 @@ def _row(members: list[Results], everyone: Sequence[Results]) -> LeaderboardRow:
         model=first.model,
         jobs=len(members),
         score_mean=_mean(scores),
-        score_std=statistics.stdev(scores) if len(scores) > 1 else None,
+        score_std=_deviation(scores),
         score_best=best_score,
         score_initial=_mean_or_none(row.score_initial for row in members),
         score_test=_mean_or_none(row.score_test for row in members),
@@ -154,8 +155,19 @@ def _ranked(rows: list[LeaderboardRow]) -> list[LeaderboardRow]:
     return ranked
 
 
-def _mean(values: list[float] | list[int]) -> float:
-    return float(statistics.fmean(values))
+def _mean(values: Sequence[float]) -> float:
+    try:
+        return float(statistics.fmean(values))
+    except OverflowError:  # the sum is beyond a double, the mean is not
+        return math.fsum(value / len(values) for value in values)
+
+
+def _deviation(values: Sequence[float]) -> float | None:
+    """None for one value, and where it is beyond a double."""
+    try:
+        return statistics.stdev(values) if len(values) > 1 else None
+    except OverflowError:
+        return None
 
 
 def _mean_or_none(values: Iterable[float | None]) -> float | None:
