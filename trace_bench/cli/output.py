@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -41,7 +42,7 @@ def harmless(text: str) -> str:
 
 
 def _write(stream: TextIO, text: str) -> None:
-    """A reader who has had enough (``| head``) ends neither a run nor changes its exit code. Letters that the terminal
+    """A reader who has had enough (``| head``), or a terminal that is closed, ends no run and changes no exit code. Letters that the terminal
     lacks are shown as escapes, and so is whatever could act on it: who prints has seen to that before, and this holds
     where one forgot. Secrets that this process knows are masked."""
     text = harmless(known.text(text))
@@ -49,7 +50,9 @@ def _write(stream: TextIO, text: str) -> None:
         encoding = stream.encoding or "utf-8"
         stream.write(f"{text}\n".encode(encoding, "backslashreplace").decode(encoding))
         stream.flush()
-    except BrokenPipeError:
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.EIO):
+            raise
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)

@@ -52,6 +52,11 @@ class Ending:
         failure = self.result.failure if self.result is not None else None
         return failure is not None and failure.boundary is Boundary.PROVIDER
 
+    @property
+    def was_stopped_from_outside(self) -> bool:
+        """It ended in order before its time, and this controller did not tell it to: `docker stop`, say."""
+        return self.result is not None and self.result.stop_reason == "interrupted" and "interrupted" not in self.told
+
     def end(self, error: TraceBenchError) -> None:
         """`error` ended the attempt."""
         if isinstance(error, Interrupted):

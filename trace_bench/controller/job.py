@@ -299,6 +299,13 @@ class JobRunner:
                 else:
                     ending.failure = sandbox_failure(error, sandbox, evidence=out.parent)
         self._collect(sandbox, ending, out)
+        if start is not None and ending.failure is None and ending.was_stopped_from_outside:
+            # Half a search that nobody asked for is no result of the job.
+            ending.failure = Failure(
+                boundary=Boundary.SANDBOX,
+                kind="sandbox_stopped",
+                message="something outside of the run stopped the sandbox before the search was over",
+            )
 
     def _converse(
         self, plan: JobPlan, scope: Scope, listener: Listener, stream: Stream, start: Start | None, ending: Ending

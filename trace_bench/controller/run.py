@@ -402,7 +402,8 @@ class Run:
 
     def _note(self, event: str, **fields: Any) -> None:
         if self._journal is not None:
-            self._journal.append({"t": now(), "event": event, **fields})
+            # How long this controller has been at work stands in every line: it may be its last, and clocks are set.
+            self._journal.append({"t": now(), "event": event, **fields, "seconds": round(self._budget.elapsed, 6)})
 
     # -- records -------------------------------------------------------------------------------------------------
 
@@ -424,8 +425,7 @@ class Run:
         rows = tuple(self._tables.rows())
         if write:
             cut = sum(map(was_cut, rows))
-            self._note("run.end", finished=sum(map(is_final, rows)), interrupted=cut, jobs=len(rows),
-                       seconds=round(self._budget.elapsed, 6))  # fmt: skip
+            self._note("run.end", finished=sum(map(is_final, rows)), interrupted=cut, jobs=len(rows))
             plan.write_manifest(self.layout, outcomes, durable=True)
             self._tables.write()
             parquet.write_parquet(self.layout.results_parquet, rows)
