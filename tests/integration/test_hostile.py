@@ -31,7 +31,7 @@ def misbehave(folder: Path, home: Path, deed: str, deed_of: str = "internal:host
     ("deed", "boundary", "kind"),
     [
         ("stdout", "trainer", "output_limit"),
-        ("out_of_memory", "trainer", "train_died"),
+        ("out_of_memory", "trainer", "out_of_memory"),
         ("fork_bomb", "task", "train_error"),
         ("full_volume", "trainer", "disk_limit"),
         ("links", "trainer", "bad_output"),

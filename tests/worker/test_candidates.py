@@ -76,7 +76,7 @@ def f(x):
         ("import os\ndef f(x): os._exit(3)", "died", "exited with code 3", None),
         ("import os\ndef f(x): os.kill(os.getpid(), 11)", "died", "SIGSEGV", None),
         ("import os\ndef f(x): os.kill(os.getpid(), 40)", "died", "signal 40", None),
-        ("import os\ndef f(x): os.kill(os.getpid(), 9)", "memory", "SIGKILL", None),
+        ("import os\ndef f(x): os.kill(os.getpid(), 9)", "died", "SIGKILL", None),
         ("def f(x): return bytearray(1 << 30)", "memory", "MemoryError", 1),
         ("def f(x): return 'x' * (2 << 20)", "output", "the limit is", None),
         (BAD_ERROR, "call", "unknown error", None),

@@ -26,6 +26,7 @@ from trace_bench.artifacts.contract import (
     StopReason,
     Usd,
     UtcTime,
+    WorkerEvidence,
     WorkerIntegrity,
 )
 from trace_bench.errors import Boundary
@@ -169,6 +170,34 @@ class IntegrityReport(WorkerIntegrity):
     found: dict[StateKind, float] = {}
 
 
+class AttemptEvidence(Model):
+    """All that is known about how the sandbox of an attempt ended; what is unknown is None or empty.
+
+    Attributes:
+        error: what the controller met, as a kind of failure; empty if the session came to its end.
+        message: the same in words.
+        state: of the sandbox when that was met, before the controller ended it.
+        exit_code: 128 + signal where it was killed.
+        oom_killed: as the engine has it: some process was killed for want of memory, no matter which.
+        engine_error: what the engine says besides.
+        last_words: the last line on stderr.
+        phase: the last phase that was at work, by the supervisor's events.
+        failure: the first failure that the supervisor had noted in its events.
+        worker: what it says in its result; None if there is none.
+    """
+
+    error: str = ""
+    message: str = ""
+    state: Literal["created", "running", "exited", "removed"] | None = None
+    exit_code: int | None = None
+    oom_killed: bool | None = None
+    engine_error: str = ""
+    last_words: str = ""
+    phase: str = ""
+    failure: Failure | None = None
+    worker: WorkerEvidence | None = None
+
+
 class Attempt(Model):
     """One try of a job; its evidence lies under ``attempts/<number>/``."""
 
@@ -178,6 +207,7 @@ class Attempt(Model):
     status: Literal["running", "ok", "failed", "interrupted"] = "running"
     failure: Failure | None = None
     sandbox_id: str = ""
+    evidence: AttemptEvidence | None = None
 
 
 class JobMeta(Model):

@@ -42,9 +42,9 @@ def harmless(text: str) -> str:
 
 
 def _write(stream: TextIO, text: str) -> None:
-    """A reader who has had enough (``| head``), or a terminal that is closed, ends no run and changes no exit code. Letters that the terminal
-    lacks are shown as escapes, and so is whatever could act on it: who prints has seen to that before, and this holds
-    where one forgot. Secrets that this process knows are masked."""
+    """A reader who has had enough (``| head``), or a terminal that is closed, ends no run and changes no exit code.
+    Letters that the terminal lacks are shown as escapes, and so is whatever could act on it: who prints has seen to
+    that before, and this holds where one forgot. Secrets that this process knows are masked."""
     text = harmless(known.text(text))
     try:
         encoding = stream.encoding or "utf-8"

@@ -23,7 +23,16 @@ from trace_bench.artifacts.records import ControlRecord, Results, Usage
 from trace_bench.artifacts.writers import write_json, write_text
 from trace_bench.controller.answers import AFTER_A_BREAK, AFTER_THE_END
 from trace_bench.controller.attempts import earlier_attempts, keep_attempt, next_attempt
-from trace_bench.controller.ending import EXIT_PATIENCE, Ending, ends_more, kind_of, recorded, sandbox_failure
+from trace_bench.controller.attribution import attributed
+from trace_bench.controller.ending import (
+    Ending,
+    ends_more,
+    kind_of,
+    last_words,
+    noted,
+    observed,
+    recorded,
+)
 from trace_bench.controller.prepare import JobPlan
 from trace_bench.controller.recording import Recording
 from trace_bench.controller.schedule import Start, StartGate
@@ -285,9 +294,12 @@ class JobRunner:
                     self._converse(plan, scope, listener, stream, start, ending)
                 finally:
                     stream.close()
-                if sandbox.wait(EXIT_PATIENCE) is None:
-                    sandbox.kill()
+            ending.evidence = observed(sandbox)
+            if ending.evidence.state == "running":
+                sandbox.kill()
         except (Interrupted, SandboxError, EnvironmentUnavailable, NotRecorded) as error:
+            if isinstance(error, SandboxError) and not ends_more(error):
+                ending.evidence = observed(sandbox, error)
             try:
                 sandbox.kill()
             except SandboxError as gone:
@@ -296,8 +308,10 @@ class JobRunner:
             else:
                 if isinstance(error, Interrupted | EnvironmentUnavailable | NotRecorded) or ends_more(error):
                     ending.end(error)
-                else:
-                    ending.failure = sandbox_failure(error, sandbox, evidence=out.parent)
+                elif ending.evidence is not None:
+                    words = last_words(sandbox, out.parent)
+                    ending.evidence = ending.evidence.model_copy(update={"last_words": words})
+                    ending.failure = attributed(ending.evidence)
         self._collect(sandbox, ending, out)
         if start is not None and ending.failure is None and ending.was_stopped_from_outside:
             # Half a search that nobody asked for is no result of the job.
@@ -371,7 +385,9 @@ class JobRunner:
         if ending.result is not None and ending.fatal is None:
             # Its volume is complete: what broke afterwards, broke nothing.
             ending.failure = None
-        if ending.result is None and ending.failure is None:
-            ending.failure = Failure(
-                boundary=Boundary.SANDBOX, kind="no_result", message="the sandbox ended without a result"
-            )
+        if ending.result is None and ending.fatal is None and ending.evidence is not None:
+            if not ending.evidence.last_words:
+                words = last_words(sandbox, out.parent)
+                ending.evidence = ending.evidence.model_copy(update={"last_words": words})
+            ending.evidence = ending.evidence.model_copy(update=noted(ending.collected.root / files.EVENTS))
+            ending.failure = attributed(ending.evidence)

@@ -20,6 +20,7 @@ from trace_bench.artifacts.provenance import now
 from trace_bench.artifacts.records import ReplayReport, Results
 from trace_bench.artifacts.secrets import Masker, known
 from trace_bench.artifacts.writers import Journal, write_json
+from trace_bench.controller.attribution import is_retried
 from trace_bench.controller.cancel import Cancellations
 from trace_bench.controller.job import JobRunner, NotStarted
 from trace_bench.controller.manifest import Outcome, read_entry
@@ -326,7 +327,7 @@ class Run:
 
     def _is_retried(self, planned: PlannedJob, row: Results, attempts: int) -> bool:
         """Whether another attempt may help: the failure was infrastructure's and not the job's."""
-        if row.failure_boundary is None or not row.failure_boundary.is_infrastructure:
+        if not is_retried(row.failure_boundary, row.failure_kind):
             return False
         return attempts <= self._plan.config.retries and self._stop(planned.job_id) is None
 

@@ -8,7 +8,7 @@ import threading
 import time
 from typing import Any
 
-from trace_bench.worker import channel, wire
+from trace_bench.worker import channel, memory, wire
 from trace_bench.worker.codec import CodecError
 from trace_bench.worker.preload import worth_preloading
 from trace_bench.worker.problem import CandidateError, Limits, ProblemError
@@ -88,6 +88,7 @@ class CandidateProgram:
         self._number: int | None = None
         self._sock: socket.socket | None = None
         self._failure: CandidateError | None = None
+        self._oom_kills: int | None = None
 
     def __enter__(self) -> CandidateProgram:
         return self
@@ -110,6 +111,7 @@ class CandidateProgram:
             raise self._failure
         if not isinstance(self._source, str):
             raise self._fail(CandidateError("compile", "the program is not text"))
+        self._oom_kills = memory.oom_kills()
         self._number, sock = self._spawner.open(self._limits, worth_preloading(self._source))
         self._sock = sock
         channel.set_timeout(sock, self._limits.wall_seconds)
@@ -140,7 +142,7 @@ class CandidateProgram:
 
     def _fail(self, failure: CandidateError | None) -> CandidateError:
         ended = self._end(hung_up=failure is None)
-        self._failure = failure or _death(ended, self._limits)
+        self._failure = failure or _death(ended, self._limits, memory.kills_since(self._oom_kills))
         return self._failure
 
     def _end(self, *, hung_up: bool = False) -> dict[str, Any]:
@@ -166,13 +168,21 @@ def _reported(reply: Any) -> CandidateError:
     )
 
 
-def _death(ended: dict[str, Any], limits: Limits) -> CandidateError:
+def _death(ended: dict[str, Any], limits: Limits, oom_kills: int | None) -> CandidateError:
+    """How a candidate died that said nothing.
+
+    Args:
+        oom_kills: processes of the sandbox that the kernel killed for want of memory meanwhile; None if unknown.
+    """
     number = ended.get("signal")
     if number == signal.SIGXCPU:
         return CandidateError("timeout", f"the program used more than {limits.cpu_seconds:g} s of CPU time")
     if number is not None:
         name = wire.signal_name(number)
+        if number == signal.SIGKILL and oom_kills:
+            return CandidateError("memory", f"the process was killed for want of memory: {memory.said()}")
         if number == signal.SIGKILL:
-            return CandidateError("memory", "the process was killed (SIGKILL), most likely for want of memory")
+            why = "whether for want of memory cannot be told" if oom_kills is None else "and not for want of memory"
+            return CandidateError("died", f"the process was killed (SIGKILL), {why}")
         return CandidateError("died", f"the process was killed by {name}")
     return CandidateError("died", f"the process exited with code {ended.get('code')} before it answered")

@@ -85,11 +85,12 @@ def failure(message: dict[str, Any], own: str, *, provider_failed: bool) -> dict
 
     Args:
         own: the boundary of the phase itself.
-        provider_failed: a provider's answer has said so. Failures at `provider` are retried: the word of the one who
-            failed is not enough.
+        provider_failed: a provider's answer has said so. Failures of infrastructure are retried and never count: the
+            word of the one who failed is not enough.
     """
     boundary = message["boundary"]
-    if boundary not in BOUNDARIES or (boundary == "provider" and not provider_failed):
+    believed = {"provider": provider_failed, "sandbox": False, "harness": message["kind"] == "relay"}
+    if boundary not in BOUNDARIES or not believed.get(boundary, True):
         boundary = own
     return {"boundary": boundary, "kind": str(message["kind"])[:100], "message": str(message["message"])[:4000]}
 

@@ -11,6 +11,7 @@ the lease has ended. A job ``until: build`` goes from build to ``result.json``.
 from __future__ import annotations
 
 import contextlib
+import os
 import selectors
 import signal
 import sys
@@ -19,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from trace_bench.worker import reports, spawner, wire
+from trace_bench.worker import memory, reports, spawner, wire
 from trace_bench.worker.clocks import Late, late_task, late_training, recorded_kill, timed_out
 from trace_bench.worker.folders import make_folder_of, tree_bytes, unpack
 from trace_bench.worker.frames import Message
@@ -33,6 +34,13 @@ LEASE_ENDED = 75
 """Exit code: no controller renewed the lease."""
 HUNG_UP = 76
 """Exit code: the host hung up before it sent a job."""
+SPAWNER_ENDED = 70
+SPAWNER_KILLED = 74
+"""Exit code: the spawner was killed by a signal. Nothing of a job can do that but the kernel, for want of memory."""
+VOLUME_FULL = 77
+"""Exit code: there was no room for ``result.json``, not even what was kept free for it."""
+RESERVE = 4 << 20
+"""Bytes of the volume that are kept free for what is written at the end; less of a small one."""
 STOP_GRACE = 5.0
 """Seconds that a phase has, after it was asked to stop, before it is killed."""
 DISK_INTERVAL = 0.25
@@ -66,6 +74,7 @@ class Supervisor:
         self._test_seed: int | None = None
         self._awaiting_seed = False
         self._seconds: dict[str, float] = {}
+        self._phase_ends: dict[str, dict[str, int | None]] = {}
         self._warnings: list[str] = []
         self._claims: dict[str, dict[str, Any] | None] = {}
         self._last_disk = 0.0
@@ -149,8 +158,10 @@ class Supervisor:
             phase.kill_at = time.monotonic()
 
     def _watch_disk(self) -> None:
-        used = tree_bytes(self._out_dir / "extra", self._job["limits"]["out_bytes"])
-        if used > self._job["limits"]["out_bytes"] and "train" in self._phases:
+        allowed = self._job["limits"]["out_bytes"]
+        used = tree_bytes(self._out_dir / "extra", allowed)
+        # Where the volume has a size of its own it is full before the trainer's part of it has reached the limit.
+        if (used > allowed or (self._recorder.full and used > allowed // 2)) and "train" in self._phases:
             self._fail(
                 "trainer",
                 "disk_limit",
@@ -188,7 +199,8 @@ class Supervisor:
 
     def _begin(self, job: dict[str, Any], task: bytes) -> None:
         self._job = job
-        self._recorder = Recorder(self._out_dir, job["limits"]["stdout_bytes"])
+        reserve = min(RESERVE, job["limits"]["out_bytes"] // 8)
+        self._recorder = Recorder(self._out_dir, job["limits"]["stdout_bytes"], reserve)
         # Half of what the volume, and each file of it, may hold; and three states fit into a file.
         self._allowance = reports.Allowance(min(job["limits"]["out_bytes"] // 2, MAX_REPORTED))
         self._state_bytes = min(job["limits"]["out_bytes"] // 8, REPORT_BYTES)
@@ -308,7 +320,8 @@ class Supervisor:
         received = wire.receive_datagram(self._spawn)
         if received is None:
             sys.stderr.write("trace-bench: the spawner ended\n")
-            self._exit = 70
+            _, status = os.waitpid(-1, 0)  # it is our only child
+            self._exit = SPAWNER_KILLED if os.WIFSIGNALED(status) else SPAWNER_ENDED
             return
         message, _ = received
         if message["op"] == "exit":
@@ -327,7 +340,8 @@ class Supervisor:
                 "uid and were dropped"
             )
         self._seconds[phase.name] = round(time.monotonic() - phase.started, 6)
-        self._event("phase.end", {"phase": phase.name, "seconds": self._seconds[phase.name]})
+        self._phase_ends[phase.name] = phase.end
+        self._event("phase.end", {"phase": phase.name, "seconds": self._seconds[phase.name], **phase.end})
         failure = phase.failure
         if failure is None and phase.result is None:
             failure = phase.how_it_died()
@@ -409,6 +423,10 @@ class Supervisor:
         self._finish()
 
     def _finish(self) -> None:
+        if self._recorder.full:
+            self._warn(f"/out had no room; {self._recorder.lost} pieces of what was to be written there are lacking")
+        if self._recorder.lost:
+            self._fail("sandbox", "out_of_disk", "the disk below /out was full, so that not all is there")
         ok = self._failure is None
         score = self._score or {}
         if self._llm.all_inert:
@@ -426,9 +444,13 @@ class Supervisor:
             "warnings": self._warnings,
             "stub_inert": self._llm.all_inert,
             "integrity": self._integrity(),
+            "evidence": {"phases": self._phase_ends, "memory": memory.account()},
         }
         self._event("job.end", {"status": result["status"]})
-        self._recorder.result(result)
+        if not self._recorder.result(result):
+            sys.stderr.write("trace-bench: the disk below /out is full; there is no room for the result\n")
+            self._exit = VOLUME_FULL
+            return
         self._host.send("done", {"result": result})
         self._done = True
 
