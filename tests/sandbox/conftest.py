@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine import base_image, engine_answers
+from tests.engine import RUNTIME, base_image, engine_answers
 from tests.sandbox.conformance import Lab
 from trace_bench.sandbox.docker import DockerBackend
 from trace_bench.sandbox.local import LocalBackend
@@ -17,7 +17,7 @@ from trace_bench.sandbox.local import LocalBackend
 def docker_lab() -> Iterator[Lab]:
     if not engine_answers():
         pytest.skip("no Docker engine answers")
-    lab = Lab(DockerBackend(), base_image())
+    lab = Lab(DockerBackend(), base_image(), RUNTIME)
     yield lab
     lab.sweep()
 

@@ -35,6 +35,7 @@ from trace_bench.sandbox.dial import Connection, attach
 from trace_bench.sandbox.engine import OLDEST_API, Engine, labels_filter
 from trace_bench.sandbox.errors import ControlMissing, EngineGone, SandboxGone
 from trace_bench.sandbox.labels import OWNER, UID_BASE, VOLUME, owner
+from trace_bench.sandbox.runtimes import NOT_UNDER_GVISOR, describe_runtimes, is_gvisor, runtime_of
 from trace_bench.sandbox.streams import CHUNK, PolledStream, Tail
 from trace_bench.sandbox.uids import DEFAULT_BASE, MAPPED_BASE
 
@@ -69,6 +70,8 @@ class DockerBackend:
         found = set(CONTROLS) | {"oom_flag"}
         if "apparmor" not in security_options(self._engine.info):
             found.discard("apparmor")
+        if is_gvisor(runtime_of(None, self._engine.info), self._engine.info):
+            found -= NOT_UNDER_GVISOR
         if self._has_quota():
             found.add("quota")
         return frozenset(found)
@@ -99,8 +102,9 @@ class DockerBackend:
     def create(self, request: SandboxRequest) -> Sandbox:
         # A name of its own each time: a volume that outlived an earlier sandbox of that name must never be mounted.
         volume = f"{request.name}-out-{secrets.token_hex(4)}"
-        config = container_config(request, volume=volume, quota=self._has_quota())
-        runtime = request.runtime or ""
+        runtime = runtime_of(request.runtime, self._engine.info)
+        gvisor = is_gvisor(runtime, self._engine.info)
+        config = container_config(request, volume=volume, quota=self._has_quota(), gvisor=gvisor)
         errors = self._engine.errors("create a sandbox", image=request.image, name=request.name, runtime=runtime)
         try:
             with errors:
@@ -110,7 +114,8 @@ class DockerBackend:
             raise
         sandbox = DockerSandbox(self._engine, str(made["Id"]), request.name, config["Labels"])
         try:
-            lacking = missing(sandbox.controls(), (ALWAYS_REQUIRED | request.require_controls) - request.allow_weaker)
+            always = ALWAYS_REQUIRED - NOT_UNDER_GVISOR if gvisor else ALWAYS_REQUIRED
+            lacking = missing(sandbox.controls(), (always | request.require_controls) - request.allow_weaker)
             if lacking:
                 raise ControlMissing(
                     f"the Docker engine at {self._engine.url} cannot put in force: "
@@ -162,6 +167,7 @@ class DockerBackend:
             "cgroup_version": str(info.get("CgroupVersion") or "1"),
             "default_runtime": info.get("DefaultRuntime"),
             "runtimes": sorted(info.get("Runtimes") or {}),
+            "runtime_details": describe_runtimes(info, here=self._engine.url.startswith("unix:")),
             "security_options": sorted(security_options(info)),
             "cpus": info.get("NCPU"),
             "memory_bytes": info.get("MemTotal"),

@@ -323,7 +323,9 @@ class Spawner:
         _limit(resource.RLIMIT_CORE, 0)
         _limit(resource.RLIMIT_NOFILE, 64)
         _limit(resource.RLIMIT_FSIZE, 0)
-        _limit(resource.RLIMIT_MSGQUEUE, 0)
+        with contextlib.suppress(ValueError):
+            # gVisor does not take it, whoever asks; the filter refuses the calls as well.
+            _limit(resource.RLIMIT_MSGQUEUE, 0)
         cpu = limits["cpu_seconds"]
         # The soft limit says why (SIGXCPU); at the hard one the kernel kills without a word.
         resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
