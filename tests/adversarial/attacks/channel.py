@@ -62,7 +62,8 @@ def attack(honest, *args):
     ),
     Attack(
         "half_a_frame",
-        _FRAME + "import time\ndef attack(honest, *args):\n    say(struct.pack('<IB', 1000, 3) + b'l')\n    time.sleep(99)",
+        _FRAME
+        + "import time\ndef attack(honest, *args):\n    say(struct.pack('<IB', 1000, 3) + b'l')\n    time.sleep(99)",
         "descriptors",
         FAILED,
         "timeout",
