@@ -92,6 +92,7 @@ class Run:
         self._user_wants = stop_wanted
         self._broken: str | None = None
         self._working: set[str] = set()
+        self._noting = threading.Lock()
         self.layout = plan.layout
         self._cancel = Cancellations(plan.layout)
         self._budget = RunBudget(limits_of(plan.config), plan.spent)
@@ -402,9 +403,11 @@ class Run:
                 file.write(text.encode("utf-8", "replace"))
 
     def _note(self, event: str, **fields: Any) -> None:
-        if self._journal is not None:
-            # How long this controller has been at work stands in every line: it may be its last, and clocks are set.
-            self._journal.append({"t": now(), "event": event, **fields, "seconds": round(self._budget.elapsed, 6)})
+        with self._noting:  # lines are in the order of their times
+            if self._journal is not None:
+                # How long this controller has been at work stands in every line: it may be its last, and clocks are
+                # set.
+                self._journal.append({"t": now(), "event": event, **fields, "seconds": round(self._budget.elapsed, 6)})
 
     # -- records -------------------------------------------------------------------------------------------------
 
