@@ -22,7 +22,7 @@ def kinds(source: str) -> set[str]:
         ("introspection", "import inspect as i\ni.stack()"),
         ("introspection", "from sys import _getframe as look\nlook(1)"),
         ("introspection", "from sys import modules as m\nm['numpy']"),
-        ("introspection", "def f(x):\n    try: 1 / 0\n    except Exception as e: return e.__traceback__.tb_frame.f_back"),
+        ("introspection", "def f(x):\n    try: 1 / 0\n    except Exception as e: return e.__traceback__.tb_frame"),
         ("introspection", "().__class__.__base__.__subclasses__()"),
         ("introspection", "def f(x): return f.__globals__"),
         ("introspection", "x = getattr(f, '__closure__')"),
@@ -149,7 +149,8 @@ def f(items, code, signal=None, socket=3):
     def inner(np):
         np[0] = 1
         return np
-    return sorted(itertools.chain(items, inner([1])), key=operator.itemgetter(0)), math.isclose(1, 1), getattr(f, "n", 0)
+    order = sorted(itertools.chain(items, inner([1])), key=operator.itemgetter(0))
+    return order, math.isclose(1, 1), getattr(f, "n", 0)
 
 if __name__ == "__main__":
     print(f([1], 2))
