@@ -58,7 +58,7 @@ def test_a_score_that_is_no_number_fails_the_answer_and_not_the_job(images: Path
     (line,) = (json.loads(x) for x in (got["folder"] / "artifacts" / "state_history.jsonl").read_text().splitlines())
     assert (line["score"], line["extra"]["failures"]) == (-100.0, 1)
     assert line["extra"]["feedback"] == "the score of this answer is nan, which is no finite number"
-    (warning,) = json.loads((got["folder"] / "results.json").read_text())["warnings"]
+    (warning,) = json.loads((got["folder"] / "job_meta.json").read_text())["warnings"]
     assert "guide guide" in warning and "'only'" in warning
 
 
