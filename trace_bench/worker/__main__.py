@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 
@@ -32,6 +33,9 @@ def main() -> int:
         # could then leave each other notes.
         for shared in (tmp, Path("/run")):
             shared.chmod(0o755)
+        # No queue can be made there, but whoever may write to a folder may set its times.
+        with contextlib.suppress(OSError):
+            Path("/dev/mqueue").chmod(0o755)
     return Supervisor(options, Path(given.get("out", "/out")), float(given.get("lease", 60))).run()
 
 
