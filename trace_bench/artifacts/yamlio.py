@@ -23,6 +23,7 @@ from trace_bench.errors import HarnessError
 # What a YAML reader leaves alone inside a literal block: printable, and not one of its line ends but "\n".
 _LITERAL = re.compile("[\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]*")
 _INDENT = "  "
+_LONGEST_KEY = 1000
 
 
 def dump_state(state: Mapping[str, Value]) -> str:
@@ -31,7 +32,7 @@ def dump_state(state: Mapping[str, Value]) -> str:
     Raises:
         HarnessError: the text does not read back to `state` (a value that is not text or a finite number).
     """
-    text = "".join(f"{_scalar(name)}: {_value(value)}\n" for name, value in state.items()) or "{}\n"
+    text = "".join(f"{_key(name)}: {_value(value)}\n" for name, value in state.items()) or "{}\n"
     try:
         text.encode("utf-8")
         same = _identical(load_state(text), dict(state))
@@ -110,8 +111,16 @@ def _block(text: str) -> str:
     return f"|{hint}{chomp}\n" + "\n".join(lines) + "\n" * (trailing - 1 if trailing > 1 else 0)
 
 
-def _scalar(value: Value) -> str:
-    text = yaml.safe_dump(value, allow_unicode=True, width=float("inf"), default_style=_quotes(value))
+def _key(name: str) -> str:
+    """A name as a key: on one line, and announced where a reader would not look that far for its colon."""
+    text = _scalar(name)
+    if "\n" in text:
+        text = _scalar(name, '"')
+    return f"? {text}\n" if len(text) > _LONGEST_KEY else text
+
+
+def _scalar(value: Value, style: str | None = None) -> str:
+    text = yaml.safe_dump(value, allow_unicode=True, width=float("inf"), default_style=style or _quotes(value))
     return HIDDEN.sub(_escape, text.removesuffix("\n").removesuffix("\n..."))
 
 

@@ -22,6 +22,7 @@ from rich.text import Text
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.records import Results
+from trace_bench.cli.output import harmless
 from trace_bench.cli.progress import Face, name_of, score, wait, why
 from trace_bench.cli.tally import Running, Tally, TaskBest, ending_of
 from trace_bench.controller.progress import JobView, RunStart
@@ -128,7 +129,7 @@ class LiveTable(Face):
     # -- what is seen --------------------------------------------------------------------------------------------
 
     def _add(self, text: str, style: str) -> None:
-        self._above.append(Text(text, style=style))  # takes no lock: a handler of a signal may be the caller
+        self._above.append(Text(harmless(text), style=style))  # takes no lock: a handler of a signal may be the caller
 
     def _draw(self) -> None:
         with contextlib.suppress(OSError), self._live:  # a terminal may go away; the run does not

@@ -15,7 +15,7 @@ from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.secrets import known
 from trace_bench.cli import events
-from trace_bench.cli.output import emit, note
+from trace_bench.cli.output import emit, harmless, note
 from trace_bench.cli.tally import ending_of, number
 from trace_bench.controller.progress import JobView, Quiet, RunEnd, RunStart
 from trace_bench.results.integrity import flags_of
@@ -195,7 +195,7 @@ class JsonLines(Face):
 def alert(text: str) -> None:
     """A line to stderr from a handler of a signal: what the thread was writing may be half written, and locked."""
     with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
-        os.write(sys.stderr.fileno(), f"{known.text(text)}\n".encode())
+        os.write(sys.stderr.fileno(), f"{harmless(known.text(text))}\n".encode())
 
 
 class Output:

@@ -121,8 +121,11 @@ def _evidence(attempt: Attempt) -> Iterator[tuple[str, str]]:
     if attempt.failure is not None:
         yield name, printable(attempt.failure.message, 4000)
         name = ""
+    if attempt.status in ("ok", "running"):
+        return
     rest = attempt.model_dump(mode="json", exclude=set(_IN_TABLE))
     for key, text in _flat(rest):
+        key = key.removeprefix("evidence.")
         yield name, f"{printable(key, 200)}: {printable(text, 2000)}"
         name = ""
 

@@ -208,7 +208,7 @@ def _identity(entry: ManifestEntry, meta: JobMeta | None) -> list[tuple[str, str
     image = f"{meta.image.ref}  ({meta.image.key})" if meta and meta.image else ""
     model = meta.model if meta else None
     return [
-        ("job", entry.job_id),
+        ("job", printable(entry.job_id, 40)),
         ("task", printable(entry.task_id, 200)),
         ("eval_kwargs", _json(entry.eval_kwargs)),
         ("trainer", f"{printable(entry.trainer_id, 200)}, variant {printable(entry.variant, 400)}"),

@@ -69,9 +69,9 @@ def is_withheld(failure: Failure | None, report: IntegrityReport) -> bool:
 
 
 def flags_of(row: Results) -> list[str]:
-    """The flags of a row, those that this version knows first."""
+    """The flags of a row, those that this version knows first; of others, which may be anything, a few."""
     words = set(row.integrity_flags.split())
-    return [flag for flag in FLAGS if flag in words] + sorted(words - FLAGS.keys())
+    return [flag for flag in FLAGS if flag in words] + sorted({word[:60] for word in words - FLAGS.keys()})[:9]
 
 
 def flag_counts(rows: Iterable[Results]) -> dict[str, int]:

@@ -293,6 +293,8 @@ class Supervisor:
         elif op == "state" and phase.name == "train" and message["kind"] in ("best", "final"):
             self._recorder.state(message["kind"], reports.state(message["values"], self._state_bytes))
             self._claims[message["kind"]] = reports.claim(message.get("claim"))
+        elif op == "claim" and phase.name == "train" and message["kind"] == "initial":
+            self._claims["initial"] = reports.claim(message["claim"])
         elif op == "check" and phase.name == "train":
             self._checks += 1
         elif op == "warn":

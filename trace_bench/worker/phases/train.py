@@ -95,6 +95,8 @@ class WorkerTrainContext:
         self._model: str = job["model"].get("model") or job["model"]["id"]
         self._selection = "validate" if problem.validate else "train"
         self._claims: dict[str, dict[str, Any]] = {}
+        self._initial = _key(self.best_state)
+        self._initial_split: str | None = None
 
     def claim_of(self, state: State) -> dict[str, Any] | None:
         """What was last reported of `state`, as a `Claim` of the contract; None if it never was."""
@@ -150,7 +152,11 @@ class WorkerTrainContext:
         score = mean_score(rollouts)
         claim = {"score": score, "split": split, "examples": [r.example_id for r in rollouts]}
         _check_text(state)
-        self._claims[_key(state)] = claim
+        self._claims[key := _key(state)] = claim
+        if key == self._initial and self._initial_split != self._selection:
+            # The first of them on the split that official scores are of; until then, what there is.
+            self._initial_split = split
+            self._link.send("claim", kind="initial", claim=claim)
         if split == self._selection and (self._best is None or self._problem.better(score, self._best)):
             self._best = score
             self.best_state = dict(state)
