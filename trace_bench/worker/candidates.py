@@ -88,6 +88,7 @@ class CandidateProgram:
         self._number: int | None = None
         self._sock: socket.socket | None = None
         self._failure: CandidateError | None = None
+        self._waited = 0.0
 
     def __enter__(self) -> CandidateProgram:
         return self
@@ -118,7 +119,12 @@ class CandidateProgram:
 
     def _exchange(self, sock: socket.socket, op: int, value: Any) -> Any:
         limits = self._limits
-        deadline = time.monotonic() + limits.wall_seconds
+        if self._waited > limits.life_seconds:
+            raise self._fail(
+                CandidateError("timeout", f"its answers took more than {limits.life_seconds:g} s of wall time together")
+            )
+        began = time.monotonic()
+        deadline = began + limits.wall_seconds
         try:
             channel.send(sock, op, value, deadline)
             op, reply = channel.receive(sock, limits.output_bytes, deadline)
@@ -134,6 +140,7 @@ class CandidateProgram:
             ) from None
         except CodecError as error:
             raise self._fail(CandidateError("output", str(error))) from None
+        self._waited += time.monotonic() - began
         if op == channel.RESULT:
             return reply
         raise self._fail(_reported(reply))

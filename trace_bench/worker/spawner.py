@@ -180,7 +180,7 @@ class Spawner:
         Path("/proc/self/oom_score_adj").write_text("500")
         if uid is not None:
             _limit(resource.RLIMIT_NPROC, self._options.phase_processes)
-            _become(uid)
+            _become(uid, self._options.uid_base)
         self._filter.no_new_privileges()
         os.chdir(home)
         os.environ.update(HOME=str(home), TMPDIR=str(home))
@@ -410,8 +410,9 @@ def _limit(which: int, value: int) -> None:
     resource.setrlimit(which, (value, value))
 
 
-def _become(uid: int) -> None:
-    os.setgroups([])
+def _become(uid: int, group: int | None = None) -> None:
+    """Take on `uid`, for good. Those of `group` may read the task."""
+    os.setgroups([] if group is None else [group])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
 
