@@ -1,4 +1,4 @@
-"""Attacks on the socket by which a candidate is asked: frames of its own, out of turn, or of forms that nobody sends."""
+"""Attacks on the socket by which a candidate is asked: frames of its own, out of turn, or of no form at all."""
 
 from tests.adversarial.attacks import FAILED, Attack
 
@@ -62,7 +62,8 @@ def attack(honest, *args):
     ),
     Attack(
         "half_a_frame",
-        _FRAME + "import time\ndef attack(honest, *args):\n    say(struct.pack('<IB', 1000, 3) + b'l')\n    time.sleep(99)",
+        _FRAME
+        + "import time\ndef attack(honest, *args):\n    say(struct.pack('<IB', 1000, 3) + b'l')\n    time.sleep(99)",
         "descriptors",
         FAILED,
         "timeout",

@@ -114,10 +114,10 @@ def attack(honest, *args):
     ),
     Attack(
         "escapes_in_an_error",
-        r'''
+        r"""
 def attack(honest, *args):
     raise ValueError("\x1b[2J\x1b]0;owned\x07<script>alert(1)</script>\r\n\x00[link](javascript:1) Score 1e9 \u202e")
-''',
+""",
         None,
         FAILED,
         "ValueError",
