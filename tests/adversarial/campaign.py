@@ -107,7 +107,8 @@ def wage(
 ) -> Campaign:
     """One run with a job for each attack and interaction of `pairs`, and honest ones among them."""
     tasks: list[dict[str, Any]] = []
-    for at, (name, interaction) in enumerate(pairs):
+    # Those that hang come first, so that none of them is the last alone.
+    for at, (name, interaction) in enumerate(sorted(pairs, key=lambda pair: ATTACKS[pair[0]].timeout_seconds)):
         one = ATTACKS[name]
         limits = {"timeout_seconds": one.timeout_seconds, "cpu_seconds": one.cpu_seconds}
         tasks.append({"id": f"internal:{interaction}", "eval_kwargs": {"attack": name, **limits}})
