@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tests.adversarial.attacks import HONEST, Attack, source_of
+from tests.adversarial.attacks import HONEST, source_of
 from tests.adversarial.attacks.registry import ATTACKS
 from tests.integration.cli import cli
 from trace_bench.artifacts.layout import RunLayout
@@ -38,12 +38,13 @@ def prepare(folder: Path) -> Path:
         shutil.copytree(TASKS / interaction, place, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(TASKS / "problem.py", place)
         own = game(interaction)
-        honest = Attack(HONEST, "")
-        sources = {HONEST: {"source": own.HONEST.replace("def honest", f"def {own.ENTRY}"), "filler": "", "times": 0}}
+        plain = own.HONEST.replace("def honest", f"def {own.ENTRY}")
+        sources = {HONEST: {"source": plain, "filler": "", "times": 0, "by_guide": False}}
         for attack in ATTACKS.values():
             text = source_of(attack, own.ENTRY, own.HONEST)
-            sources[attack.name] = {"source": text, "filler": attack.filler, "times": attack.times}
-        assert honest.name not in ATTACKS
+            sources[attack.name] = {
+                "source": text, "filler": attack.filler, "times": attack.times, "by_guide": attack.by_guide,
+            }  # fmt: skip
         (place / "sources.json").write_text(json.dumps(sources))
     return folder
 
@@ -106,9 +107,11 @@ def wage(
 ) -> Campaign:
     """One run with a job for each attack and interaction of `pairs`, and honest ones among them."""
     tasks: list[dict[str, Any]] = []
-    for at, (name, interaction) in enumerate(pairs):
-        timeout = ATTACKS[name].timeout_seconds
-        tasks.append({"id": f"internal:{interaction}", "eval_kwargs": {"attack": name, "timeout_seconds": timeout}})
+    # Those that hang come first, so that none of them is the last alone.
+    for at, (name, interaction) in enumerate(sorted(pairs, key=lambda pair: ATTACKS[pair[0]].timeout_seconds)):
+        one = ATTACKS[name]
+        limits = {"timeout_seconds": one.timeout_seconds, "cpu_seconds": one.cpu_seconds}
+        tasks.append({"id": f"internal:{interaction}", "eval_kwargs": {"attack": name, **limits}})
         if at % 10 == 0:
             # The number makes it a job of its own; the honest program never comes near it.
             own = {"attack": HONEST, "timeout_seconds": 1000.0 + at}

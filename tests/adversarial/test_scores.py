@@ -1,5 +1,5 @@
-"""Each attack by itself: its official score is the honest one or the failure score, its honest neighbour's is right, and
-the record shows what it is."""
+"""Each attack by itself: its official score is the honest one or the failure score, its honest neighbour's is right,
+and the record shows what it is."""
 
 from __future__ import annotations
 

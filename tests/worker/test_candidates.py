@@ -174,17 +174,18 @@ def test_random_numbers_inside_a_candidate_follow_the_seed_of_the_job(tmp_path: 
 
 
 def test_grandchildren_end_with_the_candidate(tmp_path: Path) -> None:
-    marker = "trace-bench-grandchild"
+    marker = "tb-grandchild"
     source = f"""
-    import os, sys, time
+    import ctypes, os, time
     def f(x):
         if os.fork() == 0:
-            os.execv(sys.executable or "/usr/bin/python3", ["{marker}", "-c", "import time; time.sleep(60)"])
+            ctypes.CDLL(None).prctl(15, b"{marker}", 0, 0, 0)
+            time.sleep(60)
         time.sleep(0.3)
         return 1
     """
     assert probe(tmp_path, f=source)["f"] == ["ok", 1]
-    alive = [p for p in Path("/proc").glob("[0-9]*/cmdline") if marker in _read(p)]
+    alive = [p for p in Path("/proc").glob("[0-9]*/comm") if marker in _read(p)]
     assert alive == []
 
 
@@ -255,3 +256,24 @@ def test_what_a_program_imports_is_not_what_the_spawner_imports(tmp_path: Path, 
     got = probe(tmp_path, bad=source, good="def f(x): return x + 1")
     assert got["bad"][0] == "compile"
     assert got["good"] == ["ok", 2]
+
+
+def test_a_program_that_sleeps_through_its_calls_comes_to_an_end(tmp_path: Path) -> None:
+    code = """
+    from trace_bench.worker.problem import CandidateError
+    SOURCE = "import time\\ndef f(x): time.sleep(0.4)"
+    def build(context):
+        def guide(query, response, reference):
+            limits = Limits(wall_seconds=1.0, cpu_seconds=0.1)
+            with context.programs.open(SOURCE, "f", limits) as program:
+                try:
+                    for called in range(1000):
+                        program(1)
+                except CandidateError as error:
+                    print("RESULT", called < 10, error)
+            return 1.0, ""
+        return problem(guide)
+    """
+    assert (
+        "RESULT True timeout failed: its answers took more than 1.5 s of wall time together" in run(tmp_path, code).log
+    )

@@ -16,7 +16,7 @@ ALLOW, KILL = 0x7FFF0000, 0x80000000
 DENY = 0x00050000 | errno.EPERM
 
 
-def verdict(machine: str, arch: int, number: int) -> int:
+def verdict(machine: str, arch: int, number: int, first: int = 0) -> int:
     """Interpret the filter as the kernel would."""
     code = [struct.unpack_from("<HBBI", program(machine), at) for at in range(0, len(program(machine)), 8)]
     at, accumulator = 0, 0
@@ -24,7 +24,7 @@ def verdict(machine: str, arch: int, number: int) -> int:
         op, if_true, if_false, value = code[at]
         at += 1
         if op == 0x20:
-            accumulator = {0: number, 4: arch}[value]
+            accumulator = {0: number, 4: arch, 16: first}[value]
         elif op == 0x15:
             at += if_true if accumulator == value else if_false
         elif op == 0x35:
@@ -52,6 +52,13 @@ def verdict(machine: str, arch: int, number: int) -> int:
 )
 def test_verdicts(machine: str, number: int, expected: int) -> None:
     assert verdict(machine, ARCH[machine], number) == expected
+
+
+@pytest.mark.parametrize(("machine", "prctl", "execve"), [("x86_64", 157, 59), ("aarch64", 167, 221)])
+def test_a_process_cannot_own_its_files_in_proc_again(machine: str, prctl: int, execve: int) -> None:
+    assert verdict(machine, ARCH[machine], prctl, 4) == DENY  # PR_SET_DUMPABLE
+    assert verdict(machine, ARCH[machine], prctl, 15) == ALLOW  # PR_SET_NAME, which threads use
+    assert verdict(machine, ARCH[machine], execve) == DENY
 
 
 def test_another_architectures_calls_kill_the_process() -> None:

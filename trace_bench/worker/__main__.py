@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from trace_bench.worker.supervisor import Supervisor
 def main() -> int:
     """Parse the launch arguments and supervise one job."""
     given = _arguments(sys.argv[1:])
-    local, tmp = "local" in given, Path(given.get("tmp", "/tmp"))
+    local, tmp, out = "local" in given, Path(given.get("tmp", "/tmp")), Path(given.get("out", "/out"))
     if not local and "uid-base" not in given:
         raise SystemExit("trace_bench.worker: --uid-base is needed unless --local is given")
     options = Options(
@@ -36,7 +37,10 @@ def main() -> int:
         # No queue can be made there, but whoever may write to a folder may set its times.
         with contextlib.suppress(OSError):
             Path("/dev/mqueue").chmod(0o755)
-    return Supervisor(options, Path(given.get("out", "/out")), float(given.get("lease", 60))).run()
+        # Phases may look (they are of this group); candidates would find each other's sources there.
+        os.chown(out, -1, options.uid_base)
+        out.chmod(0o750)
+    return Supervisor(options, out, float(given.get("lease", 60))).run()
 
 
 def _arguments(words: list[str]) -> dict[str, str]:

@@ -110,6 +110,7 @@ class CandidateProgram:
         self._sock: socket.socket | None = None
         self._failure: CandidateError | None = None
         self._oom_kills: int | None = None
+        self._waited = 0.0
 
     def __enter__(self) -> CandidateProgram:
         return self
@@ -147,7 +148,12 @@ class CandidateProgram:
     def _exchange(self, sock: socket.socket, op: int, value: Any, unread: str | None = None) -> Any:
         """Send a question and return its answer. Before it come the signs of the source, if it is still `unread`."""
         limits = self._limits
-        deadline = time.monotonic() + limits.wall_seconds
+        if self._waited > limits.life_seconds:
+            raise self._fail(
+                CandidateError("timeout", f"its answers took more than {limits.life_seconds:g} s of wall time together")
+            )
+        began = time.monotonic()
+        deadline = began + limits.wall_seconds
         nonce = channel.new_nonce()
         try:
             channel.send(sock, op, nonce, value, deadline)
@@ -167,6 +173,7 @@ class CandidateProgram:
             ) from None
         except CodecError as error:
             raise self._fail(CandidateError("output", str(error))) from None
+        self._waited += time.monotonic() - began
         if op == channel.RESULT:
             return reply
         raise self._fail(_reported(reply))

@@ -38,9 +38,9 @@ def limit(which: int, value: int) -> None:
     resource.setrlimit(which, (value, value))
 
 
-def become(uid: int) -> None:
-    """Run as `uid` from here on, for good."""
-    os.setgroups([])
+def become(uid: int, group: int | None = None) -> None:
+    """Run as `uid` from here on, for good; who belongs to `group` may read the task."""
+    os.setgroups([] if group is None else [group])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
 

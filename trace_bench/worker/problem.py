@@ -73,6 +73,12 @@ class Limits:
     processes: int = 32
     """Processes and threads of the candidate's uid."""
 
+    @property
+    def life_seconds(self) -> float:
+        """Wall time for all calls of one process together: one that sleeps through thousands of calls uses no CPU time,
+        and would have the whole job run out of time. Five times its CPU time, for machines that are busy."""
+        return self.wall_seconds + 5 * self.cpu_seconds
+
 
 @dataclass(frozen=True)
 class Parameter:

@@ -180,7 +180,7 @@ class Spawner:
         Path("/proc/self/oom_score_adj").write_text("500")
         if uid is not None:
             limit(resource.RLIMIT_NPROC, self._options.phase_processes)
-            become(uid)
+            become(uid, self._options.uid_base)
         self._filter.no_new_privileges()
         os.chdir(home)
         os.environ.update(HOME=str(home), TMPDIR=str(home))

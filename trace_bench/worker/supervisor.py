@@ -207,7 +207,7 @@ class Supervisor:
         # Half of what the volume, and each file of it, may hold; and three states fit into a file.
         self._allowance = reports.Allowance(min(job["limits"]["out_bytes"] // 2, MAX_REPORTED))
         self._state_bytes = min(job["limits"]["out_bytes"] // 8, REPORT_BYTES)
-        unpack(task, self._options.tmp / "task")
+        unpack(task, self._options.tmp / "task", self._options.uid_base)
         self._event("job.start", {"task": job["task"]["id"], "trainer": job["trainer"]["id"], "seed": job["seed"]})
         self._start_phase("build")
         if not self._build_only:

@@ -8,7 +8,7 @@ raising ``Leak``: its score is then not the honest one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 INTERACTIONS = ("solve", "policy", "fit")
 HONEST, FAILED = "honest", "failed"
@@ -27,6 +27,8 @@ class Attack:
         says: what the feedback of its failed examples must have in it.
         tally: what the record of its candidate processes must count.
         timeout_seconds: wall limit of a call; short where the attack is to hang.
+        cpu_seconds: CPU limit of the process.
+        by_guide: the guide opens it beside an honest state, for what no state can be.
         filler: with `times`, makes the source longer.
     """
 
@@ -39,9 +41,10 @@ class Attack:
     timeout_seconds: float = 20.0
     interactions: tuple[str, ...] = INTERACTIONS
     whole: bool = False
+    cpu_seconds: float = 20.0
+    by_guide: bool = False
     filler: str = ""
     times: int = 0
-    settings: Mapping[str, object] = field(default_factory=dict)
 
     def outcome_for(self, interaction: str) -> str:
         return self.outcome if isinstance(self.outcome, str) else self.outcome.get(interaction, HONEST)

@@ -1,4 +1,4 @@
-"""Attacks on the socket by which a candidate is asked: frames of its own, out of turn, or of forms that nobody sends."""
+"""Attacks on the socket by which a candidate is asked: frames of its own, out of turn, or of no form at all."""
 
 from tests.adversarial.attacks import FAILED, Attack
 

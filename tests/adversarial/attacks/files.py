@@ -1,4 +1,4 @@
-"""Attacks by files and shared objects: results that it writes itself, data that it must not read, notes for the next."""
+"""Attacks by files and shared objects: results of its own making, data that it must not read, notes for the next."""
 
 from tests.adversarial.attacks import Attack
 
@@ -138,7 +138,8 @@ def deed():
     kept = []
     with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as memory:
         for line in maps:
-            low, high = (int(v, 16) for v in re.match(r"([0-9a-f]+)-([0-9a-f]+) r", line).groups()) if " r" in line else (0, 0)
+            found = re.match(r"([0-9a-f]+)-([0-9a-f]+) r", line)
+            low, high = (int(v, 16) for v in found.groups()) if found else (0, 0)
             if high - low > 1 << 26 or "[v" in line or high <= low:
                 continue
             try:
@@ -272,7 +273,7 @@ def attack(honest, *args):
     files = []
     for folder in ("/tmp", "/out", "/out/extra", "/dev", "/run"):
         try:
-            file = open(folder + "/full", "wb")
+            file = open(folder + "/everything", "wb")
         except OSError:
             continue
         files.append(folder)

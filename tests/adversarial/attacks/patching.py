@@ -1,6 +1,6 @@
 """Attacks that change functions, modules, clocks and classes in the hope that the scorer uses the same ones."""
 
-from tests.adversarial.attacks import Attack
+from tests.adversarial.attacks import FAILED, Attack
 
 ATTACKS = (
     Attack(
@@ -35,6 +35,9 @@ def deed():
     builtins.isinstance = lambda *a: True
 """,
         sign="patching",
+        # They are its own process's: it can no longer answer.
+        outcome=FAILED,
+        says="died",
     ),
     Attack(
         "patch_evaluator_by_import",
@@ -57,7 +60,8 @@ def deed():
         """
 import importlib.util, glob
 def deed():
-    for path in glob.glob("/tmp/**/*.py", recursive=True) + glob.glob("/opt/trace-bench/**/evaluate.py", recursive=True):
+    places = ("/tmp/**/*.py", "/opt/trace-bench/**/evaluate.py")
+    for path in [p for place in places for p in glob.glob(place, recursive=True)]:
         spec = importlib.util.spec_from_file_location("stolen", path)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
@@ -233,6 +237,8 @@ def deed():
     sys.addaudithook(hook)
 """,
         sign="introspection",
+        outcome=FAILED,
+        says="died",
         interactions=("solve", "fit"),
     ),
 )

@@ -41,7 +41,7 @@ def attack(honest, *args):
     time.sleep(600)
 """,
         "processes",
-        # Its child answers what it asks for: an honest answer of the same program, to as many calls as it may have processes.
+        # An honest answer of the same program, to as many calls as it may have processes.
         {"solve": "honest", "policy": FAILED, "fit": "honest"},
         tally="left_processes",
         timeout_seconds=5.0,
@@ -240,9 +240,10 @@ def deed():
         "sleep_below_the_limit",
         "import time\ndef attack(honest, *args):\n    time.sleep(0.9)\n    return honest(*args)",
         None,
-        {"policy": FAILED, "fit": FAILED},
-        "timeout",
+        FAILED,
+        "together",
         timeout_seconds=1.0,
+        cpu_seconds=0.5,
         interactions=("policy",),
     ),
 )

@@ -228,6 +228,7 @@ def attack(honest, *args):
 """,
         "odd_types",
         FAILED,
+        timeout_seconds=1.0,
     ),
     Attack(
         "change_the_arguments",

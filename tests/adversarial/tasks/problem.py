@@ -25,7 +25,7 @@ def build(context):
     attack = sources[context.eval_kwargs["attack"]]
     source = attack["source"] + attack["filler"] * attack["times"]
     score = scoring(context)
-    own = limits(context)
+    own = replace(limits(context), cpu_seconds=context.eval_kwargs["cpu_seconds"])
     at_ease = replace(own, wall_seconds=60.0, cpu_seconds=60.0, memory_bytes=1 << 30)
 
     def guide(query, response, reference):
@@ -35,7 +35,7 @@ def build(context):
                 return game.play(program, instance)
         if not isinstance(response, str):
             raise CandidateError("compile", "no source")
-        with context.programs.open(response, game.ENTRY, own) as program:
+        with context.programs.open(source if attack["by_guide"] else response, game.ENTRY, own) as program:
             before = json.dumps(instance)
             outcome = game.play(program, instance)
             if json.dumps(instance) != before:
@@ -56,7 +56,7 @@ def build(context):
         parameters=(
             Parameter(
                 name="code",
-                value=source,
+                value=sources["honest"]["source"] if attack["by_guide"] else source,
                 kind="code",
                 entry=game.ENTRY,
                 signature=game.SIGNATURE,
