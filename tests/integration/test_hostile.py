@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
+from tests.engine import RUNTIME
 from tests.integration.cli import run
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.schema import validate
 
 pytestmark = pytest.mark.docker
-SMALL = {"memory": "256m", "disk": "8m", "tmp": "16m", "pids": 128}
+SMALL = {"memory": "512m" if RUNTIME else "256m", "disk": "8m", "tmp": "16m", "pids": 128}
 
 
 def misbehave(folder: Path, home: Path, deed: str, deed_of: str = "internal:hostile", **config: Any) -> dict[str, Any]:
@@ -44,6 +45,10 @@ def misbehave(folder: Path, home: Path, deed: str, deed_of: str = "internal:host
     ],
 )
 def test_one_clear_failure(images: Path, tmp_path: Path, deed: str, boundary: str, kind: str) -> None:
+    if RUNTIME and deed == "fifo":
+        pytest.skip("a named pipe does not leave gVisor")
+    if RUNTIME and deed == "fork_bomb":
+        boundary, kind = "sandbox", "out_of_memory"  # its processes cost gVisor more memory than they have themselves
     # Small enough to be reached soon, but for the test that is about the number of files.
     sandbox = {**SMALL, "disk": "64m"} if deed == "many_files" else SMALL
     got = misbehave(tmp_path, images, deed, sandbox=sandbox)

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.engine import RUNTIME
 from tests.integration.test_hostile import misbehave
 
 pytestmark = pytest.mark.docker
-SMALL = {"memory": "256m", "disk": "16m", "tmp": "16m", "pids": 128}
+SMALL = {"memory": "512m" if RUNTIME else "256m", "disk": "16m", "tmp": "16m", "pids": 128}
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,7 @@ class DockerBackend:
     def __init__(self, host: str | None = None) -> None:
         self._engine = Engine(host)
         self._quota: bool | None = None
+        self._runtimes: list[str] | None = None
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -153,6 +154,8 @@ class DockerBackend:
 
     def describe(self) -> dict[str, Any]:
         info, version = self._engine.info, self._engine.version
+        if self._runtimes is None:
+            self._runtimes = describe_runtimes(info, here=self._engine.url.startswith("unix:"))
         return {
             "backend": self.name,
             "integrity": self.integrity,
@@ -167,7 +170,7 @@ class DockerBackend:
             "cgroup_version": str(info.get("CgroupVersion") or "1"),
             "default_runtime": info.get("DefaultRuntime"),
             "runtimes": sorted(info.get("Runtimes") or {}),
-            "runtime_details": describe_runtimes(info, here=self._engine.url.startswith("unix:")),
+            "runtime_details": list(self._runtimes),
             "security_options": sorted(security_options(info)),
             "cpus": info.get("NCPU"),
             "memory_bytes": info.get("MemTotal"),

@@ -27,6 +27,7 @@ from trace_bench.sandbox.errors import (
     RuntimeMissing,
     SandboxGone,
 )
+from trace_bench.sandbox.runtimes import missing_runtime
 from trace_bench.sandbox.ssh import PLACEHOLDER, SshAdapter
 
 TIMEOUT = 120.0
@@ -138,7 +139,7 @@ def _translated(error: APIError, action: str, image: str, name: str, runtime: st
     if status == 409 and "already in use" in lower:
         return NameConflict(f"a sandbox called {name} is there already; remove it, or adopt it by its labels.")
     if "unknown runtime" in lower or "unknown or invalid runtime" in lower:
-        return RuntimeMissing(f"the engine has no runtime {runtime!r}; install it there, or take it out of the config.")
+        return RuntimeMissing(missing_runtime(runtime))
     if any(words in lower for words in _NO_GPU):
         return GpusMissing(
             f"the engine cannot give the GPUs that sandbox.gpus asks for ({text}); install NVIDIA's driver and "

@@ -71,6 +71,15 @@ def describe_runtimes(engine: Facts, *, here: bool) -> list[str]:
     return [_describe(name, engine, here) for name in sorted(engine.get("Runtimes") or {})]
 
 
+def missing_runtime(runtime: str, known: object = None) -> str:
+    """The sentence for a runtime that the engine does not have; `known` are those that it has, if that is known."""
+    has = f" (it has {', '.join(str(name) for name in known)})" if isinstance(known, list) and known else ""
+    return (
+        f"the engine has no runtime {runtime!r}{has}; make it one of the engine's runtimes as in "
+        "docs/how-to/stronger-runtime.md, or take sandbox.runtime out of the config."
+    )
+
+
 def _describe(name: str, engine: Facts, here: bool) -> str:
     path = str(_entry(name, engine).get("path") or "")
     version = _version(path) if here and is_gvisor(name, engine) else ""

@@ -27,6 +27,7 @@ from typing import Any, NoReturn
 from trace_bench.worker import candidate_runner, sweep, wire
 from trace_bench.worker.confine import address_space, become, keep_only, limit, limits_of
 from trace_bench.worker.families import Candidate, Families, Tally, exit_of
+from trace_bench.worker.memory_guard import MemoryGuard
 from trace_bench.worker.preload import PRELOADABLE
 from trace_bench.worker.seccomp import Filter
 
@@ -91,6 +92,7 @@ class Spawner:
         self._families = Families(self._ended_family, self._on_other_exit)
         self._wake: int | None = None
         self._filter = Filter()
+        self._guard = MemoryGuard()
         self._selector = selectors.DefaultSelector()
         self._preloaded: set[str] = set()
 
@@ -114,13 +116,24 @@ class Spawner:
         self._selector.register(self._sock, selectors.EVENT_READ, self._on_supervisor)
         self._selector.register(wake_read, selectors.EVENT_READ, lambda: self._reap(wake_read))
         while True:
-            for key, _ in self._selector.select(self._families.patience):
+            looks = (self._families.patience, self._guard.interval if self._phases else None)
+            for key, _ in self._selector.select(min((s for s in looks if s is not None), default=None)):
                 handler: Callable[[], bool | None] = key.data
                 if handler() is False:
                     self._shut_down()
                     return
             self._families.look()
             self._forget_ended_phases()
+            self._guard_memory()
+
+    def _guard_memory(self) -> None:
+        base = self._options.uid_base
+        if base is None or not self._phases:
+            return
+        candidates = [c.uid for phase in self._phases.values() for c in phase.candidates.values() if c.uid is not None]
+        uid = self._guard.victim(candidates, (base + PHASE_OFFSETS[name] for name in self._phases))
+        if uid is not None:
+            sweep.sweep_uid(uid, base + SWEEPER_OFFSET)
 
     def _preload(self, module: str) -> None:
         if module in self._preloaded or module not in PRELOADABLE:
