@@ -36,7 +36,6 @@ def keep_attempt(job: JobLayout, *, calls: bool = False) -> None:
         return
     folder, out = job.attempt(last), job.attempt_out(last)
     mend(job)
-    repair_journal(job.cassette)
     # The result first: one that has lost its files must not be there to be reused.
     moves = {job.results: folder / job.results.name}
     moves |= {source: out / name for name, source in _places(job).items()}
@@ -55,8 +54,9 @@ def keep_attempt(job: JobLayout, *, calls: bool = False) -> None:
 
 
 def mend(job: JobLayout) -> None:
-    """Cut off what a controller that died left unfinished of the history that it wrote while the job ran."""
-    repair_journal(job.state_history)
+    """Cut off what a controller that died left unfinished: of the history, say, that it wrote while the job ran."""
+    for path in (job.state_history, job.events, job.cassette):
+        repair_journal(path)
 
 
 def publish(collected: Collected, job: JobLayout) -> None:
