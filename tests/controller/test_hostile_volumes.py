@@ -1,4 +1,5 @@
-"""Whatever a sandbox hands back: its job comes to one clear end, and nothing else changes, the next job least of all."""
+"""Whatever a sandbox hands back: its job comes to one clear end, and nothing else changes, the next job
+least of all."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from trace_bench.artifacts.contract import Event, HistoryLine, States, WorkerRes
 from trace_bench.artifacts.jsonio import JsonError, printable, read_model
 from trace_bench.artifacts.secrets import known
 from trace_bench.artifacts.tarstream import Source, entries
-from trace_bench.artifacts.writers import write_bytes, write_json
+from trace_bench.artifacts.writers import is_torn, sync_tree, write_bytes, write_json
 from trace_bench.errors import CollectError, EnvironmentUnavailable, HarnessError, TraceBenchError
 
 M = TypeVar("M", bound=BaseModel)
@@ -112,6 +112,7 @@ def collect(chunks: Iterator[bytes], dest: Path, limits: CollectLimits | None = 
             intake.take(source)
             collected = _check(intake, limits, source, dest, started)
             intake.root.chmod(0o755)
+            sync_tree(intake.root)  # what has its place is whole, after a power cut too
             intake.root.rename(dest)
             return collected
         except OSError as error:
@@ -316,7 +317,7 @@ def _lines(path: Path, model: type[BaseModel], limits: CollectLimits) -> tuple[i
             try:
                 read_model(model, raw)
             except JsonError as error:
-                if raw.endswith(b"\n"):
+                if not is_torn(raw + file.read()):
                     raise CollectError(f"{path.name}, line {count + 1}: {error}") from None
                 file.truncate(whole)
                 return count, 1

@@ -37,7 +37,7 @@ def write_bytes(path: Path, data: bytes, *, durable: bool = True, mode: int | No
 
 def write_pieces(path: Path, pieces: Iterable[bytes], *, durable: bool = True, mode: int | None = None) -> None:
     """Replace `path` in one step by `pieces` one after another, which need not all be in memory at once."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folders(path.parent, durable=durable)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
         with temporary.open("wb") as file:
@@ -55,7 +55,7 @@ def write_pieces(path: Path, pieces: Iterable[bytes], *, durable: bool = True, m
             temporary.unlink()
         raise
     if durable:
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
 
 
 def write_text(path: Path, text: str, *, durable: bool = True, mode: int | None = None) -> None:
@@ -127,7 +127,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class JournalLines:
-    """What `read_journal` found. `torn` counts an unfinished last line (0 or 1) that was dropped."""
+    """What `read_journal` found. `torn` counts an unfinished end (0 or 1) that was dropped; see `is_torn`."""
 
     lines: tuple[dict[str, Any], ...]
     torn: int = 0
@@ -139,7 +139,7 @@ def read_journal(path: Path) -> JournalLines:
     """All lines of a JSONL file; none if it does not exist.
 
     Raises:
-        HarnessError: a line other than an unfinished last one is not a JSON object.
+        HarnessError: a line before an unfinished end is not a JSON object.
     """
     try:
         data = path.read_bytes()
@@ -149,13 +149,12 @@ def read_journal(path: Path) -> JournalLines:
     places: list[Place] = []
     start = 0
     for number, raw in enumerate(_split(data), start=1):
-        whole = raw.endswith(b"\n")
         try:
             value = jsonio.loads(raw)
             if not isinstance(value, dict):
                 raise jsonio.JsonError("it is not an object")
         except jsonio.JsonError as error:
-            if not whole:
+            if is_torn(data[start:]):
                 return JournalLines(tuple(lines), 1, tuple(places))
             raise HarnessError(
                 f"{path}, line {number}: {error}. Restore the file from a copy or delete the job's folder."
@@ -164,6 +163,24 @@ def read_journal(path: Path) -> JournalLines:
         places.append(Place(start, len(raw)))
         start += len(raw)
     return JournalLines(tuple(lines), 0, tuple(places))
+
+
+def is_torn(rest: bytes) -> bool:
+    """Whether `rest`, which begins with a line that cannot be read, is what a writer left that was cut off: an
+    unfinished last line, or after a power cut any number of lines with zeros in them, which no line of ours has."""
+    return all(b"\0" in line or not line.endswith(b"\n") for line in _split(rest))
+
+
+def repair_journal(path: Path) -> None:
+    """Cut off the unfinished end of a JSONL file that nobody writes any more; one that is damaged is left as it is."""
+    with contextlib.suppress(FileNotFoundError, IsADirectoryError, HarnessError):
+        found = read_journal(path)
+        size = sum(place.size for place in found.places)
+        if found.torn:
+            os.truncate(path, size)
+        elif size and not path.read_bytes().endswith(b"\n"):
+            with path.open("ab") as file:
+                file.write(b"\n")
 
 
 def _split(data: bytes) -> Iterator[bytes]:
@@ -177,7 +194,7 @@ def _split(data: bytes) -> Iterator[bytes]:
 class Journal:
     """An append-only JSONL file for one writing process and any number of its threads.
 
-    Opening repairs the end: an unfinished last line is cut off (`torn` is then 1), as the next line would
+    Opening repairs the end: what is unfinished is cut off (`torn` is then 1, see `is_torn`), as the next line would
     otherwise be glued to it. `found` is what was there; it may be large, so `forget` it once it is read.
     """
 
@@ -187,8 +204,10 @@ class Journal:
         self.torn = self.found.torn
         self._durable = durable
         self._lock = threading.Lock()
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(path.parent, durable=durable)
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        if durable:
+            sync_folder(path.parent)
         self._end = self._repair()
 
     def forget(self) -> None:
@@ -236,19 +255,50 @@ class Journal:
 
     def _repair(self) -> int:
         """Make the file end in a newline; returns its size."""
-        size = os.fstat(self._fd).st_size
-        if size == 0 or os.pread(self._fd, 1, size - 1) == b"\n":
-            return size
         if self.torn:
             whole = sum(place.size for place in self.found.places)
             os.ftruncate(self._fd, whole)
             return whole
+        size = os.fstat(self._fd).st_size
+        if size == 0 or os.pread(self._fd, 1, size - 1) == b"\n":
+            return size
         # A whole object that lacks only its newline.
         return size + os.write(self._fd, b"\n")
 
 
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def make_folders(folder: Path, *, durable: bool = True) -> None:
+    """Create `folder` and those above it; what was created survives a power cut if `durable`."""
+    missing = [folder, *folder.parents]
+    missing = missing[: next((place for place, one in enumerate(missing) if one.is_dir()), len(missing))]
+    for one in reversed(missing):
+        one.mkdir(exist_ok=True)
+        if durable:
+            sync_folder(one.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush which names `folder` has: files that were created in it, or moved into it or out of it."""
+    _flush(folder, os.O_DIRECTORY)
+
+
+def sync_files(folder: Path) -> None:
+    """Flush the files in `folder`, and its names; folders in it are left alone. Links are not followed."""
+    with os.scandir(folder) as found:
+        for item in found:
+            if item.is_file(follow_symlinks=False):
+                _flush(Path(item), os.O_NOFOLLOW)
+    sync_folder(folder)
+
+
+def sync_tree(folder: Path) -> None:
+    """Flush all files and folders below `folder`, itself, and its own name."""
+    for root, _, _ in os.walk(folder, topdown=False):
+        sync_files(Path(root))
+    sync_folder(folder.parent)
+
+
+def _flush(path: Path, flags: int) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
     try:
         os.fsync(fd)
     finally:

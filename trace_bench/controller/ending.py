@@ -18,7 +18,7 @@ from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.provenance import cpu_model, now
 from trace_bench.artifacts.records import Attempt, AttemptEvidence, ControlRecord, JobMeta, Results, Usage
 from trace_bench.artifacts.secrets import known
-from trace_bench.artifacts.writers import write_json, write_text
+from trace_bench.artifacts.writers import sync_tree, write_json, write_text
 from trace_bench.controller.answers import Answers
 from trace_bench.controller.attempts import publish
 from trace_bench.controller.session import SandboxGone
@@ -124,7 +124,9 @@ def recorded(
         }
     )
     row = results_row(meta, result, usage, seconds, run)
-    write_json(job.meta, meta, durable=False)
+    # What is recorded as ended is not run again: after a power cut, all that belongs to it must be there.
+    write_json(job.meta, meta)
+    sync_tree(job.root)
     write_json(job.results, row)  # from here on the job has ended
     return row
 

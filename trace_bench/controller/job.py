@@ -20,9 +20,9 @@ from trace_bench.artifacts.contract import Failure, Scores
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.provenance import now
 from trace_bench.artifacts.records import ControlRecord, Results, Usage
-from trace_bench.artifacts.writers import write_json, write_text
+from trace_bench.artifacts.writers import sync_folder, write_json, write_text
 from trace_bench.controller.answers import AFTER_A_BREAK, AFTER_THE_END
-from trace_bench.controller.attempts import earlier_attempts, keep_attempt, next_attempt
+from trace_bench.controller.attempts import earlier_attempts, keep_attempt, mend, next_attempt
 from trace_bench.controller.attribution import attributed
 from trace_bench.controller.ending import (
     Ending,
@@ -131,6 +131,7 @@ class JobRunner:
         Raises:
             Interrupted, EngineGone, EnvironmentUnavailable: as `run`.
         """
+        mend(self.layout.job(plan.spec.job_id))
         return self._attempt(plan, listener or Silence(), lambda: self._adopted_sandbox(sandbox), None)
 
     def last_row(self, plan: JobPlan) -> Results:
@@ -150,7 +151,8 @@ class JobRunner:
         meta = plan.meta.model_copy(
             update={"status": "running", "started_at": now(), "attempts": earlier_attempts(job)}
         )
-        write_json(job.meta, meta, durable=False)
+        write_json(job.meta, meta)
+        sync_folder(self.layout.jobs)  # what is paid for in it must not go with the folder's name
         ending = Ending()
         try:
             scope = self.gateway.open(

@@ -19,7 +19,7 @@ from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.provenance import now
 from trace_bench.artifacts.records import ReplayReport, Results
 from trace_bench.artifacts.secrets import Masker, known
-from trace_bench.artifacts.writers import Journal, write_json
+from trace_bench.artifacts.writers import Journal, sync_files, write_json
 from trace_bench.controller.attribution import is_retried
 from trace_bench.controller.cancel import Cancellations
 from trace_bench.controller.job import JobRunner, NotStarted
@@ -398,9 +398,11 @@ class Run:
 
     def _live(self, job: PlannedJob, text: str, place: Callable[[JobLayout], Path]) -> None:
         """Add `text` to a file that people may look at while the job runs; what is collected takes its place."""
-        with contextlib.suppress(OSError), place(self.layout.job(job.job_id)).open("ab") as file:
-            if file.tell() < LIVE_BYTES:
-                file.write(text.encode("utf-8", "replace"))
+        data = text.encode("utf-8", "replace")
+        with contextlib.suppress(OSError), place(self.layout.job(job.job_id)).open("ab", buffering=0) as file:
+            size = file.tell()
+            if size < LIVE_BYTES and file.write(data) < len(data):
+                file.truncate(size)  # the disk is full: no half line may stand before the next one
 
     def _note(self, event: str, **fields: Any) -> None:
         with self._noting:  # lines are in the order of their times
@@ -433,6 +435,7 @@ class Run:
             plan.write_manifest(self.layout, outcomes, durable=True)
             self._tables.write()
             parquet.write_parquet(self.layout.results_parquet, rows)
+            sync_files(self.layout.root)
             self._cancel.forget()
             if plan.recording is not None:
                 self._report = self._checked(plan.recording, rows)
