@@ -95,13 +95,14 @@ class Watch:
 
 @dataclass
 class Chaos:
-    """Random faults from a seed: containers killed, removed or paused (each job once at most), the engine away for a
-    moment. `met` counts them."""
+    """Random faults from a seed: containers killed, removed, stopped or paused (each job once at most), the engine away
+    for a second (`outages` times at most: each costs all jobs at work an attempt). `met` counts them."""
 
     folder: Path
     way: Door
     chance: random.Random
     every: float
+    outages: int
     met: dict[str, int] = field(default_factory=dict)
     _hit: set[str] = field(default_factory=set)
     _over: threading.Event = field(default_factory=threading.Event)
@@ -119,6 +120,8 @@ class Chaos:
         while not self._over.wait(self.chance.uniform(0.5, 1.5) * self.every):
             deed = self.chance.choice(("kill", "rm -f", "pause", "stop", "engine away"))
             if deed == "engine away":
+                if self.met.get(deed, 0) == self.outages:
+                    continue
                 self.way.shut()
                 time.sleep(1.0)
                 self.way.open()
@@ -152,7 +155,7 @@ def soak(folder: Path, home: Path, seeds: int, kills: int, every: float) -> tupl
     temporary.mkdir()
     jobs = seeds * 2 * len(ENDINGS)
     trial = Trial(folder, home, soak_config(folder, seeds), env={"TMPDIR": str(temporary)})
-    with door() as way, Chaos(folder, way, chance, every) as chaos:
+    with door() as way, Chaos(folder, way, chance, every, max(2, jobs // 25)) as chaos:
         for part in range(kills):
             enough = (part + 1) * jobs // (3 * kills)  # in the first third: the last controller is watched for long
             with trial.controller(DOCKER_HOST=way.url) as process:
@@ -169,8 +172,10 @@ def soak(folder: Path, home: Path, seeds: int, kills: int, every: float) -> tupl
         job_id: (row["status"], row["failure_boundary"], row["failure_kind"]) for job_id, row in rows_of(folder).items()
     }
     planned = json.loads((run_of(folder) / "meta" / "manifest.json").read_text())["jobs"]
-    assert ended == {job["job_id"]: ENDINGS[job["task_id"], job["eval_kwargs"].get("deed", "")] for job in planned}
-    assert len(ended) == jobs and len(finished(folder)) == jobs * 3 // 5
+    wanted = {job["job_id"]: ENDINGS[job["task_id"], job["eval_kwargs"].get("deed", "")] for job in planned}
+    rows = rows_of(folder)
+    assert [(wanted[j], ended[j], rows[j]["feedback"]) for j in wanted if ended.get(j) != wanted[j]] == []
+    assert ended.keys() == wanted.keys() and len(wanted) == jobs and len(finished(folder)) == jobs * 3 // 5
     paid = paid_calls(run_of(folder))
     assert len(paid) == len(set(paid)) > seeds, "no call is paid twice"
     assert list(temporary.iterdir()) == [], "no temporary file is left"
