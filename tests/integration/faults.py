@@ -111,11 +111,11 @@ class Trial:
 
     @contextmanager
     def controller(self, **env: str) -> Iterator[subprocess.Popen[str]]:
-        """A controller at work, in a session of its own; killed at the end of the block if it is still there."""
+        """A controller at work; killed at the end of the block if it is still there."""
         where = {"DOCKER_HOST": self.engine} if self.engine else {}
         process = subprocess.Popen(
             [sys.executable, "-m", "trace_bench", "run", "--config", str(self.config), "--root", str(TASKS)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env=environment(self.home, **{**where, **self.env, **env}),
         )  # fmt: skip
         try:

@@ -10,13 +10,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.gateway.openai_server import Asked, Behaviour, OpenAIServer
 from tests.integration.cli import TASKS, environment
 from tests.integration.faults import (
     ENGINE,
@@ -31,6 +32,7 @@ from tests.integration.faults import (
     run_of,
     run_undisturbed,
 )
+from tests.integration.files import paid_calls
 from tests.integration.test_interruption import containers, wait_for
 
 pytestmark = pytest.mark.docker
@@ -230,3 +232,110 @@ def test_a_clock_that_jumps_changes_nothing(undisturbed: Undisturbed, images: Pa
         said = trial.ended(process)
         assert process.returncode == 0 and noted(24), said
     trial.check(undisturbed)
+
+
+@behind_a_door
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_a_run_that_is_stopped_while_it_is_planned_was_never_there(
+    images: Path, tmp_path: Path, engine: str, number: signal.Signals
+) -> None:
+    trial = Trial(tmp_path, images, phased(tmp_path, 1))
+    with door() as way, way.held(b"GET /") as asked, trial.controller(DOCKER_HOST=way.url) as process:
+        assert asked.wait(60)
+        process.send_signal(number)
+        trial.ended(process)
+        assert process.returncode == 130
+    assert not (tmp_path / "runs").exists()
+
+
+@behind_a_door
+@pytest.mark.slow
+def test_a_controller_that_stands_still_for_longer_than_the_lease(
+    undisturbed: Undisturbed, images: Path, tmp_path: Path
+) -> None:
+    """Its sandboxes end by themselves, and it makes new ones. A sandbox that stands still for that long goes on."""
+    trial = Trial(tmp_path, images, phased(tmp_path, len(FAULTS)))
+    with trial.controller() as process:
+        wait_for(_more_finished(trial, 1))
+        at_work = wait_for(lambda: [c for c in containers(run_of(tmp_path).name) if c["State"] == "running"])
+        process.send_signal(signal.SIGSTOP)
+        wait_for(lambda: not any(c["State"] == "running" for c in containers(run_of(tmp_path).name)), 100)
+        process.send_signal(signal.SIGCONT)
+        asleep = wait_for(lambda: [c for c in containers(run_of(tmp_path).name) if c["State"] == "running"])[0]
+        docker("pause", asleep["Id"])
+        time.sleep(65)
+        docker("unpause", asleep["Id"])
+        said = trial.ended(process)
+        assert process.returncode == 0, said
+    assert at_work and "no controller renewed the lease" in said
+    trial.check(undisturbed)
+
+
+# -- the process that asks the providers ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE", "TRACE_LITELLM_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+    with OpenAIServer() as server:
+        server.choose = lambda asked: Behaviour(delay=0.2)
+        yield server
+
+
+def _asking(folder: Path, server: OpenAIServer) -> Path:
+    llm = {"provider": "openai", "model": "gpt-x", "base_url": server.url, "prices": {"prompt": 1.0, "completion": 4.0}}
+    return matrix_config(folder, mode="real", tasks=["internal:numeric_param"], seeds=[1, 2, 3], llm=llm)
+
+
+def _child_of(pid: int) -> int | None:
+    """The one process that the controller has started for good: that which asks the providers."""
+    found = {int(c) for t in Path(f"/proc/{pid}/task").glob("*/children") for c in t.read_text().split()}
+    return found.pop() if len(found) == 1 else None
+
+
+def _calls(folder: Path) -> int:
+    return sum(len(p.read_text().splitlines()) for p in (folder / "runs").glob("*/jobs/*/llm.jsonl"))
+
+
+def _lost(folder: Path) -> int:
+    """Tries that came to nothing because the process ended."""
+    lines = [line for p in run_of(folder).glob("jobs/*/llm.jsonl") for line in p.read_text().splitlines()]
+    return sum("the process that asks" in (t["error"] or "") for line in lines for t in json.loads(line)["tries"])
+
+
+def _as_undisturbed(trial: Trial, server: OpenAIServer, images: Path) -> None:
+    paid, asked, lost = len(paid_calls(run_of(trial.folder))), len(_posts(server)), _lost(trial.folder)
+    assert paid <= asked <= paid + lost, "asked again is only what was under way when the process ended"
+    twin = trial.folder / "twin"
+    twin.mkdir()
+    trial.check(run_undisturbed(twin, images, _asking(twin, server)))
+
+
+def _posts(server: OpenAIServer) -> list[Asked]:
+    return server.asked("/v1/chat/completions")
+
+
+def test_a_provider_process_that_is_killed_costs_the_calls_under_way_a_try(
+    provider: OpenAIServer, images: Path, tmp_path: Path
+) -> None:
+    trial = Trial(tmp_path, images, _asking(tmp_path, provider))
+    with trial.controller() as process:
+        wait_for(lambda: _calls(tmp_path) >= 3)
+        os.kill(wait_for(lambda: _child_of(process.pid)), signal.SIGKILL)
+        said = trial.ended(process)
+        assert process.returncode == 0, said
+    assert _lost(tmp_path) > 0
+    _as_undisturbed(trial, provider, images)
+
+
+@pytest.mark.slow
+def test_a_provider_process_that_hangs_is_replaced(provider: OpenAIServer, images: Path, tmp_path: Path) -> None:
+    trial = Trial(tmp_path, images, _asking(tmp_path, provider))
+    with trial.controller() as process:
+        wait_for(lambda: _calls(tmp_path) >= 3)
+        os.kill(wait_for(lambda: _child_of(process.pid)), signal.SIGSTOP)
+        said = trial.ended(process, 200)
+        assert process.returncode == 0, said
+    assert _lost(tmp_path) > 0
+    _as_undisturbed(trial, provider, images)

@@ -368,6 +368,12 @@ def attack(programs, source):
         return str(error)
 
 
+def is_dead(entry):
+    """Ended, and not yet reaped by the first process: on a busy machine that takes a moment."""
+    fields = (entry / "stat").read_text().rpartition(") ")[2].split()
+    return fields[0] in "ZX" and int(fields[17]) <= 1
+
+
 def left_over():
     """Processes of the trainer's uid and of the candidates' uids."""
     base = os.getuid() // 16 * 16
@@ -376,7 +382,7 @@ def left_over():
         if entry.name.isdigit():
             try:
                 uid = entry.stat().st_uid
-                if uid != os.getuid() and (uid == base + 1 or uid >= base + 4):
+                if uid != os.getuid() and (uid == base + 1 or uid >= base + 4) and not is_dead(entry):
                     found.append(f"{entry.name} of {uid - base}")
             except OSError:
                 pass
