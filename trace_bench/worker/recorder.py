@@ -23,7 +23,8 @@ class Recorder:
 
     Args:
         stdout_bytes: cap of ``stdout.log``; what is beyond is counted, not kept.
-        reserve_bytes: what is kept free.
+        reserve_bytes: what is kept free, at most an eighth of what is free now: half of it for lines and states, half
+            for the result alone.
 
     Attributes:
         full: the volume had no room for what was to be written.
@@ -33,7 +34,9 @@ class Recorder:
     def __init__(self, out: Path, stdout_bytes: int, reserve_bytes: int = 0) -> None:
         self._out = out
         self._started = time.monotonic()
-        self._reserve = _reserved(out, reserve_bytes)
+        disk = os.statvfs(out)
+        half = min(reserve_bytes // 2, disk.f_bavail * disk.f_frsize // 16)
+        self._reserves = [_reserved(out, half), _reserved(out, half)]
         self._events = _appended(out / "events.jsonl")
         self._history = _appended(out / "state_history.jsonl")
         self._log = _appended(out / "stdout.log")
@@ -66,8 +69,12 @@ class Recorder:
         # One write per line: a reader never sees half of one unless the machine itself stops.
         self._fitted(lambda: _add(file, (_text(line) + "\n").encode()))
 
-    def _fitted(self, write: Callable[[], None]) -> bool:
-        """Do `write`, if need be with what was kept free; False if there is no room for it even then."""
+    def _fitted(self, write: Callable[[], None], kept: int = 1) -> bool:
+        """Do `write`, if need be with what was kept free; False if there is no room for it even then.
+
+        Args:
+            kept: of the two halves, how many stay as they are.
+        """
         for _ in range(2):
             try:
                 write()
@@ -76,14 +83,12 @@ class Recorder:
                 if error.errno not in FULL:
                     raise
                 self.full = True
-                self._give_up_reserve()
+                while len(self._reserves) > kept:
+                    file = self._reserves.pop()
+                    if file is not None:
+                        os.close(file)
         self.lost += 1
         return False
-
-    def _give_up_reserve(self) -> None:
-        if self._reserve is not None:
-            os.close(self._reserve)
-            self._reserve = None
 
     def state(self, kind: str, values: dict[str, Any]) -> None:
         """Save the ``initial``, ``best`` or ``final`` state."""
@@ -92,8 +97,7 @@ class Recorder:
 
     def result(self, result: dict[str, Any]) -> bool:
         """Write ``result.json``: from here on the volume is complete. False if there is no room for it."""
-        self._give_up_reserve()
-        return self._fitted(lambda: self._replace("result.json", result))
+        return self._fitted(lambda: self._replace("result.json", result), kept=0)
 
     def _replace(self, name: str, value: Any) -> None:
         temporary = self._out / f".{name}.tmp"
@@ -137,7 +141,7 @@ def _reserved(out: Path, size: int) -> int | None:
         path = out / ".reserve"
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         path.unlink()
-        with contextlib.suppress(OSError):  # a smaller part of it is better than none
+        with contextlib.suppress(OSError):  # not every file system can
             os.posix_fallocate(file, 0, size)
         return file
     return None
