@@ -17,9 +17,10 @@ import pytest
 from tests.integration.cli import TASKS, start, write_config
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.identity import test_seed as held_out_seed
-from trace_bench.suites.splits import SPLITS
 
 pytestmark = pytest.mark.docker
+SEED = 123456789123
+"""Of the job: what is not secret, and is to be found."""
 
 
 def written(number: int) -> list[bytes]:
@@ -58,8 +59,8 @@ def files_of(pid: int) -> Iterator[bytes]:
         yield Path(f"/proc/{pid}/{name}").read_bytes()
 
 
-def holding(pid: int, needles: list[bytes]) -> set[bytes]:
-    return {n for source in (memory_of(pid), files_of(pid)) for block in source for n in needles if n in block}
+def holding(blocks: Iterator[bytes], needles: list[bytes]) -> bool:
+    return any(needle in block for block in blocks for needle in needles)
 
 
 @pytest.fixture(scope="module")
@@ -68,20 +69,22 @@ def looked(images: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     folder = tmp_path_factory.mktemp("held")
     task = {"id": "internal:families", "eval_kwargs": {"hold": True}}
     name = f"20000103-{time.strftime('%H%M%S')}-{time.time_ns() & 0xFFFFFFFF:08x}"
-    config = write_config(folder, tasks=[task], trainers=["NoOp"], run_id=name, seeds=[123456789123])
+    config = write_config(folder, tasks=[task], trainers=["NoOp"], run_id=name, seeds=[SEED])
     process = start("run", "--config", str(config), "--root", str(TASKS), home=images)
     layout = RunLayout(folder / "runs" / name)
     try:
         found = _held(name, process)
         salt = layout.salt.read_text().strip()
-        seed = held_out_seed(salt, "internal:families", 123456789123)
-        needles = {
-            "held out": written(seed),
-            "job": written(123456789123),
-            "mark": [b"candidate-held"],
-            "salt": [salt.encode()],
+        seed = held_out_seed(salt, "internal:families", SEED)
+        secret = [*written(seed), salt.encode()]
+        seen = {
+            role: {
+                "held out": holding(memory_of(pid), secret) or holding(files_of(pid), secret),
+                "job": holding(memory_of(pid), written(SEED)),
+                "mark": holding(memory_of(pid), [b"candidate-held"]),
+            }
+            for role, pid in found.items()
         }
-        seen = {role: {what: bool(holding(pid, some)) for what, some in needles.items()} for role, pid in found.items()}
         _, err = process.communicate(timeout=120)
         assert process.returncode == 0, err
     finally:
@@ -132,8 +135,7 @@ class TestWhileTraining:
         assert looked["candidate"]["mark"], "the candidate's own text is there"
 
     def test_the_held_out_seed_is_in_no_process_and_no_file(self, looked: dict[str, Any]) -> None:
-        assert {role for role, seen in looked.items() if seen["held out"] or seen["salt"]} == set()
+        assert {role for role, seen in looked.items() if seen["held out"]} == set()
 
     def test_a_candidate_does_not_hold_what_the_trainer_knows_of_the_job(self, looked: dict[str, Any]) -> None:
         assert not looked["candidate"]["job"]
-        assert "test" in SPLITS
