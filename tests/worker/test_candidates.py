@@ -119,6 +119,22 @@ def test_cpu_time_counts_apart_from_wall_time(tmp_path: Path) -> None:
     assert got[0] == "timeout" and "CPU time" in got[1]
 
 
+def test_cpu_time_is_that_of_a_candidate_and_its_children_together(tmp_path: Path) -> None:
+    """Four children use the time of four; each alone stays far below the limit of one process."""
+    fork = """
+    import os, time
+    def f(x):
+        for _ in range(4):
+            if os.fork() == 0:
+                end = time.process_time() + 0.6
+                while time.process_time() < end: pass
+                time.sleep(60)
+        time.sleep(60)
+    """
+    got = probe(tmp_path, cpu=1, wall=60.0, f=fork)["f"]
+    assert got[:2] == ["timeout", "the program used more than 1 s of CPU time"]
+
+
 def test_the_environment_is_empty_and_no_descriptor_leaks(tmp_path: Path) -> None:
     look = """
     import os

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from typing import Any
 
 RESERVED = frozenset({
@@ -73,7 +74,8 @@ def claim(given: object) -> dict[str, Any] | None:
     if not isinstance(given, dict) or given.keys() != {"score", "split", "examples"}:
         raise ValueError("a claim has other than score, split and examples")
     score, split, examples = given["score"], given["split"], given["examples"]
-    if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
+    # Compared, not converted: an integer may be larger than any float.
+    if isinstance(score, bool) or not isinstance(score, int | float) or not abs(score) <= sys.float_info.max:
         raise ValueError("the score of a claim is no finite number")
     if split not in SPLITS or not isinstance(examples, list) or not all(isinstance(e, str) for e in examples):
         raise ValueError("a claim has no split, or examples that are no ids")
