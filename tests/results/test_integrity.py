@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ def test_what_the_tolerance_allows_each_example_is_no_difference(
 
 @given(many_scores, st.sampled_from([0.0, 1e-12, 1e-9, 1e-3]), st.sampled_from([-1, 1]))
 def test_what_no_tolerance_allows_is_a_difference(scores: list[float], tolerance: float, sign: int) -> None:
-    size = math.fsum(abs(score) / len(scores) for score in scores)
+    size = float(sum(Fraction(abs(score)) for score in scores) / len(scores))
     found = report(*scores, said=0.0).found["best"]
     said = found + sign * max(size * (2 * tolerance + 1e-12), 1e-300)
     if math.isfinite(said) and said != found:
