@@ -90,6 +90,12 @@ def test_scores_that_cancel_do_not_make_a_difference_of_rounding() -> None:
     assert report(1.0, -1.0, 1e-3, said=3.4e-4, tolerance=1e-9).flags == ("claim_differs",)
 
 
+def test_adding_up_in_another_order_is_no_difference() -> None:
+    scores = [0.1, 0.2, 0.3]
+    assert math.fsum(scores) != sum(scores)
+    assert report(*scores, said=math.fsum(scores) / 3, tolerance=0.0).flags == ()
+
+
 def test_small_scores_are_compared_too() -> None:
     assert report(1e-12, said=2e-12).flags == ("claim_differs",)
     assert report(0.0, said=0.0, tolerance=0.0).flags == ()
