@@ -110,7 +110,7 @@ def test_whatever_an_attempt_holds_is_shown(capsys: pytest.CaptureFixture[str]) 
     """Fields are not named one by one, so that a new one is not forgotten."""
 
     class Later(Attempt):
-        evidence: dict[str, Any] = {}
+        evidence: dict[str, Any]
 
     found = {"exit_code": 137, "oom_killed": False, "last_words": "a\x1b[2J", "empty": "", "worker": {"died": ["x"]}}
     meta = make_meta(Later(number=1, started_at=TIME, status="failed", evidence=found))
@@ -135,7 +135,7 @@ def make_meta(attempt: Attempt) -> Any:
 def test_the_live_table_marks_the_best_score_and_counts(capsys: pytest.CaptureFixture[str]) -> None:
     jobs = [job(n) for n in range(3)]
     tally = Tally(jobs, workers=1)
-    tally.ended(jobs[0], sample(jobs[0], integrity_flags="unswept", integrity="unprotected"))
+    tally.ended(jobs[0], sample(jobs[0], integrity_flags="unswept").model_copy(update={"integrity": "unprotected"}))
     tally.ended(jobs[1], failed(jobs[1], failure_boundary="provider"))
     console = Console(file=Terminal(), width=120, color_system=None)
     with console.capture() as captured:
