@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ def test_what_the_tolerance_allows_each_example_is_no_difference(
 
 @given(many_scores, st.sampled_from([0.0, 1e-12, 1e-9, 1e-3]), st.sampled_from([-1, 1]))
 def test_what_no_tolerance_allows_is_a_difference(scores: list[float], tolerance: float, sign: int) -> None:
-    size = math.fsum(abs(score) / len(scores) for score in scores)
+    size = float(sum(Fraction(abs(score)) for score in scores) / len(scores))
     found = report(*scores, said=0.0).found["best"]
     said = found + sign * max(size * (2 * tolerance + 1e-12), 1e-300)
     if math.isfinite(said) and said != found:
@@ -87,6 +88,12 @@ def test_what_no_tolerance_allows_is_a_difference(scores: list[float], tolerance
 def test_scores_that_cancel_do_not_make_a_difference_of_rounding() -> None:
     assert report(1e6, -1e6, 1e-3, said=3.333e-4, tolerance=1e-9).flags == ()
     assert report(1.0, -1.0, 1e-3, said=3.4e-4, tolerance=1e-9).flags == ("claim_differs",)
+
+
+def test_adding_up_in_another_order_is_no_difference() -> None:
+    scores = [0.1, 0.2, 0.3]
+    assert math.fsum(scores) != sum(scores)
+    assert report(*scores, said=math.fsum(scores) / 3, tolerance=0.0).flags == ()
 
 
 def test_small_scores_are_compared_too() -> None:

@@ -19,6 +19,7 @@ from trace_bench.cli.outcome import counts_text, print_outcome
 from trace_bench.cli.show import show_command
 from trace_bench.cli.tally import Totals
 from trace_bench.results.leaderboard import LeaderboardRow, rank, shown_to_people
+from trace_bench.results.render import Screen
 from trace_bench.results.rows import is_final
 from trace_bench.results.tables import read_rows
 
@@ -118,7 +119,7 @@ def test_show_tells_them_apart_and_marks_what_is_flagged(run: RunLayout, capsys:
         "infrastructure  1 harness:scorer_changed, 1 provider:provider_error, 1 sandbox:out_of_memory; "
         "no results of a trainer, and in no mean\n" in head
     )
-    assert "unprotected     1 jobs\n" in head
+    assert "unprotected     1 of 12 jobs\n" in head
     assert "flagged         3 of 12 jobs: 1 suspicious_source, 1 left_processes, 1 unswept, 1 scorer_changed" in head
     _, *lines, sentence = jobs.splitlines()
     marked = [n for n, line in enumerate(lines) if " ! " in line]
@@ -134,8 +135,26 @@ def test_show_tells_them_apart_and_marks_what_is_flagged(run: RunLayout, capsys:
         "seeds: those that count, of all; in no mean: 2 failed, 7 failed by infrastructure, were cut off or never ran, "
         "1 unprotected"
     )
-    assert unprotected == "Left out: 1 unprotected jobs; a candidate could have written its own score."
+    assert unprotected == "Left out: 1 of 11 jobs, which are unprotected: a candidate could have written its own score."
     assert str(int(FAR)) not in leaderboard
+
+
+@pytest.mark.parametrize("columns", [80, 100, 120])
+def test_marks_are_seen_on_a_narrow_terminal(
+    columns: int, run: RunLayout, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("show", "ls", "tables"):
+        monkeypatch.setattr(f"trace_bench.cli.{module}.screen", lambda: Screen(columns, styled=False))
+    show_command(RUN, None, run.root.parent, every=False, status=None, as_json=False)
+    _, jobs, leaderboard = capsys.readouterr().out.split("\n\n")
+    lines = [line for line in jobs.splitlines() if line[:12] in {row.job_id for row in ROWS}]
+    assert all(len(line) <= columns for line in lines)
+    assert [n for n, line in enumerate(lines) if " !" in line] == [1, 3, 6]
+    assert [n for n, line in enumerate(lines) if " (unp" in line] == [11]
+    assert "  2/12  " in leaderboard and "2 ± 1.4 !" in leaderboard
+    ls_command(run.root.parent, as_json=False)
+    header, line, *_ = capsys.readouterr().out.splitlines()
+    assert len(header) <= columns >= len(line) and "flagged" in header.split() and "failed" in header.split()
 
 
 def test_show_as_json_has_the_same(run: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:
@@ -164,7 +183,7 @@ def test_the_end_of_a_run_says_it_too(run: RunLayout, capsys: pytest.CaptureFixt
     print_outcome(run, ROWS, len(ROWS))
     text = capsys.readouterr().out
     assert "2 ± 1.4 !" in text and "!: 3 jobs are flagged" in text and "in no mean: 2 failed, 7 failed by" in text
-    assert "Left out: 1 unprotected jobs" in text and str(int(FAR)) not in text.split("\n\n")[0]
+    assert "Left out: 1 of 11 jobs, which are unprotected" in text and str(int(FAR)) not in text.split("\n\n")[0]
     assert "\n4 of 12 jobs ok, 5 failed (3 by infrastructure), 2 interrupted, 1 skipped\n" in text
     words = [line.split()[0] for line in text.splitlines() if line.startswith(("failed ", "broke "))]
     assert words == ["failed"] * 2 + ["broke"] * 3, "what says nothing of a trainer comes last, under another word"

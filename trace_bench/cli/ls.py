@@ -16,6 +16,7 @@ _COUNTS = ("failed", "infra", "skipped", "interrupted", "flagged", "unprotected"
 """``infra``: of the failed jobs, those that failed at provider, sandbox or harness."""
 _HEADER = ("id", "name", "state", "jobs", "ok", *_COUNTS, "started", "cost")
 _NUMERIC = ("jobs", "ok", *_COUNTS, "cost")
+_SPARE = ("cost", "ok", "skipped", "name", "interrupted", "infra", "unprotected")
 _DULL = frozenset({"0", "0.0000"})
 
 
@@ -32,7 +33,7 @@ def ls_command(runs_dir: Path, *, as_json: bool) -> None:
         rows = [_cells(line) for line in lines]
         if screen() is not None:
             rows = _shortened(rows)
-        emit_table(_HEADER, rows, _NUMERIC, elastic={"name": 8}, spare=("cost", "ok", "skipped", "name"))
+        emit_table(_HEADER, rows, _NUMERIC, elastic={"name": 8}, spare=_SPARE)
         if any(line.flagged for line in lines):
             emit(f"flagged: jobs to look at before their scores are quoted; show RUN marks them, and see {PAGE}")
     else:

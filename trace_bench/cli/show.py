@@ -155,7 +155,7 @@ def _head(
         ("jobs", f"{len(lines)}: {states}" if lines else "0"),
         ("failures", _failures(whole, infrastructure=False)),
         ("infrastructure", _failures(whole, infrastructure=True)),
-        ("unprotected", f"{whole.unprotected_jobs} jobs" if whole.unprotected_jobs else ""),
+        ("unprotected", f"{whole.unprotected_jobs} of {whole.total_jobs} jobs" if whole.unprotected_jobs else ""),
         ("flagged", _flagged(whole)),
         ("tokens", f"{spent.total} ({spent.prompt} in, {spent.completion} out) in {whole.llm_calls} calls{so_far}"),
         ("cost", f"{dollars(whole.cost_usd)} USD{so_far}"),
@@ -289,7 +289,9 @@ def unprotected_sentence(ended: Sequence[Results]) -> str:
         return ""
     if number == len(ended):
         return "All jobs of this run are unprotected: a candidate could have written its own score."
-    return f"Left out: {number} unprotected jobs; a candidate could have written its own score."
+    return (
+        f"Left out: {number} of {len(ended)} jobs, which are unprotected: a candidate could have written its own score."
+    )
 
 
 def _as_json(

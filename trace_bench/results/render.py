@@ -200,7 +200,11 @@ def _shrunk(
 def _line(row: Row, header: Row, widths: dict[int, int], numeric: Collection[str]) -> str:
     cells = []
     for place, width in widths.items():
-        text = cut(row[place], width, middle=header[place] == "variant")
+        text = (
+            _cut_name(row[place], width)
+            if header[place] == "trainer"
+            else cut(row[place], width, middle=header[place] == "variant")
+        )
         pad = " " * (width - wide(text))
         cells.append(pad + text if header[place] in numeric else text + pad)
     return "  ".join(cells).rstrip()
@@ -276,6 +280,14 @@ def cut(text: str, width: int, *, middle: bool = False) -> str:
         return text
     end = "" if not middle else _beginning(text[::-1], width // 2)[::-1]
     return _beginning(text, width - 1 - wide(end)) + "…" + end
+
+
+def _cut_name(text: str, width: int) -> str:
+    """The same for a trainer, of which the mark of unprotected jobs stays to be seen."""
+    short = UNPROTECTED[:5] + "…)"
+    if wide(text) <= width or not text.endswith(UNPROTECTED) or width <= len(short):
+        return cut(text, width)
+    return cut(text.removesuffix(UNPROTECTED), width - len(short)) + short
 
 
 def _beginning(text: str, width: int) -> str:
