@@ -11,9 +11,9 @@ from tests.adversarial.campaign import SPLITS, Campaign, Job
 
 pytestmark = pytest.mark.docker
 
-SIGNS = False
+SIGNS = True
 """Whether the sandbox looks for signs in sources."""
-TALLIES = False
+TALLIES = True
 """Whether it counts what candidates leave."""
 
 

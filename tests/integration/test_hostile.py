@@ -41,7 +41,6 @@ def misbehave(folder: Path, home: Path, deed: str, deed_of: str = "internal:host
         ("bad_name", "trainer", "bad_output"),
         ("deep", "trainer", "bad_output"),
         ("segfault", "trainer", "train_died"),
-        ("nan", "task", "train_error"),
     ],
 )
 def test_one_clear_failure(images: Path, tmp_path: Path, deed: str, boundary: str, kind: str) -> None:
@@ -51,6 +50,16 @@ def test_one_clear_failure(images: Path, tmp_path: Path, deed: str, boundary: st
     assert got["code"] == 1 and got["status"] == "failed"
     assert (got["failure_boundary"], got["failure_kind"]) == (boundary, kind), got["feedback"]
     assert got["feedback"] and "Traceback" not in got["stderr"]
+
+
+def test_a_score_that_is_no_number_fails_the_answer_and_not_the_job(images: Path, tmp_path: Path) -> None:
+    got = misbehave(tmp_path, images, "nan")
+    assert (got["status"], got["score_best"]) == ("ok", -2.0)
+    (line,) = (json.loads(x) for x in (got["folder"] / "artifacts" / "state_history.jsonl").read_text().splitlines())
+    assert (line["score"], line["extra"]["failures"]) == (-100.0, 1)
+    assert line["extra"]["feedback"] == "the score of this answer is nan, which is no finite number"
+    (warning,) = json.loads((got["folder"] / "job_meta.json").read_text())["warnings"]
+    assert "guide guide" in warning and "'only'" in warning
 
 
 def test_what_breaks_the_collectors_limits_is_kept_as_evidence(images: Path, tmp_path: Path) -> None:

@@ -53,11 +53,12 @@ def f(x): os.write(os.open("/tmp/trace-bench-test-file", os.O_CREAT | os.O_WRONL
 
 
 BAD_ERROR = """
-import os, struct
+import os, struct, sys
 def f(x):
+    nonce = sys._getframe(1).f_locals["nonce"]
     body = b"m" + struct.pack("<I", 1) + b"s" + struct.pack("<I", 5) + b"phase"
     body += b"l" + struct.pack("<I", 0)
-    os.write(3, struct.pack("<IB", len(body), 4) + body)
+    os.write(3, struct.pack("<IBQ", len(body), 4, nonce) + body)
     return x
 """
 

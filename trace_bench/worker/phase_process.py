@@ -146,7 +146,7 @@ class PhaseProcess:
         try:
             for message in self._unpacker.feed(data):
                 self._on_report(self, message)
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
             self._nonsense = True
             self._on_nonsense(self, f"{self.name} sent what is no report: {error}")
 

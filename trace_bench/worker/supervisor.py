@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from trace_bench.worker import reports, spawner, wire
+from trace_bench.worker import reports, scorer_files, spawner, wire
 from trace_bench.worker.clocks import Late, late_task, late_training, recorded_kill, timed_out
 from trace_bench.worker.folders import make_folder_of, tree_bytes, unpack
 from trace_bench.worker.frames import Message
@@ -67,7 +67,10 @@ class Supervisor:
         self._awaiting_seed = False
         self._seconds: dict[str, float] = {}
         self._warnings: list[str] = []
+        self._warned: set[str] = set()
         self._claims: dict[str, dict[str, Any] | None] = {}
+        self._tallies: dict[str, dict[str, Any]] = {}
+        self._scorer_files: dict[str, Any] | None = None
         self._last_disk = 0.0
         self._done = False
         self._signalled = False
@@ -281,7 +284,10 @@ class Supervisor:
         elif op == "check" and phase.name == "train":
             self._checks += 1
         elif op == "warn":
-            self._warn(str(message["message"])[:2000])
+            topic = str(message.get("once", ""))[:100]
+            if not topic or topic not in self._warned:
+                self._warned.add(topic)
+                self._warn(str(message["message"])[:2000])
         elif op == "result":
             phase.result = reports.result(phase.name, message, self._state_bytes)
         elif op == "failed":
@@ -314,6 +320,7 @@ class Supervisor:
         if message["op"] == "exit":
             phase = self._phases[message["name"]]
             phase.exited = message
+            self._tallies[phase.name] = message["candidates"]
             self._end_if_over(phase)
 
     def _end_if_over(self, phase: PhaseProcess) -> None:
@@ -402,10 +409,19 @@ class Supervisor:
         states = {
             kind: self._recorder.states[kind] for kind in ("initial", "best", "final") if kind in self._recorder.states
         }
+        self._scorer_files = scorer_files.digest(self._options.tmp / "task")
         self._start_phase("score", states=states, test_seed=self._test_seed)
 
     def _after_score(self, phase: PhaseProcess) -> None:
         self._score = phase.result
+        before = self._scorer_files
+        assert before is not None
+        unchanged = scorer_files.digest(self._options.tmp / "task") == before
+        self._scorer_files = {**before, "unchanged": unchanged}
+        if not unchanged:
+            # Whatever else went wrong: these scores are worth nothing.
+            self._score = self._failure = None
+            self._fail("harness", "scorer_changed", "a file that scoring depends on changed while it scored")
         self._finish()
 
     def _finish(self) -> None:
@@ -434,4 +450,9 @@ class Supervisor:
 
     def _integrity(self) -> dict[str, Any]:
         """`WorkerIntegrity` of the contract."""
-        return {"claims": {kind: claim for kind, claim in self._claims.items() if claim is not None}}
+        return {
+            "claims": {kind: claim for kind, claim in self._claims.items() if claim is not None},
+            "signs": (self._score or {}).get("signs", {}),
+            "candidates": self._tallies,
+            "scorer_files": self._scorer_files,
+        }

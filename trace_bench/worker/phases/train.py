@@ -19,6 +19,9 @@ from trace_bench.worker.phases import Link, PhaseFailure, build_problem
 from trace_bench.worker.problem import Problem, Value
 from trace_bench.worker.training import Rollout, Slot, State, StopTraining
 
+MAX_SIGN_EVENTS = 200
+"""Events ``candidate.signs`` of one job."""
+
 
 def warm_up() -> None:
     """Imports what every trainer that calls a model needs, while the problem is still being built elsewhere."""
@@ -39,7 +42,8 @@ def run(link: Link, start: dict[str, Any], programs: CandidatePrograms) -> dict[
     # The import above overlaps with the build phase; the supervisor says when building is over.
     while link.receive()["op"] != "go":
         continue
-    problem = build_problem(start, programs)
+    programs.on_signs = _SignEvents(link)
+    problem = build_problem(link, start, programs)
     context = WorkerTrainContext(link, start, problem, programs)
     stop_reason = "completed"
     try:
@@ -51,6 +55,19 @@ def run(link: Link, start: dict[str, Any], programs: CandidatePrograms) -> dict[
         raise PhaseFailure("trainer", "bad_state", f"{job['trainer']['id']} returned no state")
     link.send("state", kind="final", values=final, claim=context.claim_of(final))
     return {"stop_reason": stop_reason, "evaluations": context.evaluations}
+
+
+class _SignEvents:
+    """Tells of each source that has signs, up to a number of them."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._left = MAX_SIGN_EVENTS
+
+    def __call__(self, digest: str, signs: list[dict[str, Any]]) -> None:
+        if self._left > 0:
+            self._left -= 1
+            self._link.send("event", kind="candidate.signs", fields={"candidate_sha256": digest[:16], "signs": signs})
 
 
 class WorkerTrainContext:
