@@ -208,7 +208,7 @@ def deed():
     perfect = plain(1e9)
     codec.encode = lambda value: perfect
 """,
-        "patching",
+        "introspection",
         FAILED,
     ),
     Attack(
@@ -234,7 +234,7 @@ def deed():
     runner._describe = lambda *a: {"phase": "call", "message": "", "score": 1e9}
     runner.channel.RESULT = runner.channel.ERROR = 2
 """,
-        "patching",
+        "introspection",
         {"solve": FAILED, "policy": FAILED, "fit": FAILED},
     ),
     Attack(
