@@ -131,7 +131,7 @@ class Families:
         Args:
             hung_up: it closed its socket, so it is about to end by itself; how, is worth knowing.
         """
-        left = [pid for pid in candidate.living() if pid != candidate.pid]
+        left = [] if candidate.uid is None else [pid for pid in candidate.living() if pid != candidate.pid]
         patience = 50 if hung_up else 0
         while not _ended(candidate, os.WNOHANG) and patience:
             time.sleep(0.002)
@@ -142,7 +142,10 @@ class Families:
             _ended(candidate, 0)
         assert candidate.status is not None
         exited = exit_of(candidate.status) if by_itself else {"code": None, "signal": None}
-        swept = self._swept(candidate)
+        if candidate.uid is None:
+            # Without uids a look goes through all processes of a host: one has to do.
+            left = list(candidate.living())
+        swept = (candidate.uid is None and not left) or self._swept(candidate)
         self.collect()
         del self._by_pid[candidate.pid]
         candidate.over_cpu |= exited["signal"] == signal.SIGXCPU

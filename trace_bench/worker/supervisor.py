@@ -11,6 +11,7 @@ the lease has ended. A job ``until: build`` goes from build to ``result.json``.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import selectors
 import signal
 import sys
@@ -361,6 +362,8 @@ class Supervisor:
         if train is not None:
             train.started = time.monotonic()
             train.tell("go")
+            # What hashing needs before scoring is imported while somebody else is busy.
+            importlib.import_module("hashlib")
         elif self._train_done:
             self._request_seed()
 

@@ -92,7 +92,7 @@ def f(x):
             path = os.path.join(top, name)
             if not path.startswith("/dev/") or os.path.isfile(path):
                 attempt("open", path, lambda: os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK)))
-    return [found, os.path.exists("/dev/shm"), os.path.exists("/dev/mqueue"), os.getuid()]
+    return [found, os.path.exists("/dev/shm"), os.getuid()]
 """
 HONEST = "def f(x): return x + 1"
 WAITING = "import time\nMARK = 'candidate-' + 'held'\ndef f(x):\n    time.sleep(x)\n    return x"
