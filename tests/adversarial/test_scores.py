@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.adversarial.attacks import HONEST, INTERACTIONS
+from tests.adversarial.attacks import BY_HEART, HONEST, INTERACTIONS
 from tests.adversarial.attacks.registry import ATTACKS
 from tests.adversarial.campaign import SPLITS, Campaign, Job
 
 pytestmark = pytest.mark.docker
 
-SIGNS = False
+SIGNS = True
 """Whether the sandbox looks for signs in sources."""
-TALLIES = False
+TALLIES = True
 """Whether it counts what candidates leave."""
 
 
@@ -41,6 +41,9 @@ def test_the_score_is_not_the_attackers(campaign: Campaign, attack: str, interac
     outcome = one.outcome_for(interaction)
     examples = job.examples()
     told = [e.feedback for e in examples]
+    if outcome == BY_HEART:
+        check_what_is_known_by_heart(job)
+        return
     for split in SPLITS:
         found = [e.score for e in examples if e.split == split]
         assert found == pytest.approx(job.expected(split, outcome), rel=1e-9), told
@@ -54,6 +57,14 @@ def test_the_score_is_not_the_attackers(campaign: Campaign, attack: str, interac
         assert visible(job, one.sign), job.meta["integrity_report"]["signs"]
     if one.tally is not None and TALLIES:
         assert job.meta["integrity_report"]["candidates"]["score"][one.tally] > 0
+
+
+def check_what_is_known_by_heart(job: Job) -> None:
+    """Training data come from the job's seed, no secret. Held-out data are one: there it is the honest score."""
+    train = [e.score for e in job.examples() if e.split == "train" and not e.honest]
+    assert sum(train) < sum(job.honest_scores("train"))
+    assert [e.score for e in job.examples() if e.split == "test"] == job.expected("test", HONEST)
+    assert visible(job, "introspection")
 
 
 def test_an_honest_job_among_attacks_has_its_score_and_no_flag(campaign: Campaign) -> None:

@@ -39,7 +39,7 @@ def limit(which: int, value: int) -> None:
 
 
 def become(uid: int, group: int | None = None) -> None:
-    """Run as `uid` from here on, for good; who belongs to `group` may read the task."""
+    """Run as `uid` from here on, for good. Who is of `group` may read the task, and what was recorded."""
     os.setgroups([] if group is None else [group])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)

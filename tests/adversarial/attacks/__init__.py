@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 INTERACTIONS = ("solve", "policy", "fit")
 HONEST, FAILED = "honest", "failed"
+BY_HEART = "by heart"
+"""It knows the data that the job's seed gives, and plays better than the honest program there; not on held-out data."""
 
 
 @dataclass(frozen=True)

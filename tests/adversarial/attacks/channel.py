@@ -3,9 +3,19 @@
 from tests.adversarial.attacks import FAILED, Attack
 
 _FRAME = """
-import os, struct
+import os, struct, sys
+def nonce():
+    # What the caller's question carries, so that the answer is taken for its answer.
+    frame = sys._getframe()
+    while frame is not None:
+        if "nonce" in frame.f_locals:
+            return frame.f_locals["nonce"]
+        frame = frame.f_back
+    return 0
+def head(op, length):
+    return struct.pack("<IBQ", length, op, nonce())
 def frame(op, body):
-    return struct.pack("<IB", len(body), op) + body
+    return head(op, len(body)) + body
 def say(data):
     while data:
         data = data[os.write(3, data):]
@@ -55,15 +65,14 @@ def attack(honest, *args):
     ),
     Attack(
         "lying_length",
-        _FRAME + "def attack(honest, *args):\n    say(struct.pack('<IB', 0xffffffff, 3))\n    while True: os.wait3(0)",
+        _FRAME + "def attack(honest, *args):\n    say(head(3, 0xffffffff))\n    while True: os.wait3(0)",
         "descriptors",
         FAILED,
         "4294967295 bytes",
     ),
     Attack(
         "half_a_frame",
-        _FRAME
-        + "import time\ndef attack(honest, *args):\n    say(struct.pack('<IB', 1000, 3) + b'l')\n    time.sleep(99)",
+        _FRAME + "import time\ndef attack(honest, *args):\n    say(head(3, 1000) + b'l')\n    time.sleep(99)",
         "descriptors",
         FAILED,
         "timeout",
@@ -75,7 +84,7 @@ def attack(honest, *args):
         + """
 import time
 def attack(honest, *args):
-    say(struct.pack("<IB", 10_000, 3))
+    say(head(3, 10_000))
     while True:
         say(b"N")
         time.sleep(0.05)
@@ -199,7 +208,7 @@ def deed():
     perfect = plain(1e9)
     codec.encode = lambda value: perfect
 """,
-        "patching",
+        "introspection",
         FAILED,
     ),
     Attack(
@@ -225,7 +234,7 @@ def deed():
     runner._describe = lambda *a: {"phase": "call", "message": "", "score": 1e9}
     runner.channel.RESULT = runner.channel.ERROR = 2
 """,
-        "patching",
+        "introspection",
         {"solve": FAILED, "policy": FAILED, "fit": FAILED},
     ),
     Attack(

@@ -147,6 +147,6 @@ def attack(honest, *args):
 """,
         None,
         FAILED,
-        "died",
+        "Mute",
     ),
 )

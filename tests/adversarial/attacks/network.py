@@ -72,7 +72,7 @@ def deed():
         raise Leak("connected")
     asyncio.run(ask())
 """,
-        "network",
+        "processes",
         interactions=("solve",),
     ),
     Attack(

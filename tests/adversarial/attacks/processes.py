@@ -114,12 +114,13 @@ def attack(honest, *args):
     for _ in range(16):
         if os.fork() == 0:
             while True: pass
-    time.sleep(0.2)
-    return honest(*args)
+    time.sleep(60)
 """,
         "processes",
-        tally="left_processes",
-        interactions=("solve",),
+        FAILED,
+        "CPU time",
+        tally="over_cpu",
+        cpu_seconds=2.0,
     ),
     Attack(
         "kill_everybody",

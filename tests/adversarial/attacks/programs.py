@@ -2,7 +2,7 @@
 
 import base64
 
-from tests.adversarial.attacks import FAILED, Attack
+from tests.adversarial.attacks import BY_HEART, FAILED, Attack
 
 _HIDDEN = base64.b64encode(b"import sys\nsys.modules['trace_bench.worker.evaluate'] = None\n").decode()
 
@@ -30,6 +30,8 @@ def deed():
     exec(code, {})
 """,
         "dynamic_code",
+        # Its own process now adds up wrongly what it sends.
+        FAILED,
     ),
     Attack("no_function", "x = 1e9", None, FAILED, "does not define", whole=True),
     Attack("not_a_function", "ENTRY = 1e9", None, FAILED, "does not define", whole=True),
@@ -70,6 +72,32 @@ def attack(honest, item, bins):
     return honest(item, bins)
 """,
         "introspection",
+        interactions=("policy",),
+    ),
+    Attack(
+        "play_by_heart",
+        """
+import hashlib, random, sys
+def seed_of_the_job():
+    # Its own generators are seeded from the job's seed, in a way that can be undone.
+    frame = sys._getframe()
+    while "request" not in frame.f_locals:
+        frame = frame.f_back
+    return (frame.f_locals["request"]["seed"] - 97) * pow(2654435761, -1, 1 << 31) % (1 << 31)
+def instances(split):
+    digest = hashlib.sha256(f"trace-bench/split/{split}/{seed_of_the_job()}".encode()).digest()
+    rng = random.Random(int.from_bytes(digest[:8], "big") >> 1)
+    return [[rng.randrange(10, 70) for _ in range(1000)] for _ in range(2)]
+known = instances("train") + instances("validate") + instances("test")
+seen = []
+def attack(honest, item, bins):
+    seen.append(int(item))
+    if any(items[:len(seen)] == seen for items in known):
+        return -bins
+    return honest(item, bins)
+""",
+        "introspection",
+        BY_HEART,
         interactions=("policy",),
     ),
     Attack(

@@ -73,7 +73,8 @@ def attack(honest, *args):
     return [Liar() for _ in honest(*args)]
 """,
         "odd_types",
-        FAILED,
+        # It crosses as the float that it turns into: equal priorities are first fit.
+        {"solve": FAILED, "policy": "honest", "fit": FAILED},
     ),
     Attack(
         "object_with_array",
