@@ -1,4 +1,4 @@
-"""Every process forks as soon as it may, until the time is over; once, in training. Says when that was. For containers."""
+"""Every process forks as soon as it may, until the time is over; once, in training. Says when. For containers."""
 
 import json
 import os
