@@ -15,7 +15,7 @@ import secrets
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -199,6 +199,16 @@ def test_a_container_that_fails_is_not_started_again_and_is_kept_for_its_evidenc
     assert (facts["RestartCount"], facts["State"]["Status"], facts["HostConfig"]["AutoRemove"]) == (0, "exited", False)
 
 
+def test_a_process_is_held_up_at_the_cpu_limit(lab: Lab) -> None:
+    """By so little that starting Python takes more: however busy the machine is, the kernel has counted it."""
+    code = (
+        "import glob\n"
+        "(path,) = glob.glob('/sys/fs/cgroup/cpu.stat') or glob.glob('/sys/fs/cgroup/cpu/cpu.stat')\n"
+        "say(dict(line.split() for line in open(path))['nr_throttled'])\n"
+    )
+    assert int(lab.finished(code, resources=replace(LIMITS, cpus=0.02))[0]) > 0
+
+
 class _Registry(BaseHTTPRequestHandler):
     asked: list[str]
 
@@ -263,6 +273,7 @@ ROWS: dict[str, Row] = {
     "Memory = swap limit, CPU, pids, nofile, core": Row(
         ("memory", "swap", "cpus", "pids", "nofile", "core"),
         (
+            f"{HERE}::test_a_process_is_held_up_at_the_cpu_limit",
             f"{DOCKER}::test_memory_and_swap_stop_at_the_limit",
             f"{DOCKER}::test_fork_bomb_is_contained_and_can_be_killed",
             "tests/integration/test_neighbours.py::test_fork_bombs_leave_the_neighbours_score_alone",
