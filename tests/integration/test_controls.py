@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 
 from tests.engine import base_image, engine_answers
+from tests.integration.cli import cli, write_config
 from tests.integration.controls import FLOOD, INSIDE, LIMITS, OUTSIDE, Facts, Shared, holds
 from tests.sandbox.conformance import SLEEP, Lab, read_all
 from trace_bench.sandbox import CONTROLS, Resources
@@ -207,6 +208,19 @@ def test_a_process_is_held_up_at_the_cpu_limit(lab: Lab) -> None:
         "say(dict(line.split() for line in open(path))['nr_throttled'])\n"
     )
     assert int(lab.finished(code, resources=replace(LIMITS, cpus=0.02))[0]) > 0
+
+
+def test_a_run_that_requires_what_the_host_lacks_is_refused(lab: Lab, images: Path, tmp_path: Path) -> None:
+    if "apparmor" in lab.backend.capabilities:
+        pytest.skip("this host has AppArmor, and nothing else that it lacks is asked for")
+    config = write_config(
+        tmp_path, tasks=["internal:numeric_param"], trainers=["NoOp"], sandbox={"require_controls": ["apparmor"]}
+    )
+    done = cli("run", "--config", str(config), home=images)
+    assert done.returncode == 3 and "Traceback" not in done.stderr
+    assert "apparmor (the host has no AppArmor). Mend the host, or name it in allow_weaker" in done.stderr
+    rows = [json.loads(path.read_text()) for path in tmp_path.glob("runs/*/jobs/*/results.json")]
+    assert all(row["score_best"] is None and row["status"] == "failed" for row in rows)
 
 
 class _Registry(BaseHTTPRequestHandler):
