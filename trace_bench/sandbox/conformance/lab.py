@@ -59,7 +59,7 @@ class Lab:
     Attributes:
         image: a Linux image with a ``python3`` on its PATH, in the backend's own words.
         runtime: what sandboxes ask for, as in a config.
-        without: controls that this runtime is known not to heed, each with the reason.
+        without: controls that this runtime is known not to heed, or to count otherwise, each with the reason.
         environment: variables that another process needs to find the same sandboxes.
     """
 
