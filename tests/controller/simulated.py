@@ -46,6 +46,7 @@ class SimulatedBackend:
     name: str = "simulated"
     integrity: Integrity = "protected"
     capabilities: frozenset[str] = frozenset()
+    cannot: Mapping[str, str] = field(default_factory=dict)
     default_uid_base: int = UID_BASE_OF_TESTS
     created: list[str] = field(default_factory=list)
     removed: int = 0

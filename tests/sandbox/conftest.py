@@ -10,7 +10,7 @@ import pytest
 from tests.engine import RUNTIME, base_image, engine_answers
 from tests.sandbox.conformance import Lab
 from trace_bench.sandbox.docker import DockerBackend
-from trace_bench.sandbox.local import LocalBackend
+from trace_bench.sandbox.local import STATE_DIR_VARIABLE, LocalBackend
 
 
 @pytest.fixture(scope="session")
@@ -25,6 +25,6 @@ def docker_lab() -> Iterator[Lab]:
 @pytest.fixture(scope="session")
 def local_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     folder: Path = tmp_path_factory.mktemp("sandboxes")
-    lab = Lab(LocalBackend(folder), "none")
+    lab = Lab(LocalBackend(folder), "none", environment={STATE_DIR_VARIABLE: str(folder)})
     yield lab
     lab.sweep()

@@ -54,6 +54,8 @@ from trace_bench.sandbox.base import Backend, Sandbox, SandboxRequest, Stream
 from trace_bench.sandbox.labels import UID_BASE, job_labels
 from trace_bench.sandbox.uids import UidBlock, UidBlocks
 
+END_PATIENCE = 0.5
+"""Seconds that an engine has to say that a sandbox has ended whose stream did; one that has not is attached again."""
 WORKER_COMMAND = ("python3", "-sP", "-m", "trace_bench.worker")
 
 
@@ -293,7 +295,7 @@ class JobRunner:
                 try:
                     if start is not None:
                         sandbox.start()
-                    self._converse(plan, scope, listener, stream, start, ending)
+                    self._converse(plan, scope, listener, sandbox, stream, start, ending)
                 finally:
                     stream.close()
             ending.evidence = observed(sandbox)
@@ -324,8 +326,18 @@ class JobRunner:
             )
 
     def _converse(
-        self, plan: JobPlan, scope: Scope, listener: Listener, stream: Stream, start: Start | None, ending: Ending
+        self,
+        plan: JobPlan,
+        scope: Scope,
+        listener: Listener,
+        sandbox: Sandbox,
+        stream: Stream,
+        start: Start | None,
+        ending: Ending,
     ) -> None:
+        def reattach() -> Stream | None:
+            return sandbox.attach() if sandbox.wait(END_PATIENCE) is None else None
+
         def stop_wanted() -> str | None:
             if (stranger := scope.not_recorded()) is not None:
                 raise stranger  # the sandbox has been told; nothing that comes now can count
@@ -341,6 +353,7 @@ class JobRunner:
             listener=listener,
             stop_wanted=stop_wanted,
             on_answer=start.over if start is not None else lambda: None,
+            reattach=reattach,
         )
         ending.answers = session.answers
         try:
@@ -349,7 +362,13 @@ class JobRunner:
             else:
                 session.start()
         finally:
+            session.stream.close()
             ending.told = session.told
+            if session.mended:
+                times = "once" if session.mended == 1 else f"{session.mended} times"
+                ending.warnings.append(
+                    f"the connection to the sandbox broke {times}, and was made again; nothing that was said is lost"
+                )
 
     def _wait_for_answers(self, plan: JobPlan, ending: Ending) -> None:
         """See calls under way into the cassette: what they cost is paid, and the next attempt finds their answers."""

@@ -22,6 +22,7 @@ import requests
 from trace_bench.errors import EnvironmentUnavailable, SandboxError
 from trace_bench.sandbox.base import (
     CONTROLS,
+    FEATURES,
     Control,
     ExitStatus,
     Integrity,
@@ -68,14 +69,20 @@ class DockerBackend:
 
     @property
     def capabilities(self) -> frozenset[str]:
-        found = set(CONTROLS) | {"oom_flag"}
+        return frozenset(CONTROLS.keys() | FEATURES.keys()) - self.cannot.keys()
+
+    @property
+    def cannot(self) -> Mapping[str, str]:
+        lost = {}
         if "apparmor" not in security_options(self._engine.info):
-            found.discard("apparmor")
+            lost["apparmor"] = "the host has no AppArmor"
         if is_gvisor(runtime_of(None, self._engine.info), self._engine.info):
-            found -= NOT_UNDER_GVISOR
-        if self._has_quota():
-            found.add("quota")
-        return frozenset(found)
+            lost |= dict.fromkeys(NOT_UNDER_GVISOR, "gVisor, the engine's default runtime, does not keep it")
+        if not self._has_quota():
+            lost["quota"] = (
+                "the engine's volumes lie on no xfs with project quotas; a watcher in the supervisor stands in"
+            )
+        return lost
 
     @property
     def default_uid_base(self) -> int:

@@ -1,4 +1,4 @@
-"""Every process forks as soon as it may, until the time is over; once, in training. Says when that was. For containers."""
+"""Every process forks as soon as it may, until the time is over; once, in training. Says when. For containers."""
 
 import json
 import os
@@ -23,6 +23,25 @@ def bomb(seconds):
     return refused
 """
 
+QUIET = """
+import os, time
+
+def quiet(seconds):
+    end, refused = time.time() + seconds, 0
+    while time.time() < end:
+        try:
+            pid = os.fork()
+        except OSError:
+            refused += 1
+            pid = None
+        if pid == 0:
+            os._exit(0)
+        if pid:
+            os.waitpid(pid, 0)
+        time.sleep(0.01)
+    return refused
+"""
+
 
 def build(context):
     who, seconds = context.eval_kwargs["who"], context.eval_kwargs["seconds"]
@@ -41,7 +60,8 @@ def build(context):
                 refused = found["bomb"](seconds)
             else:
                 limits = Limits(wall_seconds=seconds + 20, cpu_seconds=60, processes=32)
-                with context.programs.open(BOMB, "bomb", limits) as program:
+                source, name = (QUIET, "quiet") if who == "quiet" else (BOMB, "bomb")
+                with context.programs.open(source, name, limits) as program:
                     refused = program(seconds)
             print("BOMB", json.dumps({"began": began, "ended": time.time(), "refused": refused}))
         return -abs(response - 3.0), "off"
