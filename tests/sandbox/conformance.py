@@ -74,8 +74,8 @@ class Lab:
 
     backend: Backend
     image: str
-    runtime: str | None = None
     run: str = field(default_factory=lambda: "test-" + secrets.token_hex(4))
+    runtime: str | None = None
 
     def request(self, code: str, **changes: Any) -> SandboxRequest:
         job = secrets.token_hex(6)

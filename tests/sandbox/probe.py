@@ -104,7 +104,8 @@ def fork_many():
 def capabilities():
     with open("/proc/self/status") as file:
         lines = dict(line.split(":", 1) for line in file)
-    return {key: lines[key].strip() for key in ("CapEff", "CapPrm", "CapBnd", "NoNewPrivs", "Seccomp")}
+    found = {key: lines[key].strip() for key in ("CapEff", "CapPrm", "CapBnd", "Seccomp")}
+    return {**found, "NoNewPrivs": str(libc.prctl(39, 0, 0, 0, 0))}  # gVisor's status has no such line
 
 
 def execute_in(folder):
