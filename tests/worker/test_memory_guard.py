@@ -28,8 +28,11 @@ def test_nobody_goes_while_enough_is_left(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("total", [2 << 30, 128 << 20])
 def test_a_candidate_goes_before_a_phase(tmp_path: Path, total: int) -> None:
-    short = guard(tmp_path, min(RESERVE, total // 4) - 4096, total)
+    reserve = min(RESERVE, total // 4)
+    short = guard(tmp_path, reserve - 4096, total)
     assert short.victim([NOBODY, MINE], [NOBODY + 1], 0) == MINE
+    assert short.victim([NOBODY], [MINE], RELEASE) is None, "a phase goes later"
+    short = guard(tmp_path, reserve // 2 - 4096, total)
     assert short.victim([NOBODY], [MINE], RELEASE) == MINE, "a candidate that holds nothing is no help"
     assert short.victim([NOBODY], [], RELEASE) is None
 
@@ -49,7 +52,7 @@ def test_what_a_candidate_held_may_take_a_while_to_come_back_before_a_phase_is_b
 
 def test_a_candidate_may_have_what_is_left_and_no_more(tmp_path: Path) -> None:
     assert guard(tmp_path, 1 << 30).room(1 << 20) == 1 << 20
-    assert guard(tmp_path, 1 << 30).room(1 << 40) == (1 << 30) - RESERVE
+    assert guard(tmp_path, 1 << 30).room(1 << 40) == (1 << 30) - RESERVE * 3 // 2
     assert guard(tmp_path, 0).room(1 << 40) == LEAST
     assert guard(tmp_path, 0, gvisor=False).room(1 << 40) == 1 << 40
 

@@ -6,8 +6,8 @@ the spawner looks at what is left and acts before the host does; gVisor's ``/pro
 limit and all.
 
 A candidate's own limit is what is left when it starts, if it asks for more: a look that comes late, on a busy machine,
-does no harm then. A look costs 0.2 ms. Between two looks one core fills about 25 MB; `RESERVE` is for that, and for what
-gVisor needs for itself, which its ``meminfo`` does not count.
+does no harm then. A look costs 0.2 ms. Between two looks one core fills about 25 MB; the reserve is for that, and for
+what gVisor needs for itself, which its ``meminfo`` does not count.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class MemoryGuard:
         if self.interval is None:
             return asked
         total, free = self._left()
-        return min(asked, max(LEAST, free - min(RESERVE, total // 4)))
+        # Half as much again as the reserve: who keeps to this limit must not be a reason to kill anybody.
+        return min(asked, max(LEAST, free - _reserve(total) * 3 // 2))
 
     def victim(self, candidates: Iterable[int], phases: Iterable[int], now: float) -> int | None:
-        """The uid that must go now: of the candidates the one with most memory, of the phases if there is none.
-
-        None while enough is left, or soon will be.
+        """The uid that must go now: of the candidates the one with most memory, of the phases if there is none and half
+        of the reserve is used up. None while enough is left, or soon will be.
 
         Args:
             now: seconds of a monotonic clock.
@@ -57,20 +57,26 @@ class MemoryGuard:
         if self.interval is None:
             return None
         total, free = self._left()
-        if free >= min(RESERVE, total // 4):
+        if free >= _reserve(total):
             return None
         held = memory_by_uid()
         candidate = _largest(candidates, held)
         if candidate is not None:
             self._last_candidate = now
             return candidate
-        return _largest(phases, held) if now - self._last_candidate >= RELEASE else None
+        if free >= _reserve(total) // 2 or now - self._last_candidate < RELEASE:
+            return None
+        return _largest(phases, held)
 
     def _left(self) -> tuple[int, int]:
         """Bytes of the sandbox's limit, and of what is left of it."""
         lines = dict(line.split(":", 1) for line in self._meminfo.read_text().splitlines()[:8])
         total, free = (int(lines[key].split()[0]) << 10 for key in ("MemTotal", "MemFree"))
         return total, free
+
+
+def _reserve(total: int) -> int:
+    return min(RESERVE, total // 4)
 
 
 def _largest(uids: Iterable[int], held: Mapping[int, int]) -> int | None:
