@@ -72,7 +72,7 @@ class DockerBackend:
         if "apparmor" not in security_options(self._engine.info):
             found.discard("apparmor")
         if is_gvisor(runtime_of(None, self._engine.info), self._engine.info):
-            found -= NOT_UNDER_GVISOR
+            found -= NOT_UNDER_GVISOR.keys()
         if self._has_quota():
             found.add("quota")
         return frozenset(found)
@@ -115,7 +115,7 @@ class DockerBackend:
             raise
         sandbox = DockerSandbox(self._engine, str(made["Id"]), request.name, config["Labels"])
         try:
-            always = ALWAYS_REQUIRED - NOT_UNDER_GVISOR if gvisor else ALWAYS_REQUIRED
+            always = ALWAYS_REQUIRED - NOT_UNDER_GVISOR.keys() if gvisor else ALWAYS_REQUIRED
             lacking = missing(sandbox.controls(), (always | request.require_controls) - request.allow_weaker)
             if lacking:
                 raise ControlMissing(
