@@ -17,7 +17,7 @@ from trace_bench.sandbox.local import STATE_DIR_VARIABLE, LocalBackend
 def docker_lab() -> Iterator[Lab]:
     if not engine_answers():
         pytest.skip("no Docker engine answers")
-    lab = Lab(DockerBackend(), base_image(), RUNTIME)
+    lab = Lab(DockerBackend(), base_image(), runtime=RUNTIME)
     yield lab
     lab.sweep()
 

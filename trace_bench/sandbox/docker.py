@@ -77,7 +77,7 @@ class DockerBackend:
         if "apparmor" not in security_options(self._engine.info):
             lost["apparmor"] = "the host has no AppArmor"
         if is_gvisor(runtime_of(None, self._engine.info), self._engine.info):
-            lost |= dict.fromkeys(NOT_UNDER_GVISOR, "gVisor, the engine's default runtime, does not keep it")
+            lost.update(NOT_UNDER_GVISOR)
         if not self._has_quota():
             lost["quota"] = (
                 "the engine's volumes lie on no xfs with project quotas; a watcher in the supervisor stands in"
@@ -122,7 +122,7 @@ class DockerBackend:
             raise
         sandbox = DockerSandbox(self._engine, str(made["Id"]), request.name, config["Labels"])
         try:
-            always = ALWAYS_REQUIRED - NOT_UNDER_GVISOR if gvisor else ALWAYS_REQUIRED
+            always = ALWAYS_REQUIRED - NOT_UNDER_GVISOR.keys() if gvisor else ALWAYS_REQUIRED
             lacking = missing(sandbox.controls(), (always | request.require_controls) - request.allow_weaker)
             if lacking:
                 raise ControlMissing(

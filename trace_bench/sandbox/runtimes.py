@@ -13,9 +13,12 @@ from typing import Any
 
 Facts = Mapping[str, Any]
 
-NOT_UNDER_GVISOR = frozenset({"seccomp", "apparmor", "ipc"})
-"""Controls that gVisor does not put in force and that are not required there: its own kernel and that kernel's filter
-towards the host stand in for the first two, the worker's filter of candidates for the third."""
+NOT_UNDER_GVISOR: Mapping[str, str] = {
+    "seccomp": "gVisor answers system calls itself, behind a filter of its own towards the host",
+    "apparmor": "gVisor applies no AppArmor profile",
+    "ipc": "gVisor heeds no limits of queues and shared memory; the worker's filter refuses the calls to candidates",
+}
+"""Controls that gVisor does not put in force and that are not required there, each with the reason."""
 
 OCI_SECCOMP = "--oci-seccomp"
 """Argument with which runsc applies the engine's system-call filter to the sandbox."""

@@ -5,18 +5,23 @@ that holds the memory of all, and kills that: the whole sandbox would end, with 
 the spawner looks at what is left and acts before the host does; gVisor's ``/proc/meminfo`` is that of the sandbox, its
 limit and all.
 
-A look costs 0.2 ms. Between two looks one core fills about 25 MB; `RESERVE` is for that, and for what gVisor needs for
-itself, which its ``meminfo`` does not count.
+A candidate's own limit is what is left when it starts, if it asks for more: a look that comes late, on a busy machine,
+does no harm then. A look costs 0.2 ms. Between two looks one core fills about 25 MB; the reserve is for that, and for
+what gVisor needs for itself, which its ``meminfo`` does not count.
 """
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 INTERVAL = 0.02
 RESERVE = 128 << 20
+LEAST = 32 << 20
+RELEASE = 1.0
+"""Seconds that gVisor has to give back what a killed candidate held, before a phase is blamed for it."""
 _MEMINFO = Path("/proc/meminfo")
 _GVISOR = Path("/proc/sentry-meminfo")
 """Only gVisor has this file."""
@@ -29,29 +34,53 @@ class MemoryGuard:
         self._meminfo = meminfo
         here = _GVISOR.exists() if gvisor is None else gvisor
         self.interval = INTERVAL if here else None
+        self._last_candidate = -math.inf
 
-    def victim(self, candidates: Iterable[int], phases: Iterable[int]) -> int | None:
-        """The uid that must go now: of the candidates the one with most memory, of the phases if there is none.
+    def room(self, asked: int) -> int:
+        """Bytes that a candidate may have beyond what it starts with: `asked`, or what is left now if that is less.
 
-        None while enough is left.
+        One that stays within its limit then cannot reach the sandbox's, however late a look comes.
+        """
+        if self.interval is None:
+            return asked
+        total, free = self._left()
+        # Half as much again as the reserve: who keeps to this limit must not be a reason to kill anybody.
+        return min(asked, max(LEAST, free - _reserve(total) * 3 // 2))
+
+    def victim(self, candidates: Iterable[int], phases: Iterable[int], now: float) -> int | None:
+        """The uid that must go now: of the candidates the one with most memory, of the phases if there is none and half
+        of the reserve is used up. None while enough is left, or soon will be.
+
+        Args:
+            now: seconds of a monotonic clock.
         """
         if self.interval is None:
             return None
         total, free = self._left()
-        if free >= min(RESERVE, total // 4):
+        if free >= _reserve(total):
             return None
         held = memory_by_uid()
-        for uids in (candidates, phases):
-            found = max((uid for uid in uids if held.get(uid)), key=lambda uid: held[uid], default=None)
-            if found is not None:
-                return found
-        return None
+        candidate = _largest(candidates, held)
+        if candidate is not None:
+            self._last_candidate = now
+            return candidate
+        if free >= _reserve(total) // 2 or now - self._last_candidate < RELEASE:
+            return None
+        return _largest(phases, held)
 
     def _left(self) -> tuple[int, int]:
         """Bytes of the sandbox's limit, and of what is left of it."""
         lines = dict(line.split(":", 1) for line in self._meminfo.read_text().splitlines()[:8])
         total, free = (int(lines[key].split()[0]) << 10 for key in ("MemTotal", "MemFree"))
         return total, free
+
+
+def _reserve(total: int) -> int:
+    return min(RESERVE, total // 4)
+
+
+def _largest(uids: Iterable[int], held: Mapping[int, int]) -> int | None:
+    return max((uid for uid in uids if held.get(uid)), key=lambda uid: held[uid], default=None)
 
 
 def memory_by_uid(proc: Path = Path("/proc")) -> dict[int, int]:

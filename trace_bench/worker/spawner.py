@@ -131,7 +131,8 @@ class Spawner:
         if base is None or not self._phases:
             return
         candidates = [c.uid for phase in self._phases.values() for c in phase.candidates.values() if c.uid is not None]
-        uid = self._guard.victim(candidates, (base + PHASE_OFFSETS[name] for name in self._phases))
+        phases = [base + PHASE_OFFSETS[name] for name in self._phases]
+        uid = self._guard.victim(candidates, phases, time.monotonic())
         if uid is not None:
             sweep.sweep_uid(uid, base + SWEEPER_OFFSET)
 
@@ -314,6 +315,7 @@ class Spawner:
         if limits is None or not isinstance(modules, list):
             self._reply(phase, {"op": "refused", "message": "the request has no limits that can be set"})
             return
+        limits["memory_bytes"] = self._guard.room(limits["memory_bytes"])
         uid: int | None = None
         if self._options.uid_base is not None:
             if not self._free:
