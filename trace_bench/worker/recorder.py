@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -60,9 +61,18 @@ class Recorder:
         self._replace("result.json", result)
 
     def _replace(self, name: str, value: Any) -> None:
+        # Flushed: after a power cut an empty file would be taken for the trainer's doing.
         temporary = self._out / f".{name}.tmp"
-        temporary.write_text(_text(value), encoding="utf-8")
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(_text(value))
+            file.flush()
+            os.fsync(file.fileno())
         temporary.replace(self._out / name)
+        folder = os.open(self._out, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
     def log(self, data: bytes) -> bool:
         """Append captured output; False once the cap is reached."""
