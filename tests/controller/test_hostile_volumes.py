@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from tests.controller.bench import Bench, read
+from tests.controller.readers import all_read
 from tests.controller.supervisor import scores_of
-from tests.controller.volumes import LIMITS, VOLUMES, whole
+from tests.controller.volumes import LIMITS, TAKEN, VOLUMES, broken_off, whole
 from tests.integration.files import check_files
 from trace_bench.artifacts.collector import CollectLimits
 from trace_bench.artifacts.records import Results
@@ -156,3 +157,25 @@ def test_nothing_outside_the_run_changes(folder: Path, outside: Any, result: Run
 
 def test_every_file_of_the_run_is_indexed_and_fits_its_schema(result: RunResult) -> None:
     assert check_files(result.layout.root) > 1000
+
+
+def test_every_reader_copes_with_what_was_taken(rows: dict[int, Results], result: RunResult) -> None:
+    for seed in (seed for seed, volume in HOSTILE.items() if volume.ends == TAKEN):
+        all_read(result.layout, rows[seed].job_id)
+
+
+def test_an_archive_that_breaks_off_once_costs_nothing(bench: Bench) -> None:
+    """The volume is still there: it is asked for again, and nothing is trained again."""
+    asked: list[int] = []
+
+    def archive(job: Mapping[str, Any], files: dict[str, bytes]) -> Iterator[bytes]:
+        asked.append(job["seed"])
+        yield from (broken_off if len(asked) == 1 else lambda files: [whole(files)])(files)
+
+    bench.backend.archive = archive
+    result = bench.run(tasks=["internal:numeric_param"], trainers=["NoOp"])
+    (row,) = result.rows
+    assert row.status == "ok" and len(asked) == 2 and len(bench.backend.created) == 1
+    evidence = result.layout.job(row.job_id).attempt(1) / "evidence" / "error.json"
+    assert "the engine hung up" in read(evidence)["message"]
+    assert check_files(result.layout.root) > 10

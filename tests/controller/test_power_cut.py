@@ -201,3 +201,18 @@ def test_folders_that_are_made_are_flushed_into_those_above(tmp_path: Path, monk
     assert {path: file and file.content for path, file in least.items()} == {
         "a": None, "a/b": None, "a/b/c.json": b"{}\n", "d": None, "d/e.jsonl": b'{"x":1}\n',
     }  # fmt: skip
+
+
+def test_a_result_that_makes_room_is_gone_for_good_before_its_files_go(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a power cut could leave a result that counts, without what belongs to it."""
+    config = whole(bench)
+    with monkeypatch.context() as patch:
+        disk = Disk(bench.folder / "runs", patch)
+        result = bench.run(**ONE, **config)
+        disk.close()
+    job = f"{result.run_id}/jobs/{result.rows[0].job_id}"
+    moved = disk.steps.index(("replace", f"{job}/attempts/1/results.json"))
+    assert disk.steps[moved + 1 : moved + 3] == [("fsync", f"{job}/attempts/1"), ("fsync", job)]
+    assert disk.steps[moved + 3][0] == "replace"

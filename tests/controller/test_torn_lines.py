@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,9 +11,9 @@ from typing import Any
 import pytest
 
 from tests.controller.bench import Bench, read
+from tests.controller.readers import commands, told
 from tests.controller.supervisor import Script
 from tests.integration.files import check_files
-from trace_bench import cli
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.writers import Journal, read_journal, repair_journal
 from trace_bench.controller import run as run_module
@@ -70,19 +67,6 @@ def place(run: RunLayout, name: str, job_id: str) -> Path:
     return run.job(job_id).root / name.removeprefix("job/") if name.startswith("job/") else run.root / name
 
 
-def told(*arguments: str) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of a command, in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["trace-bench", *arguments])
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            try:
-                code = cli._code()
-            except SystemExit as end:
-                code = int(end.code or 0)
-    return code, out.getvalue(), err.getvalue()
-
-
 @pytest.mark.parametrize("end", ENDS)
 def test_an_end_that_is_torn_is_left_out_and_cut_off(tmp_path: Path, end: str) -> None:
     path = tmp_path / "j.jsonl"
@@ -127,20 +111,6 @@ def ends_of(path: Path) -> Iterator[bytes]:
     for cut in {*range(last + 1, len(data) - 1, step), len(data) - 2, last + 1}:
         yield data[:cut]
         yield data[:cut].ljust(len(data), b"\0")
-
-
-def commands(run: RunLayout, job_id: str) -> dict[str, tuple[str, ...]]:
-    """All that look at a run."""
-    name, runs = run.run_id, ("--runs-dir", str(run.root.parent))
-    return {
-        "ls": ("ls", *runs),
-        "show": ("show", name, *runs),
-        "show job": ("show", name, job_id, *runs),
-        "logs": ("logs", name, *runs),
-        "logs job": ("logs", name, job_id, "--events", *runs),
-        "llm ls": ("llm", "ls", name, *runs),
-        "llm show": ("llm", "show", name, job_id, *runs),
-    }
 
 
 @pytest.mark.parametrize("name", FILES)

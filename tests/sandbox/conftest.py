@@ -11,13 +11,14 @@ from tests.engine import RUNTIME, base_image, engine_answers
 from tests.sandbox.conformance import Lab
 from trace_bench.sandbox.docker import DockerBackend
 from trace_bench.sandbox.local import STATE_DIR_VARIABLE, LocalBackend
+from trace_bench.sandbox.runtimes import NOT_UNDER_GVISOR
 
 
 @pytest.fixture(scope="session")
 def docker_lab() -> Iterator[Lab]:
     if not engine_answers():
         pytest.skip("no Docker engine answers")
-    lab = Lab(DockerBackend(), base_image(), runtime=RUNTIME)
+    lab = Lab(DockerBackend(), base_image(), runtime=RUNTIME, without=NOT_UNDER_GVISOR if RUNTIME == "runsc" else {})
     yield lab
     lab.sweep()
 

@@ -31,7 +31,8 @@ from trace_bench.artifacts.writers import is_torn, sync_tree, write_bytes, write
 from trace_bench.errors import CollectError, EnvironmentUnavailable, HarnessError, TraceBenchError
 
 M = TypeVar("M", bound=BaseModel)
-_TEXTS = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+"""A text of JSON; one without an end goes on to the end of all, so that nobody looks for it again."""
 
 
 @dataclass(frozen=True)
@@ -276,7 +277,7 @@ def _document(path: Path, model: type[M], limits: CollectLimits) -> M | None:
     if (size := path.stat().st_size) > limits.json_bytes:
         raise CollectError(f"{path.name} has {size} bytes; {limits.json_bytes} is the limit")
     data = path.read_bytes()
-    if len(data) > limits.json_values and _separators(data) > limits.json_values:
+    if len(data) > limits.json_values and _has_more_values(data, limits.json_values):
         raise CollectError(f"{path.name} holds more than {limits.json_values} values")
     try:
         return read_model(model, data)
@@ -284,10 +285,20 @@ def _document(path: Path, model: type[M], limits: CollectLimits) -> M | None:
         raise CollectError(f"{path.name}: {error}") from None
 
 
-def _separators(data: bytes) -> int:
-    """How many commas and openings a JSON text has outside its strings: about as many as it has values."""
-    bare = _TEXTS.sub(b"", data)
-    return bare.count(b",") + bare.count(b"[") + bare.count(b"{")
+def _has_more_values(data: bytes, most: int) -> bool:
+    """Whether a JSON text has more commas and openings outside its strings than `most`, or thrice as many strings: so
+    many values, about."""
+    separators = texts = place = 0
+    for text in _TEXT.finditer(data):
+        separators += _separators(data, place, text.start())
+        texts, place = texts + 1, text.end()
+        if separators > most or texts > 3 * most:
+            return True
+    return separators + _separators(data, place, len(data)) > most
+
+
+def _separators(data: bytes, start: int, end: int) -> int:
+    return data.count(b",", start, end) + data.count(b"[", start, end) + data.count(b"{", start, end)
 
 
 def _refuse_contradictions(result: WorkerResult | None, states: States | None) -> None:

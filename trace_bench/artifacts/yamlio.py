@@ -72,9 +72,9 @@ def load_state(text: str) -> dict[str, Value]:
     return state
 
 
-def write_state(path: Path, state: Mapping[str, Value]) -> None:
+def write_state(path: Path, state: Mapping[str, Value], *, durable: bool = True) -> None:
     """Replace `path` by `state` in one step."""
-    write_text(path, dump_state(state))
+    write_text(path, dump_state(state), durable=durable)
 
 
 def read_state(path: Path) -> dict[str, Value]:

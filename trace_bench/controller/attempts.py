@@ -60,7 +60,7 @@ def mend(job: JobLayout) -> None:
 
 
 def publish(collected: Collected, job: JobLayout) -> None:
-    """Move what the last attempt left to where people look for it."""
+    """Move what the last attempt left to where people look for it. It is not flushed: all of the job is, once."""
     job.artifacts.mkdir(exist_ok=True)
     for name, target in _places(job).items():
         source = collected.root / name
@@ -72,7 +72,7 @@ def publish(collected: Collected, job: JobLayout) -> None:
     for path, name in ((job.initial_state, "initial"), (job.best_state, "best"), (job.final_state, "final")):
         state = getattr(states, name, None)
         if state is not None:
-            yamlio.write_state(path, state)
+            yamlio.write_state(path, state, durable=False)
         else:
             # An earlier attempt's state is not this one's.
             path.unlink(missing_ok=True)

@@ -387,9 +387,12 @@ class JobRunner:
 
     def _collect(self, sandbox: Sandbox, ending: Ending, out: Path) -> None:
         try:
-            ending.collected = collect(sandbox.collect(), out, self.limits)
+            try:
+                ending.collected = collect(sandbox.collect(), out, self.limits)
+            except BrokenArchive:
+                # Nobody inside writes the archive, and what it is of is still there.
+                ending.collected = collect(sandbox.collect(), out, self.limits)
         except BrokenArchive as error:
-            # Nobody inside writes the archive.
             if ending.failure is None:
                 ending.failure = Failure(boundary=Boundary.SANDBOX, kind=kind_of(error), message=str(error))
             return

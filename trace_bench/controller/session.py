@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from trace_bench.artifacts.jsonio import printable
 from trace_bench.controller.answers import Answers
 from trace_bench.errors import Interrupted, ProtocolError, SandboxError
 from trace_bench.gateway.base import LlmRequest, LlmResponse
@@ -29,6 +30,8 @@ MOST_MENDS = 100
 """How often the stream of one session is attached again."""
 MENDS_WITHOUT_NEWS = 5
 """How often in a row, while no message comes over it."""
+MOST_MESSAGES = 2**53
+"""Of one conversation. A number beyond it can only be a lie, and may have more digits than can be written."""
 
 
 class Listener(Protocol):
@@ -324,13 +327,13 @@ class Session:
 
 def _int(header: Mapping[str, Any], key: str) -> int:
     value = header.get(key)
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ProtocolError(f"a {header.get('type')} message has no number {key!r}")
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST_MESSAGES:
+        raise ProtocolError(f"a {printable(str(header.get('type')), 60)} message has no number {key!r} that can be")
     return value
 
 
 def _mapping(header: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     value = header.get(key)
     if not isinstance(value, dict):
-        raise ProtocolError(f"a {header.get('type')} message has no object {key!r}")
+        raise ProtocolError(f"a {printable(str(header.get('type')), 60)} message has no object {key!r}")
     return value

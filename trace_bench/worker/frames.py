@@ -171,7 +171,7 @@ class Mailbox:
         number = message.header.get("n")
         if number is None:
             return True
-        if not isinstance(number, int) or number != self.received + 1:
+        if not isinstance(number, int) or isinstance(number, bool) or number != self.received + 1:
             return False
         self.received = number
         return True

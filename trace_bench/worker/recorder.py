@@ -97,17 +97,36 @@ class Recorder:
 
     def result(self, result: dict[str, Any]) -> bool:
         """Write ``result.json``: from here on the volume is complete. False if there is no room for it."""
-        return self._fitted(lambda: self._replace("result.json", result), kept=0)
+        # Flushed, and all that it speaks of before it: after a power cut an empty file beside it would be taken for the
+        # trainer's doing. Without a result nobody reads the rest.
+        self._flush("states.json", "events.jsonl", "state_history.jsonl")
+        if not self._fitted(lambda: self._replace("result.json", result), kept=0):
+            return False
+        self._flush(".")
+        return True
 
     def _replace(self, name: str, value: Any) -> None:
         temporary = self._out / f".{name}.tmp"
         try:
-            temporary.write_text(_text(value), encoding="utf-8")
+            with temporary.open("w", encoding="utf-8") as file:
+                file.write(_text(value))
+                file.flush()
+                if name == "result.json":
+                    os.fsync(file.fileno())
         except OSError:
             # What it took would be lacking elsewhere.
             temporary.unlink(missing_ok=True)
             raise
         temporary.replace(self._out / name)
+
+    def _flush(self, *names: str) -> None:
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                file = os.open(self._out / name, os.O_RDONLY)
+                try:
+                    os.fsync(file)
+                finally:
+                    os.close(file)
 
     def log(self, data: bytes) -> bool:
         """Append captured output; False once the cap is reached."""
