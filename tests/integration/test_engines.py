@@ -82,6 +82,7 @@ def test_another_base_than_the_locked_one_is_drift(given_base: str, images: Path
     assert manifest["warnings"] == ["the image of core is used although its base changed since it was locked"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not ENGINE.is_socket(), reason="the engine is not behind /var/run/docker.sock")
 def test_ctrl_c_while_an_image_is_built_leaves_nothing_and_the_same_command_builds_it(
     given_base: str, tmp_path: Path
