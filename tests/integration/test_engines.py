@@ -225,17 +225,22 @@ def test_two_engines_give_the_same_scores(newer_engine: str, images: Path, home:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["stopped", "killed"])
+@pytest.mark.parametrize("how", ["stopped", "killed", "still"])
 def test_an_engine_that_ends_and_comes_back(newer_engine: str, home: Path, tmp_path: Path, how: str) -> None:
-    """Stopped, it ends its containers, which cannot be removed before it is back. Killed, it finds them again."""
+    """Stopped, it ends its containers, which cannot be removed before it is back. Killed, it finds them again. One that
+    stands still for a while costs nothing."""
     elsewhere, script = home.with_name(f"{home.name}-newer"), str(SCRIPTS / "second-engine")
     built = cli("images", "build", "core", home=elsewhere, timeout=900, DOCKER_HOST=newer_engine)
     assert built.returncode == 0, built.stderr
     trial = Trial(tmp_path, elsewhere, matrix(tmp_path), engine=newer_engine)
     with trial.controller() as process:
         wait_for(lambda: len(finished(tmp_path)) >= 1)
-        if how == "killed":
-            daemon = int(Path(newer_engine.removeprefix("unix://")).with_name("dockerd.pid").read_text())
+        daemon = int(Path(newer_engine.removeprefix("unix://")).with_name("dockerd.pid").read_text())
+        if how == "still":
+            os.kill(daemon, signal.SIGSTOP)
+            time.sleep(10)
+            os.kill(daemon, signal.SIGCONT)
+        elif how == "killed":
             os.kill(daemon, signal.SIGKILL)
             wait_for(lambda: not Path(f"/proc/{daemon}").exists())
         else:
@@ -246,4 +251,6 @@ def test_an_engine_that_ends_and_comes_back(newer_engine: str, home: Path, tmp_p
         assert process.returncode == 0, said
     twin = tmp_path / "twin"
     twin.mkdir()
+    if how == "still":
+        assert all(attempts == 1 for _, attempts in finished(tmp_path).values())
     trial.check(run_undisturbed(twin, elsewhere, matrix(twin), DOCKER_HOST=newer_engine))
