@@ -82,6 +82,7 @@ def test_another_base_than_the_locked_one_is_drift(given_base: str, images: Path
     assert manifest["warnings"] == ["the image of core is used although its base changed since it was locked"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not ENGINE.is_socket(), reason="the engine is not behind /var/run/docker.sock")
 def test_ctrl_c_while_an_image_is_built_leaves_nothing_and_the_same_command_builds_it(
     given_base: str, tmp_path: Path
@@ -224,17 +225,22 @@ def test_two_engines_give_the_same_scores(newer_engine: str, images: Path, home:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["stopped", "killed"])
+@pytest.mark.parametrize("how", ["stopped", "killed", "still"])
 def test_an_engine_that_ends_and_comes_back(newer_engine: str, home: Path, tmp_path: Path, how: str) -> None:
-    """Stopped, it ends its containers, which cannot be removed before it is back. Killed, it finds them again."""
+    """Stopped, it ends its containers, which cannot be removed before it is back. Killed, it finds them again. One that
+    stands still for a while costs nothing."""
     elsewhere, script = home.with_name(f"{home.name}-newer"), str(SCRIPTS / "second-engine")
     built = cli("images", "build", "core", home=elsewhere, timeout=900, DOCKER_HOST=newer_engine)
     assert built.returncode == 0, built.stderr
     trial = Trial(tmp_path, elsewhere, matrix(tmp_path), engine=newer_engine)
     with trial.controller() as process:
         wait_for(lambda: len(finished(tmp_path)) >= 1)
-        if how == "killed":
-            daemon = int(Path(newer_engine.removeprefix("unix://")).with_name("dockerd.pid").read_text())
+        daemon = int(Path(newer_engine.removeprefix("unix://")).with_name("dockerd.pid").read_text())
+        if how == "still":
+            os.kill(daemon, signal.SIGSTOP)
+            time.sleep(10)
+            os.kill(daemon, signal.SIGCONT)
+        elif how == "killed":
             os.kill(daemon, signal.SIGKILL)
             wait_for(lambda: not Path(f"/proc/{daemon}").exists())
         else:
@@ -245,4 +251,6 @@ def test_an_engine_that_ends_and_comes_back(newer_engine: str, home: Path, tmp_p
         assert process.returncode == 0, said
     twin = tmp_path / "twin"
     twin.mkdir()
+    if how == "still":
+        assert all(attempts == 1 for _, attempts in finished(tmp_path).values())
     trial.check(run_undisturbed(twin, elsewhere, matrix(twin), DOCKER_HOST=newer_engine))

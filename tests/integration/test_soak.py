@@ -27,6 +27,8 @@ pytestmark = [
     pytest.mark.skipif(not ENGINE.is_socket(), reason="the engine is not behind /var/run/docker.sock"),
 ]
 
+MOST_DESCRIPTORS = 60
+"""Of a controller with four jobs at work: connections, cassettes, locks, and some for outages."""
 SMALL = {"memory": "256m", "disk": "16m", "tmp": "16m", "pids": 128}
 ENDINGS = {
     ("internal:phased", ""): ("ok", None, None),
@@ -195,7 +197,7 @@ def processes_with(variable: str) -> list[str]:
 
 def test_a_short_run_under_random_faults(images: Path, tmp_path: Path) -> None:
     watch, met = soak(tmp_path, images, seeds=2, kills=1, every=1.5)
-    assert met and watch.samples
+    assert met and max(sample[3] for sample in watch.samples) < MOST_DESCRIPTORS
 
 
 @pytest.mark.slow
@@ -208,4 +210,4 @@ def test_a_long_run_under_random_faults_leaks_nothing(
         print(f"\nsoak: {met}; RSS by thirds {rss} KiB, threads {threads}, descriptors {descriptors}")
     assert sum(met.values()) > 20
     assert rss[2] < rss[1] * 1.10, "its memory does not grow"
-    assert threads[2] <= threads[0] + 4 and descriptors[2] <= descriptors[0] + 8
+    assert threads[2] <= threads[0] + 4 and descriptors[2] <= descriptors[0] + 8 and descriptors[2] < MOST_DESCRIPTORS

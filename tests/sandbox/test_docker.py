@@ -272,3 +272,16 @@ def test_kill_and_wait_by_a_found_twin(docker_lab: Lab) -> None:
         threading.Timer(0.3, waiter).start()
         ended = sandbox.wait(30)
         assert ended is not None and ended.code == 137
+
+
+@pytest.mark.skipif(os.environ.get("DOCKER_HOST", "unix://").partition("://")[0] != "unix", reason="engine elsewhere")
+def test_a_thread_holds_few_connections_however_many_sandboxes_it_has_seen(docker_lab: Lab) -> None:
+    def sockets() -> int:
+        return sum(str(f.readlink()).startswith("socket:") for f in Path("/proc/self/fd").iterdir() if f.is_symlink())
+
+    engine = DockerBackend()._engine
+    before = sockets()
+    for number in range(20):
+        with pytest.raises(SandboxGone), engine.errors("inspect a sandbox", name="none"):
+            engine.client.inspect_container(f"trace-bench-none-{number}")
+    assert sockets() <= before + 3

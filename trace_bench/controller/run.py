@@ -46,7 +46,9 @@ from trace_bench.sandbox.uids import UidBlocks
 WORTH_TELLING = 1.0
 """Seconds. Shorter waits of a model call nobody wonders about."""
 FIRST_PAUSE = 1.0
-"""Seconds before the first retry; each further one waits twice as long."""
+"""Seconds before the first retry; each further one waits twice as long …"""
+LONGEST_PAUSE = 60.0
+"""… up to this."""
 LIVE_BYTES = 128 << 20
 """Of a file that people may look at while a job runs: as much as is collected of one."""
 MOST_PHASES = 16
@@ -336,7 +338,7 @@ class Run:
         """Wait before an attempt; spread, so that jobs that failed together do not come back together."""
         self._note("job.retry", job_id=row.job_id, failure_kind=row.failure_kind, attempt=attempt)
         self._teller.tell(lambda progress: progress.retrying(planned, row, attempt))
-        again = time.monotonic() + FIRST_PAUSE * 2 ** (attempt - 2) * random.uniform(0.5, 1.0)
+        again = time.monotonic() + pause_before(attempt) * random.uniform(0.5, 1.0)
         while time.monotonic() < again and self._stop(planned.job_id) is None:
             time.sleep(0.1)
 
@@ -462,6 +464,11 @@ class Run:
         tolerances = {task_id: material.task.spec.tolerance for task_id, material in self._plan.material.items()}
         left = len(rows) - len(ended)
         return replay_check.compare(recording.layout, self.layout, ended, recording.rows, tolerances, left)
+
+
+def pause_before(attempt: int) -> float:
+    """Seconds before attempt number `attempt`, of which the second is the first that waits."""
+    return min(LONGEST_PAUSE, FIRST_PAUSE * float(1 << min(attempt - 2, 30)))
 
 
 def _masked(line: Mapping[str, Any]) -> Mapping[str, Any]:

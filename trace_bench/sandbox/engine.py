@@ -14,6 +14,7 @@ import requests
 import urllib3
 from docker.context import ContextAPI
 from docker.errors import APIError, DockerException
+from docker.transport import UnixHTTPAdapter
 from docker.utils import kwargs_from_env, parse_host
 
 from trace_bench.errors import EnvironmentUnavailable, SandboxError, TraceBenchError
@@ -119,6 +120,11 @@ class Engine:
             )
             if ssh:
                 client.mount(PLACEHOLDER, SshAdapter(self.url))
+            elif self.url.startswith("unix://"):
+                # The SDK keeps connections apart by address, and every container has addresses of its own: each thread
+                # would come to hold 25 that nobody uses again. (Its own `num_pools` goes unheard.)
+                path = "http+" + self.url
+                client.mount("http+docker://", UnixHTTPAdapter(path, int(self.timeout), pool_connections=1))
             return client
 
 
