@@ -15,11 +15,10 @@ import pytest
 
 ROOT = Path("/sys/fs/cgroup")
 
-# It may not be killed itself, so that the others in the group are; when they have gone it has room again, and ends.
+# The others are killed before it is: what `command` starts has a higher score. When they have gone it ends.
 _GLUTTON = """
 import sys, time
 from pathlib import Path
-Path("/proc/self/oom_score_adj").write_text("-1000")
 tasks, kept = Path(sys.argv[1]), []
 while set(tasks.read_text().split()) - {str(__import__("os").getpid())}:
     kept.append(bytearray(b"x" * (1 << 20)))
@@ -38,8 +37,9 @@ class MemoryGroup:
             (folder / "memory.swap.max").write_text("0")
 
     def command(self, *command: str) -> list[str]:
-        """`command`, started in the group."""
-        return ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(self.tasks), *command]
+        """`command`, started in the group, where it is the first to be killed."""
+        script = 'echo $$ > "$0" && echo 800 > /proc/self/oom_score_adj && exec "$@"'
+        return ["sh", "-c", script, str(self.tasks), *command]
 
     @contextlib.contextmanager
     def joined(self) -> Iterator[None]:
@@ -53,7 +53,10 @@ class MemoryGroup:
 
     def use_up(self, timeout: float = 60.0) -> None:
         """Take memory until the kernel has killed all others of the group."""
-        subprocess.run(self.command(sys.executable, "-c", _GLUTTON, str(self.tasks)), check=True, timeout=timeout)
+        glutton = [sys.executable, "-c", _GLUTTON, str(self.tasks)]
+        subprocess.run(
+            ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(self.tasks), *glutton], check=True, timeout=timeout
+        )
 
     def remove(self) -> None:
         deadline = time.monotonic() + 10
