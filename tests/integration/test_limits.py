@@ -143,12 +143,17 @@ def test_a_busy_family_of_the_trainer_ends_with_its_time_and_what_it_had_is_scor
     assert late.evidence("trainer", "busy")["worker"]["phases"]["train"]["signal"] == 9
 
 
-@pytest.mark.parametrize(("who", "deed"), [("scorer", "busy"), ("nobody", "none")])
-def test_a_busy_family_of_the_scorer_or_of_a_candidate_ends_with_score_timeout(late: Jobs, who: str, deed: str) -> None:
-    row = late.row(who, deed)
+def test_a_busy_family_of_the_scorer_ends_with_score_timeout(late: Jobs) -> None:
+    row = late.row("scorer", "busy")
     assert (row["failure_boundary"], row["failure_kind"]) == ("task", "score_timeout"), row["feedback"]
     assert row["score_best"] is None, "no score of half a state"
-    assert late.evidence(who, deed)["exit_code"] == 0
+    assert late.evidence("scorer", "busy")["exit_code"] == 0
+
+
+def test_a_busy_family_of_a_candidate_holds_up_neither_training_nor_scoring(late: Jobs) -> None:
+    row, meta = late.row("nobody", "none"), late.meta("nobody", "none")
+    assert (row["failure_boundary"], row["failure_kind"]) == ("trainer", "job_timeout"), row["feedback"]
+    assert row["score_best"] is None and "score took more than score_timeout = 6 s" in meta["warnings"]
 
 
 def test_a_budget_of_seconds_ends_a_busy_training_in_order(images: Path, tmp_path: Path) -> None:

@@ -46,3 +46,16 @@ def test_what_a_phase_has_written_is_counted() -> None:
     allowance.take({"x": "y" * 50})
     with pytest.raises(ValueError, match="more than 100 bytes"):
         allowance.take({"x": "y" * 50})
+
+
+@pytest.mark.parametrize("boundary", ["sandbox", "harness", "provider", "elsewhere", None])
+def test_a_phase_cannot_say_that_its_failure_was_infrastructures(boundary: object) -> None:
+    """Which would be tried again, and would never count."""
+    message = {"boundary": boundary, "kind": "train_error", "message": "it was not me"}
+    assert reports.failure(message, "trainer", provider_failed=False)["boundary"] == "trainer"
+
+
+@pytest.mark.parametrize(("boundary", "kind"), [("provider", "provider_error"), ("harness", "relay"), ("task", "x")])
+def test_it_can_say_what_else_failed(boundary: str, kind: str) -> None:
+    message = {"boundary": boundary, "kind": kind, "message": "so it is"}
+    assert reports.failure(message, "trainer", provider_failed=True)["boundary"] == boundary

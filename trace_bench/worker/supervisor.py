@@ -269,6 +269,9 @@ class Supervisor:
         if self._failure is None:
             self._failure = {"boundary": boundary, "kind": kind, "message": message}
             self._event("failure", self._failure)
+        elif self._failure["kind"] == "job_timeout" and message not in self._warnings:
+            # Which says that a state was scored; whether it was is another matter.
+            self._warn(message)
 
     def _event(self, kind: str, fields: dict[str, Any]) -> dict[str, Any]:
         line = self._recorder.event(kind, fields)
