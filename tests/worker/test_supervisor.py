@@ -17,6 +17,7 @@ from tests.worker.support import run
 from trace_bench.artifacts.contract import BuildReport, Event, HistoryLine, States, WorkerResult
 from trace_bench.worker.frames import Message
 from trace_bench.worker.recorder import Recorder
+from trace_bench.worker.supervisor import SPAWNER_KILLED
 
 CLIMB = """
 class Trainer(Trainer):
@@ -520,3 +521,19 @@ def test_a_build_report_that_is_none_is_the_tasks_failure(tmp_path: Path, report
     """
     got = run(tmp_path, code, over=BUILD, timeout=30)
     assert failure(got) == ("task", "bad_report"), got.stderr
+
+
+def test_a_spawner_that_is_killed_has_an_exit_code_of_its_own(tmp_path: Path) -> None:
+    """Nothing of a job can kill it but the kernel, for want of memory."""
+    killed: list[int] = []
+
+    def kill(worker: WorkerProcess, message: Message) -> None:
+        if message.type == "event" and message.header["event"]["event"] == "phase.start" and not killed:
+            pid = worker.process.pid
+            killed.extend(int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+            for child in killed:
+                os.kill(child, signal.SIGKILL)
+
+    got = run(tmp_path, CLIMB, on_message=kill)
+    assert len(killed) == 1 and got.code == SPAWNER_KILLED and got.result is None
+    assert "the spawner ended" in got.stderr

@@ -99,7 +99,7 @@ class Recorder:
         """Write ``result.json``: from here on the volume is complete. False if there is no room for it."""
         # Flushed, and all that it speaks of before it: after a power cut an empty file beside it would be taken for the
         # trainer's doing. Without a result nobody reads the rest.
-        self._flush("states.json", "events.jsonl", "state_history.jsonl")
+        self._flush("states.json", "events.jsonl", "state_history.jsonl", ".")
         if not self._fitted(lambda: self._replace("result.json", result), kept=0):
             return False
         self._flush(".")

@@ -172,7 +172,8 @@ class Supervisor:
                 f"the trainer left more than {self._job['limits']['out_bytes']} bytes in its output folder",
             )
             self._kill("train")
-            wire.send_datagram(self._spawn, {"op": "purge", "name": "train", "path": str(self._out_dir / "extra")})
+            with contextlib.suppress(ConnectionError):
+                wire.send_datagram(self._spawn, {"op": "purge", "name": "train", "path": str(self._out_dir / "extra")})
 
     # -- the host ------------------------------------------------------------------------------------------------
 
@@ -240,7 +241,8 @@ class Supervisor:
             on_nonsense=self._on_nonsense,
         )
         self._phases[name] = phase
-        phase.hand_over(self._spawn)
+        with contextlib.suppress(ConnectionError):  # it has ended; `_on_spawner` hears of it next
+            phase.hand_over(self._spawn)
         port = relay.port if relay else None
         phase.tell("start", job=self._job, task_dir=str(self._options.tmp / "task"), gateway_port=port, **start)
         self._event("phase.start", {"phase": name})
@@ -265,7 +267,7 @@ class Supervisor:
 
     def _kill(self, name: str) -> None:
         # Asked again at every tick: a spawner that is stuck must not take the clocks and the lease with it.
-        with contextlib.suppress(BlockingIOError):
+        with contextlib.suppress(BlockingIOError, ConnectionError):
             wire.send_datagram(self._spawn, {"op": "kill", "name": name})
 
     def _fail(self, boundary: str, kind: str, message: str) -> None:
@@ -273,6 +275,9 @@ class Supervisor:
         if self._failure is None:
             self._failure = {"boundary": boundary, "kind": kind, "message": message}
             self._event("failure", self._failure)
+        elif self._failure["kind"] == "job_timeout" and message not in self._warnings:
+            # Which says that a state was scored; whether it was is another matter.
+            self._warn(message)
 
     def _event(self, kind: str, fields: dict[str, Any]) -> dict[str, Any]:
         line = self._recorder.event(kind, fields)
@@ -326,7 +331,10 @@ class Supervisor:
             self._kill(phase.name)
 
     def _on_spawner(self) -> None:
-        received = wire.receive_datagram(self._spawn)
+        try:
+            received = wire.receive_datagram(self._spawn)
+        except ConnectionError:
+            received = None
         if received is None:
             sys.stderr.write("trace-bench: the spawner ended\n")
             _, status = os.waitpid(-1, 0)  # it is our only child
