@@ -106,6 +106,7 @@ class CandidateProgram:
         self._source = source
         self._entry = entry
         self._limits = limits
+        self._nonces = channel.nonces()
         self._number: int | None = None
         self._sock: socket.socket | None = None
         self._failure: CandidateError | None = None
@@ -154,7 +155,7 @@ class CandidateProgram:
             )
         began = time.monotonic()
         deadline = began + limits.wall_seconds
-        nonce = channel.new_nonce()
+        nonce = next(self._nonces)
         try:
             channel.send(sock, op, nonce, value, deadline)
             op, reply = channel.receive_answer(sock, nonce, limits.output_bytes, deadline)

@@ -14,6 +14,7 @@ import select
 import socket
 import struct
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from trace_bench.worker import codec
@@ -21,6 +22,7 @@ from trace_bench.worker.codec import CodecError
 
 LOAD, CALL, RESULT, ERROR, SIGNS = 1, 2, 3, 4, 5
 _HEAD = struct.Struct("<IBQ")
+_NONCE = struct.Struct("<Q")
 _TIMEVAL = struct.Struct("ll")
 
 
@@ -44,9 +46,11 @@ def set_timeout(sock: socket.socket, seconds: float) -> None:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
 
 
-def new_nonce() -> int:
-    """A number that cannot be guessed, for one question."""
-    return int.from_bytes(os.urandom(8), "little")
+def nonces() -> Iterator[int]:
+    """Numbers that cannot be guessed, one for each question."""
+    while True:
+        for (number,) in _NONCE.iter_unpack(os.urandom(256)):
+            yield number
 
 
 def send(sock: socket.socket, op: int, nonce: int, value: Any, deadline: float | None = None) -> None:

@@ -137,7 +137,7 @@ def decode(data: bytes | bytearray | memoryview, max_items: int | None = MAX_ITE
     """
     view = memoryview(data)
     try:
-        value, end = _decode(view, 0, 0, _Allowance(len(view) * _ARRAY_ITEMS if max_items is None else max_items))
+        value, end = _decode(view, 0, 0, [len(view) * _ARRAY_ITEMS if max_items is None else max_items])
     except (struct.error, IndexError, OverflowError, TypeError, ValueError, ImportError, MemoryError) as error:
         if isinstance(error, CodecError):
             raise
@@ -147,21 +147,14 @@ def decode(data: bytes | bytearray | memoryview, max_items: int | None = MAX_ITE
     return value
 
 
-class _Allowance:
-    """How many values may still come. A container takes all of its own at once, before it is made."""
-
-    __slots__ = ("_left",)
-
-    def __init__(self, items: int) -> None:
-        self._left = items
-
-    def take(self, items: int) -> None:
-        self._left -= items
-        if self._left < 0:
-            raise CodecError("the value holds too many items; return large data as one array")
+def _take(left: list[int], items: int) -> None:
+    """Count `items` off what may still come. A container takes all of its own at once, before it is made."""
+    left[0] -= items
+    if left[0] < 0:
+        raise CodecError("the value holds too many items; return large data as one array")
 
 
-def _decode(view: memoryview, at: int, depth: int, allowance: _Allowance) -> tuple[Any, int]:
+def _decode(view: memoryview, at: int, depth: int, left: list[int]) -> tuple[Any, int]:
     if depth > MAX_DEPTH:
         raise CodecError(f"the value is nested deeper than {MAX_DEPTH} levels")
     tag = view[at]
@@ -171,7 +164,7 @@ def _decode(view: memoryview, at: int, depth: int, allowance: _Allowance) -> tup
     if tag == 0x69:  # i
         return _I64.unpack_from(view, at)[0], at + 8
     if tag == 0x61:  # a
-        allowance.take(_ARRAY_ITEMS)
+        _take(left, _ARRAY_ITEMS)
         return _decode_array(view, at)
     if tag == 0x4E:
         return None, at
@@ -197,21 +190,21 @@ def _decode(view: memoryview, at: int, depth: int, allowance: _Allowance) -> tup
             raise CodecError("an integer is too large")
         return number, at
     if tag in (0x6C, 0x74):  # l t
-        allowance.take(length)
+        _take(left, length)
         items = []
         for _ in range(length):
-            item, at = _decode(view, at, depth + 1, allowance)
+            item, at = _decode(view, at, depth + 1, left)
             items.append(item)
         return (items if tag == 0x6C else tuple(items)), at
     if tag == 0x6D:  # m
-        allowance.take(3 * length)
+        _take(left, 3 * length)
         result: dict[Any, Any] = {}
         for _ in range(length):
-            key, at = _decode(view, at, depth + 1, allowance)
+            key, at = _decode(view, at, depth + 1, left)
             if not (key is None or isinstance(key, str | int | float)):
                 raise CodecError("a dict key of this type cannot cross")
             _check_key(key)
-            result[key], at = _decode(view, at, depth + 1, allowance)
+            result[key], at = _decode(view, at, depth + 1, left)
         if len(result) != length:
             raise CodecError("a dict names a key twice")
         return result, at
