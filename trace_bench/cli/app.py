@@ -273,7 +273,7 @@ def doctor(
     only: Annotated[str | None, typer.Option(metavar="TEXT", help="Checks with TEXT in their name.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Say what this machine has and lacks, or whether a backend does what it must."""
+    """Say what this machine has and lacks."""
     if conformance:
         from trace_bench.cli.conformance import conformance_command
 

@@ -58,6 +58,7 @@ class Lab:
 
     Attributes:
         image: a Linux image with a ``python3`` on its PATH, in the backend's own words.
+        run: label of all its sandboxes.
         runtime: what sandboxes ask for, as in a config.
         without: controls that this runtime is known not to heed, or to count otherwise, each with the reason.
         environment: variables that another process needs to find the same sandboxes.
@@ -65,10 +66,10 @@ class Lab:
 
     backend: Backend
     image: str
+    run: str = field(default_factory=lambda: "test-" + secrets.token_hex(4))
     runtime: str | None = None
     without: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
-    run: str = field(default_factory=lambda: "test-" + secrets.token_hex(4))
 
     def request(self, code: str, **changes: Any) -> SandboxRequest:
         job = secrets.token_hex(6)
