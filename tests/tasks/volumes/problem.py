@@ -117,12 +117,6 @@ def a_long_path():
         path.mkdir()
 
 
-def no_rights():
-    (EXTRA / "d").mkdir()
-    (EXTRA / "d" / "a").write_text("a")
-    (EXTRA / "d").chmod(0)
-
-
 def instead_of_files():
     for name in ("result.json", "states.json", "job_meta.json", "results.json", "x.tmp"):
         try:
@@ -145,7 +139,7 @@ DEEDS = {
     for deed in (
         honest, link_to_a_folder, link_to_nothing, link_that_climbs, hard_link, link_in_a_folder, a_fifo, a_socket,
         a_device, a_sparse_file, set_ids, attributes, another_time, no_text, a_command_for_terminals, from_the_right,
-        two_cases, two_compositions, a_backslash, long_names, a_long_path, no_rights, instead_of_files, words,
+        two_cases, two_compositions, a_backslash, long_names, a_long_path, instead_of_files, words,
     )
 }  # fmt: skip
 
