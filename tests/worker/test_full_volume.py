@@ -82,7 +82,7 @@ class Trainer(Trainer):
         for i in range(20):
             state = {"x": float(i)}
             rollouts = context.evaluate(state, [0], "train")
-            if i == 10:
+            if i == 0:  # nothing else is being written
                 fill(LEAVE)
             context.step(step=i, candidate=f"c{i}", parent=None, state=state, rollouts=rollouts, split="train",
                          padding="x" * PADDING)

@@ -371,7 +371,10 @@ class Supervisor:
 
     def _after_build(self, phase: PhaseProcess) -> None:
         if phase.result is None:
-            if "train" in self._phases:
+            train = self._phases.get("train")
+            if train is not None:
+                # Again at every tick: a process that has only just been forked is no group yet that could be killed.
+                train.kill_at = time.monotonic()
                 self._kill("train")
             else:
                 self._finish()
