@@ -33,8 +33,10 @@ ATTACKS = (
         "int_that_lies",
         _LIAR.format(base="int", lie="10**9") + _WRAP.format(wrapped="[Liar(0) for v in answer]"),
         "odd_types",
-        # All its values are 0 once they have crossed: one index twice or more, equal priorities, a flat prediction.
-        {"solve": FAILED, "policy": "honest", "fit": FAILED},
+        # All its values are 0 once they have crossed: one index twice or more, and equal priorities. To fit, it is an
+        # answer like any other, and a poor one.
+        {"solve": FAILED, "policy": "honest"},
+        interactions=("solve", "policy"),
     ),
     Attack(
         "list_that_lies",
