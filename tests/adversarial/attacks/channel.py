@@ -235,7 +235,7 @@ def deed():
     runner.channel.RESULT = runner.channel.ERROR = 2
 """,
         "introspection",
-        {"solve": FAILED, "policy": FAILED, "fit": FAILED},
+        {"policy": FAILED, "fit": FAILED},
     ),
     Attack(
         "ask_the_spawner",

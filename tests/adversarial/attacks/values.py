@@ -181,7 +181,7 @@ def attack(honest, *args):
     ),
     Attack(
         "many_small_arrays",
-        "import numpy as np\nkept = [np.zeros((), 'i1')] * 1_000_000\ndef attack(honest, *args): return kept",
+        "import numpy as np\nkept = [np.zeros((), 'i1')] * 100_000\ndef attack(honest, *args): return kept",
         None,
         FAILED,
     ),
