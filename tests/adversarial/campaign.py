@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.adversarial.attacks import HONEST, source_of
 from tests.adversarial.attacks.registry import ATTACKS
+from tests.engine import on_runtime
 from tests.integration.cli import cli
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.identity import test_seed as held_out_seed
@@ -120,7 +121,7 @@ def wage(
     config.write_text(json.dumps({
         "runs_dir": str(folder / "runs"), "mode": "stub", "tasks": tasks, "trainers": trainers or ["NoOp"],
         "seeds": [SEED], "max_workers": workers, "score_timeout": 120, "job_timeout": 120, "retries": 1,
-        "sandbox": {"memory": "1g"},
+        "sandbox": on_runtime({"memory": "1g"}),
     }))  # fmt: skip
     root = prepare(folder / "tasks")
     done = cli("run", "--config", str(config), "--root", str(root), home=home, timeout=1800)

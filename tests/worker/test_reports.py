@@ -71,6 +71,8 @@ def test_odd_signs_are_refused(given: object) -> None:
 def test_signs_are_taken_by_state() -> None:
     given = {"initial": [], "best": [SIGN, {**SIGN, "line": None}]}
     assert reports.signs(given) == given
+
+
 @pytest.mark.parametrize("boundary", ["sandbox", "harness", "provider", "elsewhere", None])
 def test_a_phase_cannot_say_that_its_failure_was_infrastructures(boundary: object) -> None:
     """Which would be tried again, and would never count."""
