@@ -331,6 +331,30 @@ def test_sigterm_is_a_request_to_stop(tmp_path: Path) -> None:
     assert got.result is not None and got.result["stop_reason"] == "interrupted"
 
 
+@pytest.mark.parametrize("reason", ["interrupted", "timeout"])
+def test_a_trainer_that_says_it_was_cut_off_and_was_not_has_come_to_its_end(tmp_path: Path, reason: str) -> None:
+    """Else a search that finds nothing could have itself run again, and be in no mean."""
+    code = f"""
+    class Trainer(Trainer):
+        def train(self, problem, params, context):
+            raise StopTraining({reason!r})
+    """
+    got = run(tmp_path, code)
+    assert got.result is not None, got.stderr
+    assert (got.result["status"], got.result["stop_reason"], got.result["stop_point"]) == ("ok", "completed", None)
+    assert any(reason in warning and "nobody" in warning for warning in got.result["warnings"])
+
+
+def test_a_trainer_that_says_its_failure_was_an_interruption_has_failed(tmp_path: Path) -> None:
+    code = """
+    from trace_bench.worker.phases import PhaseFailure
+    class Trainer(Trainer):
+        def train(self, problem, params, context):
+            raise PhaseFailure("trainer", "interrupted", "somebody ended me")
+    """
+    assert failure(run(tmp_path, code)) == ("trainer", "bad_report")
+
+
 def test_a_budget_of_seconds_ends_training_in_order_and_the_job_is_ok(tmp_path: Path) -> None:
     code = """
     class Trainer:

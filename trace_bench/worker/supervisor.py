@@ -402,7 +402,7 @@ class Supervisor:
         else:
             self._train_evaluations = phase.result["evaluations"]
             if self._stop_reason is None:
-                self._stop_reason = self._recorded_reason() or phase.result["stop_reason"]
+                self._stop_reason = self._recorded_reason() or self._own_reason(phase.result["stop_reason"])
         if self._build is not None:
             self._request_seed()
         elif "build" not in self._phases:
@@ -416,6 +416,14 @@ class Supervisor:
         if place["reason"] == "timeout":
             self._failure = self._failure or timed_out(self._job)
         return str(place["reason"])
+
+    def _own_reason(self, told: str) -> str:
+        """Why training ended that nobody has ended. That it was cut off, is not its to say: such a job is run again."""
+        place = self._job.get("stop_at") or {}
+        if told in ("completed", "budget", place.get("reason")):
+            return told
+        self._warn(f"the trainer says that its end was {told!r}, and nobody had ended it: it counts as completed")
+        return "completed"
 
     def _stop_point(self) -> dict[str, Any] | None:
         """Where training was ended, so that a replay can end there."""
