@@ -252,6 +252,24 @@ def test_endless_output_is_one_failure_and_is_capped_on_disk(tmp_path: Path) -> 
     assert len(got.files["stdout.log"]) <= 300_000
 
 
+def test_what_the_scorer_may_have_written_has_a_limit_too(tmp_path: Path) -> None:
+    """A volume that it had filled would be a failure of the sandbox, and tried again."""
+    code = """
+    import gc
+    from trace_bench.worker.phases import Link
+    def build(context):
+        def guide(query, response, reference):
+            if context.test_seed is not None:
+                link = next(found for found in gc.get_objects() if isinstance(found, Link))
+                for _ in range(20):
+                    link.send("event", kind="words", fields={"text": "x" * 100_000})
+            return 1.0, "fine"
+        return problem(guide)
+    """
+    got = run(tmp_path, code, limits={"out_bytes": 8 << 20})
+    assert failure(got) == ("task", "bad_report") and len(got.files["events.jsonl"]) < 2 << 20
+
+
 def test_a_folder_that_fills_up_is_one_failure(tmp_path: Path) -> None:
     code = """
     class Trainer:

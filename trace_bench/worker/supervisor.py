@@ -208,6 +208,8 @@ class Supervisor:
         self._recorder = Recorder(self._out_dir, job["limits"]["stdout_bytes"], reserve)
         # Half of what the volume, and each file of it, may hold; and three states fit into a file.
         self._allowance = reports.Allowance(min(job["limits"]["out_bytes"] // 2, MAX_REPORTED))
+        # Whoever used that up did so before scoring, and must not cost the job its scores.
+        self._score_allowance = reports.Allowance(min(job["limits"]["out_bytes"], MAX_REPORTED) // 8)
         self._state_bytes = min(job["limits"]["out_bytes"] // 8, REPORT_BYTES)
         unpack(task, self._options.tmp / "task", self._options.uid_base)
         self._event("job.start", {"task": job["task"]["id"], "trainer": job["trainer"]["id"], "seed": job["seed"]})
@@ -288,9 +290,8 @@ class Supervisor:
 
     def _on_report(self, phase: PhaseProcess, message: dict[str, Any]) -> None:
         op = message["op"]
-        if phase.name != "score" and op in ("event", "history", "warn"):
-            # Whoever used it up did so before scoring, and must not cost the job its scores.
-            self._allowance.take(message)
+        if op in ("event", "history", "warn"):
+            (self._score_allowance if phase.name == "score" else self._allowance).take(message)
         if op == "event":
             self._event(reports.event_kind(phase.name, message["kind"]), dict(message["fields"]))
         elif op == "history" and phase.name == "train":
