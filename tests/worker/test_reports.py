@@ -90,4 +90,4 @@ def test_it_can_say_what_else_failed(boundary: str, kind: str) -> None:
 def test_a_phase_cannot_say_that_its_failure_was_no_ending(kind: str) -> None:
     """A job that was interrupted is in no mean, and is run again."""
     with pytest.raises(ValueError, match=kind):
-        reports.failure({"boundary": "trainer", "kind": kind, "message": "it was not me"}, "trainer", provider_failed=True)
+        reports.failure({"boundary": "trainer", "kind": kind, "message": "not me"}, "trainer", provider_failed=True)

@@ -252,6 +252,29 @@ def test_endless_output_is_one_failure_and_is_capped_on_disk(tmp_path: Path) -> 
     assert len(got.files["stdout.log"]) <= 300_000
 
 
+@pytest.mark.parametrize("scores", [(1.7e308, 1.7e308, 1.7e308), (-1.7e308, -1.7e308, 1.7e308)])
+def test_scores_whose_sum_is_no_number_cost_neither_training_nor_scoring(
+    tmp_path: Path, scores: tuple[float, ...]
+) -> None:
+    """Each is finite, and a candidate's to choose: a poor fit may be that poor."""
+    code = f"""
+    class Trainer(Trainer):
+        def train(self, problem, params, context):
+            state = {{"x": 1.0}}
+            rollouts = context.evaluate(state, [0, 1, 2], "train")
+            context.step(step=0, candidate="c", parent=None, state=state, rollouts=rollouts, split="train")
+            return state
+    def build(context):
+        return problem(lambda query, response, reference: (reference * response, "huge"),
+                       train=tuple(Example(str(n), None, s) for n, s in enumerate({scores})))
+    """
+    got = run(tmp_path, code)
+    assert got.result is not None and got.result["status"] == "ok", got.result
+    mean = sum(score / 3 for score in scores)
+    assert got.history[0]["score"] == pytest.approx(mean)
+    assert got.result["scores"]["best"]["train"] == pytest.approx(mean)
+
+
 def test_what_the_scorer_may_have_written_has_a_limit_too(tmp_path: Path) -> None:
     """A volume that it had filled would be a failure of the sandbox, and tried again."""
     code = """

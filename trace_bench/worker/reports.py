@@ -16,7 +16,7 @@ RESERVED = frozenset({
 })  # fmt: skip
 """Events of the supervisor. Hosts act on them: ``train.end`` has the held-out seed sent."""
 RESERVED_KINDS = frozenset({"interrupted", "job_timeout", "scorer_changed", "not_recorded", "not_executed"})
-"""Kinds of failure of supervisor and host. Hosts act on them: what was interrupted counts as nothing, and is run again."""
+"""Kinds of failure of supervisor and host, who act on them: what was interrupted counts as nothing, and runs again."""
 BOUNDARIES = ("config", "task", "trainer", "candidate", "provider", "sandbox", "harness")
 SPLITS = ("train", "validate", "test")
 STOP_REASONS = ("completed", "budget", "timeout", "interrupted")
