@@ -15,7 +15,7 @@ import pytest
 from tests.worker.host import Outcome, WorkerProcess, job
 from tests.worker.support import run
 from trace_bench.artifacts.contract import BuildReport, Event, HistoryLine, States, WorkerResult
-from trace_bench.worker.frames import Message
+from trace_bench.worker.frames import MAX_HEADER, Message
 from trace_bench.worker.recorder import Recorder
 from trace_bench.worker.supervisor import SPAWNER_KILLED
 
@@ -602,3 +602,23 @@ def test_a_spawner_that_is_killed_has_an_exit_code_of_its_own(tmp_path: Path) ->
     got = run(tmp_path, CLIMB, on_message=kill)
     assert len(killed) == 1 and got.code == SPAWNER_KILLED and got.result is None
     assert "the spawner ended" in got.stderr
+
+
+def test_a_result_that_is_larger_than_a_message_may_be_is_told_in_short(tmp_path: Path) -> None:
+    """A host drops what is larger, and would wait for the end of the job for ever."""
+    code = """
+    class Trainer(Trainer):
+        def train(self, problem, params, context):
+            for x in (1.0, 0.5):
+                state = {"x": x}
+                rollouts = context.evaluate(state, [0], "train")
+                context.step(step=0, candidate="c", parent=None, state=state, rollouts=rollouts, split="train")
+            return state
+    def build(context):
+        return problem(lambda query, response, reference: (response, chr(0x1F600) * 2000),
+                       train=examples([str(n) for n in range(300)]))
+    """
+    got = run(tmp_path, code, timeout=40)
+    assert got.result is not None and got.result["status"] == "ok"
+    whole = json.loads(got.files["result.json"])
+    assert len(json.dumps(whole)) > MAX_HEADER and len(whole["scores"]["best"]["examples"]) == 300

@@ -119,7 +119,7 @@ def evaluate_state(
 
 
 def mean_score(rollouts: Sequence[Rollout]) -> float:
-    """Mean over rollouts, natural units. It is finite, as each is, though their sum may not be. There is one at least."""
+    """Mean over `rollouts`, which are not none, in natural units. It is finite, as each is; their sum need not be."""
     scores = [r.score for r in rollouts]
     plain = sum(scores) / len(scores)
     return plain if math.isfinite(plain) else mean_of_huge(scores)

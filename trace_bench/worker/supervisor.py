@@ -24,7 +24,7 @@ from typing import Any
 from trace_bench.worker import memory, reports, scorer_files, spawner, wire
 from trace_bench.worker.clocks import Late, late_task, late_training, recorded_kill, timed_out
 from trace_bench.worker.folders import make_folder_of, tree_bytes, unpack
-from trace_bench.worker.frames import Message
+from trace_bench.worker.frames import Message, fits
 from trace_bench.worker.host_link import HostLink
 from trace_bench.worker.llm_calls import LlmCalls
 from trace_bench.worker.phase_process import REPORT_BYTES, Failure, PhaseProcess
@@ -492,7 +492,9 @@ class Supervisor:
             sys.stderr.write("trace-bench: the disk below /out is full; there is no room for the result\n")
             self._exit = VOLUME_FULL
             return
-        self._host.send("done", {"result": result})
+        # The host counts what it collects. What is too large for a message is told without what makes it large.
+        short = {**result, "scores": {}, "integrity": {}}
+        self._host.send("done", {"result": result if fits(result) else short})
         self._done = True
 
     def _integrity(self) -> dict[str, Any]:
