@@ -99,6 +99,7 @@ class Campaign:
     folder: Path
     jobs: dict[tuple[str, str], Job]
     honest: list[Job]
+    code: int
     stdout: str
     stderr: str
 
@@ -140,4 +141,4 @@ def wage(
         else:
             jobs[name, interaction] = job
     sys.stdout.write(done.stdout[-3000:])
-    return Campaign(run, jobs, honest, done.stdout, done.stderr)
+    return Campaign(run, jobs, honest, done.returncode, done.stdout, done.stderr)

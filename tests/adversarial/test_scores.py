@@ -79,4 +79,5 @@ def test_an_honest_job_among_attacks_has_its_score_and_no_flag(campaign: Campaig
 
 
 def test_no_attack_shows_as_a_traceback_or_fails_the_run_in_another_way(campaign: Campaign) -> None:
+    assert campaign.code == 0
     assert "Traceback" not in campaign.stderr + campaign.stdout

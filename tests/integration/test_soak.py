@@ -145,7 +145,8 @@ class Chaos:
             if deed == "pause":
                 time.sleep(0.5)
                 docker("unpause", victim["Id"])
-        return True
+            return True
+        return False
 
 
 def soak(folder: Path, home: Path, seeds: int, kills: int, every: float) -> tuple[Watch, dict[str, int]]:

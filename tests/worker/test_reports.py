@@ -84,3 +84,10 @@ def test_a_phase_cannot_say_that_its_failure_was_infrastructures(boundary: objec
 def test_it_can_say_what_else_failed(boundary: str, kind: str) -> None:
     message = {"boundary": boundary, "kind": kind, "message": "so it is"}
     assert reports.failure(message, "trainer", provider_failed=True)["boundary"] == boundary
+
+
+@pytest.mark.parametrize("kind", sorted(reports.RESERVED_KINDS))
+def test_a_phase_cannot_say_that_its_failure_was_no_ending(kind: str) -> None:
+    """A job that was interrupted is in no mean, and is run again."""
+    with pytest.raises(ValueError, match=kind):
+        reports.failure({"boundary": "trainer", "kind": kind, "message": "not me"}, "trainer", provider_failed=True)

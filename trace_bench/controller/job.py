@@ -175,9 +175,11 @@ class JobRunner:
             def record() -> Results:
                 failures = scope.provider_failures()
                 self._wait_for_answers(plan, ending)
-                killed = ending.failure is not None and ending.failure.kind == "interrupted"
-                if failures and not killed and (ending.failure is not None or ending.failed_at_provider):
-                    # The sandbox knows that there was no answer; why is known here alone.
+                found = ending.failure
+                lost = found is not None and found.boundary.is_infrastructure and found.kind != "interrupted"
+                if failures and (lost or (found is None and ending.failed_at_provider)):
+                    # The sandbox knows that there was no answer; why is known here alone. What else the job did wrong
+                    # meanwhile stays its own.
                     ending.failure = Failure(boundary=Boundary.PROVIDER, kind="provider_error", message=failures[0])
                 if self.recording is not None:
                     self._settle_replay(self.recording, plan, scope, ending, job.attempt(number))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -118,5 +119,13 @@ def evaluate_state(
 
 
 def mean_score(rollouts: Sequence[Rollout]) -> float:
-    """Mean over rollouts, natural units. `rollouts` is not empty."""
-    return sum(r.score for r in rollouts) / len(rollouts)
+    """Mean over `rollouts`, which are not none, in natural units. It is finite, as each is; their sum need not be."""
+    scores = [r.score for r in rollouts]
+    plain = sum(scores) / len(scores)
+    return plain if math.isfinite(plain) else mean_of_huge(scores)
+
+
+def mean_of_huge(scores: Sequence[float]) -> float:
+    """Mean of finite numbers whose sum may be beyond a double."""
+    largest = max(map(abs, scores))
+    return largest * (math.fsum(score / largest for score in scores) / len(scores))

@@ -15,6 +15,8 @@ RESERVED = frozenset({
     "warning",
 })  # fmt: skip
 """Events of the supervisor. Hosts act on them: ``train.end`` has the held-out seed sent."""
+RESERVED_KINDS = frozenset({"interrupted", "job_timeout", "scorer_changed", "not_recorded", "not_executed"})
+"""Kinds of failure of supervisor and host, who act on them: what was interrupted counts as nothing, and runs again."""
 BOUNDARIES = ("config", "task", "trainer", "candidate", "provider", "sandbox", "harness")
 SPLITS = ("train", "validate", "test")
 STOP_REASONS = ("completed", "budget", "timeout", "interrupted")
@@ -89,8 +91,13 @@ def failure(message: dict[str, Any], own: str, *, provider_failed: bool) -> dict
         own: the boundary of the phase itself.
         provider_failed: a provider's answer has said so. Failures of infrastructure are retried and never count: the
             word of the one who failed is not enough.
+
+    Raises:
+        ValueError: the kind is not a phase's to say.
     """
     boundary = message["boundary"]
+    if message["kind"] in RESERVED_KINDS:
+        raise ValueError(f"failures of kind {message['kind']} are not a phase's to report")
     believed = {"provider": provider_failed, "sandbox": False, "harness": message["kind"] == "relay"}
     if boundary not in BOUNDARIES or not believed.get(boundary, True):
         boundary = own

@@ -24,7 +24,7 @@ from typing import Any
 from trace_bench.worker import memory, reports, scorer_files, spawner, wire
 from trace_bench.worker.clocks import Late, late_task, late_training, recorded_kill, timed_out
 from trace_bench.worker.folders import make_folder_of, tree_bytes, unpack
-from trace_bench.worker.frames import Message
+from trace_bench.worker.frames import Message, fits
 from trace_bench.worker.host_link import HostLink
 from trace_bench.worker.llm_calls import LlmCalls
 from trace_bench.worker.phase_process import REPORT_BYTES, Failure, PhaseProcess
@@ -208,6 +208,8 @@ class Supervisor:
         self._recorder = Recorder(self._out_dir, job["limits"]["stdout_bytes"], reserve)
         # Half of what the volume, and each file of it, may hold; and three states fit into a file.
         self._allowance = reports.Allowance(min(job["limits"]["out_bytes"] // 2, MAX_REPORTED))
+        # Whoever used that up did so before scoring, and must not cost the job its scores.
+        self._score_allowance = reports.Allowance(min(job["limits"]["out_bytes"], MAX_REPORTED) // 8)
         self._state_bytes = min(job["limits"]["out_bytes"] // 8, REPORT_BYTES)
         unpack(task, self._options.tmp / "task", self._options.uid_base)
         self._event("job.start", {"task": job["task"]["id"], "trainer": job["trainer"]["id"], "seed": job["seed"]})
@@ -288,9 +290,8 @@ class Supervisor:
 
     def _on_report(self, phase: PhaseProcess, message: dict[str, Any]) -> None:
         op = message["op"]
-        if phase.name != "score" and op in ("event", "history", "warn"):
-            # Whoever used it up did so before scoring, and must not cost the job its scores.
-            self._allowance.take(message)
+        if op in ("event", "history", "warn"):
+            (self._score_allowance if phase.name == "score" else self._allowance).take(message)
         if op == "event":
             self._event(reports.event_kind(phase.name, message["kind"]), dict(message["fields"]))
         elif op == "history" and phase.name == "train":
@@ -402,7 +403,7 @@ class Supervisor:
         else:
             self._train_evaluations = phase.result["evaluations"]
             if self._stop_reason is None:
-                self._stop_reason = self._recorded_reason() or phase.result["stop_reason"]
+                self._stop_reason = self._recorded_reason() or self._own_reason(phase.result["stop_reason"])
         if self._build is not None:
             self._request_seed()
         elif "build" not in self._phases:
@@ -416,6 +417,14 @@ class Supervisor:
         if place["reason"] == "timeout":
             self._failure = self._failure or timed_out(self._job)
         return str(place["reason"])
+
+    def _own_reason(self, told: str) -> str:
+        """Why training ended that nobody has ended. That it was cut off, is not its to say: such a job is run again."""
+        place = self._job.get("stop_at") or {}
+        if told in ("completed", "budget", place.get("reason")):
+            return told
+        self._warn(f"the trainer says that its end was {told!r}, and nobody had ended it: it counts as completed")
+        return "completed"
 
     def _stop_point(self) -> dict[str, Any] | None:
         """Where training was ended, so that a replay can end there."""
@@ -483,7 +492,9 @@ class Supervisor:
             sys.stderr.write("trace-bench: the disk below /out is full; there is no room for the result\n")
             self._exit = VOLUME_FULL
             return
-        self._host.send("done", {"result": result})
+        # The host counts what it collects. What is too large for a message is told without what makes it large.
+        short = {**result, "scores": {}, "integrity": {}}
+        self._host.send("done", {"result": result if fits(result) else short})
         self._done = True
 
     def _integrity(self) -> dict[str, Any]:

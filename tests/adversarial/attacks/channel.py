@@ -71,6 +71,21 @@ def attack(honest, *args):
         "4294967295 bytes",
     ),
     Attack(
+        "a_gigabyte_sent",
+        _FRAME
+        + """
+def attack(honest, *args):
+    say(head(3, 1 << 30))
+    piece = bytes(1 << 20)
+    for _ in range(1 << 10):
+        say(piece)
+    return honest(*args)
+""",
+        "descriptors",
+        FAILED,
+        "1073741824 bytes",
+    ),
+    Attack(
         "half_a_frame",
         _FRAME + "import time\ndef attack(honest, *args):\n    say(head(3, 1000) + b'l')\n    time.sleep(99)",
         "descriptors",

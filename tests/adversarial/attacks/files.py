@@ -80,7 +80,7 @@ def deed():
             found = os.listdir(folder)
         except OSError:
             continue
-        if found and folder != "/out":
+        if found:
             raise Leak(folder + str(found))
 """,
         "files",

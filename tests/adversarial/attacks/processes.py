@@ -70,7 +70,7 @@ def attack(honest, *args):
         "memory failed",
     ),
     Attack(
-        "memory_bomb_of_children",
+        "a_lower_oom_score",
         """
 import ctypes, os, time
 def spare_me():
@@ -168,7 +168,8 @@ def deed():
             if libc.ptrace(request, pid, None, None) == 0:
                 raise Leak(pid)
         local = (ctypes.c_ulong * 2)(0, 0)
-        if libc.process_vm_readv(pid, local, 1, local, 1, 0) > 0 or libc.syscall(434, pid, 0) >= 0:
+        # Of no bytes: the kernel would let that pass for any process, and only a filter refuses it.
+        if libc.process_vm_readv(pid, local, 1, local, 1, 0) != -1 or libc.syscall(434, pid, 0) >= 0:
             raise Leak(pid)
 """,
         "native",

@@ -171,9 +171,10 @@ def attack(honest, *args):
         None,
         FAILED,
     ),
-    Attack("a_gigabyte", "def attack(honest, *args): return bytes(1 << 28)", None, FAILED, "bytes"),
+    Attack("a_quarter_of_a_gigabyte", "def attack(honest, *args): return bytes(1 << 28)", None, FAILED, "bytes"),
+    Attack("a_gigabyte", "def attack(honest, *args): return bytes(1 << 30)", None, FAILED, "memory failed"),
     Attack(
-        "a_gigabyte_of_array",
+        "a_quarter_of_a_gigabyte_of_array",
         "import numpy as np\ndef attack(honest, *args): return np.zeros(1 << 25)",
         None,
         FAILED,
