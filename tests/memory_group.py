@@ -15,10 +15,11 @@ import pytest
 
 ROOT = Path("/sys/fs/cgroup")
 
-# The others are killed before it is: what `command` starts has a higher score. When they have gone it ends.
+# The others are killed, and it is not, while they are still on their way out. When they have gone it ends.
 _GLUTTON = """
 import sys, time
 from pathlib import Path
+Path("/proc/self/oom_score_adj").write_text("-1000")
 tasks, kept = Path(sys.argv[1]), []
 while set(tasks.read_text().split()) - {str(__import__("os").getpid())}:
     kept.append(bytearray(b"x" * (1 << 20)))

@@ -63,13 +63,26 @@ def test_a_sandbox_without_a_result_is_attributed_by_all_that_is_known(
 
 
 @pytest.mark.parametrize("code", [0, 1, 74, 77, 137, None])
-@pytest.mark.parametrize("state", ["exited", "running", "removed"])
+@pytest.mark.parametrize("state", ["exited", "running"])
 def test_what_the_supervisor_noted_before_it_ended_is_the_cause(code: int | None, state: Any) -> None:
     seen = AttemptEvidence(error="sandbox_gone", state=state, exit_code=code, oom_killed=True, failure=NOTED)
     failure = attributed(seen)
     assert (failure.boundary, failure.kind) == (Boundary.TRAINER, "out_of_memory")
     assert failure.message.startswith("the train process was killed; then the sandbox ended")
     assert not is_retried(failure.boundary, failure.kind), "the trainer's own failure is never a retry"
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "oom", "kind"),
+    [("removed", None, None, "sandbox_gone"), ("removed", 137, True, "sandbox_gone"), ("exited", 137, False, "sandbox_died")],
+)  # fmt: skip
+def test_who_ends_a_sandbox_from_outside_takes_what_was_to_be_scored(
+    state: Any, code: int | None, oom: bool | None, kind: str
+) -> None:
+    seen = AttemptEvidence(error="sandbox_gone", state=state, exit_code=code, oom_killed=oom, failure=NOTED)
+    failure = attributed(seen)
+    assert (failure.boundary, failure.kind) == (Boundary.SANDBOX, kind)
+    assert is_retried(failure.boundary, failure.kind)
 
 
 def test_the_exit_codes_are_the_supervisors() -> None:

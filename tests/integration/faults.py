@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -305,11 +306,15 @@ def meet(folder: Path, faults: Mapping[str, tuple[str, Callable[[str], None]]], 
     def all_met() -> bool:
         for job_id, (phase, deed) in list(left.items()):
             if phase_of(folder, job_id) == phase and (found := sandbox_of(run_of(folder).name, job_id)):
-                deed(found["Id"])
+                under_way.append(hands.submit(deed, found["Id"]))
                 del left[job_id]
         return not left or process.poll() is not None
 
-    wait_for(all_met, 180)
+    under_way: list[Future[None]] = []
+    with ThreadPoolExecutor(4) as hands:  # some deeds take longer than the phase of another job
+        wait_for(all_met, 180)
+    for deed in under_way:
+        deed.result()
     assert not left, "the run ended before all faults were met"
 
 

@@ -27,7 +27,7 @@ def is_retried(boundary: Boundary | None, kind: str | None) -> bool:
 
 def attributed(seen: AttemptEvidence) -> Failure:
     """The failure of an attempt whose sandbox left no result. The first row that fits is the answer."""
-    if seen.failure is not None:
+    if seen.failure is not None and not _ended_from_outside(seen):
         # The supervisor was alive when it noted that, and nobody else can write where it did.
         text = f"{seen.failure.message}; then {_how(seen)}, before the job was scored"
         return seen.failure.model_copy(update={"message": text})
@@ -35,6 +35,11 @@ def attributed(seen: AttemptEvidence) -> Failure:
     if seen.last_words:
         text += f"; its last words: {seen.last_words}"
     return Failure(boundary=Boundary.SANDBOX, kind=kind, message=text)
+
+
+def _ended_from_outside(seen: AttemptEvidence) -> bool:
+    """Nothing inside can have done it. What failed in training would have been scored, so another attempt is due."""
+    return seen.state == "removed" or (seen.state == "exited" and seen.exit_code == KILLED and seen.oom_killed is False)
 
 
 def _sandbox_failure(seen: AttemptEvidence) -> tuple[str, str]:

@@ -319,7 +319,8 @@ class JobRunner:
                     ending.evidence = ending.evidence.model_copy(update={"last_words": words})
                     ending.failure = attributed(ending.evidence)
         self._collect(sandbox, ending, out)
-        if start is not None and ending.failure is None and ending.was_stopped_from_outside:
+        asked = plan.spec.stop_at is not None and plan.spec.stop_at.reason == "interrupted"
+        if start is not None and ending.failure is None and ending.was_stopped_from_outside and not asked:
             # Half a search that nobody asked for is no result of the job.
             ending.failure = Failure(
                 boundary=Boundary.SANDBOX,

@@ -98,7 +98,7 @@ def failure(message: dict[str, Any], own: str, *, provider_failed: bool) -> dict
     boundary = message["boundary"]
     if message["kind"] in RESERVED_KINDS:
         raise ValueError(f"failures of kind {message['kind']} are not a phase's to report")
-    believed = {"provider": provider_failed, "sandbox": False, "harness": message["kind"] == "relay"}
+    believed = {"provider": provider_failed, "sandbox": False, "harness": False}
     if boundary not in BOUNDARIES or not believed.get(boundary, True):
         boundary = own
     return {"boundary": boundary, "kind": str(message["kind"])[:100], "message": str(message["message"])[:4000]}

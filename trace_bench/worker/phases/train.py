@@ -217,7 +217,7 @@ class WorkerTrainContext:
             response = connection.getresponse()
             text = response.read()
         except OSError as error:
-            raise PhaseFailure("harness", "relay", f"the relay does not answer: {error}") from error
+            raise PhaseFailure("trainer", "relay", f"the port for LLM calls does not answer: {error}") from error
         finally:
             connection.close()
         try:
