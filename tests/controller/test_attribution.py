@@ -74,8 +74,12 @@ def test_what_the_supervisor_noted_before_it_ended_is_the_cause(code: int | None
 
 @pytest.mark.parametrize(
     ("state", "code", "oom", "kind"),
-    [("removed", None, None, "sandbox_gone"), ("removed", 137, True, "sandbox_gone"), ("exited", 137, False, "sandbox_died")],
-)  # fmt: skip
+    [
+        ("removed", None, None, "sandbox_gone"),
+        ("removed", 137, True, "sandbox_gone"),
+        ("exited", 137, False, "sandbox_died"),
+    ],
+)
 def test_who_ends_a_sandbox_from_outside_takes_what_was_to_be_scored(
     state: Any, code: int | None, oom: bool | None, kind: str
 ) -> None:

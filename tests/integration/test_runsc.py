@@ -125,6 +125,22 @@ def test_attacks_hurt_nobody_else(where: dict[str, str]) -> None:
     under_runsc(where, str(siege), "-k", " or ".join(f"{attack}-" for attack in ATTACKS))
 
 
+FORGERIES = (
+    *("patch_numpy", "patch_by_frames", "two_answers", "write_results", "read_the_task", "call_the_relay"),
+    *("daemon", "fork_bomb", "os_exit"),
+)
+"""Of each kind one that wants a score: patches, frames of its own, files, the network, processes, exits."""
+
+
+@pytest.mark.slow
+def test_no_score_can_be_forged(where: dict[str, str]) -> None:
+    """Not among them: `read_other_processes`, which reads the environment of others there (it holds no secret)."""
+    suite = REPOSITORY / "tests" / "adversarial"
+    sources = "".join(path.read_text() for path in (suite / "attacks").glob("*.py"))
+    assert [name for name in FORGERIES if f'"{name}"' not in sources] == []
+    under_runsc(where, str(suite / "test_scores.py"), "-k", " or ".join(f"{name}-" for name in FORGERIES))
+
+
 def test_an_engine_without_the_runtime_is_told_before_anything_is_made(images: Path, tmp_path: Path) -> None:
     path = write_config(
         tmp_path, tasks=["internal:numeric_param"], trainers=["NoOp"], sandbox={"runtime": "no-such-runtime"}
