@@ -8,6 +8,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A machine that is busy draws examples slowly; that says nothing about the code.
+settings.register_profile("trace-bench", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("trace-bench")
 
 GROUPS = ("docker", "modal", "gpu", "slow")
 _ran: Counter[str] = Counter()

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 BASE_IMAGE = "trace-bench-test/base:py311"
+RUNTIME = os.environ.get("TRACE_BENCH_RUNTIME") or None
+"""The runtime that tests of sandboxes, jobs and attacks ask for, such as ``runsc``; None is the engine's default."""
+
+
+def on_runtime(sandbox: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of ``sandbox`` in a config, with the runtime of these tests where it names none."""
+    return {**({"runtime": RUNTIME} if RUNTIME else {}), **sandbox}
 
 
 def engine_answers() -> bool:

@@ -91,6 +91,10 @@ class CollectError(SandboxError):
     """What a sandbox handed back breaks the collector's limits or a schema. The evidence is kept."""
 
 
+class BrokenArchive(CollectError):
+    """The archive is not what an engine writes, whatever is in the volume, or it did not come to its end."""
+
+
 class HarnessError(TraceBenchError):
     """A defect of ours."""
 

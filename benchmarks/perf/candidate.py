@@ -1,6 +1,6 @@
 """What it costs that a candidate runs in a disposable process of another uid, against the same evaluation in process.
 
-    python benchmarks/perf/candidate.py [--rounds 30] [--where container,local]
+    python benchmarks/perf/candidate.py [--rounds 30] [--where container,local] [--runtime runsc]
 
 * circle_packing (`solve`): one evaluation is one process and one call. Wanted: at most 20 ms more.
 * online_bin_packing (`policy`): one process and a thousand calls an instance. Wanted: at most 150 µs more a call.
@@ -44,13 +44,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--where", default="container,local")
+    parser.add_argument("--runtime", help="of the engine, for the container")
     chosen = parser.parse_args()
+    runtime = ["--runtime", chosen.runtime, "--pids-limit", "4096"] if chosen.runtime else []
     from timing import image_of, load
 
     source = Path(__file__).read_text(encoding="utf-8")
     for where in chosen.where.split(","):
         if where == "container":
-            options = [*SANDBOX, "--entrypoint", "python3", image_of("llm4ad")]
+            options = [*SANDBOX, *runtime, "--entrypoint", "python3", image_of("llm4ad")]
             words = ["docker", "run", "--rm", "--interactive", *options, "-sP"]
         else:
             words = [sys.executable]

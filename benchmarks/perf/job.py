@@ -1,12 +1,13 @@
 """What a job costs from end to end, against a bare hardened `docker run` of the same image.
 
-    python benchmarks/perf/job.py [--rounds 10] [--jobs 12] [--only single,many,phases]
+    python benchmarks/perf/job.py [--rounds 10] [--jobs 12] [--only single,many,phases,runtime] [--runtime runsc]
 
 * single: `trace-bench run` with one job, as a process, alone and two at a time; so is the bare run. The first word of a
   case is the trainer.
 * many: one run with many jobs, two at a time, against as many bare runs, two at a time; what one more job costs.
 * phases: where the time of one job goes. Phases of the host are timed around its own functions in a process of this
   script, phases of the sandbox are taken from the job's ``events.jsonl``.
+* runtime: bare runs and jobs under --runtime beside those under the engine's default. Only if asked for by name.
 
 Needs an engine and the image of `core` (`trace-bench images build core`). Leaves nothing behind.
 """
@@ -29,6 +30,7 @@ from typing import Any
 from timing import TRACE_BENCH, at_once, environment, image_of, interleaved, load, process, show
 
 TRAINERS = {"NoOp": "", "PrioritySearch": ", params: {num_steps: 2, num_candidates: 2, num_proposals: 2}"}
+NUMERIC, PROGRAMS = "internal:numeric_param", "llm4ad:circle_packing"
 HARDENED = [
     *("--network", "none", "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--read-only"),
     *("--tmpfs", "/tmp", "--memory", "2g", "--memory-swap", "2g", "--pids-limit", "256", "--init"),
@@ -43,6 +45,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--jobs", type=int, default=12)
     parser.add_argument("--only", default="single,many,phases")
+    parser.add_argument("--runtime", default="runsc", help="of the engine, for --only runtime")
     parser.add_argument("--trace", nargs=2, metavar=("CONFIG", "RUNS"), help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.trace:
@@ -58,19 +61,22 @@ def main() -> None:
             many(folder, bare, chosen.jobs)
         if "phases" in chosen.only:
             phases(folder, chosen.rounds)
+        if "runtime" in chosen.only:
+            runtimes(folder, bare, chosen.runtime, chosen.rounds)
 
 
-def write_config(folder: Path, trainer: str, seeds: int) -> Path:
-    path = folder / f"{trainer}-{seeds}.yaml"
+def write_config(folder: Path, trainer: str, seeds: int, runtime: str = "", task: str = NUMERIC) -> Path:
+    path = folder / f"{trainer}-{seeds}-{runtime}-{task.replace(':', '-')}.yaml"
     path.write_text(
         f"name: perf\nmode: stub\nseeds: {list(range(1, seeds + 1))}\nmax_workers: {min(2, seeds)}\n"
-        f"tasks: [internal:numeric_param]\ntrainers: [{{id: {trainer}{TRAINERS[trainer]}}}]\n"
+        f"tasks: [{task}]\ntrainers: [{{id: {trainer}{TRAINERS[trainer]}}}]\n"
+        + (f"sandbox: {{runtime: {runtime}}}\n" if runtime else "")
     )
     return path
 
 
-def command(folder: Path, trainer: str, seeds: int = 1) -> list[str]:
-    config = write_config(folder, trainer, seeds)
+def command(folder: Path, trainer: str, seeds: int = 1, runtime: str = "", task: str = NUMERIC) -> list[str]:
+    config = write_config(folder, trainer, seeds, runtime, task)
     return [TRACE_BENCH, "run", *OPTIONS, "--config", str(config), "--runs-dir", str(folder / "runs")]
 
 
@@ -104,6 +110,19 @@ def many(folder: Path, bare: tuple[str, ...], jobs: int) -> None:
         middle = {count: statistics.median(times[f"{trainer}, {count} jobs in one run"]) for count in (2, jobs)}
         one_more = (middle[jobs] - middle[2]) / (jobs - 2)
         print(f"{trainer}: one more job {one_more * 1e3:.0f} ms, ratio to one more bare run {one_more / per_bare:.2f}")
+
+
+def runtimes(folder: Path, bare: tuple[str, ...], runtime: str, rounds: int) -> None:
+    stronger = (*bare[:3], "--runtime", runtime, *bare[3:])
+    default = "engine's default"
+    pairs: dict[str, tuple[list[str], list[str]]] = {"bare docker run": (list(bare), list(stronger))}
+    for trainer, task in (("NoOp", NUMERIC), ("PrioritySearch", NUMERIC), ("PrioritySearch", PROGRAMS)):
+        ways = (command(folder, trainer, task=task), command(folder, trainer, runtime=runtime, task=task))
+        pairs[f"{trainer}, {task.partition(':')[2]}"] = ways
+    for name, ways in pairs.items():
+        cases = {way: lambda w=words: at_once(1, *w) for way, words in zip((default, runtime), ways, strict=True)}
+        print(f"\n{name} ({load()})")
+        show(interleaved(cases, rounds), default)
 
 
 def phases(folder: Path, rounds: int) -> None:

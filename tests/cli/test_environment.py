@@ -25,6 +25,7 @@ def test_doctor_is_short_on_a_terminal_and_complete_as_json() -> None:
     (row,) = [row for row in json.loads(cli("doctor", "--json").stdout) if row["name"] == "engine"]
     assert set(row) == {"name", "ok", "needed", "detail"}
     assert len(line) <= 100 and " cpus" in line and "storage_driver" not in line and "storage_driver" in row["detail"]
+    assert ", runtimes " in row["detail"] and "runc" in row["detail"].partition(", runtimes ")[2]
 
 
 def test_doctor_says_that_the_engine_is_missing(home: Path) -> None:

@@ -33,6 +33,29 @@ def test_before_anybody_asks_a_signal_ends_the_command() -> None:
         time.sleep(5)
 
 
+def test_a_terminal_that_is_closed_says_so_twice_and_is_heard_once() -> None:
+    said: list[str] = []
+    with StopOnSignals(said.append) as stop:
+        assert stop.wanted() is None
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert stop.wanted() == "interrupted" and len(said) == 1
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.wanted() == "kill"
+
+
+def test_under_nohup_a_closed_terminal_says_nothing() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with StopOnSignals([].append) as stop:
+            assert stop.wanted() is None
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert stop.wanted() is None
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_jobs_hear_of_a_signal_while_the_main_thread_waits() -> None:
     """The kernel may give the signal to another thread, or to the main one an instant before it waits: Python's handler
     then comes only once the main thread goes on."""

@@ -49,7 +49,8 @@ def test_ls_has_a_line_for_each_run_the_newest_first(runs: Path) -> None:
     make_run(runs, "plan", started=None)
     header, *lines = shown("ls", runs=runs).splitlines()
     assert header.split() == [
-        "id", "name", "state", "jobs", "ok", "failed", "skipped", "interrupted", "started", "cost",
+        "id", "name", "state", "jobs", "ok", "failed", "infra", "skipped", "interrupted", "flagged", "unprotected",
+        "started", "cost",
     ]  # fmt: skip
     assert [line.split()[:5] for line in lines] == [
         ["later", "-", "unfinished", "1/3", "1"],
@@ -137,8 +138,10 @@ def test_show_has_the_run_its_jobs_and_its_leaderboard(runs: Path) -> None:
     ]  # fmt: skip
     assert table[2].split()[5] == "failed" and table[2].endswith("candidate: bad: it broke")
     assert table[3].split()[5] == "planned"
-    title, _, first = text.split("\n\n")[2].splitlines()
+    title, header, first, left_out = text.split("\n\n")[2].splitlines()
     assert title == "leaderboard" and first.split()[:3] == ["internal:numeric_param", "1", "NoOp"]
+    assert first.split()[header.split().index("seeds")] == "1/2"
+    assert left_out == "seeds: those that count, of all; in no mean: 1 failed"
     assert "leaderboard" not in shown("show", "latest", "--status", "ok", runs=runs)
 
 

@@ -15,7 +15,7 @@ import pytest
 from trace_bench.gateway.base import Provider, ProviderReply, ProviderRequest
 from trace_bench.sandbox.errors import EngineGone
 from trace_bench.sandbox.streams import PolledStream
-from trace_bench.worker.frames import Decoder, Mailbox, Message
+from trace_bench.worker.frames import PADDING, Decoder, Mailbox, Message
 
 PATIENCE = 30.0
 """Seconds after which a test that waits has failed."""
@@ -59,12 +59,28 @@ class Peer:
     """Sends and receives messages as a supervisor does."""
 
     def __init__(self) -> None:
-        host, self._sock = socket.socketpair()
-        self._sock.settimeout(PATIENCE)
-        self.stream = SocketStream(host)
-        self.mailbox, self._decoder = Mailbox(), Decoder()
+        self.mailbox = Mailbox()
         self._inbox: list[Message] = []
         self._asked = 0
+        self.stream = self.attached()
+
+    def attached(self) -> SocketStream:
+        """A connection in place of the one before."""
+        host, self._sock = socket.socketpair()
+        self._sock.settimeout(PATIENCE)
+        self._decoder = Decoder()
+        return SocketStream(host)
+
+    def answer_hello(self) -> None:
+        """As a supervisor does: all that the other side says it has not seen."""
+        hello = self.receive("hello")
+        self._sock.sendall(
+            PADDING
+            + self.mailbox.pack_ephemeral(
+                "hello", {"received": self.mailbox.received, "forgotten": self.mailbox.forgotten}
+            )
+        )
+        self._sock.sendall(self.mailbox.resend(int(hello.header["received"])))
 
     def send(self, kind: str, fields: dict[str, Any] | None = None, blob: bytes = b"") -> None:
         self._sock.sendall(self.mailbox.pack(kind, fields, blob))

@@ -36,6 +36,7 @@ class SimulatedBackend:
         most_alive, most_starting, most_memory: at one time: sandboxes that were there, that had not spoken yet, and
             the bytes that those which were there declared.
         gone_until: until when (monotonic clock) the engine does not answer.
+        archive: makes the archive of a sandbox's volume from its job and its files; None is an honest engine's.
     """
 
     script: Callable[[str, int], Script] = lambda job_id, number: Script()
@@ -45,6 +46,7 @@ class SimulatedBackend:
     name: str = "simulated"
     integrity: Integrity = "protected"
     capabilities: frozenset[str] = frozenset()
+    cannot: Mapping[str, str] = field(default_factory=dict)
     default_uid_base: int = UID_BASE_OF_TESTS
     created: list[str] = field(default_factory=list)
     removed: int = 0
@@ -52,6 +54,7 @@ class SimulatedBackend:
     most_starting: int = 0
     most_memory: int = 0
     gone_until: float = 0.0
+    archive: Callable[[Mapping[str, Any], dict[str, bytes]], Iterator[bytes]] | None = None
     _numbers: Counter[str] = field(default_factory=Counter)
     _alive: dict[str, SimulatedSandbox] = field(default_factory=dict)
     _starting: int = 0
@@ -187,8 +190,13 @@ class SimulatedSandbox:
         self._move()
         if not self._backend.has(self):
             raise SandboxGone(f"{self.id} has been removed")
+        files = self._supervisor.volume() if self._supervisor is not None else {}
+        job = self._supervisor.job if self._supervisor is not None else None
+        if self._backend.archive is not None and job is not None:
+            yield from self._backend.archive(job, files)
+            return
         yield _header("out", None) + _header("out/extra", None)
-        for name, data in (self._supervisor.volume() if self._supervisor is not None else {}).items():
+        for name, data in files.items():
             yield _header(f"out/{name}", data) + data + bytes(-len(data) % 512)
         yield bytes(1024)
 

@@ -102,6 +102,11 @@ class Supervisor:
         if self._done and self._mailbox.pending == 0:
             self.end(0)
 
+    @property
+    def job(self) -> dict[str, Any] | None:
+        """``job.json``, once it was handed over."""
+        return self._job
+
     def volume(self) -> dict[str, bytes]:
         """The files of /out by name."""
         lines = {"events.jsonl": self._events, "state_history.jsonl": self._history}

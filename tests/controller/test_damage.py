@@ -312,3 +312,15 @@ def test_a_journal_that_cannot_be_written_ends_the_run_and_what_was_recorded_cou
     result = bench.run(**ONE, run_id=layout.run_id)
     assert result.ok and len(bench.backend.created) == 1
     assert attempts(layout, result.rows[0].job_id) == [(1, "ok")]
+
+
+def test_the_clock_says_nothing_about_whether_a_run_is_finished(tmp_path: Path) -> None:
+    """Times of files jump where somebody sets the clock; what they hold does not."""
+    bench = Bench(tmp_path)
+    layout = bench.run(**ONE).layout
+    os.utime(layout.files_index, (1, 1))
+    assert is_recorded(layout), "the clock was set back between the last two files"
+    lock = layout.lock.read_bytes()
+    layout.lock.write_bytes(lock.replace(b'"salt": "', b'"salt": "0'))
+    os.utime(layout.files_index, (2**31, 2**31))
+    assert not is_recorded(layout), "the index is of an earlier controller, of a day when the clock was ahead"

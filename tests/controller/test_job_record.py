@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from tests.controller.bench import Bench
 from tests.controller.simulated import SimulatedBackend
 from tests.controller.supervisor import Script
+from tests.controller.volumes import link, whole
 from trace_bench.artifacts.records import Results
 from trace_bench.controller.job import JobRunner
 from trace_bench.gateway.base import Provider, ProviderError, ProviderReply, ProviderRequest
@@ -26,9 +28,9 @@ class Silent(StubProvider):
         raise ProviderError("https://models.example answered 503 three times")
 
 
-def ran(folder: Path, provider: Provider, script: Script) -> tuple[Results, dict[str, Any]]:
+def ran(folder: Path, provider: Provider, script: Script, archive: Any = None) -> tuple[Results, dict[str, Any]]:
     """Row and ``job_meta.json`` of a job."""
-    backend = SimulatedBackend(script=lambda job_id, number: script)
+    backend = SimulatedBackend(script=lambda job_id, number: script, archive=archive)
     bench = Bench(folder, backend)
     plan = bench.records(tasks=["internal:numeric_param"], trainers=["NoOp"])
     (planned,) = plan.jobs
@@ -54,3 +56,13 @@ def test_why_a_provider_gave_no_answer_is_in_the_record(tmp_path: Path) -> None:
 def test_a_failure_of_the_jobs_own_stays_its_own(tmp_path: Path, boundary: str) -> None:
     row, _ = ran(tmp_path, Silent(), Script(failure=boundary))
     assert row.failure_boundary == boundary
+
+
+def test_a_volume_that_is_refused_is_the_trainers_fault_whatever_a_provider_did(tmp_path: Path) -> None:
+    """Else who leaves a link there would have another attempt for every call that had no answer."""
+
+    def archive(job: Mapping[str, Any], files: dict[str, bytes]) -> Iterator[bytes]:
+        yield whole(files, link("out/extra/link", "/etc/passwd"))
+
+    row, _ = ran(tmp_path, Silent(), Script(), archive)
+    assert (row.failure_boundary, row.failure_kind) == ("trainer", "bad_output")

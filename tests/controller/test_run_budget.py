@@ -13,6 +13,7 @@ import pytest
 from tests.controller.bench import Bench, entries, journal, read, table
 from tests.controller.peer import answered_by
 from tests.controller.supervisor import Script
+from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results, Usage
 from trace_bench.artifacts.usage import usage_of
 from trace_bench.artifacts.writers import Journal
@@ -178,8 +179,6 @@ def test_when_the_time_is_up_running_jobs_end_in_order_and_no_other_starts(bench
 
 
 def test_the_seconds_of_all_controllers_count(tmp_path: Path) -> None:
-    from trace_bench.artifacts.layout import RunLayout
-
     layout = RunLayout(tmp_path / "run").make()
     with Journal(layout.events) as lines:
         for second, event in [(0, "run.start"), (10, "job.start"), (100, "run.start"), (103, "run.end")]:
@@ -199,6 +198,21 @@ def test_the_seconds_of_all_controllers_count(tmp_path: Path) -> None:
         lines.append({"t": "2026-01-02T04:00:00Z", "event": "run.start", "afresh": True})
         lines.append({"t": "2026-01-02T04:00:02Z", "event": "run.end"})
     assert spent_before(layout, (), RunBudgetConfig(seconds=20)).seconds == 2.0
+
+
+def test_what_a_killed_controller_says_of_its_seconds_counts_and_not_the_clock(tmp_path: Path) -> None:
+    """The clock was set forward by a day while it was at work, and back before the next one."""
+    layout = RunLayout(tmp_path / "run").make()
+    with Journal(layout.events) as lines:
+        for t, event, seconds in [("02T00:00:00", "run.start", 0.0), ("03T00:00:07", "job.start", 7.0),
+                                  ("01T00:00:00", "run.start", 0.0), ("01T00:00:02", "job.end", 2.0)]:  # fmt: skip
+            lines.append({"t": f"2026-01-{t}Z", "event": event, "seconds": seconds})
+    assert spent_before(layout, (), RunBudgetConfig(seconds=20)).seconds == 9.0
+
+
+def test_every_line_of_the_journal_says_how_long_the_controller_was_at_work(bench: Bench) -> None:
+    said = [line["seconds"] for line in journal(bench.run().layout)]
+    assert said == sorted(said) and said[-1] > said[0] >= 0
 
 
 def test_a_damaged_cassette_is_noted_and_counts_nothing(bench: Bench) -> None:

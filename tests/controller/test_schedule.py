@@ -6,11 +6,13 @@ import threading
 import time
 from itertools import islice
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.controller.bench import Bench
 from tests.controller.supervisor import Script
+from trace_bench.controller.run import pause_before
 from trace_bench.controller.schedule import MEMORY_SHARE, Room, StartGate, spread
 
 GIB = 1 << 30
@@ -168,3 +170,8 @@ def test_jobs_wait_for_their_turn_in_threads_that_cost_nothing(bench: Bench) -> 
     while any(t.name.startswith("job") for t in threading.enumerate()) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not any(t.name.startswith("job") for t in threading.enumerate())
+
+
+def test_each_retry_waits_twice_as_long_and_never_longer_than_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trace_bench.controller.run.FIRST_PAUSE", 1.0)
+    assert [pause_before(attempt) for attempt in (2, 3, 4, 7, 8, 9, 2000)] == [1, 2, 4, 32, 60, 60, 60]

@@ -33,6 +33,7 @@ from tests.gateway.openai_server import (
     failing,
     rate_limited,
 )
+from tests.memory_group import memory_group
 from trace_bench.artifacts import jsonio
 from trace_bench.artifacts.contract import ModelRef
 from trace_bench.artifacts.writers import read_journal
@@ -640,6 +641,30 @@ def test_a_call_under_way_is_asked_again_when_the_process_is_killed(
         (200, ""),
     ]
     assert process.pid not in (None, dead)
+
+
+def test_a_process_that_is_killed_for_want_of_memory_is_replaced(server: OpenAIServer, tmp_path: Path) -> None:
+    held = threading.Event()
+    with (
+        memory_group(512 << 20) as group,
+        ProviderProcess([_models(server.url)["plain"]], tmp_path, backoff=QUICKLY) as process,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        with group.joined():
+            process.start()
+        _ask(process)
+        dead = process.pid
+        assert Path(f"/proc/{dead}/oom_score_adj").read_text().strip() == "500", "it goes before the controller"
+        server.script(Behaviour(hold=held))
+        future = pool.submit(_ask, process)
+        _until(lambda: len(server.asked()) == 2)
+        group.use_up()
+        reply = future.result(60)
+        held.set()
+    assert [(t.status, t.error) for t in reply.tries] == [
+        (None, "the process that asks the providers ended (SIGKILL)"),
+        (200, ""),
+    ]
 
 
 def test_a_process_that_hangs_is_replaced(

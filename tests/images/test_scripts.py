@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -60,6 +61,52 @@ def test_quickstart_refuses_what_it_does_not_know(bare: Path, arguments: list[st
     done = _run(bare / "scripts" / "quickstart", *arguments)
     assert done.returncode == 2
     assert said in done.stderr and done.stderr.count("\n") == 1
+
+
+def _gvisor(folder: Path, working: str) -> dict[str, str]:
+    """Variables with which a script meets a runsc of ours, one platform of which works."""
+    tools = folder / "bin"
+    tools.mkdir(exist_ok=True)
+    program = tools / "runsc"
+    program.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && echo runsc version release-1 && exit\n'
+        f'echo "$1" >>{folder}/tried\n[ "$1" = --platform={working} ] && exit\necho "no $1 here" >&2\nexit 1\n'
+    )
+    program.chmod(0o755)
+    return {"PATH": f"{tools}:{os.environ['PATH']}", "XDG_CACHE_HOME": str(folder / "cache")}
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="trying runsc needs root")
+def test_runsc_config_finds_the_platform_that_works_and_tries_once(tmp_path: Path) -> None:
+    variables = _gvisor(tmp_path, "ptrace")
+    for _ in range(2):
+        done = _run(TOP / "scripts" / "runsc-config", **variables)
+        assert done.returncode == 0, done.stderr
+        found = json.loads(done.stdout)["runtimes"]["runsc"]
+        assert found == {
+            "path": str(tmp_path / "bin" / "runsc"),
+            "runtimeArgs": ["--platform=ptrace", "--network=none"],
+        }
+    tried = (tmp_path / "tried").read_text().split()
+    assert tried[-2:] == ["--platform=systrap", "--platform=ptrace"] and len(tried) == len(set(tried))
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="trying runsc needs root")
+def test_runsc_config_says_why_nothing_works_and_keeps_no_answer(tmp_path: Path) -> None:
+    for working, code in (("none", 3), ("systrap", 0)):
+        done = _run(TOP / "scripts" / "runsc-config", **_gvisor(tmp_path, working))
+        assert done.returncode == code, done.stderr
+        if code:
+            assert done.stdout == "" and done.stderr.count("\n") == 1
+            assert "runsc version release-1 on " in done.stderr and "no --platform=ptrace here" in done.stderr
+
+
+def test_runsc_config_without_runsc_says_what_to_install(tmp_path: Path) -> None:
+    for name in ("bash", "env"):
+        (tmp_path / name).symlink_to(str(shutil.which(name)))
+    done = _run(TOP / "scripts" / "runsc-config", PATH=str(tmp_path))
+    assert done.returncode == 3 and done.stdout == ""
+    assert "runsc is not on PATH; install it" in done.stderr and done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("name", ["second-engine", "loopback-registry"])

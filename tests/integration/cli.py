@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.engine import on_runtime
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 TASKS = REPOSITORY / "tests" / "tasks"
 
@@ -44,6 +46,9 @@ def start(*arguments: str, home: Path, cwd: Path | None = None) -> subprocess.Po
 
 
 def write_config(folder: Path, **config: Any) -> Path:
+    """A config of `config`, on the runtime of these tests (`tests.engine`)."""
+    if config.get("backend", "docker") == "docker" and (sandbox := on_runtime(config.get("sandbox", {}))):
+        config["sandbox"] = sandbox
     path = folder / "config.json"
     path.write_text(json.dumps({"runs_dir": str(folder / "runs"), "mode": "stub", **config}), encoding="utf-8")
     return path

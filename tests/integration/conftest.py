@@ -47,16 +47,19 @@ def images(engine: str, home: Path) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+def _nothing_is_left_behind(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     yield
     if "images" not in request.fixturenames:
         return
     import docker
 
+    base = tmp_path_factory.getbasetemp()
     client = docker.from_env().api
     wanted = {"label": "trace-bench.run"}
-    left = [c["Names"][0].lstrip("/") for c in client.containers(all=True, filters=wanted) if _is_ours(c["Labels"])]
-    volumes = [v["Name"] for v in client.volumes(filters=wanted)["Volumes"] or [] if _is_ours(v["Labels"])]
+    left = [
+        c["Names"][0].lstrip("/") for c in client.containers(all=True, filters=wanted) if _is_ours(c["Labels"], base)
+    ]
+    volumes = [v["Name"] for v in client.volumes(filters=wanted)["Volumes"] or [] if _is_ours(v["Labels"], base)]
     for name in left:
         client.remove_container(name, force=True)
     for name in volumes:
@@ -65,9 +68,9 @@ def _nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     assert left + volumes == [], "this test left sandboxes behind"
 
 
-def _is_ours(labels: dict[str, str]) -> bool:
-    """True for what `trace-bench run` made since these tests began and whose controller is gone. Other tests and
-    benchmarks make sandboxes too, with run labels of their own, and somebody else may run jobs on this engine."""
+def _is_ours(labels: dict[str, str], base: Path) -> bool:
+    """True for what `trace-bench run` made for a run below `base` since these tests began, its controller gone.
+    Others run jobs, and kill controllers, on this engine too."""
     from trace_bench.errors import EnvironmentUnavailable
     from trace_bench.sandbox.labels import RUN, UID_BASE
     from trace_bench.sandbox.uids import UidBlocks
@@ -79,4 +82,4 @@ def _is_ours(labels: dict[str, str]) -> bool:
         UidBlocks().adopt(int(labels[UID_BASE])).release()
     except EnvironmentUnavailable:
         return False
-    return True
+    return any(base.rglob(run))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,8 +17,9 @@ from typing import Any
 
 import pytest
 
-from tests.integration.cli import REPOSITORY, cli, environment, result_of, run
-from tests.integration.test_faults import check_whole, finished, matrix, running
+from tests.integration.cli import REPOSITORY, cli, environment, result_of, run, write_config
+from tests.integration.faults import ENGINE, Trial, door, finished, run_undisturbed
+from tests.integration.test_faults import matrix
 from tests.integration.test_interruption import wait_for
 
 pytestmark = pytest.mark.docker
@@ -77,6 +80,25 @@ def test_another_base_than_the_locked_one_is_drift(given_base: str, images: Path
     manifest = json.loads(Path(got["folder"], "meta", "manifest.json").read_text())
     assert got["code"] == 0
     assert manifest["warnings"] == ["the image of core is used although its base changed since it was locked"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not ENGINE.is_socket(), reason="the engine is not behind /var/run/docker.sock")
+def test_ctrl_c_while_an_image_is_built_leaves_nothing_and_the_same_command_builds_it(
+    given_base: str, tmp_path: Path
+) -> None:
+    config = write_config(tmp_path, tasks=[TASK], trainers=["NoOp"], images={"base": given_base})
+    trial = Trial(tmp_path, tmp_path / "home", config)
+    with door() as way, way.held(b"/build?") as asked, trial.controller(DOCKER_HOST=way.url) as process:
+        assert asked.wait(120)
+        way.release()
+        time.sleep(0.5)  # somewhere in the build; wherever that is
+        process.send_signal(signal.SIGINT)
+        trial.ended(process)
+        assert process.returncode == 130
+    assert not (tmp_path / "runs").exists()
+    trial.finish()
+    trial.stopped()
 
 
 def test_a_base_that_nobody_has_is_named(tmp_path: Path) -> None:
@@ -203,17 +225,32 @@ def test_two_engines_give_the_same_scores(newer_engine: str, images: Path, home:
 
 
 @pytest.mark.slow
-def test_an_engine_that_is_stopped_and_comes_back(newer_engine: str, home: Path, tmp_path: Path) -> None:
-    """Its containers die with it, and cannot be removed before it is back."""
+@pytest.mark.parametrize("how", ["stopped", "killed", "still"])
+def test_an_engine_that_ends_and_comes_back(newer_engine: str, home: Path, tmp_path: Path, how: str) -> None:
+    """Stopped, it ends its containers, which cannot be removed before it is back. Killed, it finds them again. One that
+    stands still for a while costs nothing."""
     elsewhere, script = home.with_name(f"{home.name}-newer"), str(SCRIPTS / "second-engine")
     built = cli("images", "build", "core", home=elsewhere, timeout=900, DOCKER_HOST=newer_engine)
     assert built.returncode == 0, built.stderr
-    config = matrix(tmp_path)
-    with running(config, elsewhere, DOCKER_HOST=newer_engine) as process:
+    trial = Trial(tmp_path, elsewhere, matrix(tmp_path), engine=newer_engine)
+    with trial.controller() as process:
         wait_for(lambda: len(finished(tmp_path)) >= 1)
-        subprocess.run([script, "stop"], check=True, capture_output=True, timeout=120)
+        daemon = int(Path(newer_engine.removeprefix("unix://")).with_name("dockerd.pid").read_text())
+        if how == "still":
+            os.kill(daemon, signal.SIGSTOP)
+            time.sleep(10)
+            os.kill(daemon, signal.SIGCONT)
+        elif how == "killed":
+            os.kill(daemon, signal.SIGKILL)
+            wait_for(lambda: not Path(f"/proc/{daemon}").exists())
+        else:
+            subprocess.run([script, "stop"], check=True, capture_output=True, timeout=120)
         assert process.poll() is None, process.communicate()[1]
         subprocess.run([script, "start"], check=True, capture_output=True, timeout=120)
-        _, err = process.communicate(timeout=180)
-    assert process.returncode == 0 and "Traceback" not in err, err
-    check_whole(tmp_path, engine=newer_engine)
+        said = trial.ended(process, 240)
+        assert process.returncode == 0, said
+    twin = tmp_path / "twin"
+    twin.mkdir()
+    if how == "still":
+        assert all(attempts == 1 for _, attempts in finished(tmp_path).values())
+    trial.check(run_undisturbed(twin, elsewhere, matrix(twin), DOCKER_HOST=newer_engine))

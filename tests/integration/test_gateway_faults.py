@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.integration.cli import TASKS, cli, start
+from tests.integration.faults import ENGINE, Trial, Undisturbed, door, run_of, run_undisturbed
 from tests.integration.files import paid_calls
-from tests.integration.test_faults import ENGINE, Door, check_whole, finish, matrix, run_of, running, scores
+from tests.integration.test_faults import matrix
 from tests.integration.test_interruption import wait_for
 
 pytestmark = pytest.mark.docker
@@ -43,46 +39,22 @@ def answered(folder: Path) -> int:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(images: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def undisturbed(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
     folder = tmp_path_factory.mktemp("undisturbed")
-    done = cli("run", "--config", str(paid(folder)), "--root", str(TASKS), home=images)
-    assert done.returncode == 0, done.stderr
-    return {"scores": scores(folder), "calls": sorted(paid_calls(run_of(folder)))}
-
-
-def check_as(undisturbed: dict[str, Any], folder: Path) -> None:
-    check_whole(folder)
-    assert scores(folder) == undisturbed["scores"]
-    assert sorted(paid_calls(run_of(folder))) == undisturbed["calls"]
+    return run_undisturbed(folder, images, paid(folder))
 
 
 def test_a_controller_that_is_killed_with_calls_under_way(
-    undisturbed: dict[str, Any], images: Path, tmp_path: Path
+    undisturbed: Undisturbed, images: Path, tmp_path: Path
 ) -> None:
     """Half a second lies between a job's answers: at any instant some call is on its way."""
-    config = paid(tmp_path)
+    trial = Trial(tmp_path, images, paid(tmp_path))
     for more in (3, 6, 9):
         before = answered(tmp_path)
-        process = start("run", "--config", str(config), "--root", str(TASKS), home=images)
-        wait_for(lambda least=before + more: answered(tmp_path) >= least)
-        process.kill()
-        process.communicate(timeout=30)
-    finish(tmp_path, images)
-    check_as(undisturbed, tmp_path)
-
-
-@contextmanager
-def door() -> Iterator[Door]:
-    folder = Path(f"/tmp/tb-door-{os.getpid()}-{time.time_ns()}")  # a socket's path must be short
-    folder.mkdir()
-    found = Door(folder / "s")
-    found.open()
-    try:
-        yield found
-    finally:
-        with suppress(AssertionError, OSError):
-            found.shut()
-        folder.rmdir()
+        with trial.controller():
+            wait_for(lambda least=before + more: answered(tmp_path) >= least)
+    trial.finish()
+    trial.check(undisturbed)
 
 
 @pytest.mark.skipif(not ENGINE.is_socket(), reason="the engine is not behind /var/run/docker.sock")
@@ -90,16 +62,16 @@ def door() -> Iterator[Door]:
     "moment", [0.2, pytest.param(0.0, marks=pytest.mark.slow), pytest.param(0.4, marks=pytest.mark.slow)]
 )
 def test_a_control_stream_that_breaks_with_calls_under_way(
-    undisturbed: dict[str, Any], images: Path, tmp_path: Path, moment: float, engine: str
+    undisturbed: Undisturbed, images: Path, tmp_path: Path, moment: float, engine: str
 ) -> None:
-    config = paid(tmp_path)
-    with door() as way, running(config, images, DOCKER_HOST=f"unix://{way.path}") as process:
+    trial = Trial(tmp_path, images, paid(tmp_path))
+    with door() as way, trial.controller(DOCKER_HOST=way.url) as process:
         wait_for(lambda: answered(tmp_path) >= 4)
         time.sleep(moment)
         way.shut()
         time.sleep(1.5)
         assert process.poll() is None, "it waits"
         way.open()
-        _, err = process.communicate(timeout=200)
-    assert process.returncode == 0 and "Traceback" not in err, err
-    check_as(undisturbed, tmp_path)
+        said = trial.ended(process, 200)
+        assert process.returncode == 0, said
+    trial.check(undisturbed)

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
+from tests.engine import RUNTIME
 from tests.integration.cli import run
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.schema import validate
 
 pytestmark = pytest.mark.docker
-SMALL = {"memory": "256m", "disk": "8m", "tmp": "16m", "pids": 128}
+SMALL = {"memory": "512m" if RUNTIME else "256m", "disk": "8m", "tmp": "16m", "pids": 128}
 
 
 def misbehave(folder: Path, home: Path, deed: str, deed_of: str = "internal:hostile", **config: Any) -> dict[str, Any]:
@@ -31,7 +32,7 @@ def misbehave(folder: Path, home: Path, deed: str, deed_of: str = "internal:host
     ("deed", "boundary", "kind"),
     [
         ("stdout", "trainer", "output_limit"),
-        ("out_of_memory", "trainer", "train_died"),
+        ("out_of_memory", "trainer", "out_of_memory"),
         ("fork_bomb", "task", "train_error"),
         ("full_volume", "trainer", "disk_limit"),
         ("links", "trainer", "bad_output"),
@@ -41,16 +42,29 @@ def misbehave(folder: Path, home: Path, deed: str, deed_of: str = "internal:host
         ("bad_name", "trainer", "bad_output"),
         ("deep", "trainer", "bad_output"),
         ("segfault", "trainer", "train_died"),
-        ("nan", "task", "train_error"),
     ],
 )
 def test_one_clear_failure(images: Path, tmp_path: Path, deed: str, boundary: str, kind: str) -> None:
+    if RUNTIME and deed == "fifo":
+        pytest.skip("a named pipe does not leave gVisor")
+    if RUNTIME and deed == "fork_bomb":
+        boundary, kind = "sandbox", "out_of_memory"  # its processes cost gVisor more memory than they have themselves
     # Small enough to be reached soon, but for the test that is about the number of files.
     sandbox = {**SMALL, "disk": "64m"} if deed == "many_files" else SMALL
     got = misbehave(tmp_path, images, deed, sandbox=sandbox)
     assert got["code"] == 1 and got["status"] == "failed"
     assert (got["failure_boundary"], got["failure_kind"]) == (boundary, kind), got["feedback"]
     assert got["feedback"] and "Traceback" not in got["stderr"]
+
+
+def test_a_score_that_is_no_number_fails_the_answer_and_not_the_job(images: Path, tmp_path: Path) -> None:
+    got = misbehave(tmp_path, images, "nan")
+    assert (got["status"], got["score_best"]) == ("ok", -2.0)
+    (line,) = (json.loads(x) for x in (got["folder"] / "artifacts" / "state_history.jsonl").read_text().splitlines())
+    assert (line["score"], line["extra"]["failures"]) == (-100.0, 1)
+    assert line["extra"]["feedback"] == "the score of this answer is nan, which is no finite number"
+    (warning,) = json.loads((got["folder"] / "job_meta.json").read_text())["warnings"]
+    assert "guide guide" in warning and "'only'" in warning
 
 
 def test_what_breaks_the_collectors_limits_is_kept_as_evidence(images: Path, tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def test_a_sandbox_that_died_with_its_controller_is_collected(images: Path, tmp_
     done = cli("run", "--config", str(config), "--root", str(TASKS), "--json", home=images)
     assert done.returncode == 1, done.stderr
     row = result_of(done.stdout)["jobs"][0]
-    assert (row["failure_boundary"], row["failure_kind"]) == ("sandbox", "no_result"), row["feedback"]
+    assert (row["failure_boundary"], row["failure_kind"]) == ("sandbox", "sandbox_died"), row["feedback"]
     folder = tmp_path / "runs" / run_id
     assert len((folder / row["state_history_path"]).read_text().splitlines()) >= 2
     meta = json.loads((folder / "jobs" / row["job_id"] / "job_meta.json").read_text())

@@ -14,13 +14,14 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import JobMeta, ReplayReport, Results
 from trace_bench.artifacts.writers import write_json, write_text
 from trace_bench.artifacts.yamlio import write_state
-from trace_bench.results.replay_check import compare, sentences
+from trace_bench.results.replay_check import LATER, compare, sentences
 
 LINE: dict[str, Any] = {
     "step": 0, "candidate": "c", "split": "train", "score": 0.5, "best_score": 0.5, "seconds": 1.0, "prompt_tokens": 7,
     "completion_tokens": 3, "cost_usd": 0.1, "evaluations": 1, "parameters": {"x": 0.1},
 }  # fmt: skip
-FIGURES: dict[str, Any] = {"score_best": 0.1 + 0.2, "image_key": "i", "llm_calls": 2, "cost_usd": 0.3}
+FIGURES: dict[str, Any] = {"score_best": 0.1 + 0.2, "image_key": "i", "llm_calls": 2, "cost_usd": 0.3,
+                           "score_claimed": 0.5, "integrity_flags": ""}  # fmt: skip
 
 
 def make(root: Path, *, cpu: str = "cpu", lines: tuple[dict[str, Any], ...] = (LINE,), x: Any = 0.5) -> RunLayout:
@@ -59,12 +60,21 @@ def test_what_only_time_changes_is_no_difference(tmp_path: Path) -> None:
         {"llm_calls": 3},
         {"cost_usd": 0.31},
         {"stub_inert": True},
+        {"score_claimed": 0.4},
+        {"integrity_flags": "claim_differs"},
     ],
 )
 def test_each_figure_of_a_row_counts(tmp_path: Path, change: dict[str, Any]) -> None:
     report = report_of(tmp_path, change)
     assert [difference.what for difference in report.differences] == list(change)
     assert report.differing == 1 and report.equal == 0
+
+
+def test_what_a_recording_of_an_earlier_version_does_not_say_is_no_difference(tmp_path: Path) -> None:
+    recorded, replayed = make(tmp_path / "was"), make(tmp_path / "is")
+    later = row(1, **FIGURES)
+    earlier = row(1, **{name: value for name, value in FIGURES.items() if name not in LATER})
+    assert compare(recorded, replayed, [later], {later.job_id: earlier}, {}).differences == ()
 
 
 def test_the_order_in_which_costs_were_added_does_not_count(tmp_path: Path) -> None:

@@ -7,17 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine import base_image, engine_answers
+from tests.engine import RUNTIME, base_image, engine_answers
 from tests.sandbox.conformance import Lab
 from trace_bench.sandbox.docker import DockerBackend
-from trace_bench.sandbox.local import LocalBackend
+from trace_bench.sandbox.local import STATE_DIR_VARIABLE, LocalBackend
+from trace_bench.sandbox.runtimes import NOT_UNDER_GVISOR
 
 
 @pytest.fixture(scope="session")
 def docker_lab() -> Iterator[Lab]:
     if not engine_answers():
         pytest.skip("no Docker engine answers")
-    lab = Lab(DockerBackend(), base_image())
+    without = {**NOT_UNDER_GVISOR, "pids": "the engine counts gVisor's threads"} if RUNTIME == "runsc" else {}
+    lab = Lab(DockerBackend(), base_image(), runtime=RUNTIME, without=without)
     yield lab
     lab.sweep()
 
@@ -25,6 +27,6 @@ def docker_lab() -> Iterator[Lab]:
 @pytest.fixture(scope="session")
 def local_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     folder: Path = tmp_path_factory.mktemp("sandboxes")
-    lab = Lab(LocalBackend(folder), "none")
+    lab = Lab(LocalBackend(folder), "none", environment={STATE_DIR_VARIABLE: str(folder)})
     yield lab
     lab.sweep()

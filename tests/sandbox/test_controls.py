@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,13 @@ from trace_bench.sandbox import CONTROLS, Resources, SandboxRequest
 from trace_bench.sandbox.base import NEVER_WEAKER
 from trace_bench.sandbox.container import GPUS, container_config, gpu_request
 from trace_bench.sandbox.controls import missing, read_back
+from trace_bench.sandbox.runtimes import (
+    NOT_UNDER_GVISOR,
+    RUNSC_THREADS,
+    describe_runtimes,
+    host_threads,
+    is_gvisor,
+)
 
 ENGINE: dict[str, Any] = {
     "SecurityOptions": ["name=apparmor", "name=seccomp,profile=default"],
@@ -211,3 +219,73 @@ def test_sandbox_names_are_checked(name: str) -> None:
 def test_resources_are_checked(change: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"{next(iter(change))} is .*; give at least"):
         Resources(**change)
+
+
+GVISOR = {**ENGINE, "Runtimes": {"runc": {}, "runsc": {"path": "/usr/bin/runsc", "runtimeArgs": ["--platform=kvm"]}}}
+
+
+def under_gvisor(engine: dict[str, Any]) -> dict[str, Any]:
+    facts = container(runtime="runsc")
+    facts["HostConfig"]["PidsLimit"] = host_threads(256)
+    return {control.name: control for control in read_back(facts, engine)}
+
+
+def test_what_gvisor_does_not_heed_is_not_in_force_and_says_why() -> None:
+    found = under_gvisor(GVISOR)
+    assert {name for name, control in found.items() if not control.in_force} == NOT_UNDER_GVISOR.keys()
+    assert "answers system calls itself" in found["seccomp"].detail and "sysctl" in found["ipc"].detail
+    assert found["runtime"].detail == "runsc" and "threads of runsc on the host" in found["pids"].detail
+
+
+@pytest.mark.parametrize("argument", ["--oci-seccomp", "--oci-seccomp=true", "-oci-seccomp"])
+def test_gvisor_that_is_told_to_applies_the_engines_filter(argument: str) -> None:
+    told = {**GVISOR, "Runtimes": {"runsc": {"path": "/usr/bin/runsc", "runtimeArgs": [argument]}}}
+    assert under_gvisor(told)["seccomp"].in_force
+    off = {**told, "SecurityOptions": ["name=seccomp,profile=unconfined"]}
+    assert not under_gvisor(off)["seccomp"].in_force
+
+
+def test_gvisor_as_the_engines_default_is_gvisor() -> None:
+    facts = container()
+    facts["HostConfig"]["Runtime"] = ""
+    assert in_force(facts, {**GVISOR, "DefaultRuntime": "runsc"}) == CONTROLS.keys() - NOT_UNDER_GVISOR.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "entry", "expected"),
+    [
+        ("runsc", {"path": "runsc"}, True),
+        ("stronger", {"path": "/usr/local/bin/runsc"}, True),
+        ("g", {"runtimeType": "io.containerd.runsc.v1"}, True),
+        ("gvisor-kvm", {}, True),
+        ("runc", {"path": "runc"}, False),
+        ("runc", {"path": "/opt/runsc/bin/runc"}, False),
+        ("kata", {"runtimeType": "io.containerd.kata.v2"}, False),
+        ("unknown", None, False),
+    ],
+)
+def test_gvisor_is_known_by_any_of_its_names(name: str, entry: dict[str, Any] | None, expected: bool) -> None:
+    assert is_gvisor(name, {"Runtimes": {name: entry}}) is expected
+
+
+def test_the_limit_of_host_threads_lies_beyond_what_a_jobs_uids_may_start() -> None:
+    phases, candidates = 128, 32
+    assert host_threads(8) == host_threads(256) >= RUNSC_THREADS + 5.2 * (2 * phases + 12 * candidates)
+    assert host_threads(2000) > 2000 * 5.2
+    config = container_config(request(), volume="v", quota=False, gvisor=True)
+    assert config["HostConfig"]["PidsLimit"] == host_threads(256)
+
+
+def test_runtimes_are_described_with_version_and_arguments(tmp_path: Path) -> None:
+    program = tmp_path / "runsc"
+    program.write_text("#!/bin/sh\necho runsc version release-1\necho spec: 1.0.2\n")
+    program.chmod(0o755)
+    engine = {
+        "Runtimes": {"runc": {"path": "runc"}, "runsc": {"path": str(program), "runtimeArgs": ["--platform=kvm"]}}
+    }
+    assert describe_runtimes(engine, here=True) == ["runc", f"runsc release-1 ({program} --platform=kvm)"]
+    assert describe_runtimes(engine, here=False) == ["runc", f"runsc ({program} --platform=kvm)"]
+    program.write_text("#!/bin/sh\nexit 1\n")
+    assert describe_runtimes(engine, here=True) == ["runc", f"runsc ({program} --platform=kvm)"]
+    program.unlink()
+    assert describe_runtimes(engine, here=True) == ["runc", f"runsc ({program} --platform=kvm)"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from trace_bench.suites.code_task import CodeGuide
-from trace_bench.worker.problem import BuildContext, CandidateError, Problem, ProblemError
+from trace_bench.worker.problem import BuildContext, CandidateError, Problem, ProblemError, ScoreError
 
 TOML = """
 title = "Double a number"
@@ -229,8 +229,6 @@ def test_faults_of_the_evaluator_are_the_tasks_and_name_the_line(
     ("line", "says"),
     [
         ("    return 1 / 0, ''", "evaluator.py, line 13: ZeroDivisionError: division by zero"),
-        ("    return float('nan'), ''", "the guide returned nan, which is not finite"),
-        ("    return '1', ''", "the guide returned str where a number is due"),
         ("    return 1.0", "evaluate() must return (score, feedback)"),
     ],
 )
@@ -241,6 +239,20 @@ def test_an_evaluator_that_fails_while_scoring_is_no_candidate_error(
     (folder / "evaluator.py").write_text(head + line + "\n")
     problem = build_at(folder)
     with pytest.raises(ProblemError) as caught:
+        problem.guide(None, BETTER, 1)
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("score", "says"), [("float('nan')", "nan"), ("'1'", "of type str"), ("10 ** 400", "too large")]
+)
+def test_a_score_that_is_no_finite_number_is_the_failure_of_the_answer(
+    folder: Path, build_at: BuildTask, score: str, says: str
+) -> None:
+    head, _ = EVALUATOR.split("    answer = ")
+    (folder / "evaluator.py").write_text(f"{head}    return {score}, ''\n")
+    problem = build_at(folder)
+    with pytest.raises(ScoreError, match="the score of this answer is") as caught:
         problem.guide(None, BETTER, 1)
     assert says in str(caught.value)
 

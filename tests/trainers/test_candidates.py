@@ -33,6 +33,14 @@ def test_the_mean_of_no_scores_is_below_every_other() -> None:
     assert candidate(0).mean < candidate(1, -1e300).mean
 
 
+def test_huge_scores_have_a_mean_and_a_bound_that_are_numbers() -> None:
+    huge = 1.7e308
+    assert candidate(0, huge, huge, huge).mean == pytest.approx(huge)
+    assert candidate(0, -huge, -huge, huge).mean == pytest.approx(-huge / 3)
+    for constant in (0.0, 1.0):
+        assert math.isfinite(upper_confidence_bound(huge, 1, 1, constant, huge - -huge, None))
+
+
 def test_the_best_has_the_highest_mean_whatever_its_priority_and_stays() -> None:
     memory = Memory()
     memory.push(candidate(0, 1.0), 5.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -215,11 +216,23 @@ def test_the_agents_answer_may_be_plain_a_container_or_a_parameter(programs: Pro
         assert seen == [expected]
 
 
-@pytest.mark.parametrize("wrong", [float("nan"), "high", True])
-def test_a_guide_that_returns_no_number_is_the_tasks_fault(wrong: Any, programs: Programs) -> None:
-    chosen = problem(agent=lambda ops, query: ops.param("x"), guide=lambda q, r, ref: (wrong, ""))
-    with MinibatchGraph(chosen, {}, programs) as graph, pytest.raises(TaskError, match=r"guide returned.*'e'"):
+def test_a_guide_that_returns_no_pair_is_the_tasks_fault(programs: Programs) -> None:
+    chosen = problem(agent=lambda ops, query: ops.param("x"), guide=lambda q, r, ref: "ab")  # type: ignore[arg-type]
+    with MinibatchGraph(chosen, {}, programs) as graph, pytest.raises(TaskError, match=r"guide returned str.*'e'"):
         graph.run(chosen.train[0])
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), "high", True])
+def test_a_score_that_is_no_number_is_the_failure_of_the_answer(wrong: Any, programs: Programs) -> None:
+    chosen = problem(agent=lambda ops, query: ops.param("x"), guide=lambda q, r, ref: (wrong, ""))
+    warnings: list[str] = []
+    chosen = replace(chosen, warn=warnings.append)
+    with MinibatchGraph(chosen, {}, programs) as graph:
+        traced = graph.run(chosen.train[0])
+        assert graph.batch([traced])[1].endswith(traced.rollout.feedback)
+    assert traced.rollout.failed and traced.rollout.score == chosen.failure_score
+    assert "the score of this answer is" in traced.rollout.feedback
+    assert len(warnings) == 1 and "<lambda>" in warnings[0] and "'e'" in warnings[0]
 
 
 def test_an_agent_that_raises_is_the_tasks_fault_and_says_where(programs: Programs) -> None:

@@ -123,6 +123,7 @@ def run_worker(
     outcome = Outcome(None, None, [], [], "", "", {})
     deadline = time.monotonic() + timeout
     last_beat = 0.0
+    found: list[Message] | None = []
     try:
         worker.send(worker.mailbox.pack_ephemeral("hello", {"controller": "t", "received": 0, "lease": 20}))
         worker.send(worker.mailbox.pack("job", {"job": spec}, blob))
@@ -160,9 +161,7 @@ def run_worker(
                     outcome.result = header["result"]
                 if on_message is not None:
                     on_message(worker, message)
-        outcome.code = (
-            worker.process.wait(10) if worker.process.poll() is None and outcome.result else worker.process.poll()
-        )
+        outcome.code = worker.process.wait(10) if found is None or outcome.result else worker.process.poll()
     finally:
         outcome.stderr = worker.close()
         for path in sorted(worker.out.rglob("*")):

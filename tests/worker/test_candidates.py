@@ -53,11 +53,12 @@ def f(x): os.write(os.open("/tmp/trace-bench-test-file", os.O_CREAT | os.O_WRONL
 
 
 BAD_ERROR = """
-import os, struct
+import os, struct, sys
 def f(x):
+    nonce = sys._getframe(1).f_locals["nonce"]
     body = b"m" + struct.pack("<I", 1) + b"s" + struct.pack("<I", 5) + b"phase"
     body += b"l" + struct.pack("<I", 0)
-    os.write(3, struct.pack("<IB", len(body), 4) + body)
+    os.write(3, struct.pack("<IBQ", len(body), 4, nonce) + body)
     return x
 """
 
@@ -76,7 +77,7 @@ def f(x):
         ("import os\ndef f(x): os._exit(3)", "died", "exited with code 3", None),
         ("import os\ndef f(x): os.kill(os.getpid(), 11)", "died", "SIGSEGV", None),
         ("import os\ndef f(x): os.kill(os.getpid(), 40)", "died", "signal 40", None),
-        ("import os\ndef f(x): os.kill(os.getpid(), 9)", "memory", "SIGKILL", None),
+        ("import os\ndef f(x): os.kill(os.getpid(), 9)", "died", "SIGKILL", None),
         ("def f(x): return bytearray(1 << 30)", "memory", "MemoryError", 1),
         ("def f(x): return 'x' * (2 << 20)", "output", "the limit is", None),
         (BAD_ERROR, "call", "unknown error", None),
@@ -116,6 +117,22 @@ def test_cpu_time_counts_apart_from_wall_time(tmp_path: Path) -> None:
     """
     got = probe(tmp_path, cpu=1, wall=60.0, f=spin)["f"]
     assert got[0] == "timeout" and "CPU time" in got[1]
+
+
+def test_cpu_time_is_that_of_a_candidate_and_its_children_together(tmp_path: Path) -> None:
+    """Four children use the time of four; each alone stays far below the limit of one process."""
+    fork = """
+    import os, time
+    def f(x):
+        for _ in range(4):
+            if os.fork() == 0:
+                end = time.process_time() + 0.6
+                while time.process_time() < end: pass
+                time.sleep(60)
+        time.sleep(60)
+    """
+    got = probe(tmp_path, cpu=1, wall=60.0, f=fork)["f"]
+    assert got[:2] == ["timeout", "the program used more than 1 s of CPU time"]
 
 
 def test_the_environment_is_empty_and_no_descriptor_leaks(tmp_path: Path) -> None:
@@ -173,17 +190,18 @@ def test_random_numbers_inside_a_candidate_follow_the_seed_of_the_job(tmp_path: 
 
 
 def test_grandchildren_end_with_the_candidate(tmp_path: Path) -> None:
-    marker = "trace-bench-grandchild"
+    marker = "tb-grandchild"
     source = f"""
-    import os, sys, time
+    import ctypes, os, time
     def f(x):
         if os.fork() == 0:
-            os.execv(sys.executable or "/usr/bin/python3", ["{marker}", "-c", "import time; time.sleep(60)"])
+            ctypes.CDLL(None).prctl(15, b"{marker}", 0, 0, 0)
+            time.sleep(60)
         time.sleep(0.3)
         return 1
     """
     assert probe(tmp_path, f=source)["f"] == ["ok", 1]
-    alive = [p for p in Path("/proc").glob("[0-9]*/cmdline") if marker in _read(p)]
+    alive = [p for p in Path("/proc").glob("[0-9]*/comm") if marker in _read(p)]
     assert alive == []
 
 
@@ -254,3 +272,24 @@ def test_what_a_program_imports_is_not_what_the_spawner_imports(tmp_path: Path, 
     got = probe(tmp_path, bad=source, good="def f(x): return x + 1")
     assert got["bad"][0] == "compile"
     assert got["good"] == ["ok", 2]
+
+
+def test_a_program_that_sleeps_through_its_calls_comes_to_an_end(tmp_path: Path) -> None:
+    code = """
+    from trace_bench.worker.problem import CandidateError
+    SOURCE = "import time\\ndef f(x): time.sleep(0.4)"
+    def build(context):
+        def guide(query, response, reference):
+            limits = Limits(wall_seconds=1.0, cpu_seconds=0.1)
+            with context.programs.open(SOURCE, "f", limits) as program:
+                try:
+                    for called in range(1000):
+                        program(1)
+                except CandidateError as error:
+                    print("RESULT", called < 10, error)
+            return 1.0, ""
+        return problem(guide)
+    """
+    assert (
+        "RESULT True timeout failed: its answers took more than 1.5 s of wall time together" in run(tmp_path, code).log
+    )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import enum
 import math
+import struct
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -109,3 +112,119 @@ def test_damaged_encodings_decode_or_raise_codec_error(value: Any, at: int, byte
 def test_an_announced_length_costs_no_memory() -> None:
     with pytest.raises(codec.CodecError, match="beyond"):
         codec.decode(b"l\xff\xff\xff\xff")
+
+
+def framed(tag: bytes, *parts: bytes, length: int | None = None) -> bytes:
+    """A container of `tag` that announces `length` items, or as many as it has."""
+    return tag + struct.pack("<I", len(parts) if length is None else length) + b"".join(parts)
+
+
+def text(value: str) -> bytes:
+    return b"s" + struct.pack("<I", len(value)) + value.encode()
+
+
+EMPTY_ARRAY = b"af8" + bytes([1]) + struct.pack("<I", 0)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        framed(b"l", b"N" * (1 << 18), length=1 << 18),
+        framed(b"l", framed(b"l") * (1 << 16), length=1 << 16),
+        framed(b"m", (b"i" + bytes(8) + b"N") * (1 << 14), length=1 << 14),
+        framed(b"l", EMPTY_ARRAY * (1 << 12), length=1 << 12),
+        framed(b"l", *[framed(b"l", b"N" * (1 << 11), length=1 << 11)] * 20),
+    ],
+    ids=["nones", "lists", "dict", "arrays", "many lists"],
+)
+def test_a_frame_within_its_bytes_cannot_take_many_times_their_memory(body: bytes) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(codec.CodecError, match="too many items"):
+            codec.decode(body, 1 << 14)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1 << 20, "64 bytes for each value that may come"
+
+
+def test_as_many_values_as_are_allowed_cross_and_one_more_does_not() -> None:
+    values = [0.5] * 1000
+    assert codec.decode(b"".join(codec.encode(values)), 1000) == values
+    with pytest.raises(codec.CodecError, match="too many items"):
+        codec.decode(b"".join(codec.encode(values)), 999)
+    with pytest.raises(codec.CodecError, match="too many items"):
+        cross([None] * (codec.MAX_ITEMS + 1))
+    assert len(codec.decode(b"".join(codec.encode([None] * (codec.MAX_ITEMS + 1))), None)) > codec.MAX_ITEMS
+
+
+def test_a_large_array_is_one_value() -> None:
+    assert cross([np.zeros(2_000_000)])[0].shape == (2_000_000,)
+
+
+@pytest.mark.parametrize("shape", [(1 << 32) - 1, (1 << 20) + 1])
+def test_an_empty_array_with_rows_without_end_is_refused(shape: int) -> None:
+    body = b"af8" + bytes([2]) + struct.pack("<II", shape, 0)
+    with pytest.raises(codec.CodecError, match="absurd"):
+        codec.decode(body)
+
+
+def test_a_dict_has_each_key_once_and_none_is_nan() -> None:
+    one = b"i" + struct.pack("<q", 1)
+    with pytest.raises(codec.CodecError, match="twice"):
+        codec.decode(framed(b"m", one + b"N", b"T" + b"N"))
+    with pytest.raises(codec.CodecError, match="NaN"):
+        codec.decode(framed(b"m", b"d" + struct.pack("<d", math.nan) + b"N"))
+    with pytest.raises(codec.CodecError, match="NaN"):
+        codec.encode({math.nan: 1})
+
+
+def test_every_integer_that_crosses_can_be_written_down() -> None:
+    largest = (1 << codec.MAX_BITS) - 1
+    assert len(str(cross(largest))) > 3000 and cross(-largest) == -largest
+    for digits in ("f" * (codec.MAX_BITS // 4 + 1), "f" * 4096, "0x" + "f" * 4000):
+        with pytest.raises(codec.CodecError, match="too large"):
+            codec.decode(b"I" + struct.pack("<I", len(digits)) + digits.encode())
+
+
+class Listing(list[Any]):
+    def __len__(self) -> int:
+        return 99
+
+    def __iter__(self) -> Any:
+        return iter("other")
+
+
+class Table(dict[Any, Any]):
+    def items(self) -> Any:
+        return [("forged", 1)]
+
+
+class Pose(np.ndarray[Any, Any]):
+    def __array_finalize__(self, other: Any) -> None:
+        self.marked = True
+
+
+class Label(str):
+    def __str__(self) -> str:
+        return "other"
+
+    def encode(self, *args: Any) -> bytes:
+        return b"other"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [Sly(1.5), Listing([1]), Table(a=1), Label("a"), np.zeros(2).view(Pose), collections.namedtuple("P", "a")(1),
+     collections.defaultdict(list, a=[1]), collections.Counter("a"), Colour.RED, np.float64(1.0), np.bool_(True)],
+)  # fmt: skip
+def test_whatever_poses_as_data_arrives_as_an_exact_base_type(value: Any) -> None:
+    exact = {type(None), bool, int, float, str, bytes, list, tuple, dict, np.ndarray}
+    left = [cross(value)]
+    while left:
+        found = left.pop()
+        assert type(found) in exact
+        if isinstance(found, list | tuple):
+            left += found
+        elif isinstance(found, dict):
+            left += [*found.keys(), *found.values()]

@@ -46,3 +46,49 @@ def test_what_a_phase_has_written_is_counted() -> None:
     allowance.take({"x": "y" * 50})
     with pytest.raises(ValueError, match="more than 100 bytes"):
         allowance.take({"x": "y" * 50})
+
+
+@pytest.mark.parametrize("score", [10**400, float("nan"), float("-inf"), True, "1", None])
+def test_a_claim_is_a_finite_number(score: object) -> None:
+    with pytest.raises(ValueError, match="claim"):
+        reports.claim({"score": score, "split": "train", "examples": []})
+
+
+SIGN = {"kind": "exit", "line": 3, "text": "quit()"}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [None, [], {"other": []}, {"best": SIGN}, {"best": [SIGN] * 101}, {"best": [None]}, {"best": [{**SIGN, "more": 1}]},
+     {"best": [{**SIGN, "kind": ""}]}, {"best": [{**SIGN, "line": 0}]}, {"best": [{**SIGN, "line": True}]},
+     {"best": [{**SIGN, "line": 10**400}]}, {"best": [{**SIGN, "text": "x" * 201}]}, {"best": [{**SIGN, "text": 1}]}],
+)  # fmt: skip
+def test_odd_signs_are_refused(given: object) -> None:
+    with pytest.raises(ValueError, match="sign"):
+        reports.signs(given)
+
+
+def test_signs_are_taken_by_state() -> None:
+    given = {"initial": [], "best": [SIGN, {**SIGN, "line": None}]}
+    assert reports.signs(given) == given
+
+
+@pytest.mark.parametrize("boundary", ["sandbox", "harness", "provider", "elsewhere", None])
+def test_a_phase_cannot_say_that_its_failure_was_infrastructures(boundary: object) -> None:
+    """Which would be tried again, and would never count."""
+    for kind in ("train_error", "relay"):
+        message = {"boundary": boundary, "kind": kind, "message": "it was not me"}
+        assert reports.failure(message, "trainer", provider_failed=False)["boundary"] == "trainer"
+
+
+@pytest.mark.parametrize(("boundary", "kind"), [("provider", "provider_error"), ("task", "x")])
+def test_it_can_say_what_else_failed(boundary: str, kind: str) -> None:
+    message = {"boundary": boundary, "kind": kind, "message": "so it is"}
+    assert reports.failure(message, "trainer", provider_failed=True)["boundary"] == boundary
+
+
+@pytest.mark.parametrize("kind", sorted(reports.RESERVED_KINDS))
+def test_a_phase_cannot_say_that_its_failure_was_no_ending(kind: str) -> None:
+    """A job that was interrupted is in no mean, and is run again."""
+    with pytest.raises(ValueError, match=kind):
+        reports.failure({"boundary": "trainer", "kind": kind, "message": "not me"}, "trainer", provider_failed=True)

@@ -15,8 +15,9 @@ import pytest
 from tests.worker.host import Outcome, WorkerProcess, job
 from tests.worker.support import run
 from trace_bench.artifacts.contract import BuildReport, Event, HistoryLine, States, WorkerResult
-from trace_bench.worker.frames import Message
+from trace_bench.worker.frames import MAX_HEADER, Message
 from trace_bench.worker.recorder import Recorder
+from trace_bench.worker.supervisor import SPAWNER_KILLED
 
 CLIMB = """
 class Trainer(Trainer):
@@ -149,8 +150,7 @@ def test_a_problem_without_trainable_parameters_fails_as_such(tmp_path: Path) ->
         ("class Trainer:\n def train(self, *a): return {'y': 1}", "trainer", "bad_state", "names ['y']"),
         ("class Trainer:\n def train(self, *a): return {'x': 'text'}", "trainer", "bad_state", "no float"),
         ("class Trainer:\n def train(self, *a): return 5", "trainer", "bad_state", "no state"),
-        ("def build(c): return problem(lambda *a: (float('nan'), ''))", "task", "score_error", "not finite"),
-        ("def build(c): return problem(lambda *a: (True, ''))", "task", "score_error", "bool"),
+        ("def build(c): return problem(lambda *a: 'ab')", "task", "score_error", "where (score, feedback) is due"),
     ],
 )
 def test_each_failure_has_a_boundary_a_kind_and_a_sentence(
@@ -252,6 +252,47 @@ def test_endless_output_is_one_failure_and_is_capped_on_disk(tmp_path: Path) -> 
     assert len(got.files["stdout.log"]) <= 300_000
 
 
+@pytest.mark.parametrize("scores", [(1.7e308, 1.7e308, 1.7e308), (-1.7e308, -1.7e308, 1.7e308)])
+def test_scores_whose_sum_is_no_number_cost_neither_training_nor_scoring(
+    tmp_path: Path, scores: tuple[float, ...]
+) -> None:
+    """Each is finite, and a candidate's to choose: a poor fit may be that poor."""
+    code = f"""
+    class Trainer(Trainer):
+        def train(self, problem, params, context):
+            state = {{"x": 1.0}}
+            rollouts = context.evaluate(state, [0, 1, 2], "train")
+            context.step(step=0, candidate="c", parent=None, state=state, rollouts=rollouts, split="train")
+            return state
+    def build(context):
+        return problem(lambda query, response, reference: (reference * response, "huge"),
+                       train=tuple(Example(str(n), None, s) for n, s in enumerate({scores})))
+    """
+    got = run(tmp_path, code)
+    assert got.result is not None and got.result["status"] == "ok", got.result
+    mean = sum(score / 3 for score in scores)
+    assert got.history[0]["score"] == pytest.approx(mean)
+    assert got.result["scores"]["best"]["train"] == pytest.approx(mean)
+
+
+def test_what_the_scorer_may_have_written_has_a_limit_too(tmp_path: Path) -> None:
+    """A volume that it had filled would be a failure of the sandbox, and tried again."""
+    code = """
+    import gc
+    from trace_bench.worker.phases import Link
+    def build(context):
+        def guide(query, response, reference):
+            if context.test_seed is not None:
+                link = next(found for found in gc.get_objects() if isinstance(found, Link))
+                for _ in range(20):
+                    link.send("event", kind="words", fields={"text": "x" * 100_000})
+            return 1.0, "fine"
+        return problem(guide)
+    """
+    got = run(tmp_path, code, limits={"out_bytes": 8 << 20})
+    assert failure(got) == ("task", "bad_report") and len(got.files["events.jsonl"]) < 2 << 20
+
+
 def test_a_folder_that_fills_up_is_one_failure(tmp_path: Path) -> None:
     code = """
     class Trainer:
@@ -329,6 +370,30 @@ def test_sigterm_is_a_request_to_stop(tmp_path: Path) -> None:
 
     got = run(tmp_path, code, on_message=terminate)
     assert got.result is not None and got.result["stop_reason"] == "interrupted"
+
+
+@pytest.mark.parametrize("reason", ["interrupted", "timeout"])
+def test_a_trainer_that_says_it_was_cut_off_and_was_not_has_come_to_its_end(tmp_path: Path, reason: str) -> None:
+    """Else a search that finds nothing could have itself run again, and be in no mean."""
+    code = f"""
+    class Trainer(Trainer):
+        def train(self, problem, params, context):
+            raise StopTraining({reason!r})
+    """
+    got = run(tmp_path, code)
+    assert got.result is not None, got.stderr
+    assert (got.result["status"], got.result["stop_reason"], got.result["stop_point"]) == ("ok", "completed", None)
+    assert any(reason in warning and "nobody" in warning for warning in got.result["warnings"])
+
+
+def test_a_trainer_that_says_its_failure_was_an_interruption_has_failed(tmp_path: Path) -> None:
+    code = """
+    from trace_bench.worker.phases import PhaseFailure
+    class Trainer(Trainer):
+        def train(self, problem, params, context):
+            raise PhaseFailure("trainer", "interrupted", "somebody ended me")
+    """
+    assert failure(run(tmp_path, code)) == ("trainer", "bad_report")
 
 
 def test_a_budget_of_seconds_ends_training_in_order_and_the_job_is_ok(tmp_path: Path) -> None:
@@ -521,3 +586,39 @@ def test_a_build_report_that_is_none_is_the_tasks_failure(tmp_path: Path, report
     """
     got = run(tmp_path, code, over=BUILD, timeout=30)
     assert failure(got) == ("task", "bad_report"), got.stderr
+
+
+def test_a_spawner_that_is_killed_has_an_exit_code_of_its_own(tmp_path: Path) -> None:
+    """Nothing of a job can kill it but the kernel, for want of memory."""
+    killed: list[int] = []
+
+    def kill(worker: WorkerProcess, message: Message) -> None:
+        if message.type == "event" and message.header["event"]["event"] == "phase.start" and not killed:
+            pid = worker.process.pid
+            killed.extend(int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+            for child in killed:
+                os.kill(child, signal.SIGKILL)
+
+    got = run(tmp_path, CLIMB, on_message=kill)
+    assert len(killed) == 1 and got.code == SPAWNER_KILLED and got.result is None
+    assert "the spawner ended" in got.stderr
+
+
+def test_a_result_that_is_larger_than_a_message_may_be_is_told_in_short(tmp_path: Path) -> None:
+    """A host drops what is larger, and would wait for the end of the job for ever."""
+    code = """
+    class Trainer(Trainer):
+        def train(self, problem, params, context):
+            for x in (1.0, 0.5):
+                state = {"x": x}
+                rollouts = context.evaluate(state, [0], "train")
+                context.step(step=0, candidate="c", parent=None, state=state, rollouts=rollouts, split="train")
+            return state
+    def build(context):
+        return problem(lambda query, response, reference: (response, chr(0x1F600) * 2000),
+                       train=examples([str(n) for n in range(300)]))
+    """
+    got = run(tmp_path, code, timeout=40)
+    assert got.result is not None and got.result["status"] == "ok"
+    whole = json.loads(got.files["result.json"])
+    assert len(json.dumps(whole)) > MAX_HEADER and len(whole["scores"]["best"]["examples"]) == 300

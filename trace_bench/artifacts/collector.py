@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -26,10 +27,12 @@ from trace_bench.artifacts.contract import Event, HistoryLine, States, WorkerRes
 from trace_bench.artifacts.jsonio import JsonError, printable, read_model
 from trace_bench.artifacts.secrets import known
 from trace_bench.artifacts.tarstream import Source, entries
-from trace_bench.artifacts.writers import write_bytes, write_json
+from trace_bench.artifacts.writers import is_torn, sync_tree, write_bytes, write_json
 from trace_bench.errors import CollectError, EnvironmentUnavailable, HarnessError, TraceBenchError
 
 M = TypeVar("M", bound=BaseModel)
+_TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+"""A text of JSON; one without an end goes on to the end of all, so that nobody looks for it again."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,8 @@ class CollectLimits:
     path_bytes: int = 1024
     json_bytes: int = 32 << 20
     """Of ``result.json`` and ``states.json`` each."""
+    json_values: int = 1_000_000
+    """In each of them; parsed, a value takes some hundred bytes."""
     line_bytes: int = 4 << 20
     lines: int = 1_000_000
     """Of each ``.jsonl``."""
@@ -90,7 +95,8 @@ def collect(chunks: Iterator[bytes], dest: Path, limits: CollectLimits | None = 
         dest: must not exist; its parent is created.
 
     Raises:
-        CollectError: a limit, a forbidden entry, or a schema is violated, or the stream broke.
+        CollectError: a limit, a forbidden entry, or a schema is violated.
+        BrokenArchive: the stream broke, or is no archive that an engine writes.
         EnvironmentUnavailable: this machine's disk is full.
         HarnessError: `dest` exists.
     """
@@ -107,6 +113,7 @@ def collect(chunks: Iterator[bytes], dest: Path, limits: CollectLimits | None = 
             intake.take(source)
             collected = _check(intake, limits, source, dest, started)
             intake.root.chmod(0o755)
+            sync_tree(intake.root)  # what has its place is whole, after a power cut too
             intake.root.rename(dest)
             return collected
         except OSError as error:
@@ -115,7 +122,7 @@ def collect(chunks: Iterator[bytes], dest: Path, limits: CollectLimits | None = 
             raise _translate(error, dest) from error
     except CollectError as error:
         kept = _keep_evidence(intake, source, dest.parent, str(error))
-        raise CollectError(f"{error}. What was read is kept in {kept}.") from error
+        raise type(error)(f"{error}. What was read is kept in {kept}.") from error
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
@@ -244,6 +251,7 @@ def _check(intake: _Intake, limits: CollectLimits, source: Source, dest: Path, s
     root, files = intake.root, intake.files
     result = _document(root / layout.RESULT, WorkerResult, limits)
     states = _document(root / layout.STATES, States, limits)
+    _refuse_contradictions(result, states)
     events, torn_events = _lines(root / layout.EVENTS, Event, limits)
     history, torn_history = _lines(root / layout.HISTORY, HistoryLine, limits)
     for name in (layout.EVENTS, layout.HISTORY):
@@ -268,10 +276,44 @@ def _document(path: Path, model: type[M], limits: CollectLimits) -> M | None:
         return None
     if (size := path.stat().st_size) > limits.json_bytes:
         raise CollectError(f"{path.name} has {size} bytes; {limits.json_bytes} is the limit")
+    data = path.read_bytes()
+    if len(data) > limits.json_values and _has_more_values(data, limits.json_values):
+        raise CollectError(f"{path.name} holds more than {limits.json_values} values")
     try:
-        return read_model(model, path.read_bytes())
+        return read_model(model, data)
     except JsonError as error:
         raise CollectError(f"{path.name}: {error}") from None
+
+
+def _has_more_values(data: bytes, most: int) -> bool:
+    """Whether a JSON text has more commas and openings outside its strings than `most`, or thrice as many strings: so
+    many values, about."""
+    separators = texts = place = 0
+    for text in _TEXT.finditer(data):
+        separators += _separators(data, place, text.start())
+        texts, place = texts + 1, text.end()
+        if separators > most or texts > 3 * most:
+            return True
+    return separators + _separators(data, place, len(data)) > most
+
+
+def _separators(data: bytes, start: int, end: int) -> int:
+    return data.count(b",", start, end) + data.count(b"[", start, end) + data.count(b"{", start, end)
+
+
+def _refuse_contradictions(result: WorkerResult | None, states: States | None) -> None:
+    """Refuse what each file alone may say, and no supervisor says of one job."""
+    if result is None:
+        return
+    if result.status == "ok" and result.failure is not None:
+        raise CollectError(f"{layout.RESULT}: it is ok and has a failure")
+    if result.status == "failed" and result.failure is None:
+        raise CollectError(f"{layout.RESULT}: it has failed without a failure")
+    if result.status == "ok" and states is not None:
+        for kind in ("best", "final"):
+            state = getattr(states, kind)
+            if state is not None and state.keys() != states.initial.keys():
+                raise CollectError(f"{layout.STATES}: the {kind} state has other parameters than the initial one")
 
 
 def _lines(path: Path, model: type[BaseModel], limits: CollectLimits) -> tuple[int, int]:
@@ -286,7 +328,7 @@ def _lines(path: Path, model: type[BaseModel], limits: CollectLimits) -> tuple[i
             try:
                 read_model(model, raw)
             except JsonError as error:
-                if raw.endswith(b"\n"):
+                if not is_torn(raw + file.read()):
                     raise CollectError(f"{path.name}, line {count + 1}: {error}") from None
                 file.truncate(whole)
                 return count, 1

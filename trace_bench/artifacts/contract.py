@@ -322,6 +322,38 @@ class WorkerIntegrity(Model):
     scorer_files: ScorerFiles | None = None
 
 
+class MemoryAccount(Model):
+    """What the kernel says of a sandbox's memory, read inside at the end.
+
+    Attributes:
+        peak_bytes: None from kernels that do not say.
+        oom_kills: processes that it has killed for want of memory, whichever.
+    """
+
+    limit_bytes: Count
+    peak_bytes: Count | None = None
+    oom_kills: Count
+
+
+class PhaseEnd(Model):
+    """How the process of a phase ended: its exit code, or the signal that killed it.
+
+    Attributes:
+        oom_kills: processes of the sandbox that were killed for want of memory while it lasted; None if unknown.
+    """
+
+    code: int | None = None
+    signal: int | None = None
+    oom_kills: Count | None = None
+
+
+class WorkerEvidence(Model):
+    """What the supervisor knows of how things ended. `memory` is None where it cannot be told."""
+
+    phases: dict[Name, PhaseEnd] = {}
+    memory: MemoryAccount | None = None
+
+
 class WorkerResult(Model):
     """``result.json``, written by the supervisor.
 
@@ -344,3 +376,4 @@ class WorkerResult(Model):
     warnings: tuple[str, ...] = ()
     stub_inert: bool = False
     integrity: WorkerIntegrity = WorkerIntegrity()
+    evidence: WorkerEvidence = WorkerEvidence()

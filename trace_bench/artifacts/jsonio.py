@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
@@ -19,6 +20,9 @@ from trace_bench.identity import canonical_json
 MAX_DEPTH = 64
 MAX_DEPTH_INSIDE = MAX_DEPTH - 8
 """Of what becomes part of a line or a file of ours, which is read back with `MAX_DEPTH`."""
+
+_DIGITS = 308
+"""Of an integer that is surely not beyond a double."""
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -51,15 +55,15 @@ def loads(data: bytes | str, *, max_depth: int = MAX_DEPTH) -> Any:
     except UnicodeDecodeError as error:
         raise JsonError(f"it is not UTF-8 (byte {error.start})") from None
     try:
-        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_unique)
+        value = json.loads(
+            text, parse_constant=_refuse_constant, parse_float=_finite, parse_int=_whole, object_pairs_hook=_unique
+        )
     except json.JSONDecodeError as error:
         raise JsonError(f"it is not JSON: {error.msg} at character {error.pos}") from None
     except RecursionError:
         raise JsonError(f"it is nested deeper than {max_depth} levels") from None
     except JsonError:
         raise
-    except ValueError:  # the interpreter's limit on the digits of an integer
-        raise JsonError("it holds an integer of too many digits") from None
     _check_depth(value, max_depth)
     _check_characters(text, value)
     return value
@@ -101,6 +105,24 @@ def printable(text: str, limit: int = 120) -> str:
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 
+HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e007f]"
+)
+"""Characters that give a terminal orders, turn text around, or are there without being seen. No tab, no newline."""
+
+
+def quiet(text: str) -> str:
+    """JSON `text` of the same value, in which `HIDDEN` characters are escapes: they can only stand inside a string.
+
+    >>> quiet('"a\u202eb"')
+    '"a\\\\u202eb"'
+    """
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return HIDDEN.sub(lambda found: json.dumps(found[0])[1:-1] if found[0] != "\x7f" else "\\u007f", text)
+
+
 def _refuse_constant(name: str) -> float:
     raise JsonError(f"{name} is not a number")
 
@@ -110,6 +132,12 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):
         raise JsonError(f"{printable(text, 30)} is beyond the range of a double")
     return number
+
+
+def _whole(text: str) -> int:
+    if len(text) > _DIGITS:
+        raise JsonError(f"an integer of {len(text)} digits is beyond the range of a double")
+    return int(text)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from trace_bench.artifacts.contract import (
     StopReason,
     Usd,
     UtcTime,
+    WorkerEvidence,
     WorkerIntegrity,
 )
 from trace_bench.errors import Boundary
@@ -169,6 +170,34 @@ class IntegrityReport(WorkerIntegrity):
     found: dict[StateKind, float] = {}
 
 
+class AttemptEvidence(Model):
+    """All that is known about how the sandbox of an attempt ended; what is unknown is None or empty.
+
+    Attributes:
+        error: what the controller met, as a kind of failure; empty if the session came to its end.
+        message: the same in words.
+        state: of the sandbox when that was met, before the controller ended it.
+        exit_code: 128 + signal where it was killed.
+        oom_killed: as the engine has it: some process was killed for want of memory, no matter which.
+        engine_error: what the engine says besides.
+        last_words: the last line on stderr.
+        phase: the last phase that was at work, by the supervisor's events.
+        failure: the first failure that the supervisor had noted in its events.
+        worker: what it says in its result; None if there is none.
+    """
+
+    error: str = ""
+    message: str = ""
+    state: Literal["created", "running", "exited", "removed"] | None = None
+    exit_code: int | None = None
+    oom_killed: bool | None = None
+    engine_error: str = ""
+    last_words: str = ""
+    phase: str = ""
+    failure: Failure | None = None
+    worker: WorkerEvidence | None = None
+
+
 class Attempt(Model):
     """One try of a job; its evidence lies under ``attempts/<number>/``."""
 
@@ -178,6 +207,7 @@ class Attempt(Model):
     status: Literal["running", "ok", "failed", "interrupted"] = "running"
     failure: Failure | None = None
     sandbox_id: str = ""
+    evidence: AttemptEvidence | None = None
 
 
 class JobMeta(Model):
@@ -187,6 +217,8 @@ class JobMeta(Model):
         usage: what it used over all its attempts, and `usage_by_phase` how much of it each phase did (``other`` is what
             came from none of ours).
         cut_by_run_budget: the run's budget ended its training.
+        tolerance: relative, of the task: what a score may differ by elsewhere.
+        timing_sensitive: its scores depend on how fast the machine is, says the task.
     """
 
     run_id: str
@@ -196,6 +228,8 @@ class JobMeta(Model):
     suite: str
     task_hash: str
     score_direction: Direction
+    tolerance: Annotated[float, Field(ge=0)] = 1e-9
+    timing_sensitive: bool = False
     eval_kwargs: Json = {}
     trainer_id: str
     variant: str
@@ -422,14 +456,21 @@ class TokenTotals(Model):
 
 class Summary(Model):
     """``summary.json``. `counts` always has ok, failed, interrupted (cut off; neither ok nor failed) and skipped, and
-    ``pending`` if jobs have no ending yet; they add up to `total_jobs`. `failures` leaves out what was interrupted."""
+    ``pending`` if jobs have no ending yet; they add up to `total_jobs`. `failures` (by ``boundary:kind``) and
+    `boundaries` leave out what was interrupted; `infrastructure_failures` are those at provider, sandbox and harness,
+    which say nothing of a trainer. `flags` counts jobs by flag of `trace_bench.results.integrity`, `flagged_jobs` those
+    that have any."""
 
     run_id: str
     generated_at: UtcTime
     total_jobs: Count
     counts: dict[str, Count]
     failures: dict[str, Count] = {}
+    boundaries: dict[Boundary, Count] = {}
+    infrastructure_failures: Count = 0
     unprotected_jobs: Count = 0
+    flagged_jobs: Count = 0
+    flags: dict[Name, Count] = {}
     cut_by_run_budget: Count = 0
     llm_calls: Count = 0
     llm_tries: Count = 0

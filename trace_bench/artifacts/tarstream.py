@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trace_bench.artifacts.jsonio import printable
-from trace_bench.errors import CollectError, TraceBenchError
+from trace_bench.errors import BrokenArchive, CollectError, TraceBenchError
 
 BLOCK = 512
 EXTENSION_BYTES = 64 << 10
@@ -69,7 +69,8 @@ class Source:
         """Exactly `size` bytes.
 
         Raises:
-            CollectError: the stream ends or breaks before, or is too long or too slow.
+            BrokenArchive: the stream ends or breaks before, or is too slow.
+            CollectError: it is too long.
         """
         parts: list[bytes] = []
         self.copy(size, parts.append)
@@ -79,7 +80,7 @@ class Source:
         """Pass exactly `size` bytes to `sink`, in pieces as they come; raises as `read`."""
         while size:
             if not self._rest and not self._fill():
-                raise CollectError(f"the archive ends at byte {self.taken} in the middle of an entry")
+                raise BrokenArchive(f"the archive ends at byte {self.taken} in the middle of an entry")
             piece = bytes(self._rest[:size])
             self._rest = self._rest[len(piece) :]
             self.taken += len(piece)
@@ -90,11 +91,11 @@ class Source:
         """Read the padding to the end of the stream.
 
         Raises:
-            CollectError: something follows the end of the archive, or as `read`.
+            BrokenArchive, CollectError: something follows the end of the archive, or as `read`.
         """
         while self._rest or self._fill():
             if any(self._rest):
-                raise CollectError(f"data follows the end of the archive at byte {self.taken}")
+                raise BrokenArchive(f"data follows the end of the archive at byte {self.taken}")
             self.taken += len(self._rest)
             self._rest = memoryview(b"")
 
@@ -102,7 +103,7 @@ class Source:
         """Fetch the next chunk that is not empty; False at the end of the stream."""
         while not self._rest:
             if time.monotonic() > self._deadline:
-                raise CollectError(f"the archive was not read within {self._max_seconds:g} s")
+                raise BrokenArchive(f"the archive was not read within {self._max_seconds:g} s")
             try:
                 chunk = next(self._chunks)
             except StopIteration:
@@ -111,7 +112,7 @@ class Source:
                 raise
             except Exception as error:
                 reason = printable(f"{type(error).__name__}: {error}")
-                raise CollectError(f"the archive stream broke at byte {self.taken}: {reason}") from error
+                raise BrokenArchive(f"the archive stream broke at byte {self.taken}: {reason}") from error
             if self.taken + len(chunk) > self._max_bytes:
                 raise CollectError(f"the archive is larger than {self._max_bytes} bytes")
             if len(self.head) < HEAD_BYTES:
@@ -124,7 +125,8 @@ def entries(source: Source) -> Iterator[Entry]:
     """The files and folders of the archive, in its order.
 
     Raises:
-        CollectError: the archive is malformed, or holds what is not a plain file or folder.
+        BrokenArchive: the archive is malformed.
+        CollectError: it holds what is not a plain file or folder.
     """
     long_name: bytes | None = None
     extended: dict[bytes, bytes] | None = None
@@ -132,9 +134,9 @@ def entries(source: Source) -> Iterator[Entry]:
         block = source.read(BLOCK)
         if not any(block):
             if long_name is not None or extended is not None:
-                raise CollectError("the archive ends after an extended header that describes nothing")
+                raise BrokenArchive("the archive ends after an extended header that describes nothing")
             if any(source.read(BLOCK)):
-                raise CollectError(f"the archive has a lone zero block before byte {source.taken}")
+                raise BrokenArchive(f"the archive has a lone zero block before byte {source.taken}")
             source.drain_zeros()
             return
         kind, size, raw_name = _header(block, source.taken - BLOCK)
@@ -145,7 +147,7 @@ def entries(source: Source) -> Iterator[Entry]:
                     f"{EXTENSION_BYTES} is the limit"
                 )
             if long_name is not None or extended is not None:
-                raise CollectError(f"two extended headers follow each other at byte {source.taken - BLOCK}")
+                raise BrokenArchive(f"two extended headers follow each other at byte {source.taken - BLOCK}")
             data = source.read(size)
             _skip_padding(source, size)
             if kind == b"x":
@@ -156,7 +158,7 @@ def entries(source: Source) -> Iterator[Entry]:
         if extended is not None:
             raw_name = extended.get(b"path", raw_name)
             if extended.get(b"size", b"%d" % size) != b"%d" % size:
-                raise CollectError("an extended header contradicts the size of its entry")
+                raise BrokenArchive("an extended header contradicts the size of its entry")
         raw_name = raw_name if long_name is None else long_name
         long_name = extended = None
         name = _decode(raw_name)
@@ -180,14 +182,14 @@ def _header(block: bytes, offset: int) -> tuple[bytes, int, bytes]:
     """Type, size and name of a header block."""
     stored = _number(block[148:156], "checksum", offset)
     if stored != sum(block) - sum(block[148:156]) + 8 * 0x20:
-        raise CollectError(f"the header at byte {offset} has a wrong checksum")
+        raise BrokenArchive(f"the header at byte {offset} has a wrong checksum")
     magic = block[257:265]
     name = block[:100].partition(b"\0")[0]
     if magic == b"ustar\x0000":
         prefix = block[345:500].partition(b"\0")[0]
         name = prefix + b"/" + name if prefix else name
     elif magic != b"ustar  \0":
-        raise CollectError(f"the header at byte {offset} is of no tar format that is collected")
+        raise BrokenArchive(f"the header at byte {offset} is of no tar format that is collected")
     return block[156:157], _number(block[124:136], "size", offset), name
 
 
@@ -196,7 +198,7 @@ def _number(field: bytes, what: str, offset: int) -> int:
         return int.from_bytes(field[1:], "big")
     digits = field.strip(b" \0")
     if not digits or digits.strip(b"01234567"):
-        raise CollectError(f"the header at byte {offset} has no valid {what}")
+        raise BrokenArchive(f"the header at byte {offset} has no valid {what}")
     return int(digits, 8)
 
 
@@ -209,13 +211,13 @@ def _pax(data: bytes) -> dict[bytes, bytes]:
         record = data[len(digits) + 1 : length]
         key, equals, value = record[:-1].partition(b"=")
         if length > len(data) or not record.endswith(b"\n") or not equals or not key:
-            raise CollectError("an extended header is malformed")
+            raise BrokenArchive("an extended header is malformed")
         if key in records:
-            raise CollectError(f"an extended header has the key {printable(ascii(key))} twice")
+            raise BrokenArchive(f"an extended header has the key {printable(ascii(key))} twice")
         if key.startswith(b"GNU.sparse"):
             raise CollectError("an extended header describes a sparse file; only plain files are collected")
         if key == b"hdrcharset":
-            raise CollectError("an extended header changes the character set; names are UTF-8")
+            raise BrokenArchive("an extended header changes the character set; names are UTF-8")
         records[key] = value
         data = data[length:]
     return records

@@ -16,6 +16,7 @@ import contextlib
 import csv
 import io
 import os
+import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ def write_bytes(path: Path, data: bytes, *, durable: bool = True, mode: int | No
 
 def write_pieces(path: Path, pieces: Iterable[bytes], *, durable: bool = True, mode: int | None = None) -> None:
     """Replace `path` in one step by `pieces` one after another, which need not all be in memory at once."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folders(path.parent, durable=durable)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
         with temporary.open("wb") as file:
@@ -54,7 +55,7 @@ def write_pieces(path: Path, pieces: Iterable[bytes], *, durable: bool = True, m
             temporary.unlink()
         raise
     if durable:
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
 
 
 def write_text(path: Path, text: str, *, durable: bool = True, mode: int | None = None) -> None:
@@ -63,13 +64,14 @@ def write_text(path: Path, text: str, *, durable: bool = True, mode: int | None 
 
 
 def write_json(path: Path, value: BaseModel | Any, *, durable: bool = True) -> None:
-    """Replace `path` by `value` as JSON, two blanks of indent and a final newline.
+    """Replace `path` by `value` as JSON, two blanks of indent and a final newline. What cannot be seen, or would act on
+    a terminal, is an escape.
 
     Raises:
         ValueError: `value` holds NaN or infinity.
     """
     plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
-    write_text(path, jsonio.dumps(plain, indent=2) + "\n", durable=durable)
+    write_text(path, jsonio.quiet(jsonio.dumps(plain, indent=2)) + "\n", durable=durable)
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -82,19 +84,20 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) 
     write_text(path, text.getvalue(), durable=False)
 
 
-_BREAKS = {
-    **{code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))},
-    **{ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t", 0x2028: "\\u2028", 0x2029: "\\u2029"},
-}
+_ESCAPED = re.compile(f"{jsonio.HIDDEN.pattern}|[\t\n]")
+_FORMULA = frozenset("=+-@＝＋－＠")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_NEXT_CELL = re.compile(r"(;[\s\"']*)(?=[=+\-@＝＋－＠])")
+"""Where a spreadsheet that separates cells by semicolons would begin one that is a formula."""
 
 
 def cell(value: Any) -> str:
     """One cell of a CSV file: a row is always one line, and no spreadsheet takes a cell for a formula.
 
-    None is empty, a float is the shortest text that reads back to it, a mapping or list is JSON. In text,
-    control characters and line breaks become visible escapes (``\\n``), and a text that starts with ``=``,
-    ``+``, ``-`` or ``@`` gets a leading apostrophe unless it is a number. The exact text is in
-    ``results.json``.
+    None is empty, a float is the shortest text that reads back to it, a mapping or list is JSON. In text, line breaks
+    and what acts on a terminal or cannot be seen become visible escapes (``\\n``). A text that starts with ``=``,
+    ``+``, ``-`` or ``@``, blanks and quotes aside, gets a leading apostrophe unless it is a number, and so does what
+    follows a semicolon in it. The exact text is in ``results.json``.
 
     >>> cell("=1+1"), cell("-3.5"), cell(-3.5), cell("a\\nb")
     ("'=1+1", '-3.5', '-3.5', 'a\\\\nb')
@@ -108,18 +111,11 @@ def cell(value: Any) -> str:
     if isinstance(value, int):
         return str(value)
     text = value if isinstance(value, str) else jsonio.dumps(value)
-    text = text.translate(_BREAKS)
-    if text[:1] in tuple("=+-@") and not _is_number(text):
+    text = _ESCAPED.sub(lambda found: ascii(found[0])[1:-1], text)
+    text = _NEXT_CELL.sub(r"\1'", text)
+    if text.lstrip(" \"'\xa0\u3000")[:1] in _FORMULA and _NUMBER.fullmatch(text) is None:
         return "'" + text
     return text
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 class Place(NamedTuple):
@@ -131,7 +127,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class JournalLines:
-    """What `read_journal` found. `torn` counts an unfinished last line (0 or 1) that was dropped."""
+    """What `read_journal` found. `torn` counts an unfinished end (0 or 1) that was dropped; see `is_torn`."""
 
     lines: tuple[dict[str, Any], ...]
     torn: int = 0
@@ -143,7 +139,7 @@ def read_journal(path: Path) -> JournalLines:
     """All lines of a JSONL file; none if it does not exist.
 
     Raises:
-        HarnessError: a line other than an unfinished last one is not a JSON object.
+        HarnessError: a line before an unfinished end is not a JSON object.
     """
     try:
         data = path.read_bytes()
@@ -153,13 +149,12 @@ def read_journal(path: Path) -> JournalLines:
     places: list[Place] = []
     start = 0
     for number, raw in enumerate(_split(data), start=1):
-        whole = raw.endswith(b"\n")
         try:
             value = jsonio.loads(raw)
             if not isinstance(value, dict):
                 raise jsonio.JsonError("it is not an object")
         except jsonio.JsonError as error:
-            if not whole:
+            if is_torn(data[start:]):
                 return JournalLines(tuple(lines), 1, tuple(places))
             raise HarnessError(
                 f"{path}, line {number}: {error}. Restore the file from a copy or delete the job's folder."
@@ -168,6 +163,24 @@ def read_journal(path: Path) -> JournalLines:
         places.append(Place(start, len(raw)))
         start += len(raw)
     return JournalLines(tuple(lines), 0, tuple(places))
+
+
+def is_torn(rest: bytes) -> bool:
+    """Whether `rest`, which begins with a line that cannot be read, is what a writer left that was cut off: an
+    unfinished last line, or after a power cut any number of lines with zeros in them, which no line of ours has."""
+    return all(b"\0" in line or not line.endswith(b"\n") for line in _split(rest))
+
+
+def repair_journal(path: Path) -> None:
+    """Cut off the unfinished end of a JSONL file that nobody writes any more; one that is damaged is left as it is."""
+    with contextlib.suppress(FileNotFoundError, IsADirectoryError, HarnessError):
+        found = read_journal(path)
+        size = sum(place.size for place in found.places)
+        if found.torn:
+            os.truncate(path, size)
+        elif size and not path.read_bytes().endswith(b"\n"):
+            with path.open("ab") as file:
+                file.write(b"\n")
 
 
 def _split(data: bytes) -> Iterator[bytes]:
@@ -181,7 +194,7 @@ def _split(data: bytes) -> Iterator[bytes]:
 class Journal:
     """An append-only JSONL file for one writing process and any number of its threads.
 
-    Opening repairs the end: an unfinished last line is cut off (`torn` is then 1), as the next line would
+    Opening repairs the end: what is unfinished is cut off (`torn` is then 1, see `is_torn`), as the next line would
     otherwise be glued to it. `found` is what was there; it may be large, so `forget` it once it is read.
     """
 
@@ -191,8 +204,10 @@ class Journal:
         self.torn = self.found.torn
         self._durable = durable
         self._lock = threading.Lock()
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(path.parent, durable=durable)
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        if durable:
+            sync_folder(path.parent)
         self._end = self._repair()
 
     def forget(self) -> None:
@@ -202,7 +217,7 @@ class Journal:
     def append(self, value: BaseModel | Mapping[str, Any]) -> Place:
         """Add one line; when this returns it survives the death of this process. Returns where it lies."""
         plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else dict(value)
-        data = known.data((jsonio.dumps(plain) + "\n").encode("utf-8"))
+        data = known.data((jsonio.quiet(jsonio.dumps(plain)) + "\n").encode("utf-8"))
         with self._lock:
             if self._fd < 0:
                 raise HarnessError(f"{self.path}: the journal is closed, a line came too late")
@@ -240,19 +255,50 @@ class Journal:
 
     def _repair(self) -> int:
         """Make the file end in a newline; returns its size."""
-        size = os.fstat(self._fd).st_size
-        if size == 0 or os.pread(self._fd, 1, size - 1) == b"\n":
-            return size
         if self.torn:
             whole = sum(place.size for place in self.found.places)
             os.ftruncate(self._fd, whole)
             return whole
+        size = os.fstat(self._fd).st_size
+        if size == 0 or os.pread(self._fd, 1, size - 1) == b"\n":
+            return size
         # A whole object that lacks only its newline.
         return size + os.write(self._fd, b"\n")
 
 
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def make_folders(folder: Path, *, durable: bool = True) -> None:
+    """Create `folder` and those above it; what was created survives a power cut if `durable`."""
+    missing = [folder, *folder.parents]
+    missing = missing[: next((place for place, one in enumerate(missing) if one.is_dir()), len(missing))]
+    for one in reversed(missing):
+        one.mkdir(exist_ok=True)
+        if durable:
+            sync_folder(one.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush which names `folder` has: files that were created in it, or moved into it or out of it."""
+    _flush(folder, os.O_DIRECTORY)
+
+
+def sync_files(folder: Path) -> None:
+    """Flush the files in `folder`, and its names; folders in it are left alone. Links are not followed."""
+    with os.scandir(folder) as found:
+        for item in found:
+            if item.is_file(follow_symlinks=False):
+                _flush(Path(item), os.O_NOFOLLOW)
+    sync_folder(folder)
+
+
+def sync_tree(folder: Path) -> None:
+    """Flush all files and folders below `folder`, itself, and its own name."""
+    for root, _, _ in os.walk(folder, topdown=False):
+        sync_files(Path(root))
+    sync_folder(folder.parent)
+
+
+def _flush(path: Path, flags: int) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
     try:
         os.fsync(fd)
     finally:

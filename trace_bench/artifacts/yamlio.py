@@ -2,7 +2,8 @@
 
 PyYAML writes a text with a trailing blank or a tab as one long quoted line. Code has many of those, so text
 of several lines is written here as a literal block wherever YAML can hold it exactly, and quoted where it
-cannot (``\\r`` and other characters that a YAML reader turns into line ends, control characters).
+cannot (``\\r`` and other characters that a YAML reader turns into line ends, control characters) or where it would
+not be seen for what it is (text that is turned around, characters without width).
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from typing import Any
 import yaml
 
 from trace_bench.artifacts.contract import Value
-from trace_bench.artifacts.jsonio import printable
+from trace_bench.artifacts.jsonio import HIDDEN, printable
 from trace_bench.artifacts.writers import write_text
 from trace_bench.errors import HarnessError
 
 # What a YAML reader leaves alone inside a literal block: printable, and not one of its line ends but "\n".
 _LITERAL = re.compile("[\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]*")
 _INDENT = "  "
+_LONGEST_KEY = 1000
 
 
 def dump_state(state: Mapping[str, Value]) -> str:
@@ -30,7 +32,7 @@ def dump_state(state: Mapping[str, Value]) -> str:
     Raises:
         HarnessError: the text does not read back to `state` (a value that is not text or a finite number).
     """
-    text = "".join(f"{_scalar(name)}: {_value(value)}\n" for name, value in state.items()) or "{}\n"
+    text = "".join(f"{_key(name)}: {_value(value)}\n" for name, value in state.items()) or "{}\n"
     try:
         text.encode("utf-8")
         same = _identical(load_state(text), dict(state))
@@ -70,9 +72,9 @@ def load_state(text: str) -> dict[str, Value]:
     return state
 
 
-def write_state(path: Path, state: Mapping[str, Value]) -> None:
+def write_state(path: Path, state: Mapping[str, Value], *, durable: bool = True) -> None:
     """Replace `path` by `state` in one step."""
-    write_text(path, dump_state(state))
+    write_text(path, dump_state(state), durable=durable)
 
 
 def read_state(path: Path) -> dict[str, Value]:
@@ -89,9 +91,14 @@ def read_state(path: Path) -> dict[str, Value]:
 
 
 def _value(value: Value) -> str:
-    if isinstance(value, str) and "\n" in value and _LITERAL.fullmatch(value) and value.strip("\n"):
+    if isinstance(value, str) and "\n" in value and _is_literal(value) and value.strip("\n"):
         return _block(value)
     return _scalar(value)
+
+
+def _is_literal(text: str) -> bool:
+    """True for what reads in a block as it is. Source that somebody wrote to be misread is quoted, with escapes."""
+    return _LITERAL.fullmatch(text) is not None and HIDDEN.search(text) is None
 
 
 def _block(text: str) -> str:
@@ -104,9 +111,23 @@ def _block(text: str) -> str:
     return f"|{hint}{chomp}\n" + "\n".join(lines) + "\n" * (trailing - 1 if trailing > 1 else 0)
 
 
-def _scalar(value: Value) -> str:
-    text = yaml.safe_dump(value, allow_unicode=True, width=float("inf"), default_style=_quotes(value))
-    return text.removesuffix("\n").removesuffix("\n...")
+def _key(name: str) -> str:
+    """A name as a key: on one line, and announced where a reader would not look that far for its colon."""
+    text = _scalar(name)
+    if "\n" in text:
+        text = _scalar(name, '"')
+    return f"? {text}\n" if len(text) > _LONGEST_KEY else text
+
+
+def _scalar(value: Value, style: str | None = None) -> str:
+    text = yaml.safe_dump(value, allow_unicode=True, width=float("inf"), default_style=style or _quotes(value))
+    return HIDDEN.sub(_escape, text.removesuffix("\n").removesuffix("\n..."))
+
+
+def _escape(found: re.Match[str]) -> str:
+    """What is left of these is inside double quotes."""
+    code = ord(found[0])
+    return f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
 
 
 def _quotes(value: Value) -> str | None:

@@ -262,8 +262,24 @@ def schema(
 
 
 @app.command(epilog="Example: trace-bench doctor")
-def doctor(as_json: Json = False) -> None:
+def doctor(
+    conformance: Annotated[
+        bool, typer.Option("--conformance", help="Run the checks that every backend passes, on one of them.")
+    ] = False,
+    backend: Annotated[str, typer.Option(metavar="NAME", help="The backend to be checked.")] = "auto",
+    image: Annotated[
+        str | None, typer.Option(metavar="REF", help="An image with a python3; without it, that of core.")
+    ] = None,
+    only: Annotated[str | None, typer.Option(metavar="TEXT", help="Checks with TEXT in their name.")] = None,
+    as_json: Json = False,
+) -> None:
     """Say what this machine has and lacks."""
+    if conformance:
+        from trace_bench.cli.conformance import conformance_command
+
+        raise typer.Exit(conformance_command(backend=backend, image=image, only=only, as_json=as_json))
+    if backend != "auto" or image or only:
+        raise ConfigError("--backend, --image and --only go with --conformance; add it, or leave them out.")
     from trace_bench.cli.doctor import doctor_command
 
     raise typer.Exit(doctor_command(as_json=as_json))

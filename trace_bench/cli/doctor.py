@@ -60,6 +60,7 @@ def _engine() -> tuple[str, str]:
 
     facts = get_backend("docker").describe()
     known = {key: value for key, value in facts.items() if isinstance(value, str | int | float) and value != ""}
+    known["runtimes"] = "; ".join(str(runtime) for runtime in facts.get("runtime_details") or ())
     first = [printable(str(known[key]).partition(" (")[0], 30) for key in _FIRST_FACTS if key in known]
     if "cpus" in known:
         first.append(f"{known['cpus']} cpus")

@@ -96,6 +96,8 @@ def run_end(run: RunStart, rows: Sequence[Results], *, exit_code: int, error: st
         "exit_code": exit_code,
         "error": error,
         "counts": dict(totals.counts),
+        "infrastructure_failures": totals.infrastructure,
+        "flagged_jobs": totals.flagged,
         "llm_calls": totals.llm_calls,
         "token_totals": {
             "prompt": totals.prompt_tokens,

@@ -22,10 +22,12 @@ from rich.text import Text
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.records import Results
+from trace_bench.cli.output import harmless
 from trace_bench.cli.progress import Face, name_of, score, wait, why
 from trace_bench.cli.tally import Running, Tally, TaskBest, ending_of
 from trace_bench.controller.progress import JobView, RunStart
-from trace_bench.results.render import dollars, fitted, shared_parameters, without
+from trace_bench.results.integrity import MARK
+from trace_bench.results.render import UNPROTECTED, dollars, fitted, shared_parameters, without
 
 INTERVAL = 0.25
 """Seconds between two pictures, at least."""
@@ -127,7 +129,7 @@ class LiveTable(Face):
     # -- what is seen --------------------------------------------------------------------------------------------
 
     def _add(self, text: str, style: str) -> None:
-        self._above.append(Text(text, style=style))  # takes no lock: a handler of a signal may be the caller
+        self._above.append(Text(harmless(text), style=style))  # takes no lock: a handler of a signal may be the caller
 
     def _draw(self) -> None:
         with contextlib.suppress(OSError), self._live:  # a terminal may go away; the run does not
@@ -181,9 +183,13 @@ def _header(tally: Tally, run_id: str) -> tuple[Text, Text]:
     first += f"   {tally.tokens:,} tokens   ${dollars(tally.cost_usd)}"
     counts = tally.counts
     second = f"{tally.done}/{len(tally.jobs)} done   {counts['ok']} ok   {counts['failed']} failed"
+    if tally.infrastructure:
+        second += f" ({tally.infrastructure} by infrastructure)"
     second += f"   {len(tally.running)} running   {tally.waiting} waiting   {counts['skipped']} skipped"
     if counts["interrupted"]:
         second += f"   {counts['interrupted']} interrupted"
+    if tally.flagged:
+        second += f"   {tally.flagged} flagged (!)"
     return _line(first, "bold"), _line(second, "")
 
 
@@ -230,8 +236,8 @@ def _task_row(task: TaskBest, shared: frozenset[str], several: bool) -> tuple[st
     row = task.row
     return (
         printable(task.task_id, 80),
-        _best(task.score, task.direction),
-        printable(row.trainer_id, 60) if row else "",
+        _best(task.score, task.direction) + (MARK if row and row.integrity_flags else ""),
+        printable(row.trainer_id, 60) + (UNPROTECTED if row.integrity == "unprotected" else "") if row else "",
         _variant(row.variant, shared) if row else "",
         printable(row.model, 60) if row and several else "",
         f"{task.done}/{task.planned}",

@@ -5,14 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from trace_bench.artifacts.jsonio import printable
-from trace_bench.cli.output import emit_json, note
+from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.cli.tables import emit_table, screen
 from trace_bench.controller.ownership import has_controller
+from trace_bench.results.integrity import PAGE
 from trace_bench.results.render import dollars
 from trace_bench.results.runs import RunLine, all_runs, describe
 
-_HEADER = ("id", "name", "state", "jobs", "ok", "failed", "skipped", "interrupted", "started", "cost")
-_NUMERIC = ("jobs", "ok", "failed", "skipped", "interrupted", "cost")
+_COUNTS = ("failed", "infra", "skipped", "interrupted", "flagged", "unprotected")
+"""``infra``: of the failed jobs, those that failed at provider, sandbox or harness."""
+_HEADER = ("id", "name", "state", "jobs", "ok", *_COUNTS, "started", "cost")
+_NUMERIC = ("jobs", "ok", *_COUNTS, "cost")
+_SPARE = ("cost", "ok", "skipped", "name", "interrupted", "infra", "unprotected")
 _DULL = frozenset({"0", "0.0000"})
 
 
@@ -29,7 +33,9 @@ def ls_command(runs_dir: Path, *, as_json: bool) -> None:
         rows = [_cells(line) for line in lines]
         if screen() is not None:
             rows = _shortened(rows)
-        emit_table(_HEADER, rows, _NUMERIC, elastic={"name": 8}, spare=("cost", "ok", "name"))
+        emit_table(_HEADER, rows, _NUMERIC, elastic={"name": 8}, spare=_SPARE)
+        if any(line.flagged for line in lines):
+            emit(f"flagged: jobs to look at before their scores are quoted; show RUN marks them, and see {PAGE}")
     else:
         note(f"there are no runs in {printable(str(runs_dir))}; trace-bench run makes one")
     for line in lines:
@@ -45,8 +51,11 @@ def _cells(line: RunLine) -> tuple[str, ...]:
         f"{line.done}/{line.jobs}",
         str(line.ok),
         str(line.failed),
+        str(line.infrastructure),
         str(line.skipped),
         str(line.interrupted),
+        str(line.flagged),
+        str(line.unprotected),
         printable((line.started_at or "-")[:19], 19),
         dollars(line.cost_usd),
     )
@@ -56,7 +65,7 @@ def _shortened(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """For a terminal: counts and costs that are nought in every run are empty, and a time is without its seconds, and
     without its year if all have the same."""
     columns = dict(zip(_HEADER, zip(*rows, strict=True), strict=True))
-    for name in ("failed", "skipped", "interrupted", "cost"):
+    for name in (*_COUNTS, "cost"):
         if _DULL.issuperset(columns[name]):
             columns[name] = ("",) * len(rows)
     times = columns["started"]
@@ -77,6 +86,9 @@ def _as_json(line: RunLine) -> dict[str, object]:
         "failed": line.failed,
         "skipped": line.skipped,
         "interrupted": line.interrupted,
+        "infrastructure_failures": line.infrastructure,
+        "flagged": line.flagged,
+        "unprotected": line.unprotected,
         "started_at": line.started_at,
         "cost_usd": line.cost_usd,
         "damage": line.damage,

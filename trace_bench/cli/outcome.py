@@ -14,11 +14,14 @@ from trace_bench.artifacts.records import Results
 from trace_bench.cli.events import job_fields
 from trace_bench.cli.output import emit, emit_json
 from trace_bench.cli.progress import why
+from trace_bench.cli.show import unprotected_sentence
 from trace_bench.cli.tables import screen
 from trace_bench.cli.tally import Totals, ending_of
 from trace_bench.controller.progress import Decision, JobView
-from trace_bench.results.leaderboard import rank
-from trace_bench.results.render import aligned, dollars, leaderboard_text
+from trace_bench.results.integrity import flags_sentence
+from trace_bench.results.leaderboard import shown_to_people
+from trace_bench.results.render import aligned, dollars, leaderboard_text, left_out_sentence
+from trace_bench.results.rows import is_final
 
 FAILURES = 10
 """Failed jobs that are listed."""
@@ -30,19 +33,23 @@ def print_outcome(layout: RunLayout, rows: Sequence[Results], planned: int, *, t
     rows: of the jobs that have one, in the order of the plan.
     taken: what to call their calls, tokens and cost, which a replay does not pay.
     """
-    shown = any(row.integrity == "unprotected" for row in rows)
-    emit(leaderboard_text(rank(rows, unprotected=shown), screen()).rstrip("\n"))
-    if shown:
-        emit("All jobs of this run are unprotected: a candidate could have written its own score.")
+    ended = [row for row in rows if row.status != "skipped"]
+    unprotected = any(row.integrity == "unprotected" for row in ended)
+    ranked = shown_to_people(rows)
+    emit(leaderboard_text(ranked, screen()).rstrip("\n"))
+    for sentence in (flags_sentence(rows), left_out_sentence(ranked), unprotected_sentence(ended)):
+        if sentence:
+            emit(printable(sentence, 2000))
     emit()
     emit(counts_text(rows, planned))
     _print_failures([row for row in rows if ending_of(row) == "failed"], layout)
+    but = "  (unprotected jobs are left out of it)" if unprotected else ""
     _print_paths({
         **_spent(rows, taken),
         "run": layout.run_id,
         "folder": layout.root,
         "results": layout.results_csv,
-        "leaderboard": f"{layout.leaderboard}  (unprotected jobs are left out of it)" if shown else layout.leaderboard,
+        "leaderboard": f"{layout.leaderboard}{but}",
     })  # fmt: skip
 
 
@@ -50,7 +57,11 @@ def counts_text(rows: Sequence[Results], planned: int) -> str:
     """``14 of 16 jobs ok, 1 failed, 1 skipped``; what is nought is left out."""
     counts = dict(Totals.of(rows).counts)
     counts["skipped"] += planned - len(rows)
-    others = "".join(f", {count} {ending}" for ending, count in counts.items() if ending != "ok" and count)
+    infra = Totals.of(rows).infrastructure
+    told = {"failed": f"failed ({infra} by infrastructure)"} if infra else {}
+    others = "".join(
+        f", {count} {told.get(ending, ending)}" for ending, count in counts.items() if ending != "ok" and count
+    )
     return f"{counts['ok']} of {planned} jobs ok{others}"
 
 
@@ -63,10 +74,10 @@ def _spent(rows: Sequence[Results], label: str) -> dict[str, str]:
 
 
 def _print_failures(failed: Sequence[Results], layout: RunLayout) -> None:
-    for row in failed[:FAILURES]:
+    for row in sorted(failed, key=is_final, reverse=True)[:FAILURES]:  # results first, then what says nothing
         where = f"{printable(row.task_id)}  {printable(row.trainer_id)}  {printable(row.variant, 200)}"
         where += "" if row.model == "stub" else f"  {printable(row.model)}"
-        emit(f"failed      {row.job_id}  {where}  seed {row.seed}  {why(row)}")
+        emit(f"{'failed' if is_final(row) else 'broke':<11} {row.job_id}  {where}  seed {row.seed}  {why(row)}")
     if len(failed) > FAILURES:
         emit(f"and {len(failed) - FAILURES} more: trace-bench show {shlex.quote(str(layout.root))}")
 

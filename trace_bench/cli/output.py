@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import sys
 from typing import Any, TextIO
 
+from trace_bench.artifacts.jsonio import HIDDEN, quiet
 from trace_bench.artifacts.secrets import known
 
 
@@ -21,25 +23,36 @@ def note(text: str) -> None:
     _write(sys.stderr, text)
 
 
-_NOT_SHOWN = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
-"""Characters that move a cursor or turn text around. In JSON they can only stand inside a string."""
+_OWN = re.compile("(\x1b\\[[01]m)")
+"""The only orders to a terminal that are ours: bold and not."""
 
 
 def emit_json(value: Any) -> None:
     """`value` as JSON to stdout; nothing in it can reach a terminal as a command."""
-    text = json.dumps(value, indent=2, ensure_ascii=False, default=str)
-    emit(_NOT_SHOWN.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+    emit(quiet(json.dumps(value, indent=2, ensure_ascii=False, default=str)))
+
+
+def harmless(text: str) -> str:
+    """`text` with escapes for whatever gives a terminal orders, but for bold, or cannot be seen."""
+    if HIDDEN.search(text) is None:
+        return text
+    parts = _OWN.split(text)
+    parts[::2] = [HIDDEN.sub(lambda found: ascii(found[0])[1:-1], part) for part in parts[::2]]
+    return "".join(parts)
 
 
 def _write(stream: TextIO, text: str) -> None:
-    """A reader who has had enough (``| head``) ends neither a run nor changes its exit code. Letters that the terminal
-    lacks are shown as escapes, and secrets that this process knows are masked."""
-    text = known.text(text)
+    """A reader who has had enough (``| head``), or a terminal that is closed, ends no run and changes no exit code.
+    Letters that the terminal lacks are shown as escapes, and so is whatever could act on it: who prints has seen to
+    that before, and this holds where one forgot. Secrets that this process knows are masked."""
+    text = harmless(known.text(text))
     try:
         encoding = stream.encoding or "utf-8"
         stream.write(f"{text}\n".encode(encoding, "backslashreplace").decode(encoding))
         stream.flush()
-    except BrokenPipeError:
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.EIO):
+            raise
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)

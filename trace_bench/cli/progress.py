@@ -15,9 +15,10 @@ from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.secrets import known
 from trace_bench.cli import events
-from trace_bench.cli.output import emit, note
+from trace_bench.cli.output import emit, harmless, note
 from trace_bench.cli.tally import ending_of, number
 from trace_bench.controller.progress import JobView, Quiet, RunEnd, RunStart
+from trace_bench.results.integrity import flags_of
 
 SHORT = 8
 """Characters of a job id in front of a line of its output."""
@@ -88,7 +89,7 @@ class Lines(Face):
         super().begun(run)
 
     def reused(self, job: JobView, row: Results) -> None:
-        self._ended(f"reused {name_of(job)}  {_scores(row)}")
+        self._ended(f"reused {name_of(job)}  {_scores(row)}{_flags(row)}")
 
     def started(self, job: JobView, *, adopted: bool) -> None:
         self.note(f"start  {name_of(job)}" + ("  adopted" if adopted else ""))
@@ -123,9 +124,11 @@ class Lines(Face):
         if ending == "interrupted":
             self._ended(f"cut    {name_of(job)}  interrupted; will run again when the run is continued")
         elif ending == "ok":
-            self._ended(f"ok     {name_of(job)}  {_scores(row)}  {row.time_seconds or 0:.1f} s{_end_of(row)}")
+            self._ended(
+                f"ok     {name_of(job)}  {_scores(row)}  {row.time_seconds or 0:.1f} s{_end_of(row)}{_flags(row)}"
+            )
         else:
-            self._ended(f"failed {name_of(job)}  {why(row)}")
+            self._ended(f"failed {name_of(job)}  {why(row)}{_flags(row)}")
 
     def skipped(self, job: JobView, row: Results) -> None:
         self._skipped += 1
@@ -192,7 +195,7 @@ class JsonLines(Face):
 def alert(text: str) -> None:
     """A line to stderr from a handler of a signal: what the thread was writing may be half written, and locked."""
     with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
-        os.write(sys.stderr.fileno(), f"{known.text(text)}\n".encode())
+        os.write(sys.stderr.fileno(), f"{harmless(known.text(text))}\n".encode())
 
 
 class Output:
@@ -265,6 +268,10 @@ def _end_of(row: Results) -> str:
     if row.stop_reason != "budget":
         return ""
     return "  cut off by the run's budget" if row.cut_by_run_budget else "  ended by its budget"
+
+
+def _flags(row: Results) -> str:
+    return f"  ! {printable(' '.join(flags_of(row)), 300)}" if row.integrity_flags else ""
 
 
 def _short(value: int | float | None) -> str:

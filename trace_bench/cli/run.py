@@ -238,7 +238,8 @@ def _continuing(config: RunConfig, run_id: str) -> str:
 
 
 class StopOnSignals:
-    """First Ctrl-C or SIGTERM: end in order. Second: kill.
+    """First Ctrl-C, SIGTERM or SIGHUP (the terminal was closed): end in order. Second: kill. A terminal that is closed
+    may say so twice, which counts once; under ``nohup`` it says nothing.
 
     Until somebody asks what is `wanted`, nothing runs that could end in order (an image is built), and the first one
     ends the command. After that whoever asks hears of a signal: the main thread may wait for a lock just then, and
@@ -251,6 +252,7 @@ class StopOnSignals:
     def __init__(self, alert: Callable[[str], None] = alert) -> None:
         self._alert = alert
         self._count = 0
+        self._hung_up = False
         self._asked = False
         self._before: dict[int, Any] = {}
         self._reading = threading.Lock()
@@ -265,7 +267,9 @@ class StopOnSignals:
     def __enter__(self) -> StopOnSignals:
         self._came, self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
+                continue
             self._before[number] = signal.signal(number, self._on_signal)
         return self
 
@@ -289,7 +293,8 @@ class StopOnSignals:
             return
         try:
             for number in self._numbers():
-                if number in self._before:
+                if number in self._before and not (number == signal.SIGHUP and self._hung_up):
+                    self._hung_up = self._hung_up or number == signal.SIGHUP
                     self._count += 1
                     if self._count <= len(_STOPPING):
                         self._alert(_STOPPING[self._count - 1])

@@ -18,9 +18,10 @@ from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.cli.tables import emit_pairs, screen
 from trace_bench.cli.tally import number as finite
 from trace_bench.controller.ownership import has_controller
-from trace_bench.errors import ConfigError
+from trace_bench.errors import Boundary, ConfigError
+from trace_bench.results.integrity import MARK, flags_of, flags_sentence
 from trace_bench.results.job_states import JOB_STATES, Course, JobLine, job_lines
-from trace_bench.results.leaderboard import rank
+from trace_bench.results.leaderboard import shown_to_people
 from trace_bench.results.render import (
     UNPROTECTED,
     aligned,
@@ -28,6 +29,7 @@ from trace_bench.results.render import (
     framed,
     heading,
     leaderboard_text,
+    left_out_sentence,
     number,
     told_once,
 )
@@ -91,6 +93,8 @@ def show_command(run: str, job: str | None, runs_dir: Path, *, every: bool, stat
     shown = chosen if every else chosen[:SHOWN]
     if shown:
         _print_jobs(shown)
+        if flagged := flags_sentence(line.row for line in shown if line.row is not None):
+            emit(printable(flagged, 2000))
     else:
         emit("no job is " + " or ".join(wanted) if wanted else "no jobs")
     if len(shown) < len(chosen):
@@ -149,11 +153,27 @@ def _head(
         ("times", ", ".join(f"{what} {when}" for what, when in times if when)),
         ("backend", _backend(about.layout)),
         ("jobs", f"{len(lines)}: {states}" if lines else "0"),
-        ("failures", ", ".join(f"{count} {printable(kind)}" for kind, count in whole.failures.items())),
+        ("failures", _failures(whole, infrastructure=False)),
+        ("infrastructure", _failures(whole, infrastructure=True)),
+        ("unprotected", f"{whole.unprotected_jobs} of {whole.total_jobs} jobs" if whole.unprotected_jobs else ""),
+        ("flagged", _flagged(whole)),
         ("tokens", f"{spent.total} ({spent.prompt} in, {spent.completion} out) in {whole.llm_calls} calls{so_far}"),
         ("cost", f"{dollars(whole.cost_usd)} USD{so_far}"),
         *(("warnings" if place == 0 else " ", text) for place, text in enumerate(warnings)),
     ]
+
+
+def _failures(whole: Summary, *, infrastructure: bool) -> str:
+    """Failed jobs by kind: those that are results, or those that say nothing of a trainer."""
+    infra = tuple(f"{boundary}:" for boundary in Boundary if boundary.is_infrastructure)
+    kinds = {kind: count for kind, count in whole.failures.items() if kind.startswith(infra) == infrastructure}
+    told = ", ".join(f"{count} {printable(kind)}" for kind, count in kinds.items())
+    return f"{told}; no results of a trainer, and in no mean" if told and infrastructure else told
+
+
+def _flagged(whole: Summary) -> str:
+    told = ", ".join(f"{count} {printable(flag, 60)}" for flag, count in whole.flags.items())
+    return f"{whole.flagged_jobs} of {whole.total_jobs} jobs: {told}" if told else ""
 
 
 def _backend(layout: RunLayout) -> str:
@@ -189,10 +209,16 @@ def note_of(line: JobLine) -> str:
 
 
 def scores(row: Results | None, direction: Direction) -> str:
-    """Initial and best score, and which way is better."""
+    """Initial and best score, which way is better, and whether it is flagged."""
+    mark = MARK if row is not None and row.integrity_flags else ""
     if row is None or (row.score_initial is None and row.score_best is None):
-        return "-"
-    return f"{number(row.score_initial)} → {number(row.score_best)} {'↑' if direction == 'maximize' else '↓'}"
+        return f"-{mark}"
+    return f"{number(row.score_initial)} → {number(row.score_best)} {'↑' if direction == 'maximize' else '↓'}{mark}"
+
+
+def _flags_and_note(line: JobLine) -> str:
+    flags = " ".join(flags_of(line.row)) if line.row is not None else ""
+    return "; ".join(text for text in (flags, note_of(line)) if text)
 
 
 def _cells(line: JobLine) -> tuple[str, ...]:
@@ -211,7 +237,7 @@ def _cells(line: JobLine) -> tuple[str, ...]:
         number(row.time_seconds, 1) if row else "-",
         str(row.total_tokens) if row else "-",
         dollars(row.cost_usd) if row and row.cost_usd else "-",
-        printable(note_of(line), 300),
+        printable(_flags_and_note(line), 300),
     )
 
 
@@ -229,7 +255,7 @@ def _print_jobs(lines: Sequence[JobLine]) -> None:
         return
     sections = [heading(line.entry.task_id, line.entry.score_direction, at) for line in lines]
     place = whole.index("score")
-    bare = [(row[0], *row[2:place], row[place].rstrip(" ↑↓"), *row[place + 1 :]) for row in rows]
+    bare = [(row[0], *row[2:place], _without_arrow(row[place]), *row[place + 1 :]) for row in rows]
     header, short, said = told_once(
         (whole[0], *whole[2:]), bare, ("trainer", "variant", "model") if len(rows) > 1 else ()
     )
@@ -239,15 +265,33 @@ def _print_jobs(lines: Sequence[JobLine]) -> None:
     emit(table.rstrip("\n"))
 
 
+def _without_arrow(score: str) -> str:
+    """The heading of the task says it."""
+    return score.replace(" ↑", "").replace(" ↓", "")
+
+
 def _print_leaderboard(rows: Sequence[Results]) -> None:
     ended = [row for row in rows if row.status != "skipped"]
     if not ended:
         return
-    unprotected = any(row.integrity == "unprotected" for row in ended)
+    ranked = shown_to_people(rows)
     emit("\nleaderboard")
-    emit(leaderboard_text(rank(ended, unprotected=unprotected), screen()).rstrip("\n"))
-    if unprotected:
-        emit("Unprotected: a candidate could have written its own score.")
+    emit(leaderboard_text(ranked, screen()).rstrip("\n"))
+    for sentence in (left_out_sentence(ranked), unprotected_sentence(ended)):
+        if sentence:
+            emit(sentence)
+
+
+def unprotected_sentence(ended: Sequence[Results]) -> str:
+    """What is to be said below a leaderboard of jobs of which a candidate could have written its own score."""
+    number = sum(row.integrity == "unprotected" for row in ended)
+    if not number:
+        return ""
+    if number == len(ended):
+        return "All jobs of this run are unprotected: a candidate could have written its own score."
+    return (
+        f"Left out: {number} of {len(ended)} jobs, which are unprotected: a candidate could have written its own score."
+    )
 
 
 def _as_json(
@@ -259,7 +303,6 @@ def _as_json(
     chosen: Sequence[JobLine],
     ended: Sequence[Results],
 ) -> dict[str, Any]:
-    unprotected = any(row.integrity == "unprotected" for row in ended)
     return {
         "run_id": manifest.run_id,
         "name": about.name or None,
@@ -274,13 +317,18 @@ def _as_json(
         "backend": _backend(about.layout) or None,
         "counts": dict(Counter(line.state for line in lines)),
         "failures": whole.failures,
+        "boundaries": {str(boundary): count for boundary, count in whole.boundaries.items()},
+        "infrastructure_failures": whole.infrastructure_failures,
+        "unprotected_jobs": whole.unprotected_jobs,
+        "flagged_jobs": whole.flagged_jobs,
+        "flags": whole.flags,
         "llm_calls": whole.llm_calls,
         "token_totals": whole.token_totals.model_dump(),
         "cost_usd": whole.cost_usd,
         "warnings": list(manifest.warnings),
         "damage": about.damage,
         "jobs": [job_json(line) for line in chosen],
-        "leaderboard": [asdict(row) for row in rank(ended, unprotected=unprotected)],
+        "leaderboard": [asdict(row) for row in shown_to_people(ended)],
     }
 
 
@@ -297,6 +345,7 @@ def job_json(line: JobLine) -> dict[str, Any]:
         "status": line.state,
         "decision": entry.decision,
         "note": note_of(line) or None,
+        "flags": flags_of(line.row) if line.row is not None else [],
         "step": line.step,
         "row": line.row.model_dump(mode="json") if line.row else None,
     }

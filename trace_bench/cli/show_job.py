@@ -11,17 +11,19 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from trace_bench.artifacts.contract import Failure, ModelRef, StateScores, Value, WorkerResult
+from trace_bench.artifacts.contract import Failure, ModelRef, Scores, StateScores, Value, WorkerResult
 from trace_bench.artifacts.jsonio import JsonError, loads, printable, read_model
 from trace_bench.artifacts.layout import RESULT, JobLayout, RunLayout
-from trace_bench.artifacts.records import JobMeta, ManifestEntry, Results
+from trace_bench.artifacts.records import IntegrityReport, JobMeta, ManifestEntry, Results
 from trace_bench.artifacts.yamlio import read_state
 from trace_bench.cli.output import emit, emit_json
 from trace_bench.cli.show import job_json, manifest_of, moment, note_of, scores
+from trace_bench.cli.show_integrity import print_evidence, print_integrity
 from trace_bench.cli.tables import emit_pairs, emit_table
 from trace_bench.cli.tally import number as finite
 from trace_bench.controller.ownership import has_controller
 from trace_bench.errors import Boundary, HarnessError
+from trace_bench.results.integrity import flags_of, is_withheld
 from trace_bench.results.job_states import Course, JobLine, job_line
 from trace_bench.results.render import dollars, number
 from trace_bench.results.runs import find_job
@@ -84,6 +86,12 @@ class _Job:
     def failure(self) -> Failure | None:
         return (self.meta.failure if self.meta else None) or (self.result.failure if self.result else None)
 
+    @property
+    def scores(self) -> Scores | None:
+        """Official ones; none where they are withheld, whatever the sandbox wrote."""
+        withheld = is_withheld(self.failure, self.meta.integrity_report if self.meta else IntegrityReport())
+        return self.result.scores if self.result is not None and not withheld else None
+
 
 def show_job(run: RunLayout, text: str, *, every: bool, as_json: bool) -> None:
     """Print the job of `run` that `text` means.
@@ -101,7 +109,7 @@ def show_job(run: RunLayout, text: str, *, every: bool, as_json: bool) -> None:
     emit()
     emit_pairs(_outcome(job))
     for title, header, cells in (
-        ("scores", ("state", "train", "validate", "test"), _scores(job.result)),
+        ("scores", ("state", "train", "validate", "test"), _scores(job)),
         ("attempts", ("attempt", "started", "ended", "status", "failure"), _attempts(job.meta)),
         ("controls not in force", ("control", "wanted", "is"), _controls(job.meta)),
         (job.history.title, ("step", "candidate", "split", "score", "best", "s", "evaluations"), _history(job.history)),
@@ -109,6 +117,9 @@ def show_job(run: RunLayout, text: str, *, every: bool, as_json: bool) -> None:
         if cells:
             emit(f"\n{title}")
             emit_table(header, cells, elastic=_ELASTIC, spare=("evaluations", "s"))
+    if job.meta is not None:
+        print_evidence(job.meta)
+        print_integrity(job.meta, every=every)
     _print_change(job, every=every)
     for place, path in enumerate(_files(job)):
         emit(f"  {path}" if place else f"\nfiles\n  {path}")
@@ -197,7 +208,7 @@ def _identity(entry: ManifestEntry, meta: JobMeta | None) -> list[tuple[str, str
     image = f"{meta.image.ref}  ({meta.image.key})" if meta and meta.image else ""
     model = meta.model if meta else None
     return [
-        ("job", entry.job_id),
+        ("job", printable(entry.job_id, 40)),
         ("task", printable(entry.task_id, 200)),
         ("eval_kwargs", _json(entry.eval_kwargs)),
         ("trainer", f"{printable(entry.trainer_id, 200)}, variant {printable(entry.variant, 400)}"),
@@ -222,11 +233,14 @@ def _outcome(job: _Job) -> list[tuple[str, str]]:
     row, meta, state = job.row, job.meta, job.line.state
     failure = job.failure if state in ("failed", "interrupted") else None
     why = printable(note_of(job.line), 400) if state != "failed" else ""
+    withheld = is_withheld(job.failure, meta.integrity_report if meta else IntegrityReport())
     pairs = [("status", f"{state}, {why}" if why else state)]
     if row is not None:
         pairs += [
             ("stop reason", row.stop_reason or ""),
-            ("score", scores(row, row.score_direction)),
+            ("score", "" if withheld else scores(row, row.score_direction)),
+            ("withheld", "its scores, which count for nothing: see the failure" if withheld else ""),
+            ("flags", printable(" ".join(flags_of(row)), 300)),
             ("test", "" if row.score_test is None else number(row.score_test)),
             ("time", "" if row.time_seconds is None else f"{row.time_seconds:.1f} s"),
             ("evaluations", str(row.evaluations)),
@@ -261,10 +275,11 @@ def _in_tries(row: Results) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def _scores(result: WorkerResult | None) -> list[tuple[str, ...]]:
+def _scores(job: _Job) -> list[tuple[str, ...]]:
     """Official scores by state and split."""
+    scores = job.scores
     states: Mapping[str, StateScores | None] = (
-        {"initial": result.scores.initial, "best": result.scores.best, "final": result.scores.final} if result else {}
+        {"initial": scores.initial, "best": scores.best, "final": scores.final} if scores else {}
     )
     return [
         (name, number(found.train), number(found.validate_), number(found.test))
@@ -368,7 +383,7 @@ def _as_json(job: _Job) -> dict[str, Any]:
         "entry": job.line.entry.model_dump(mode="json"),
         "job_meta": job.meta.model_dump(mode="json") if job.meta else None,
         "failure": {**failure.model_dump(mode="json"), "remedy": REMEDIES[failure.boundary]} if failure else None,
-        "scores": job.result.scores.model_dump(mode="json") if job.result else None,
+        "scores": job.scores.model_dump(mode="json") if job.scores else None,
         "history": list(job.history.shown),
         "history_lines": job.history.total,
         "change": changed,

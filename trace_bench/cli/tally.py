@@ -11,6 +11,7 @@ from typing import Any, Literal
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.records import Results
 from trace_bench.controller.progress import JobView
+from trace_bench.results.rows import was_cut
 
 Ending = Literal["ok", "failed", "interrupted", "skipped"]
 ENDINGS: tuple[Ending, ...] = ("ok", "failed", "interrupted", "skipped")
@@ -22,12 +23,18 @@ def ending_of(row: Results) -> Ending:
     """What became of a job. One that was cut off counts as neither ok nor failed: it runs again."""
     if row.status == "skipped":
         return "skipped"
-    return "interrupted" if row.stop_reason == "interrupted" else row.status
+    return "interrupted" if was_cut(row) else row.status
+
+
+def failed_by_infrastructure(row: Results) -> bool:
+    """True for a failure that says nothing of a trainer: at provider, sandbox or harness."""
+    found = row.failure_boundary
+    return ending_of(row) == "failed" and found is not None and found.is_infrastructure
 
 
 @dataclass(frozen=True)
 class Totals:
-    """Sums over rows. `counts` has every ending."""
+    """Sums over rows. `counts` has every ending; of its failed ones `infrastructure` say nothing of a trainer."""
 
     counts: Mapping[Ending, int]
     llm_calls: int
@@ -35,6 +42,8 @@ class Totals:
     completion_tokens: int
     total_tokens: int
     cost_usd: float
+    infrastructure: int
+    flagged: int
 
     @classmethod
     def of(cls, rows: Iterable[Results]) -> Totals:
@@ -49,6 +58,8 @@ class Totals:
             sum(row.completion_tokens for row in rows),
             sum(row.total_tokens for row in rows),
             sum(row.cost_usd for row in rows),
+            sum(map(failed_by_infrastructure, rows)),
+            sum(bool(row.integrity_flags) for row in rows),
         )
 
 
@@ -93,6 +104,8 @@ class Tally:
     counts: dict[Ending, int] = field(default_factory=lambda: dict.fromkeys(ENDINGS, 0))
     running: dict[str, Running] = field(default_factory=dict)
     tasks: dict[str, TaskBest] = field(default_factory=dict)
+    infrastructure: int = 0
+    flagged: int = 0
     _tokens: int = 0
     _cost_usd: float = 0.0
     _measured: int = 0
@@ -137,6 +150,8 @@ class Tally:
             self._measured += 1
             self._seconds += self.clock() - running.since
         self.counts[ending] += 1
+        self.infrastructure += failed_by_infrastructure(row)
+        self.flagged += bool(row.integrity_flags)
         self._tokens += row.total_tokens
         self._cost_usd += row.cost_usd
         task = self.tasks[job.task_id]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trace_bench.arguments import describe, hint
-from trace_bench.config.models import RunConfig, Section, TaskConfig, TrainerConfig
+from trace_bench.config.models import RunConfig, SandboxConfig, Section, TaskConfig, TrainerConfig
 from trace_bench.config.names import SECTIONS, keys_of, section_at
 from trace_bench.config.source import Path_, Problem, Source
 
@@ -36,6 +36,16 @@ _NEEDED = {
     ("tasks", "id"): "a task entry names its task, such as 'id: internal:numeric_param'",
     ("trainers", "id"): "a trainer entry names its trainer, such as 'id: PrioritySearch'",
 }
+
+_NEVER = frozenset((
+    "privileged", "network", "network_mode", "networks", "ports", "dns", "extra_hosts", "pid", "pid_mode", "ipc",
+    "ipc_mode", "uts", "uts_mode", "userns", "userns_mode", "cgroup", "cgroupns_mode", "cgroup_parent",
+    "security_opt", "seccomp", "apparmor", "no_new_privileges", "cap_add", "cap_drop", "capabilities", "devices",
+    "device_requests", "device_cgroup_rules", "volumes", "volumes_from", "mounts", "mount", "binds", "bind",
+    "docker_sock", "socket", "user", "group_add", "env", "environment", "env_file", "read_only", "init",
+    "oom_kill_disable", "oom_score_adj", "restart", "sysctls", "ulimits", "shm_size", "entrypoint", "command",
+))  # fmt: skip
+"""What containers can be given elsewhere. Here no config asks for it: it would let a job out, or others in."""
 
 
 def sentence(source: Source, error: Mapping[str, Any]) -> Problem:
@@ -73,6 +83,11 @@ def sentence(source: Source, error: Mapping[str, Any]) -> Problem:
 def _unknown(source: Source, path: Path_) -> str:
     *above, key = path
     section = section_at(tuple(above)) or RunConfig
+    if section is SandboxConfig and str(key).replace("-", "_").lower() in _NEVER:
+        return (
+            f"{source.shown(path)}: rights, namespaces, networks, mounts, devices and settings of a sandbox are fixed; "
+            "take it out (sandbox.allow_weaker names the controls that can be given up)"
+        )
     return f"unknown key {source.shown(path)!r}{_elsewhere(str(key), section) or hint(str(key), keys_of(section))}"
 
 

@@ -12,6 +12,7 @@ from trace_bench.artifacts.collector import Collected
 from trace_bench.artifacts.jsonio import JsonError, read_model
 from trace_bench.artifacts.layout import JobLayout
 from trace_bench.artifacts.records import Attempt, JobMeta
+from trace_bench.artifacts.writers import make_folders, repair_journal, sync_folder
 
 
 def _places(job: JobLayout) -> dict[str, Path]:
@@ -34,6 +35,7 @@ def keep_attempt(job: JobLayout, *, calls: bool = False) -> None:
     if last == 0:
         return
     folder, out = job.attempt(last), job.attempt_out(last)
+    mend(job)
     # The result first: one that has lost its files must not be there to be reused.
     moves = {job.results: folder / job.results.name}
     moves |= {source: out / name for name, source in _places(job).items()}
@@ -41,14 +43,24 @@ def keep_attempt(job: JobLayout, *, calls: bool = False) -> None:
         moves[job.cassette] = folder / job.cassette.name
     for source, target in moves.items():
         if source.exists() and not target.exists():
-            target.parent.mkdir(exist_ok=True)
+            make_folders(target.parent)
             source.replace(target)
+            if source == job.results:
+                # It must have gone for good before its files go.
+                sync_folder(target.parent)
+                sync_folder(source.parent)
     for state in (job.initial_state, job.best_state, job.final_state):
         state.unlink(missing_ok=True)  # they are in states.json too
 
 
+def mend(job: JobLayout) -> None:
+    """Cut off what a controller that died left unfinished: of the history, say, that it wrote while the job ran."""
+    for path in (job.state_history, job.events, job.cassette):
+        repair_journal(path)
+
+
 def publish(collected: Collected, job: JobLayout) -> None:
-    """Move what the last attempt left to where people look for it."""
+    """Move what the last attempt left to where people look for it. It is not flushed: all of the job is, once."""
     job.artifacts.mkdir(exist_ok=True)
     for name, target in _places(job).items():
         source = collected.root / name
@@ -60,14 +72,14 @@ def publish(collected: Collected, job: JobLayout) -> None:
     for path, name in ((job.initial_state, "initial"), (job.best_state, "best"), (job.final_state, "final")):
         state = getattr(states, name, None)
         if state is not None:
-            yamlio.write_state(path, state)
+            yamlio.write_state(path, state, durable=False)
         else:
             # An earlier attempt's state is not this one's.
             path.unlink(missing_ok=True)
 
 
 def earlier_attempts(job: JobLayout) -> tuple[Attempt, ...]:
-    """What the record of the job says of the attempts before this one. It is not flushed: a power cut may empty it."""
+    """What the record of the job says of the attempts before this one; nothing, if somebody has damaged it."""
     try:
         return read_model(JobMeta, job.meta.read_bytes()).attempts
     except (FileNotFoundError, JsonError):

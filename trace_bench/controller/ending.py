@@ -6,22 +6,27 @@ import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from pydantic import ValidationError
+
+from trace_bench.artifacts import jsonio
 from trace_bench.artifacts import layout as files
 from trace_bench.artifacts.collector import Collected
 from trace_bench.artifacts.contract import Failure, WorkerResult
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.provenance import cpu_model, now
-from trace_bench.artifacts.records import Attempt, ControlRecord, JobMeta, Results, Usage
+from trace_bench.artifacts.records import Attempt, AttemptEvidence, ControlRecord, JobMeta, Results, Usage
 from trace_bench.artifacts.secrets import known
-from trace_bench.artifacts.writers import write_json, write_text
+from trace_bench.artifacts.writers import sync_tree, write_json, write_text
 from trace_bench.controller.answers import Answers
 from trace_bench.controller.attempts import publish
 from trace_bench.controller.session import SandboxGone
 from trace_bench.errors import Boundary, ExitCode, Interrupted, SandboxError, TraceBenchError
 from trace_bench.results.integrity import integrity_report
 from trace_bench.results.rows import results_row
-from trace_bench.sandbox.base import ExitStatus, Sandbox
+from trace_bench.sandbox.base import Sandbox
+from trace_bench.sandbox.errors import SandboxGone as SandboxRemoved
 
 EXIT_PATIENCE = 10.0
 """Seconds that a supervisor has to exit after its last message."""
@@ -45,12 +50,24 @@ class Ending:
     """Reasons that the sandbox was given to stop."""
     usage_by_phase: Mapping[str, Usage] = field(default_factory=dict)
     cut_by_run_budget: bool = False
+    evidence: AttemptEvidence | None = None
+
+    def evidence_with(self, result: WorkerResult | None) -> AttemptEvidence | None:
+        """What is known of how its sandbox ended, from inside and outside."""
+        if self.evidence is None or result is None:
+            return self.evidence
+        return self.evidence.model_copy(update={"worker": result.evidence})
 
     @property
     def failed_at_provider(self) -> bool:
         """So the sandbox says."""
         failure = self.result.failure if self.result is not None else None
         return failure is not None and failure.boundary is Boundary.PROVIDER
+
+    @property
+    def was_stopped_from_outside(self) -> bool:
+        """It ended in order before its time, and this controller did not tell it to: `docker stop`, say."""
+        return self.result is not None and self.result.stop_reason == "interrupted" and "interrupted" not in self.told
 
     def end(self, error: TraceBenchError) -> None:
         """`error` ended the attempt."""
@@ -82,6 +99,7 @@ def recorded(
         status="interrupted" if killed else status,  # type: ignore[arg-type]
         failure=failure,
         sandbox_id=ending.sandbox_id,
+        evidence=ending.evidence_with(result),
     )
     stop_reason = result.stop_reason if result is not None else "interrupted" if killed else None
     cut = ending.cut_by_run_budget or ("budget" in ending.told and stop_reason == "budget")
@@ -99,14 +117,24 @@ def recorded(
             "usage": usage,
             "usage_by_phase": dict(ending.usage_by_phase),
             "warnings": tuple(warnings),
-            "integrity_report": integrity_report(result),
+            "integrity_report": integrity_report(
+                result, meta.tolerance, comparable=not (meta.timing_sensitive or _asked_a_model(ending.usage_by_phase))
+            ),
             "cpu_model": cpu_model(),
         }
     )
     row = results_row(meta, result, usage, seconds, run)
-    write_json(job.meta, meta, durable=False)
+    # What is recorded as ended is not run again: after a power cut, all that belongs to it must be there.
+    write_json(job.meta, meta)
+    sync_tree(job.root)
     write_json(job.results, row)  # from here on the job has ended
     return row
+
+
+def _asked_a_model(usage: Mapping[str, Usage]) -> bool:
+    """True if scoring did: its answers need not be those that training got."""
+    scoring = usage.get("score", Usage())
+    return bool(scoring.calls or scoring.reused or scoring.refused)
 
 
 def ends_more(error: TraceBenchError) -> bool:
@@ -114,25 +142,54 @@ def ends_more(error: TraceBenchError) -> bool:
     return isinstance(error, Interrupted) or error.exit_code == ExitCode.ENVIRONMENT
 
 
-def sandbox_failure(error: SandboxError, sandbox: Sandbox, evidence: Path) -> Failure:
-    """What became of the sandbox; its last words are kept whole under `evidence`."""
-    status: ExitStatus | None = None
+def observed(sandbox: Sandbox, error: SandboxError | None = None) -> AttemptEvidence:
+    """What there is to see of `sandbox`, to be asked before it is killed: what the controller does itself is no
+    evidence.
+
+    Args:
+        error: what the controller met, if its session did not come to its end.
+    """
+    seen = AttemptEvidence(error=kind_of(error), message=str(error)) if error is not None else AttemptEvidence()
+    # The end of a stream comes a little before the end of its sandbox.
+    patience = EXIT_PATIENCE if error is None or isinstance(error, SandboxGone) else 0.0
+    try:
+        status = sandbox.wait(patience)
+        if status is None:
+            return seen.model_copy(update={"state": sandbox.status()})
+    except SandboxRemoved:
+        return seen.model_copy(update={"state": "removed"})
+    except SandboxError:
+        return seen
+    found = {"exit_code": status.code, "oom_killed": status.oom_killed, "engine_error": status.error}
+    return seen.model_copy(update={"state": "exited", **found})
+
+
+def last_words(sandbox: Sandbox, folder: Path) -> str:
+    """The last line that it said on stderr; all of it is kept under `folder`."""
     words = ""
     with contextlib.suppress(SandboxError):
-        status = sandbox.wait(EXIT_PATIENCE)
         words = sandbox.last_words().strip()
-    message, kind = str(error), kind_of(error)
-    if isinstance(error, SandboxGone) and status is not None:
-        kind = "sandbox_died"
-        message = f"the sandbox ended with exit code {status.code} before the job was done"
-        if status.oom_killed:
-            kind, message = "out_of_memory", f"{message}; the memory limit was hit"
-        if status.error:
-            message += f" ({status.error})"
     if words:
-        write_text(evidence / files.STDERR, words + "\n", durable=False)
-        message += f"; its last words: {words.splitlines()[-1][:500]}"
-    return Failure(boundary=Boundary.SANDBOX, kind=kind, message=message)
+        write_text(folder / files.STDERR, words + "\n", durable=False)
+    return words.splitlines()[-1][:500] if words else ""
+
+
+def noted(events: Path) -> dict[str, Any]:
+    """`phase` and `failure` of `AttemptEvidence`, from a supervisor's ``events.jsonl``, which has been checked."""
+    at_work: list[str] = []
+    failure: Failure | None = None
+    with contextlib.suppress(FileNotFoundError), events.open("rb") as file:
+        for raw in file:
+            line = jsonio.loads(raw)
+            name = str(line.get("phase"))
+            if line["event"] == "phase.start":
+                at_work.append(name)
+            elif line["event"] == "phase.end" and name in at_work:
+                at_work.remove(name)
+            elif line["event"] == "failure" and failure is None:
+                with contextlib.suppress(ValidationError):
+                    failure = Failure.model_validate({key: line.get(key) for key in Failure.model_fields})
+    return {"phase": at_work[0] if at_work else "", "failure": failure}
 
 
 def kind_of(error: TraceBenchError) -> str:

@@ -20,16 +20,26 @@ from trace_bench.artifacts.contract import Failure, Scores
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.provenance import now
 from trace_bench.artifacts.records import ControlRecord, Results, Usage
-from trace_bench.artifacts.writers import write_json, write_text
+from trace_bench.artifacts.writers import sync_folder, write_json, write_text
 from trace_bench.controller.answers import AFTER_A_BREAK, AFTER_THE_END
-from trace_bench.controller.attempts import earlier_attempts, keep_attempt, next_attempt
-from trace_bench.controller.ending import EXIT_PATIENCE, Ending, ends_more, recorded, sandbox_failure
+from trace_bench.controller.attempts import earlier_attempts, keep_attempt, mend, next_attempt
+from trace_bench.controller.attribution import attributed
+from trace_bench.controller.ending import (
+    Ending,
+    ends_more,
+    kind_of,
+    last_words,
+    noted,
+    observed,
+    recorded,
+)
 from trace_bench.controller.prepare import JobPlan
 from trace_bench.controller.recording import Recording
 from trace_bench.controller.schedule import Start, StartGate
 from trace_bench.controller.session import Listener, Session, Silence
 from trace_bench.errors import (
     Boundary,
+    BrokenArchive,
     CollectError,
     EnvironmentUnavailable,
     HarnessError,
@@ -44,6 +54,8 @@ from trace_bench.sandbox.base import Backend, Sandbox, SandboxRequest, Stream
 from trace_bench.sandbox.labels import UID_BASE, job_labels
 from trace_bench.sandbox.uids import UidBlock, UidBlocks
 
+END_PATIENCE = 0.5
+"""Seconds that an engine has to say that a sandbox has ended whose stream did; one that has not is attached again."""
 WORKER_COMMAND = ("python3", "-sP", "-m", "trace_bench.worker")
 
 
@@ -121,6 +133,7 @@ class JobRunner:
         Raises:
             Interrupted, EngineGone, EnvironmentUnavailable: as `run`.
         """
+        mend(self.layout.job(plan.spec.job_id))
         return self._attempt(plan, listener or Silence(), lambda: self._adopted_sandbox(sandbox), None)
 
     def last_row(self, plan: JobPlan) -> Results:
@@ -140,7 +153,8 @@ class JobRunner:
         meta = plan.meta.model_copy(
             update={"status": "running", "started_at": now(), "attempts": earlier_attempts(job)}
         )
-        write_json(job.meta, meta, durable=False)
+        write_json(job.meta, meta)
+        sync_folder(self.layout.jobs)  # what is paid for in it must not go with the folder's name
         ending = Ending()
         try:
             scope = self.gateway.open(
@@ -161,9 +175,11 @@ class JobRunner:
             def record() -> Results:
                 failures = scope.provider_failures()
                 self._wait_for_answers(plan, ending)
-                killed = ending.failure is not None and ending.failure.kind == "interrupted"
-                if failures and not killed and (ending.failure is not None or ending.failed_at_provider):
-                    # The sandbox knows that there was no answer; why is known here alone.
+                found = ending.failure
+                lost = found is not None and found.boundary.is_infrastructure and found.kind != "interrupted"
+                if failures and (lost or (found is None and ending.failed_at_provider)):
+                    # The sandbox knows that there was no answer; why is known here alone. What else the job did wrong
+                    # meanwhile stays its own.
                     ending.failure = Failure(boundary=Boundary.PROVIDER, kind="provider_error", message=failures[0])
                 if self.recording is not None:
                     self._settle_replay(self.recording, plan, scope, ending, job.attempt(number))
@@ -281,12 +297,15 @@ class JobRunner:
                 try:
                     if start is not None:
                         sandbox.start()
-                    self._converse(plan, scope, listener, stream, start, ending)
+                    self._converse(plan, scope, listener, sandbox, stream, start, ending)
                 finally:
                     stream.close()
-                if sandbox.wait(EXIT_PATIENCE) is None:
-                    sandbox.kill()
+            ending.evidence = observed(sandbox)
+            if ending.evidence.state == "running":
+                sandbox.kill()
         except (Interrupted, SandboxError, EnvironmentUnavailable, NotRecorded) as error:
+            if isinstance(error, SandboxError) and not ends_more(error):
+                ending.evidence = observed(sandbox, error)
             try:
                 sandbox.kill()
             except SandboxError as gone:
@@ -295,13 +314,33 @@ class JobRunner:
             else:
                 if isinstance(error, Interrupted | EnvironmentUnavailable | NotRecorded) or ends_more(error):
                     ending.end(error)
-                else:
-                    ending.failure = sandbox_failure(error, sandbox, evidence=out.parent)
+                elif ending.evidence is not None:
+                    words = last_words(sandbox, out.parent)
+                    ending.evidence = ending.evidence.model_copy(update={"last_words": words})
+                    ending.failure = attributed(ending.evidence)
         self._collect(sandbox, ending, out)
+        asked = plan.spec.stop_at is not None and plan.spec.stop_at.reason == "interrupted"
+        if start is not None and ending.failure is None and ending.was_stopped_from_outside and not asked:
+            # Half a search that nobody asked for is no result of the job.
+            ending.failure = Failure(
+                boundary=Boundary.SANDBOX,
+                kind="sandbox_stopped",
+                message="something outside of the run stopped the sandbox before the search was over",
+            )
 
     def _converse(
-        self, plan: JobPlan, scope: Scope, listener: Listener, stream: Stream, start: Start | None, ending: Ending
+        self,
+        plan: JobPlan,
+        scope: Scope,
+        listener: Listener,
+        sandbox: Sandbox,
+        stream: Stream,
+        start: Start | None,
+        ending: Ending,
     ) -> None:
+        def reattach() -> Stream | None:
+            return sandbox.attach() if sandbox.wait(END_PATIENCE) is None else None
+
         def stop_wanted() -> str | None:
             if (stranger := scope.not_recorded()) is not None:
                 raise stranger  # the sandbox has been told; nothing that comes now can count
@@ -317,6 +356,7 @@ class JobRunner:
             listener=listener,
             stop_wanted=stop_wanted,
             on_answer=start.over if start is not None else lambda: None,
+            reattach=reattach,
         )
         ending.answers = session.answers
         try:
@@ -325,7 +365,13 @@ class JobRunner:
             else:
                 session.start()
         finally:
+            session.stream.close()
             ending.told = session.told
+            if session.mended:
+                times = "once" if session.mended == 1 else f"{session.mended} times"
+                ending.warnings.append(
+                    f"the connection to the sandbox broke {times}, and was made again; nothing that was said is lost"
+                )
 
     def _wait_for_answers(self, plan: JobPlan, ending: Ending) -> None:
         """See calls under way into the cassette: what they cost is paid, and the next attempt finds their answers."""
@@ -344,7 +390,15 @@ class JobRunner:
 
     def _collect(self, sandbox: Sandbox, ending: Ending, out: Path) -> None:
         try:
-            ending.collected = collect(sandbox.collect(), out, self.limits)
+            try:
+                ending.collected = collect(sandbox.collect(), out, self.limits)
+            except BrokenArchive:
+                # Nobody inside writes the archive, and what it is of is still there.
+                ending.collected = collect(sandbox.collect(), out, self.limits)
+        except BrokenArchive as error:
+            if ending.failure is None:
+                ending.failure = Failure(boundary=Boundary.SANDBOX, kind=kind_of(error), message=str(error))
+            return
         except CollectError as error:
             # Only the trainer's uid can put anything but the supervisor's own files there.
             if ending.failure is None:
@@ -358,7 +412,9 @@ class JobRunner:
         if ending.result is not None and ending.fatal is None:
             # Its volume is complete: what broke afterwards, broke nothing.
             ending.failure = None
-        if ending.result is None and ending.failure is None:
-            ending.failure = Failure(
-                boundary=Boundary.SANDBOX, kind="no_result", message="the sandbox ended without a result"
-            )
+        if ending.result is None and ending.fatal is None and ending.evidence is not None:
+            if not ending.evidence.last_words:
+                words = last_words(sandbox, out.parent)
+                ending.evidence = ending.evidence.model_copy(update={"last_words": words})
+            ending.evidence = ending.evidence.model_copy(update=noted(ending.collected.root / files.EVENTS))
+            ending.failure = attributed(ending.evidence)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from trace_bench.artifacts.jsonio import dumps
+from trace_bench.artifacts.jsonio import dumps, quiet
 from trace_bench.artifacts.records import ManifestEntry
 from trace_bench.artifacts.writers import write_pieces
 from trace_bench.config.frozen import thaw
@@ -24,17 +24,17 @@ def write_manifest(path: Path, head: Mapping[str, Any], entries: Iterable[str], 
 
 
 def _pieces(head: Mapping[str, Any], entries: Iterable[str]) -> Iterator[bytes]:
-    yield dumps(dict(head))[:-1].encode() + b',"jobs":['
+    yield quiet(dumps(dict(head)))[:-1].encode() + b',"jobs":['
     batch: list[str] = []
     before = "\n"
     for entry in entries:
         batch.append(entry)
         if len(batch) == _BATCH:
-            yield (before + ",\n".join(batch)).encode()
+            yield quiet(before + ",\n".join(batch)).encode()
             batch.clear()
             before = ",\n"
     if batch:
-        yield (before + ",\n".join(batch)).encode()
+        yield quiet(before + ",\n".join(batch)).encode()
     yield b"\n]}\n"
 
 

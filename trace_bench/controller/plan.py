@@ -40,6 +40,8 @@ from trace_bench.errors import ConfigError
 from trace_bench.identity import FingerprintPrefix, JobIdPrefix, config_hash, prefix_of, run_id
 from trace_bench.matrix import Job, expand
 from trace_bench.sandbox.base import CONTROLS, NEVER_WEAKER, Backend, Sandbox
+from trace_bench.sandbox.errors import RuntimeMissing
+from trace_bench.sandbox.runtimes import missing_runtime
 from trace_bench.suites.spec import Task, pack_task
 
 
@@ -257,8 +259,9 @@ def plan_run(
         spent = spent_before(layout, (job.job_id for job in jobs), limits_of(config))
         before.budget_left = RunBudget(limits_of(config), spent).used_up() is None
         notes += spent.notes
-    memory = backend.describe().get("memory_bytes")
-    notes += _memory_notes(config, jobs, memory)
+    engine = backend.describe()
+    _check_runtimes(jobs, engine.get("runtimes"))
+    notes += _memory_notes(config, jobs, engine.get("memory_bytes"))
 
     lock = Lock(
         run_id=layout.run_id,
@@ -403,6 +406,21 @@ def _check_run(
     ]
     if changed:
         notes.append(f"the run is continued with other {' and '.join(changed)} than it was started with")
+
+
+def _check_runtimes(jobs: Sequence[Job], known: Any) -> None:
+    """
+    Args:
+        known: names of the engine's runtimes; not a list where the backend has none.
+
+    Raises:
+        RuntimeMissing: a sandbox asks for one that the engine does not have.
+    """
+    for runtime in sorted(
+        {sandbox.runtime or "" for sandbox in {id(job.sandbox): job.sandbox for job in jobs}.values()}
+    ):
+        if runtime and isinstance(known, list) and runtime not in known:
+            raise RuntimeMissing(missing_runtime(runtime, known))
 
 
 def _memory_notes(config: RunConfig, jobs: Sequence[Job], memory: Any) -> list[str]:

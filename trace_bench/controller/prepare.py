@@ -120,6 +120,8 @@ def prepare(
         suite=job.suite,
         task_hash=task.content_hash,
         score_direction=task.spec.score.direction,
+        tolerance=task.spec.tolerance,
+        timing_sensitive=task.spec.timing_sensitive,
         eval_kwargs=eval_kwargs,
         trainer_id=job.trainer_id,
         variant=job.variant.label,

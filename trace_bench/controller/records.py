@@ -7,7 +7,7 @@ import os
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.provenance import capture_env
 from trace_bench.artifacts.records import Results
-from trace_bench.artifacts.writers import write_json, write_text
+from trace_bench.artifacts.writers import sync_folder, write_json, write_text
 from trace_bench.artifacts.yamlio import dump_document
 from trace_bench.controller.manifest import Outcome
 from trace_bench.controller.plan import PlannedJob, RunPlan
@@ -19,13 +19,15 @@ from trace_bench.results.tables import read_row
 def write_records(plan: RunPlan) -> None:
     """Write snapshot, salt, lock, environment and manifest. Endings of reused jobs are in the manifest."""
     layout = plan.layout.make()
-    write_text(layout.config_snapshot, dump_document(plan.config.to_snapshot()), durable=False)
+    sync_folder(layout.root.parent)
+    sync_folder(layout.root)
+    write_text(layout.config_snapshot, dump_document(plan.config.to_snapshot()))
     write_scripts(plan.config, layout)
     write_text(layout.salt, plan.salt, mode=0o600)
-    write_json(layout.lock, plan.lock, durable=False)
-    write_json(layout.env, capture_env(os.environ, backend=plan.backend.describe()), durable=False)
-    write_json(layout.git, plan.git, durable=False)
-    plan.write_manifest(layout, {job_id: outcome_of(row) for job_id, row in plan.reused.items()})
+    write_json(layout.lock, plan.lock)
+    write_json(layout.env, capture_env(os.environ, backend=plan.backend.describe()))
+    write_json(layout.git, plan.git)
+    plan.write_manifest(layout, {job_id: outcome_of(row) for job_id, row in plan.reused.items()}, durable=True)
 
 
 def recorded_row(layout: RunLayout, job: PlannedJob) -> Results | None:

@@ -19,7 +19,8 @@ from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.provenance import now
 from trace_bench.artifacts.records import ReplayReport, Results
 from trace_bench.artifacts.secrets import Masker, known
-from trace_bench.artifacts.writers import Journal, write_json
+from trace_bench.artifacts.writers import Journal, sync_files, write_json
+from trace_bench.controller.attribution import is_retried
 from trace_bench.controller.cancel import Cancellations
 from trace_bench.controller.job import JobRunner, NotStarted
 from trace_bench.controller.manifest import Outcome, read_entry
@@ -37,15 +38,17 @@ from trace_bench.controller.teller import Teller
 from trace_bench.errors import Interrupted, SandboxError
 from trace_bench.gateway.server import Gateway
 from trace_bench.results import parquet, replay_check
-from trace_bench.results.rows import is_final, skipped_row
-from trace_bench.results.tables import LiveTables, was_cut, write_files_index
+from trace_bench.results.rows import is_final, skipped_row, was_cut
+from trace_bench.results.tables import LiveTables, write_files_index
 from trace_bench.sandbox.errors import EngineGone
 from trace_bench.sandbox.uids import UidBlocks
 
 WORTH_TELLING = 1.0
 """Seconds. Shorter waits of a model call nobody wonders about."""
 FIRST_PAUSE = 1.0
-"""Seconds before the first retry; each further one waits twice as long."""
+"""Seconds before the first retry; each further one waits twice as long …"""
+LONGEST_PAUSE = 60.0
+"""… up to this."""
 LIVE_BYTES = 128 << 20
 """Of a file that people may look at while a job runs: as much as is collected of one."""
 MOST_PHASES = 16
@@ -91,6 +94,7 @@ class Run:
         self._user_wants = stop_wanted
         self._broken: str | None = None
         self._working: set[str] = set()
+        self._noting = threading.Lock()
         self.layout = plan.layout
         self._cancel = Cancellations(plan.layout)
         self._budget = RunBudget(limits_of(plan.config), plan.spent)
@@ -326,7 +330,7 @@ class Run:
 
     def _is_retried(self, planned: PlannedJob, row: Results, attempts: int) -> bool:
         """Whether another attempt may help: the failure was infrastructure's and not the job's."""
-        if row.failure_boundary is None or not row.failure_boundary.is_infrastructure:
+        if not is_retried(row.failure_boundary, row.failure_kind):
             return False
         return attempts <= self._plan.config.retries and self._stop(planned.job_id) is None
 
@@ -334,7 +338,7 @@ class Run:
         """Wait before an attempt; spread, so that jobs that failed together do not come back together."""
         self._note("job.retry", job_id=row.job_id, failure_kind=row.failure_kind, attempt=attempt)
         self._teller.tell(lambda progress: progress.retrying(planned, row, attempt))
-        again = time.monotonic() + FIRST_PAUSE * 2 ** (attempt - 2) * random.uniform(0.5, 1.0)
+        again = time.monotonic() + pause_before(attempt) * random.uniform(0.5, 1.0)
         while time.monotonic() < again and self._stop(planned.job_id) is None:
             time.sleep(0.1)
 
@@ -396,13 +400,18 @@ class Run:
 
     def _live(self, job: PlannedJob, text: str, place: Callable[[JobLayout], Path]) -> None:
         """Add `text` to a file that people may look at while the job runs; what is collected takes its place."""
-        with contextlib.suppress(OSError), place(self.layout.job(job.job_id)).open("ab") as file:
-            if file.tell() < LIVE_BYTES:
-                file.write(text.encode("utf-8", "replace"))
+        data = text.encode("utf-8", "replace")
+        with contextlib.suppress(OSError), place(self.layout.job(job.job_id)).open("ab", buffering=0) as file:
+            size = file.tell()
+            if size < LIVE_BYTES and file.write(data) < len(data):
+                file.truncate(size)  # the disk is full: no half line may stand before the next one
 
     def _note(self, event: str, **fields: Any) -> None:
-        if self._journal is not None:
-            self._journal.append({"t": now(), "event": event, **fields})
+        with self._noting:  # lines are in the order of their times
+            if self._journal is not None:
+                # How long this controller has been at work stands in every line: it may be its last, and clocks are
+                # set.
+                self._journal.append({"t": now(), "event": event, **fields, "seconds": round(self._budget.elapsed, 6)})
 
     # -- records -------------------------------------------------------------------------------------------------
 
@@ -424,11 +433,11 @@ class Run:
         rows = tuple(self._tables.rows())
         if write:
             cut = sum(map(was_cut, rows))
-            self._note("run.end", finished=sum(map(is_final, rows)), interrupted=cut, jobs=len(rows),
-                       seconds=round(self._budget.elapsed, 6))  # fmt: skip
+            self._note("run.end", finished=sum(map(is_final, rows)), interrupted=cut, jobs=len(rows))
             plan.write_manifest(self.layout, outcomes, durable=True)
             self._tables.write()
             parquet.write_parquet(self.layout.results_parquet, rows)
+            sync_files(self.layout.root)
             self._cancel.forget()
             if plan.recording is not None:
                 self._report = self._checked(plan.recording, rows)
@@ -455,6 +464,11 @@ class Run:
         tolerances = {task_id: material.task.spec.tolerance for task_id, material in self._plan.material.items()}
         left = len(rows) - len(ended)
         return replay_check.compare(recording.layout, self.layout, ended, recording.rows, tolerances, left)
+
+
+def pause_before(attempt: int) -> float:
+    """Seconds before attempt number `attempt`, of which the second is the first that waits."""
+    return min(LONGEST_PAUSE, FIRST_PAUSE * float(1 << min(attempt - 2, 30)))
 
 
 def _masked(line: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -81,7 +81,8 @@ def spent_before(layout: RunLayout, job_ids: Iterable[str], limits: RunBudgetCon
 
 
 def _seconds(layout: RunLayout) -> float:
-    """What each controller says at its end; of one that was killed, the time up to its last line in the journal."""
+    """What each controller says in its last line of the journal. Lines that say nothing of it are of older code: there
+    the times of the lines tell, as far as nobody set the clock."""
     try:
         lines = read_journal(layout.events).lines
     except HarnessError:
@@ -93,8 +94,8 @@ def _seconds(layout: RunLayout) -> float:
         if event == "run.start":
             total = 0.0 if line.get("afresh") else total + course
             course, began = 0.0, stamp
-        elif event == "run.end" and isinstance(said, int | float):
-            course = said
+        elif isinstance(said, int | float):
+            course = max(course, said)
         elif began is not None and stamp is not None:
             course = max(course, (stamp - began).total_seconds())
     return total + course

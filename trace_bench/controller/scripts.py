@@ -56,8 +56,7 @@ def write_scripts(config: RunConfig, layout: RunLayout) -> None:
     for llm in models(config):
         if (script := _script(config, llm)) is not None:
             target = layout.script(script.sha256)
-            target.parent.mkdir(exist_ok=True)
-            write_text(target, script.text.decode("utf-8"), durable=False)
+            write_text(target, script.text.decode("utf-8"))
 
 
 def models(config: RunConfig) -> tuple[LlmConfig, ...]:

@@ -16,12 +16,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from trace_bench.artifacts.jsonio import printable
 from trace_bench.controller.answers import Answers
 from trace_bench.errors import Interrupted, ProtocolError, SandboxError
 from trace_bench.gateway.base import LlmRequest, LlmResponse
 from trace_bench.gateway.server import Scope
+from trace_bench.sandbox import errors
 from trace_bench.sandbox.base import Stream
+from trace_bench.sandbox.errors import StreamTimeout
 from trace_bench.worker.frames import PADDING, Decoder, Mailbox, Message
+
+MOST_MENDS = 100
+"""How often the stream of one session is attached again."""
+MENDS_WITHOUT_NEWS = 5
+"""How often in a row, while no message comes over it."""
+MOST_MESSAGES = 2**53
+"""Of one conversation. A number beyond it can only be a lie, and may have more digits than can be written."""
 
 
 class Listener(Protocol):
@@ -70,6 +80,9 @@ class Session:
         on_answer: called once the sandbox has been heard.
         answers: the LLM calls; some may be under way when the session has ended (`Answers.wait`).
         told: the reasons that it was given to stop.
+        reattach: opens the stream again after it broke, for the conversation to go on by the numbers; None if the
+            sandbox has ended. Without it a stream that breaks is the end.
+        mended: how often that was done.
     """
 
     stream: Stream
@@ -84,6 +97,8 @@ class Session:
     on_answer: Callable[[], None] = lambda: None
     answers: Answers = field(init=False)
     told: frozenset[str] = frozenset()
+    reattach: Callable[[], Stream | None] | None = None
+    mended: int = 0
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _decoder: Decoder = field(default_factory=Decoder)
     _mailbox: Mailbox = field(default_factory=Mailbox)
@@ -92,6 +107,8 @@ class Session:
     _over: bool = False
     _trained: bool = False
     _resync_at: float = 0.0
+    _broken: SandboxError | None = None
+    _mends_without_news: int = 0
 
     def __post_init__(self) -> None:
         self.answers = Answers(self.scope, self._answer)
@@ -142,20 +159,58 @@ class Session:
                 last_beat = now
             self._pass_on_stop()
             self.answers.check(quiet=False)
-            data = self.stream.read(min(0.25, self.lease / 8))
+            data = self._read(min(0.25, self.lease / 8))
+            if data is None and self._broken is not None:
+                self._mend(self._broken)
+                continue
             if data is None:
                 self.answers.check(quiet=True)
                 if now - heard > patience:
                     raise SandboxSilent(f"the sandbox has not been heard for {patience:.0f} s; it counts as dead")
                 continue
-            if not data:
-                raise SandboxGone("the sandbox ended before the job was done")
             heard = time.monotonic()
             for message in self._decoder.feed(data):
                 self.on_answer()
+                self._mends_without_news = 0
                 result = self._on_message(message)
                 if result is not None:
                     return result
+
+    def _read(self, timeout: float) -> bytes | None:
+        """What has come; None if nothing did, or the stream is broken."""
+        try:
+            data = self.stream.read(timeout)
+            if data != b"":
+                return data
+            raise SandboxGone("the sandbox ended before the job was done")
+        except SandboxError as error:
+            if self.reattach is None:
+                raise
+            self._broken = self._broken or error
+            return None
+
+    def _mend(self, error: SandboxError) -> None:
+        """Attach again: what was torn or lost with the connection is sent again by either side, for it was numbered.
+
+        Raises:
+            SandboxGone: the sandbox has ended. EngineGone: it cannot be asked. SandboxError: it breaks all the time.
+        """
+        self._mends_without_news += 1
+        if self.mended >= MOST_MENDS or self._mends_without_news > MENDS_WITHOUT_NEWS:
+            raise SandboxError(f"the connection to the sandbox broke {self.mended + 1} times; the last time: {error}")
+        try:
+            stream = self.reattach() if self.reattach is not None else None
+        except errors.SandboxGone:
+            stream = None
+        if stream is None:
+            # The engine has answered: whatever it was that broke, it is no engine that is gone.
+            raise SandboxGone("the sandbox ended before the job was done") from error
+        with self._lock:
+            self.stream.close()
+            self.stream, self._broken, self._decoder = stream, None, Decoder()
+            self.mended += 1
+            self._write(PADDING)
+            self._hello()
 
     def _on_message(self, message: Message) -> dict[str, Any] | None:
         kind, header = message.type, message.header
@@ -260,18 +315,25 @@ class Session:
     def _write(self, data: bytes) -> None:
         if data:
             with self._lock:
-                self.stream.write(data)
+                try:
+                    self.stream.write(data)
+                except StreamTimeout:
+                    raise  # the connection is there; it is the sandbox that does not take it
+                except SandboxError as error:
+                    if self.reattach is None:
+                        raise
+                    self._broken = self._broken or error  # what is numbered is sent again once that is mended
 
 
 def _int(header: Mapping[str, Any], key: str) -> int:
     value = header.get(key)
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ProtocolError(f"a {header.get('type')} message has no number {key!r}")
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST_MESSAGES:
+        raise ProtocolError(f"a {printable(str(header.get('type')), 60)} message has no number {key!r} that can be")
     return value
 
 
 def _mapping(header: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     value = header.get(key)
     if not isinstance(value, dict):
-        raise ProtocolError(f"a {header.get('type')} message has no object {key!r}")
+        raise ProtocolError(f"a {printable(str(header.get('type')), 60)} message has no object {key!r}")
     return value

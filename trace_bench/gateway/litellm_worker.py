@@ -14,6 +14,7 @@ It ends when stdin does: no process is left behind by a controller that was kill
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import importlib.metadata
 import os
@@ -37,6 +38,9 @@ def main() -> None:
     sink = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not get between the frames
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a dump of the memory would hold the keys
+    with contextlib.suppress(OSError):
+        # Before the controller, should memory run out: this process is large, and can be replaced.
+        Path("/proc/self/oom_score_adj").write_text("500")
     hello = frames.read(source)
     if hello is None:
         return

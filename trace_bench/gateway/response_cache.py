@@ -126,7 +126,7 @@ class ResponseCache:
             path = self._path(sample.key)
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.parent.mkdir(mode=0o700, exist_ok=True)
-            write_bytes(path, entry.model_dump_json().encode("utf-8"), durable=False, mode=0o600)
+            write_bytes(path, entry.model_dump_json().encode("utf-8"), mode=0o600)
 
     def _read(self, sample: Sample) -> CachedAnswer | None:
         key = sample.key

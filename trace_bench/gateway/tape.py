@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from trace_bench.artifacts import jsonio
 from trace_bench.artifacts.records import LlmCall
-from trace_bench.artifacts.writers import Place
+from trace_bench.artifacts.writers import Place, is_torn
 from trace_bench.errors import HarnessError
 from trace_bench.gateway.requests import request_hash
 
@@ -120,7 +120,7 @@ class Tape:
 
 
 def read_calls(path: Path) -> Iterator[tuple[LlmCall, Place]]:
-    """The lines of a cassette one after another, with their places; an unfinished last one is left out.
+    """The lines of a cassette one after another, with their places; an unfinished end is left out.
 
     Raises:
         HarnessError: it is missing, or damaged.
@@ -132,7 +132,7 @@ def read_calls(path: Path) -> Iterator[tuple[LlmCall, Place]]:
                 try:
                     call = LlmCall.model_validate(jsonio.loads(raw))
                 except (jsonio.JsonError, ValidationError) as error:
-                    if isinstance(error, jsonio.JsonError) and not raw.endswith(b"\n"):
+                    if isinstance(error, jsonio.JsonError) and is_torn(raw + file.read()):
                         return
                     why = error if isinstance(error, jsonio.JsonError) else jsonio.explain(error)
                     raise HarnessError(f"{path}, line {number}: {why}") from None

@@ -6,10 +6,12 @@ Official scores are what the scorer found; nothing here changes one. A flag says
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
-from trace_bench.artifacts.contract import Claim, ScorerFiles, StateKind, StateScores, WorkerIntegrity, WorkerResult
-from trace_bench.artifacts.records import IntegrityReport
+from trace_bench.artifacts.contract import Claim, Failure, ScorerFiles, StateKind, StateScores, WorkerResult
+from trace_bench.artifacts.records import IntegrityReport, Results
 
 FLAGS: Mapping[str, str] = {
     "claim_differs": "training said of a saved state what the scorer did not find on the same examples",
@@ -20,54 +22,110 @@ FLAGS: Mapping[str, str] = {
 }
 """Every flag by name, and what it means. Documented in ``docs/design/integrity.md``."""
 
+MARK = " !"
+"""Behind the score of a flagged job, in every table."""
+WITHHELD = frozenset({"scorer_changed", "not_recorded"})
+"""Kinds of failures after which no score of the job counts, and none is shown, whatever was written."""
 TOLERANCE = 1e-9
+PAGE = "docs/design/integrity.md"
 
 
-def integrity_report(result: WorkerResult | None, tolerance: float = TOLERANCE) -> IntegrityReport:
+def integrity_report(
+    result: WorkerResult | None, tolerance: float = TOLERANCE, *, comparable: bool = True
+) -> IntegrityReport:
     """The report on one job.
 
     Args:
-        tolerance: relative, of the task; what a claim and an official score may differ by.
+        tolerance: relative, of the task: what the score of one example may differ by from one process to the next.
+        comparable: the same state must come to the same scores again. Where that is not so (scores depend on time, or
+            on what a model answers) claims are recorded beside what was found, and flag nothing.
     """
     if result is None:
         return IntegrityReport()
     said = result.integrity
-    found = {kind: value for kind, claim in said.claims.items() if (value := _found(result, kind, claim)) is not None}
-    return IntegrityReport(
-        claims=said.claims,
-        signs=said.signs,
-        candidates=said.candidates,
-        scorer_files=said.scorer_files,
-        found=found,
-        flags=tuple(_flags(said, found, tolerance)),
-    )
-
-
-def _flags(said: WorkerIntegrity, found: Mapping[StateKind, float], tolerance: float) -> list[str]:
+    scored = {kind: scores for kind, claim in said.claims.items() if (scores := _scored(result, kind, claim))}
+    differing = [kind for kind, scores in scored.items() if _differs(said.claims[kind].score, scores, tolerance)]
     tallies = said.candidates.values()
     raised = {
-        "claim_differs": any(
-            not math.isclose(said.claims[kind].score, value, rel_tol=tolerance, abs_tol=tolerance)
-            for kind, value in found.items()
-        ),
+        "claim_differs": comparable and bool(differing),
         "suspicious_source": any(said.signs.values()),
         "left_processes": any(tally.left_processes for tally in tallies),
         "unswept": any(tally.unswept for tally in tallies),
         "scorer_changed": _changed(said.scorer_files),
     }
-    return [flag for flag in FLAGS if raised[flag]]
+    return IntegrityReport(
+        claims=said.claims,
+        signs=said.signs,
+        candidates=said.candidates,
+        scorer_files=said.scorer_files,
+        found={kind: _mean(scores) for kind, scores in scored.items()},
+        flags=tuple(flag for flag in FLAGS if raised[flag]),
+    )
+
+
+def is_withheld(failure: Failure | None, report: IntegrityReport) -> bool:
+    """True for a job of which no score may be shown: its scorer was changed, or it is a replay that was not one."""
+    return "scorer_changed" in report.flags or (failure is not None and failure.kind in WITHHELD)
+
+
+def flags_of(row: Results) -> list[str]:
+    """The flags of a row, those that this version knows first; of others, which may be anything, a few."""
+    words = set(row.integrity_flags.split())
+    return [flag for flag in FLAGS if flag in words] + sorted({word[:60] for word in words - FLAGS.keys()})[:9]
+
+
+def flag_counts(rows: Iterable[Results]) -> dict[str, int]:
+    """Jobs by flag."""
+    counts = Counter(flag for row in rows for flag in flags_of(row))
+    known = [flag for flag in FLAGS if counts[flag]]
+    return {flag: counts[flag] for flag in [*known, *sorted(counts.keys() - FLAGS.keys())]}
+
+
+def flags_sentence(rows: Iterable[Results]) -> str:
+    """What the mark in a table of `rows` means; empty where none is marked."""
+    rows = list(rows)
+    counts = flag_counts(rows)
+    if not counts:
+        return ""
+    number = sum(bool(row.integrity_flags) for row in rows)
+    jobs = "1 job is" if number == 1 else f"{number} jobs are"
+    told = ", ".join(f"{count} {flag}" for flag, count in counts.items())
+    return f"!: {jobs} flagged ({told}): look at the job before you quote its score; show RUN JOB says why, and {PAGE}"
 
 
 def _changed(files: ScorerFiles | None) -> bool:
     return files is not None and not files.unchanged
 
 
-def _found(result: WorkerResult, kind: StateKind, claim: Claim) -> float | None:
-    """The scorer's mean over the examples of `claim`; None where it did not score all of them."""
+def _scored(result: WorkerResult, kind: StateKind, claim: Claim) -> list[float]:
+    """What the scorer found for each of the claim's examples, repeated ones as often; empty where it did not score all
+    of them."""
     scores: StateScores | None = getattr(result.scores, kind)
-    if scores is None or not claim.examples:
-        return None
+    if scores is None:
+        return []
     official = {e.id: e.score for e in scores.examples if e.split == claim.split}
     if not official.keys() >= set(claim.examples):
-        return None
-    return sum(official[i] for i in claim.examples) / len(claim.examples)
+        return []
+    return [official[i] for i in claim.examples]
+
+
+def _mean(scores: Sequence[float]) -> float:
+    """Finite for finite scores, whose sum may not be."""
+    plain = sum(scores) / len(scores)
+    if math.isfinite(plain):
+        return plain
+    largest = max(abs(score) for score in scores)
+    return largest * (math.fsum(score / largest for score in scores) / len(scores))
+
+
+def _differs(claimed: float, scores: Sequence[float], tolerance: float) -> bool:
+    """Whether `claimed` can be no mean of `scores`, each of which may have been otherwise by `tolerance` of itself.
+
+    Measured by the scores and not by their mean, which is small where they cancel. What adding them up in another order
+    may change, is no difference.
+    """
+    if tolerance >= 1:
+        return False
+    rounding = 4 * len(scores) * sys.float_info.epsilon
+    allowed = (tolerance / (1 - tolerance) + rounding) * _mean([abs(score) for score in scores])
+    return abs(claimed / 2 - _mean(scores) / 2) > allowed / 2  # halves: the difference may be beyond a double

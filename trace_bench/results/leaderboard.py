@@ -4,24 +4,33 @@ One row per task and way of solving it (trainer, variant, optimizer, model), ove
 within a task by the *mean* of `score_best` over seeds, not by the luckiest seed, in the task's direction;
 equal means share a rank. The best state is picked on validation data, so `score_test`, where a task has it,
 is the number to quote.
+
+A seed that failed at provider, sandbox or harness, was cut off, or never ran says nothing of the trainer: it is in no
+mean, and counted beside it. So is a seed that failed for a reason of its own, which does say something: a mean over the
+seeds that a trainer came through with is not the mean of all.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.jsonio import canonical
 from trace_bench.artifacts.records import Results
+from trace_bench.results.integrity import flag_counts
+from trace_bench.results.rows import is_final
 
 
 @dataclass(frozen=True)
 class LeaderboardRow:
     """Scores are in the task's natural units. `best_job_id` is the job of the best seed, `score_std` the
-    sample standard deviation over seeds (None for one), `jobs` how many seeds counted."""
+    sample standard deviation over seeds (None for one), `jobs` how many seeds counted, of `seeds` that have a row.
+    `failed_jobs` of the others failed for a reason of their own; `unfinished_jobs` say nothing (provider, sandbox,
+    harness, cut off, never ran). `flagged_jobs` of those that count have flags, all of them in `integrity_flags`."""
 
     rank: int
     task_id: str
@@ -42,6 +51,11 @@ class LeaderboardRow:
     cost_usd: float
     integrity: str
     best_job_id: str
+    seeds: int
+    failed_jobs: int
+    unfinished_jobs: int
+    flagged_jobs: int
+    integrity_flags: str
 
     @classmethod
     def columns(cls) -> tuple[str, ...]:
@@ -53,24 +67,33 @@ def rank(rows: Iterable[Results], *, unprotected: bool = False, failed: bool = F
 
     Args:
         unprotected: count jobs whose score a candidate could have written itself.
-        failed: count failed jobs that were scored nevertheless (a timeout).
+        failed: count failed jobs that were scored nevertheless (a timeout), unless infrastructure failed them.
     """
     groups: dict[tuple[str, ...], list[Results]] = defaultdict(list)
     for row in rows:
-        if row.score_best is None or row.status == "skipped":
-            continue
-        if row.stop_reason == "interrupted" or row.cut_by_run_budget:
-            continue  # a search that was cut off says nothing about its trainer
-        if (row.integrity == "unprotected" and not unprotected) or (row.status == "failed" and not failed):
-            continue
         groups[_group(row)].append(row)
     tasks: dict[tuple[str, str], list[LeaderboardRow]] = defaultdict(list)
     for key, members in groups.items():
-        tasks[key[0], key[1]].append(_row(members))
+        counted = [row for row in members if _counts(row, unprotected=unprotected, failed=failed)]
+        if counted:
+            tasks[key[0], key[1]].append(_row(counted, members))
     ranked: list[LeaderboardRow] = []
     for task in sorted(tasks):
         ranked += _ranked(tasks[task])
     return ranked
+
+
+def shown_to_people(rows: Sequence[Results]) -> list[LeaderboardRow]:
+    """The leaderboard that commands print: unprotected jobs are in it only where there are no others."""
+    ended = [row for row in rows if row.status != "skipped"]
+    return rank(rows, unprotected=bool(ended) and all(row.integrity == "unprotected" for row in ended))
+
+
+def _counts(row: Results, *, unprotected: bool, failed: bool) -> bool:
+    """Whether the score of `row` is one of the trainer's on this task, to be ranked and averaged."""
+    if row.score_best is None or not is_final(row):
+        return False
+    return (row.integrity == "protected" or unprotected) and (row.status == "ok" or failed)
 
 
 def _group(row: Results) -> tuple[str, ...]:
@@ -83,7 +106,11 @@ def _group(row: Results) -> tuple[str, ...]:
     return (row.task_id, task_arguments, *way)
 
 
-def _row(members: list[Results]) -> LeaderboardRow:
+def _row(members: list[Results], everyone: Sequence[Results]) -> LeaderboardRow:
+    """`members` count; `everyone` is them and the others of the same way."""
+    flags = flag_counts(members)
+    counted = {row.job_id for row in members}
+    others = [row for row in everyone if row.job_id not in counted]
     first = members[0]
     sign = 1.0 if first.score_direction == "maximize" else -1.0
     scored = [(row.score_best, row) for row in members if row.score_best is not None]
@@ -99,7 +126,7 @@ def _row(members: list[Results]) -> LeaderboardRow:
         model=first.model,
         jobs=len(members),
         score_mean=_mean(scores),
-        score_std=statistics.stdev(scores) if len(scores) > 1 else None,
+        score_std=_deviation(scores),
         score_best=best_score,
         score_initial=_mean_or_none(row.score_initial for row in members),
         score_test=_mean_or_none(row.score_test for row in members),
@@ -109,6 +136,11 @@ def _row(members: list[Results]) -> LeaderboardRow:
         cost_usd=_mean([row.cost_usd for row in members]),
         integrity="unprotected" if any(row.integrity == "unprotected" for row in members) else "protected",
         best_job_id=best.job_id,
+        seeds=len(everyone),
+        failed_jobs=sum(is_final(row) and row.status == "failed" for row in others),
+        unfinished_jobs=sum(not is_final(row) for row in others),
+        flagged_jobs=sum(bool(row.integrity_flags) for row in members),
+        integrity_flags=" ".join(flags),
     )
 
 
@@ -123,8 +155,19 @@ def _ranked(rows: list[LeaderboardRow]) -> list[LeaderboardRow]:
     return ranked
 
 
-def _mean(values: list[float] | list[int]) -> float:
-    return float(statistics.fmean(values))
+def _mean(values: Sequence[float]) -> float:
+    try:
+        return float(statistics.fmean(values))
+    except OverflowError:  # the sum is beyond a double, the mean is not
+        return math.fsum(value / len(values) for value in values)
+
+
+def _deviation(values: Sequence[float]) -> float | None:
+    """None for one value, and where it is beyond a double."""
+    try:
+        return statistics.stdev(values) if len(values) > 1 else None
+    except OverflowError:
+        return None
 
 
 def _mean_or_none(values: Iterable[float | None]) -> float | None:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.jsonio import printable
+from trace_bench.results.integrity import MARK
 from trace_bench.results.leaderboard import LeaderboardRow
 
 _HEADER = (
@@ -63,6 +64,18 @@ def leaderboard_text(rows: Sequence[LeaderboardRow], screen: Screen | None = Non
     return "".join(f"{line}\n" for line in said) + table
 
 
+def left_out_sentence(rows: Sequence[LeaderboardRow]) -> str:
+    """What ``2/3`` among the seeds means; empty where all count."""
+    if all(row.jobs == row.seeds for row in rows):
+        return ""
+    failed, unfinished = sum(row.failed_jobs for row in rows), sum(row.unfinished_jobs for row in rows)
+    parts = [f"{failed} failed"] if failed else []
+    parts += [f"{unfinished} failed by infrastructure, were cut off or never ran"] if unfinished else []
+    unprotected = sum(row.seeds - row.jobs for row in rows) - failed - unfinished
+    parts += [f"{unprotected} unprotected"] if unprotected else []
+    return f"seeds: those that count, of all; in no mean: {', '.join(parts)}"
+
+
 def heading(task_id: str, direction: Direction, screen: Screen) -> str:
     """Above the rows of a task."""
     return f"{screen.strong(printable(task_id, 80))}  {BETTER[direction]}"
@@ -77,9 +90,9 @@ def _cells(row: LeaderboardRow) -> tuple[str, ...]:
         printable(row.variant, 200),
         printable(row.optimizer, 40),
         printable(row.model, 40),
-        str(row.jobs),
+        str(row.jobs) if row.jobs == row.seeds else f"{row.jobs}/{row.seeds}",
         number(row.score_initial),
-        f"{number(row.score_mean)}{spread}",
+        f"{number(row.score_mean)}{spread}{MARK if row.flagged_jobs else ''}",
         number(row.score_test),
         number(row.time_seconds, 1),
         f"{row.total_tokens:.0f}",
@@ -187,7 +200,11 @@ def _shrunk(
 def _line(row: Row, header: Row, widths: dict[int, int], numeric: Collection[str]) -> str:
     cells = []
     for place, width in widths.items():
-        text = cut(row[place], width, middle=header[place] == "variant")
+        text = (
+            _cut_name(row[place], width)
+            if header[place] == "trainer"
+            else cut(row[place], width, middle=header[place] == "variant")
+        )
         pad = " " * (width - wide(text))
         cells.append(pad + text if header[place] in numeric else text + pad)
     return "  ".join(cells).rstrip()
@@ -263,6 +280,14 @@ def cut(text: str, width: int, *, middle: bool = False) -> str:
         return text
     end = "" if not middle else _beginning(text[::-1], width // 2)[::-1]
     return _beginning(text, width - 1 - wide(end)) + "…" + end
+
+
+def _cut_name(text: str, width: int) -> str:
+    """The same for a trainer, of which the mark of unprotected jobs stays to be seen."""
+    short = UNPROTECTED[:5] + "…)"
+    if wide(text) <= width or not text.endswith(UNPROTECTED) or width <= len(short):
+        return cut(text, width)
+    return cut(text.removesuffix(UNPROTECTED), width - len(short)) + short
 
 
 def _beginning(text: str, width: int) -> str:

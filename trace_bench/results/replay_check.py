@@ -23,9 +23,11 @@ from trace_bench.errors import HarnessError
 COLUMNS = (
     "status", "failure_boundary", "failure_kind", "stop_reason", "score_initial", "score_final", "score_best",
     "score_test", "evaluations", "llm_calls", "prompt_tokens", "completion_tokens", "total_tokens", "cost_usd",
-    "stub_inert", "cut_by_run_budget", "cached_tokens", "reasoning_tokens",
+    "stub_inert", "cut_by_run_budget", "cached_tokens", "reasoning_tokens", "score_claimed", "integrity_flags",
 )  # fmt: skip
 """What of a row must be equal."""
+LATER = frozenset({"score_claimed", "integrity_flags"})
+"""Columns that rows of earlier versions do not have."""
 TIMES = frozenset({"seconds"})
 SPENT = frozenset({"prompt_tokens", "completion_tokens", "cost_usd"})
 THREADS = ("num_threads", "threads")
@@ -110,6 +112,8 @@ def _differences(
     recorded: RunLayout, replayed: RunLayout, before: Results, row: Results, tolerance: float
 ) -> Iterator[ReplayDifference]:
     for column in COLUMNS:
+        if column in LATER and column not in before.model_fields_set:
+            continue
         old, new = getattr(before, column), getattr(row, column)
         if not same(old, new, max(tolerance, 1e-12) if column in SUMS else tolerance):
             yield _difference(row, column, old, new)

@@ -8,6 +8,7 @@ from trace_bench.artifacts.contract import Failure, Scores, StateScores, WorkerR
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.records import JobMeta, ManifestEntry, Results, Usage
 from trace_bench.errors import HarnessError
+from trace_bench.results.integrity import is_withheld
 
 FEEDBACK_CHARACTERS = 2000
 
@@ -32,7 +33,9 @@ def results_row(
     if meta.status not in ("ok", "failed", "skipped"):
         raise HarnessError(f"job {meta.job_id} is {meta.status}: it has no row before it has ended")
     failure = meta.failure or (result.failure if result else None)
-    scores = result.scores if result else Scores()
+    report = meta.integrity_report
+    withheld = is_withheld(failure, report)
+    scores = result.scores if result and not withheld else Scores()
     job = run.job(meta.job_id)
     if seconds is None and result is not None:
         seconds = sum(result.seconds.values())
@@ -80,8 +83,8 @@ def results_row(
         image_key=meta.image.key if meta.image else None,
         backend=meta.backend,
         fingerprint=meta.fingerprint,
-        score_claimed=meta.integrity_report.claims["best"].score if "best" in meta.integrity_report.claims else None,
-        integrity_flags=" ".join(meta.integrity_report.flags),
+        score_claimed=report.claims["best"].score if "best" in report.claims and not withheld else None,
+        integrity_flags=" ".join(report.flags),
         failure_boundary=failure.boundary if failure else None,
         feedback=_feedback(failure, scores.best),
         stub_inert=meta.model.provider == "stub" and usage.calls > 0 and usage.inert == usage.calls,
@@ -125,9 +128,14 @@ def is_final(row: Results) -> bool:
 
 def is_whole(row: Results) -> bool:
     """The same, as far as the run's budget let it come."""
-    if row.status == "skipped" or row.stop_reason == "interrupted":
+    if row.status == "skipped" or was_cut(row):
         return False
     return row.failure_boundary is None or not row.failure_boundary.is_infrastructure
+
+
+def was_cut(row: Results) -> bool:
+    """True for a search that was ended from outside: in order, or killed."""
+    return row.stop_reason == "interrupted" or row.failure_kind == "interrupted"
 
 
 def _selection(scores: StateScores | None) -> float | None:

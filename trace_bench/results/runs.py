@@ -49,6 +49,8 @@ class RunLine:
         jobs: planned ones.
         skipped: those that a controller has ended without.
         interrupted: those that were cut off, and run again when the run is continued.
+        infrastructure: those of `failed` that failed at provider, sandbox or harness.
+        flagged, unprotected: those whose scores are to be looked at, and those that a candidate could have written.
         started_at: of the first controller; None if there never was one.
         cost_usd: over all jobs that have ended.
         damage: what is wrong, for ``damaged``.
@@ -63,6 +65,9 @@ class RunLine:
     failed: int = 0
     skipped: int = 0
     interrupted: int = 0
+    infrastructure: int = 0
+    flagged: int = 0
+    unprotected: int = 0
     started_at: str | None = None
     cost_usd: float = 0.0
     damage: str | None = None
@@ -253,6 +258,9 @@ def _describe(run: RunLayout, *, running: bool) -> RunLine:
         failed=counts.get("failed", 0),
         skipped=counts.get("skipped", 0),
         interrupted=counts.get("interrupted", 0),
+        infrastructure=summary.infrastructure_failures if summary else 0,
+        flagged=summary.flagged_jobs if summary else 0,
+        unprotected=summary.unprotected_jobs if summary else 0,
         started_at=started,
         cost_usd=summary.cost_usd if summary else 0.0,
     )

@@ -24,9 +24,10 @@ from trace_bench.artifacts.records import (
     TokenTotals,
 )
 from trace_bench.artifacts.writers import write_csv, write_json
-from trace_bench.errors import HarnessError
+from trace_bench.errors import Boundary, HarnessError
+from trace_bench.results.integrity import flag_counts
 from trace_bench.results.leaderboard import LeaderboardRow, rank
-from trace_bench.results.rows import skipped_row
+from trace_bench.results.rows import skipped_row, was_cut
 
 COLUMNS = tuple(Results.model_fields)
 """Columns of ``results.csv``."""
@@ -191,11 +192,6 @@ def read_manifest(run: RunLayout) -> Manifest | None:
         raise HarnessError(f"{run.manifest}: {error}") from None
 
 
-def was_cut(row: Results) -> bool:
-    """True for a search that was ended from outside: in order, or killed."""
-    return row.stop_reason == "interrupted" or row.failure_kind == "interrupted"
-
-
 def summarise(run_id: str, rows: Sequence[Results], planned: int, tags: Sequence[str] = ()) -> Summary:
     """Counts and totals. A job that was cut off counts as ``interrupted`` and as nothing else, a planned one without a
     row as ``pending``."""
@@ -205,6 +201,7 @@ def summarise(run_id: str, rows: Sequence[Results], planned: int, tags: Sequence
         counts["pending"] = planned - len(rows)
     failed = [row for row in rows if row.failure_boundary is not None and not was_cut(row)]
     failures = Counter(f"{row.failure_boundary}:{row.failure_kind}" for row in failed)
+    boundaries = Counter(row.failure_boundary for row in failed if row.failure_boundary is not None)
     prompt, completion = sum(row.prompt_tokens for row in rows), sum(row.completion_tokens for row in rows)
     tokens = TokenTotals(
         prompt=prompt,
@@ -219,7 +216,11 @@ def summarise(run_id: str, rows: Sequence[Results], planned: int, tags: Sequence
         total_jobs=max(planned, len(rows)),
         counts=dict(counts),
         failures=dict(sorted(failures.items())),
+        boundaries={boundary: boundaries[boundary] for boundary in Boundary if boundaries[boundary]},
+        infrastructure_failures=sum(n for boundary, n in boundaries.items() if boundary.is_infrastructure),
         unprotected_jobs=sum(row.integrity == "unprotected" for row in rows),
+        flagged_jobs=sum(bool(row.integrity_flags) for row in rows),
+        flags=flag_counts(rows),
         cut_by_run_budget=sum(row.cut_by_run_budget for row in rows),
         llm_calls=sum(row.llm_calls for row in rows),
         llm_tries=sum(row.llm_tries for row in rows),

@@ -3,6 +3,7 @@
 from trace_bench.sandbox.backends import backend_names, get_backend
 from trace_bench.sandbox.base import (
     CONTROLS,
+    FEATURES,
     Backend,
     Control,
     ExitStatus,
@@ -16,6 +17,7 @@ from trace_bench.sandbox.base import (
 
 __all__ = [
     "CONTROLS",
+    "FEATURES",
     "Backend",
     "Control",
     "ExitStatus",

@@ -43,6 +43,13 @@ CONTROLS: Mapping[str, str] = {
 }
 """Every control by name, and what it means. Documented in ``docs/reference/sandbox-controls.md``."""
 
+FEATURES: Mapping[str, str] = {
+    "oom_flag": "says whether the memory limit killed something",
+    "quota": "holds /out to its size as a whole, by itself",
+    "connection": "the stream is a socket to somewhere else: it can break while the sandbox lives on",
+}
+"""What else a backend can do or not, by name."""
+
 NEVER_WEAKER = frozenset({"network", "capabilities", "no_new_privileges", "mounts", "namespaces", "user", "runtime"})
 """Controls that no config can give up: without one of them the results mean nothing."""
 
@@ -245,7 +252,12 @@ class Backend(Protocol):
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """Names of controls that it can put in force, and of what else it can do: ``oom_flag``, ``quota``."""
+        """Names of `CONTROLS` that it can put in force here, and of `FEATURES` that it has."""
+
+    @property
+    def cannot(self) -> Mapping[str, str]:
+        """All other names of `CONTROLS` and `FEATURES`, each with the reason: what people read, and why a check of
+        `trace_bench.sandbox.conformance` is left out."""
 
     @property
     def default_uid_base(self) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 from trace_bench.sandbox import labels
 from trace_bench.sandbox.base import SandboxRequest
+from trace_bench.sandbox.runtimes import host_threads
 
 OUT = "/out"
 RUN_BYTES = 16 << 20
@@ -33,12 +34,13 @@ LOG_BYTES = 1 << 20
 would spend CPU on escaping them."""
 
 
-def container_config(request: SandboxRequest, *, volume: str, quota: bool) -> dict[str, Any]:
+def container_config(request: SandboxRequest, *, volume: str, quota: bool, gvisor: bool = False) -> dict[str, Any]:
     """The body of the engine's create call.
 
     Args:
         volume: name of the volume for /out; the engine makes it, labels and all, in the same call.
         quota: let the volume driver hold /out to its size (needs xfs with project quotas below the engine).
+        gvisor: the runtime is gVisor's, whose own threads are what the engine's limit of processes counts.
     """
     own_labels = {
         **request.labels,
@@ -65,11 +67,13 @@ def container_config(request: SandboxRequest, *, volume: str, quota: bool) -> di
         "AttachStderr": False,
         "StopTimeout": 1,
         "Healthcheck": {"Test": ["NONE"]},
-        "HostConfig": _host_config(request, volume, quota, own_labels),
+        "HostConfig": _host_config(request, volume, quota, gvisor, own_labels),
     }
 
 
-def _host_config(request: SandboxRequest, volume: str, quota: bool, own_labels: dict[str, str]) -> dict[str, Any]:
+def _host_config(
+    request: SandboxRequest, volume: str, quota: bool, gvisor: bool, own_labels: dict[str, str]
+) -> dict[str, Any]:
     resources = request.resources
     weaker = request.allow_weaker
     flags = "rw,nosuid,nodev,exec" if "noexec" in weaker else "rw,nosuid,nodev,noexec"
@@ -94,7 +98,7 @@ def _host_config(request: SandboxRequest, volume: str, quota: bool, own_labels: 
         "Memory": resources.memory_bytes,
         "MemorySwap": resources.memory_bytes,
         "NanoCpus": int(resources.cpus * 1e9),
-        "PidsLimit": resources.pids,
+        "PidsLimit": host_threads(resources.pids) if gvisor else resources.pids,
         "Ulimits": [
             {"Name": "nofile", "Soft": resources.nofile, "Hard": resources.nofile},
             {"Name": "core", "Soft": 0, "Hard": 0},

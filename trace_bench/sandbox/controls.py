@@ -7,6 +7,7 @@ from typing import Any
 
 from trace_bench.sandbox.base import CONTROLS, Control
 from trace_bench.sandbox.container import CAPABILITIES, GPUS, NO_IPC, OUT, gpu_request
+from trace_bench.sandbox.runtimes import OCI_SECCOMP, applies_seccomp, is_gvisor, runtime_of
 
 Facts = Mapping[str, Any]
 Verdict = tuple[bool, str]
@@ -50,6 +51,12 @@ def _host(container: Facts) -> Facts:
 
 def _security(container: Facts) -> list[str]:
     return [str(item) for item in _host(container).get("SecurityOpt") or []]
+
+
+def _gvisor(container: Facts, engine: Facts) -> str:
+    """Name of the container's runtime where that is gVisor's, else empty."""
+    runtime = runtime_of(str(_host(container).get("Runtime") or ""), engine)
+    return runtime if is_gvisor(runtime, engine) else ""
 
 
 def _capability(name: object) -> str:
@@ -109,6 +116,9 @@ def _seccomp(container: Facts, engine: Facts) -> Verdict:
     profile = security_options(engine).get("seccomp")
     if profile is None:
         return False, "the engine has no seccomp"
+    gvisor = _gvisor(container, engine)
+    if gvisor and not applies_seccomp(gvisor, engine):
+        return False, f"{gvisor} answers system calls itself and is not told to apply a filter ({OCI_SECCOMP})"
     named = [item for item in _security(container) if item.startswith("seccomp")]
     return not named and "unconfined" not in profile, named[0] if named else profile or "default"
 
@@ -117,6 +127,8 @@ def _apparmor(container: Facts, engine: Facts) -> Verdict:
     profile = str(container.get("AppArmorProfile") or "")
     if "apparmor" not in security_options(engine):
         return False, "the host has no AppArmor"
+    if gvisor := _gvisor(container, engine):
+        return False, f"{gvisor} applies no AppArmor profile"
     return profile not in ("", "unconfined"), profile or "none"
 
 
@@ -145,7 +157,11 @@ def _cpus(container: Facts, engine: Facts) -> Verdict:
 
 def _pids(container: Facts, engine: Facts) -> Verdict:
     limit = int(_host(container).get("PidsLimit") or 0)
-    return limit > 0 and bool(engine.get("PidsLimit", True)), str(limit)
+    gvisor = _gvisor(container, engine)
+    detail = (
+        f"{limit} threads of {gvisor} on the host; inside, each uid has a limit of its own" if gvisor else str(limit)
+    )
+    return limit > 0 and bool(engine.get("PidsLimit", True)), detail
 
 
 def _ulimit(container: Facts, name: str) -> int | None:
@@ -186,6 +202,11 @@ def _noexec(container: Facts, engine: Facts) -> Verdict:
 def _ipc(container: Facts, engine: Facts) -> Verdict:
     mode = str(_host(container).get("IpcMode") or "")
     off = (_host(container).get("Sysctls") or {}).items() >= NO_IPC.items()
+    if gvisor := _gvisor(container, engine):
+        return (
+            False,
+            f"{gvisor} heeds no such sysctl; /dev/shm is uid 0's, and candidates' own filter refuses the calls",
+        )
     return mode == "none" and off, f"mode {mode or 'default'}, queues {'off' if off else 'on'}"
 
 
@@ -222,7 +243,7 @@ def _disk(container: Facts, engine: Facts) -> Verdict:
 
 
 def _runtime(container: Facts, engine: Facts) -> Verdict:
-    runtime = str(_host(container).get("Runtime") or engine.get("DefaultRuntime") or "")
+    runtime = runtime_of(str(_host(container).get("Runtime") or ""), engine)
     known = engine.get("Runtimes") or {}
     return runtime in known, runtime or "unknown"
 

@@ -22,6 +22,7 @@ import requests
 from trace_bench.errors import EnvironmentUnavailable, SandboxError
 from trace_bench.sandbox.base import (
     CONTROLS,
+    FEATURES,
     Control,
     ExitStatus,
     Integrity,
@@ -35,6 +36,7 @@ from trace_bench.sandbox.dial import Connection, attach
 from trace_bench.sandbox.engine import OLDEST_API, Engine, labels_filter
 from trace_bench.sandbox.errors import ControlMissing, EngineGone, SandboxGone
 from trace_bench.sandbox.labels import OWNER, UID_BASE, VOLUME, owner
+from trace_bench.sandbox.runtimes import NOT_UNDER_GVISOR, describe_runtimes, is_gvisor, runtime_of
 from trace_bench.sandbox.streams import CHUNK, PolledStream, Tail
 from trace_bench.sandbox.uids import DEFAULT_BASE, MAPPED_BASE
 
@@ -63,15 +65,24 @@ class DockerBackend:
     def __init__(self, host: str | None = None) -> None:
         self._engine = Engine(host)
         self._quota: bool | None = None
+        self._runtimes: list[str] | None = None
 
     @property
     def capabilities(self) -> frozenset[str]:
-        found = set(CONTROLS) | {"oom_flag"}
+        return frozenset(CONTROLS.keys() | FEATURES.keys()) - self.cannot.keys()
+
+    @property
+    def cannot(self) -> Mapping[str, str]:
+        lost = {}
         if "apparmor" not in security_options(self._engine.info):
-            found.discard("apparmor")
-        if self._has_quota():
-            found.add("quota")
-        return frozenset(found)
+            lost["apparmor"] = "the host has no AppArmor"
+        if is_gvisor(runtime_of(None, self._engine.info), self._engine.info):
+            lost.update(NOT_UNDER_GVISOR)
+        if not self._has_quota():
+            lost["quota"] = (
+                "the engine's volumes lie on no xfs with project quotas; a watcher in the supervisor stands in"
+            )
+        return lost
 
     @property
     def default_uid_base(self) -> int:
@@ -99,8 +110,9 @@ class DockerBackend:
     def create(self, request: SandboxRequest) -> Sandbox:
         # A name of its own each time: a volume that outlived an earlier sandbox of that name must never be mounted.
         volume = f"{request.name}-out-{secrets.token_hex(4)}"
-        config = container_config(request, volume=volume, quota=self._has_quota())
-        runtime = request.runtime or ""
+        runtime = runtime_of(request.runtime, self._engine.info)
+        gvisor = is_gvisor(runtime, self._engine.info)
+        config = container_config(request, volume=volume, quota=self._has_quota(), gvisor=gvisor)
         errors = self._engine.errors("create a sandbox", image=request.image, name=request.name, runtime=runtime)
         try:
             with errors:
@@ -110,7 +122,8 @@ class DockerBackend:
             raise
         sandbox = DockerSandbox(self._engine, str(made["Id"]), request.name, config["Labels"])
         try:
-            lacking = missing(sandbox.controls(), (ALWAYS_REQUIRED | request.require_controls) - request.allow_weaker)
+            always = ALWAYS_REQUIRED - NOT_UNDER_GVISOR.keys() if gvisor else ALWAYS_REQUIRED
+            lacking = missing(sandbox.controls(), (always | request.require_controls) - request.allow_weaker)
             if lacking:
                 raise ControlMissing(
                     f"the Docker engine at {self._engine.url} cannot put in force: "
@@ -148,6 +161,8 @@ class DockerBackend:
 
     def describe(self) -> dict[str, Any]:
         info, version = self._engine.info, self._engine.version
+        if self._runtimes is None:
+            self._runtimes = describe_runtimes(info, here=self._engine.url.startswith("unix:"))
         return {
             "backend": self.name,
             "integrity": self.integrity,
@@ -162,6 +177,7 @@ class DockerBackend:
             "cgroup_version": str(info.get("CgroupVersion") or "1"),
             "default_runtime": info.get("DefaultRuntime"),
             "runtimes": sorted(info.get("Runtimes") or {}),
+            "runtime_details": list(self._runtimes),
             "security_options": sorted(security_options(info)),
             "cpus": info.get("NCPU"),
             "memory_bytes": info.get("MemTotal"),

@@ -14,6 +14,7 @@ import requests
 import urllib3
 from docker.context import ContextAPI
 from docker.errors import APIError, DockerException
+from docker.transport import UnixHTTPAdapter
 from docker.utils import kwargs_from_env, parse_host
 
 from trace_bench.errors import EnvironmentUnavailable, SandboxError, TraceBenchError
@@ -27,6 +28,7 @@ from trace_bench.sandbox.errors import (
     RuntimeMissing,
     SandboxGone,
 )
+from trace_bench.sandbox.runtimes import missing_runtime
 from trace_bench.sandbox.ssh import PLACEHOLDER, SshAdapter
 
 TIMEOUT = 120.0
@@ -118,6 +120,11 @@ class Engine:
             )
             if ssh:
                 client.mount(PLACEHOLDER, SshAdapter(self.url))
+            elif self.url.startswith("unix://"):
+                # The SDK keeps connections apart by address, and every container has addresses of its own: each thread
+                # would come to hold 25 that nobody uses again. (Its own `num_pools` goes unheard.)
+                path = "http+" + self.url
+                client.mount("http+docker://", UnixHTTPAdapter(path, int(self.timeout), pool_connections=1))
             return client
 
 
@@ -138,7 +145,7 @@ def _translated(error: APIError, action: str, image: str, name: str, runtime: st
     if status == 409 and "already in use" in lower:
         return NameConflict(f"a sandbox called {name} is there already; remove it, or adopt it by its labels.")
     if "unknown runtime" in lower or "unknown or invalid runtime" in lower:
-        return RuntimeMissing(f"the engine has no runtime {runtime!r}; install it there, or take it out of the config.")
+        return RuntimeMissing(missing_runtime(runtime))
     if any(words in lower for words in _NO_GPU):
         return GpusMissing(
             f"the engine cannot give the GPUs that sandbox.gpus asks for ({text}); install NVIDIA's driver and "

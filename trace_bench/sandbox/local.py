@@ -14,6 +14,7 @@ import contextlib
 import errno
 import json
 import os
+import secrets
 import select
 import shutil
 import signal
@@ -48,6 +49,8 @@ from trace_bench.sandbox.uids import DEFAULT_BASE
 STATE_DIR_VARIABLE = "TRACE_BENCH_STATE_DIR"
 START_SECONDS = 30.0
 KILL_SECONDS = 12.0
+_REMOVED = "."
+"""Before the name of a sandbox whose removal has begun: it is found, and is good for nothing but to be removed."""
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 _PARTLY = {
     "memory": "RLIMIT_AS for each process, not for all together",
@@ -67,6 +70,12 @@ class LocalBackend:
     name = "local"
     integrity: Integrity = "unprotected"
     capabilities: frozenset[str] = frozenset()
+    cannot: Mapping[str, str] = {
+        **{name: _PARTLY.get(name, "a plain process of this user has none") for name in CONTROLS},
+        "oom_flag": "a process that runs out of address space ends by itself, and nobody sees why",
+        "quota": "RLIMIT_FSIZE for each file, not for all together",
+        "connection": "the stream is two pipes of this machine",
+    }
 
     def __init__(self, state_dir: Path | None = None) -> None:
         self._chosen = state_dir
@@ -181,7 +190,7 @@ class LocalSandbox:
         return [Control(name, wanted, False, _PARTLY.get(name, "none")) for name, wanted in CONTROLS.items()]
 
     def status(self) -> SandboxState:
-        if not self._folder.exists():
+        if not self._is_there():
             return "removed"
         if (self._folder / "exit.json").exists():
             return "exited"
@@ -220,11 +229,26 @@ class LocalSandbox:
 
     def collect(self) -> Iterator[bytes]:
         self._check_there()
-        return tar_of(self._folder / "out", "out")
+        return self._still_there(tar_of(self._folder / "out", "out"))
+
+    def _still_there(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        """`pieces`, the last of them only if the folder is still there: files that went with it are no folder without
+        files."""
+        held = b""
+        for piece in pieces:
+            if held:
+                yield held
+            held = piece
+        self._check_there()
+        yield held
 
     def remove(self) -> None:
         self.kill()
-        _remove_tree(self._folder)
+        # Under another name first, at one stroke: half of a sandbox must not be taken for a whole one.
+        doomed = self._folder.with_name(f"{_REMOVED}{self.name.removeprefix(_REMOVED)}-{secrets.token_hex(4)}"[:250])
+        with contextlib.suppress(FileNotFoundError):
+            self._folder.rename(doomed)
+            _remove_tree(doomed)
 
     def _pid(self) -> int | None:
         """The launcher's pid if it is alive."""
@@ -259,8 +283,11 @@ class LocalSandbox:
             return ExitStatus(None, False, "its launcher was killed from outside")
         return ExitStatus(int(found["code"]), False, str(found["error"]))
 
+    def _is_there(self) -> bool:
+        return self._folder.exists() and not self.name.startswith(_REMOVED)
+
     def _check_there(self) -> None:
-        if not self._folder.exists():
+        if not self._is_there():
             raise SandboxGone(f"sandbox {self.name} is no longer there; somebody removed {self._folder}.")
 
 

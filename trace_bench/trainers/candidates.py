@@ -8,10 +8,12 @@ from __future__ import annotations
 import heapq
 import math
 import random
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from trace_bench.trainers.proposer import Past
+from trace_bench.worker.evaluate import mean_of_huge
 from trace_bench.worker.problem import Problem, Value
 
 
@@ -35,7 +37,12 @@ class Candidate:
     @property
     def mean(self) -> float:
         """Mean of all scores. A candidate without any is worse than every other."""
-        return math.fsum(self.scores) / len(self.scores) if self.scores else -math.inf
+        if not self.scores:
+            return -math.inf
+        try:
+            return math.fsum(self.scores) / len(self.scores)
+        except OverflowError:
+            return mean_of_huge(self.scores)
 
 
 @dataclass(frozen=True)
@@ -71,8 +78,10 @@ def upper_confidence_bound(
         span: highest minus lowest score.
         clip: (lowest, highest) score, or None for no clipping.
     """
-    bound = mean + constant * math.sqrt(math.log(iterations + 2) / count) * span
-    return bound if clip is None else min(max(bound, clip[0]), clip[1])
+    most = sys.float_info.max
+    bound = mean + constant * math.sqrt(math.log(iterations + 2) / count) * min(span, most)
+    lowest, highest = clip or (-most, most)
+    return min(max(bound, lowest), highest)
 
 
 class Memory:

@@ -1,6 +1,7 @@
 """The candidate's own process: load source, answer calls with data, nothing else.
 
-Everything here runs under the candidate's uid with its filter and limits in force. Nothing that it says is believed.
+Everything here runs under the candidate's uid with its filter and limits in force. Nothing that it says is believed,
+but for one thing: the signs of the source, which are read and sent before a line of that source has run.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 from trace_bench.worker import channel
 from trace_bench.worker.codec import CodecError
 from trace_bench.worker.seeding import seed_generators
+from trace_bench.worker.signs import signs_of
 
 _FILE = "<candidate>"
 _MESSAGE_LIMIT = 2000
@@ -23,11 +25,13 @@ def run(sock: socket.socket, request_limit: int = 1 << 30) -> None:
     function: Any = None
     while True:
         try:
-            op, value = channel.receive(sock, request_limit)
+            op, nonce, value = channel.receive(sock, request_limit)
         except channel.ChannelClosed:
             return
         try:
             if op == channel.LOAD:
+                if value["signs"]:
+                    channel.send(sock, channel.SIGNS, nonce, _signs(value["source"]))
                 function = _load(value)
                 reply_op, reply = channel.RESULT, None
             else:
@@ -35,11 +39,11 @@ def run(sock: socket.socket, request_limit: int = 1 << 30) -> None:
         except BaseException as error:
             reply_op, reply = channel.ERROR, _describe(error, "compile" if op == channel.LOAD else "call")
         try:
-            channel.send(sock, reply_op, reply)
+            channel.send(sock, reply_op, nonce, reply)
         except CodecError as error:
-            channel.send(sock, channel.ERROR, {"phase": "output", "message": str(error), "line": None})
+            channel.send(sock, channel.ERROR, nonce, _output(str(error)))
         except (RecursionError, MemoryError) as error:
-            channel.send(sock, channel.ERROR, {"phase": "output", "message": type(error).__name__, "line": None})
+            channel.send(sock, channel.ERROR, nonce, _output(type(error).__name__))
         except channel.ChannelClosed:
             return
 
@@ -56,13 +60,28 @@ def _load(request: dict[str, Any]) -> Any:
     return function
 
 
+def _signs(source: str) -> list[dict[str, Any]]:
+    try:
+        return signs_of(source)
+    except Exception as error:
+        text = f"the source could not be read: {type(error).__name__}"
+        return [{"kind": "dynamic_code", "line": None, "text": text}]
+
+
+def _output(message: str) -> dict[str, Any]:
+    return {"phase": "output", "message": message, "line": None}
+
+
 def _describe(error: BaseException, phase: str) -> dict[str, Any]:
     line = None
     if isinstance(error, SyntaxError):
         line = error.lineno
         text = error.msg
     else:
-        text = str(error)
+        try:
+            text = str(error)
+        except BaseException as second:  # the candidate's own class
+            text = f"(its text cannot be made: {type(second).__name__})"
         trace = error.__traceback__
         while trace is not None:
             if trace.tb_frame.f_code.co_filename == _FILE:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import signal
 import socket
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
-from trace_bench.worker import channel, wire
+from trace_bench.worker import channel, memory, wire
 from trace_bench.worker.codec import CodecError
 from trace_bench.worker.preload import worth_preloading
 from trace_bench.worker.problem import CandidateError, Limits, ProblemError
+from trace_bench.worker.sentences import sentence
+from trace_bench.worker.signs import KINDS, LIMIT
+
+Signs = list[dict[str, Any]]
 
 
 class SpawnerClient:
@@ -42,7 +48,7 @@ class SpawnerClient:
         return int(reply["id"]), socket.socket(fileno=fds[0])
 
     def close(self, number: int, *, hung_up: bool = False) -> dict[str, Any]:
-        """Kill the candidate and sweep its uid: how it had ended (``code``, ``signal``) and whether it is ``swept``.
+        """Kill the candidate and sweep its uid: its ``code``, ``signal``, ``over_cpu`` and ``swept``.
 
         Args:
             hung_up: the candidate closed its end, so its exit is worth waiting for.
@@ -63,31 +69,49 @@ class CandidatePrograms:
 
     Args:
         seed: seeds Python's and NumPy's global generators inside each candidate.
+
+    Attributes:
+        on_signs: called with the SHA-256 of each source that has signs, and its signs, once.
+        signs: of each source that was started, by the SHA-256 of the source. They are asked of its first process only.
+        started: SHA-256 of the sources that were started; whoever wants to know for a while clears it before.
     """
 
     def __init__(self, spawner: SpawnerClient, seed: int) -> None:
-        self._spawner = spawner
-        self._seed = seed
-        self.opened = 0
+        self.spawner = spawner
+        self.seed = seed
+        self.signs: dict[str, Signs] = {}
+        self.started: set[str] = set()
+        self.on_signs: Callable[[str, Signs], None] | None = None
+        self._lock = threading.Lock()
 
     def open(self, source: str, entry: str, limits: Limits | None = None) -> CandidateProgram:
         """See `problem.Programs.open`. The process starts at the first call."""
-        self.opened += 1
-        return CandidateProgram(self._spawner, source, entry, limits or Limits(), self._seed)
+        return CandidateProgram(self, source, entry, limits or Limits())
+
+    def learn(self, digest: str, signs: Signs) -> None:
+        """Keep what the first process of a source said of it."""
+        with self._lock:
+            known = digest in self.signs
+            self.signs[digest] = signs
+            if signs and not known and self.on_signs is not None:
+                self.on_signs(digest, signs)
 
 
 class CandidateProgram:
     """One candidate in one process. After a failure every further call repeats that failure."""
 
-    def __init__(self, spawner: SpawnerClient, source: str, entry: str, limits: Limits, seed: int) -> None:
-        self._spawner = spawner
+    def __init__(self, programs: CandidatePrograms, source: str, entry: str, limits: Limits) -> None:
+        self._programs = programs
+        self._spawner = programs.spawner
         self._source = source
         self._entry = entry
         self._limits = limits
-        self._seed = seed
+        self._nonces = channel.nonces()
         self._number: int | None = None
         self._sock: socket.socket | None = None
         self._failure: CandidateError | None = None
+        self._oom_kills: int | None = None
+        self._waited = 0.0
 
     def __enter__(self) -> CandidateProgram:
         return self
@@ -110,18 +134,34 @@ class CandidateProgram:
             raise self._failure
         if not isinstance(self._source, str):
             raise self._fail(CandidateError("compile", "the program is not text"))
+        self._oom_kills = memory.oom_kills()
+        programs = self._programs
+        digest = hashlib.sha256(self._source.encode("utf-8", "surrogatepass")).hexdigest()
+        programs.started.add(digest)
         self._number, sock = self._spawner.open(self._limits, worth_preloading(self._source))
         self._sock = sock
         channel.set_timeout(sock, self._limits.wall_seconds)
-        self._exchange(sock, channel.LOAD, {"source": self._source, "entry": self._entry, "seed": self._seed})
+        unread = digest not in programs.signs
+        request = {"source": self._source, "entry": self._entry, "seed": programs.seed, "signs": unread}
+        self._exchange(sock, channel.LOAD, request, digest if unread else None)
         return sock
 
-    def _exchange(self, sock: socket.socket, op: int, value: Any) -> Any:
+    def _exchange(self, sock: socket.socket, op: int, value: Any, unread: str | None = None) -> Any:
+        """Send a question and return its answer. Before it come the signs of the source, if it is still `unread`."""
         limits = self._limits
-        deadline = time.monotonic() + limits.wall_seconds
+        if self._waited > limits.life_seconds:
+            raise self._fail(
+                CandidateError("timeout", f"its answers took more than {limits.life_seconds:g} s of wall time together")
+            )
+        began = time.monotonic()
+        deadline = began + limits.wall_seconds
+        nonce = next(self._nonces)
         try:
-            channel.send(sock, op, value, deadline)
-            op, reply = channel.receive(sock, limits.output_bytes, deadline)
+            channel.send(sock, op, nonce, value, deadline)
+            op, reply = channel.receive_answer(sock, nonce, limits.output_bytes, deadline)
+            if unread is not None:
+                self._programs.learn(unread, _signs(op, reply))
+                op, reply = channel.receive_answer(sock, nonce, limits.output_bytes, deadline)
         except channel.ChannelTimeout:
             raise self._fail(
                 CandidateError("timeout", f"no answer within {limits.wall_seconds:g} s of wall time")
@@ -134,13 +174,14 @@ class CandidateProgram:
             ) from None
         except CodecError as error:
             raise self._fail(CandidateError("output", str(error))) from None
+        self._waited += time.monotonic() - began
         if op == channel.RESULT:
             return reply
         raise self._fail(_reported(reply))
 
     def _fail(self, failure: CandidateError | None) -> CandidateError:
         ended = self._end(hung_up=failure is None)
-        self._failure = failure or _death(ended, self._limits)
+        self._failure = failure or _death(ended, self._limits, memory.kills_since(self._oom_kills))
         return self._failure
 
     def _end(self, *, hung_up: bool = False) -> dict[str, Any]:
@@ -153,6 +194,16 @@ class CandidateProgram:
         return self._spawner.close(number, hung_up=hung_up)
 
 
+def _signs(op: int, reply: Any) -> Signs:
+    """What a process that has run nothing yet says of its source. Raises CodecError if it is something else."""
+    if op != channel.SIGNS or not isinstance(reply, list) or len(reply) > LIMIT:
+        raise CodecError("the program's process did not begin as it should")
+    for sign in reply:
+        if not (isinstance(sign, dict) and sign.keys() == {"kind", "line", "text"} and sign["kind"] in KINDS):
+            raise CodecError("the program's process did not begin as it should")
+    return reply
+
+
 def _reported(reply: Any) -> CandidateError:
     if not isinstance(reply, dict):
         return CandidateError("output", "the candidate's process answered with something that is no answer")
@@ -161,18 +212,26 @@ def _reported(reply: Any) -> CandidateError:
         phase = "call"
     return CandidateError(
         phase,
-        message[:2000] if isinstance(message, str) else "unknown error",
+        sentence(message, 2000) if isinstance(message, str) else "unknown error",
         line=line if type(line) is int and 0 < line < 1_000_000 else None,
     )
 
 
-def _death(ended: dict[str, Any], limits: Limits) -> CandidateError:
+def _death(ended: dict[str, Any], limits: Limits, oom_kills: int | None) -> CandidateError:
+    """How a candidate died that said nothing.
+
+    Args:
+        oom_kills: processes of the sandbox that the kernel killed for want of memory meanwhile; None if unknown.
+    """
     number = ended.get("signal")
-    if number == signal.SIGXCPU:
+    if ended.get("over_cpu") is True or number == signal.SIGXCPU:
         return CandidateError("timeout", f"the program used more than {limits.cpu_seconds:g} s of CPU time")
     if number is not None:
         name = wire.signal_name(number)
+        if number == signal.SIGKILL and oom_kills:
+            return CandidateError("memory", f"the process was killed for want of memory: {memory.said()}")
         if number == signal.SIGKILL:
-            return CandidateError("memory", "the process was killed (SIGKILL), most likely for want of memory")
+            why = "whether for want of memory cannot be told" if oom_kills is None else "and not for want of memory"
+            return CandidateError("died", f"the process was killed (SIGKILL), {why}")
         return CandidateError("died", f"the process was killed by {name}")
     return CandidateError("died", f"the process exited with code {ended.get('code')} before it answered")

@@ -1,21 +1,28 @@
 """Length-prefixed frames on the socket between a phase and one candidate.
 
-``length u32 | op u8 | body``; the body is an encoding of `trace_bench.worker.codec`. Blocking sockets with the kernel's
-own timeouts (SO_RCVTIMEO, SO_SNDTIMEO): Python's would cost a poll per call, and a policy is called thousands of times.
+``length u32 | op u8 | nonce u64 | body``; the body is an encoding of `trace_bench.worker.codec`. An answer repeats the
+nonce of its question, which nobody knows before it is asked: what is sent ahead does not answer the next question.
+
+Blocking sockets with the kernel's own timeouts (SO_RCVTIMEO, SO_SNDTIMEO): Python's would cost a poll per call, and a
+policy is called thousands of times.
 """
 
 from __future__ import annotations
 
+import os
 import select
 import socket
 import struct
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from trace_bench.worker import codec
+from trace_bench.worker.codec import CodecError
 
-LOAD, CALL, RESULT, ERROR = 1, 2, 3, 4
-_HEAD = struct.Struct("<IB")
+LOAD, CALL, RESULT, ERROR, SIGNS = 1, 2, 3, 4, 5
+_HEAD = struct.Struct("<IBQ")
+_NONCE = struct.Struct("<Q")
 _TIMEVAL = struct.Struct("ll")
 
 
@@ -39,7 +46,14 @@ def set_timeout(sock: socket.socket, seconds: float) -> None:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
 
 
-def send(sock: socket.socket, op: int, value: Any, deadline: float | None = None) -> None:
+def nonces() -> Iterator[int]:
+    """Numbers that cannot be guessed, one for each question."""
+    while True:
+        for (number,) in _NONCE.iter_unpack(os.urandom(256)):
+            yield number
+
+
+def send(sock: socket.socket, op: int, nonce: int, value: Any, deadline: float | None = None) -> None:
     """Send one frame.
 
     Args:
@@ -53,7 +67,7 @@ def send(sock: socket.socket, op: int, value: Any, deadline: float | None = None
     size = sum(map(len, buffers))
     if len(buffers) > 64:
         buffers = [b"".join(buffers)]
-    head = _HEAD.pack(size, op)
+    head = _HEAD.pack(size, op, nonce)
     total = size + _HEAD.size
     try:
         if deadline is None:
@@ -89,8 +103,16 @@ def _send_until(sock: socket.socket, rest: memoryview, deadline: float) -> None:
             continue
 
 
-def receive(sock: socket.socket, limit: int, deadline: float | None = None) -> tuple[int, Any]:
-    """Receive one frame: ``(op, value)``.
+def receive(sock: socket.socket, limit: int, max_items: int | None = None) -> tuple[int, int, Any]:
+    """Receive a question: ``(op, nonce, value)``. Arguments and errors as for `receive_answer`."""
+    size, op, nonce = _HEAD.unpack(_exactly(sock, _HEAD.size, None))
+    if size > limit:
+        raise FrameTooLarge(size)
+    return op, nonce, codec.decode(_exactly(sock, size, None), max_items)
+
+
+def receive_answer(sock: socket.socket, nonce: int, limit: int, deadline: float) -> tuple[int, Any]:
+    """Receive the answer to the question `nonce`: ``(op, value)``.
 
     Args:
         limit: largest body, bytes.
@@ -99,8 +121,9 @@ def receive(sock: socket.socket, limit: int, deadline: float | None = None) -> t
     Raises:
         FrameTooLarge, CodecError, ChannelTimeout, ChannelClosed
     """
-    head = _exactly(sock, _HEAD.size, deadline)
-    size, op = _HEAD.unpack(head)
+    size, op, answered = _HEAD.unpack(_exactly(sock, _HEAD.size, deadline))
+    if answered != nonce:
+        raise CodecError("the program's process sent an answer that nobody had asked for")
     if size > limit:
         raise FrameTooLarge(size)
     return op, codec.decode(_exactly(sock, size, deadline))

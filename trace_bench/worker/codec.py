@@ -1,7 +1,8 @@
 """Plain data as typed bytes, for the socket between a scorer and a candidate.
 
 What a candidate sends is hostile, so there is no pickle and no `eval`: a value is a tag and its content, lengths are
-checked against what is left, nesting is bounded. Types: None, bool, int (any size up to 4096 decimal digits), float,
+checked against what is left, nesting and the number of values are bounded. Types: None, bool, int (up to 3699 decimal
+digits, so that ``str`` of it is always possible), float,
 str, bytes, list, tuple, dict (keys: str, int, float, bool, None), numpy arrays of bool, int, uint and float, and numpy
 scalars (which arrive as Python scalars). NumPy is used only if it is already imported.
 """
@@ -13,7 +14,11 @@ import sys
 from typing import Any
 
 MAX_DEPTH = 32
-MAX_DIGITS = 4096
+MAX_BITS = 12288
+MAX_ITEMS = 1 << 20
+"""Values in one decoded value. A byte of an encoding can cost forty in memory, and a microsecond."""
+_ARRAY_ITEMS = 16
+"""An array counts as so many: its object is larger, and takes longer to make."""
 ARRAY_DTYPES = frozenset(
     kind + size for kind, sizes in (("i", "1248"), ("u", "1248"), ("f", "248"), ("b", "1")) for size in sizes
 )
@@ -77,13 +82,15 @@ def _check_key(key: object) -> None:
     # Multiples of 2**61 - 1 all have one hash: 60,000 of them would hold a scorer up for minutes.
     if isinstance(key, int) and not -(1 << 63) <= key < 1 << 63:
         raise CodecError("a dict key beyond 64 bits cannot cross")
+    if key != key:
+        raise CodecError("a dict key that is NaN cannot cross: nothing can find it again")
 
 
 def _encode_int(value: int, out: list[bytes | memoryview]) -> None:
     if -(1 << 63) <= value < 1 << 63:
         out.append(b"i" + _I64.pack(value))
         return
-    if value.bit_length() > MAX_DIGITS * 3:
+    if value.bit_length() > MAX_BITS:
         raise CodecError("an integer is too large to cross")
     data = format(value, "x").encode()
     out.append(b"I" + _U32.pack(len(data)))
@@ -119,15 +126,18 @@ def _encode_numpy(value: Any, out: list[bytes | memoryview], depth: int) -> None
         raise CodecError(f"a value of type {type(value).__name__} cannot cross; return plain data")
 
 
-def decode(data: bytes | bytearray | memoryview) -> Any:
-    """The value that `data` encodes. Arrays share `data` and are writable if it is.
+def decode(data: bytes | bytearray | memoryview, max_items: int | None = MAX_ITEMS) -> Any:
+    """The value that `data` encodes, of exact base types. Arrays share `data` and are writable if it is.
+
+    Args:
+        max_items: how many values it may hold; None where the sender is trusted.
 
     Raises:
-        CodecError: the bytes are not an encoding.
+        CodecError: the bytes are not an encoding, or hold too many values.
     """
     view = memoryview(data)
     try:
-        value, end = _decode(view, 0, 0)
+        value, end = _decode(view, 0, 0, [len(view) * _ARRAY_ITEMS if max_items is None else max_items])
     except (struct.error, IndexError, OverflowError, TypeError, ValueError, ImportError, MemoryError) as error:
         if isinstance(error, CodecError):
             raise
@@ -137,7 +147,14 @@ def decode(data: bytes | bytearray | memoryview) -> Any:
     return value
 
 
-def _decode(view: memoryview, at: int, depth: int) -> tuple[Any, int]:
+def _take(left: list[int], items: int) -> None:
+    """Count `items` off what may still come. A container takes all of its own at once, before it is made."""
+    left[0] -= items
+    if left[0] < 0:
+        raise CodecError("the value holds too many items; return large data as one array")
+
+
+def _decode(view: memoryview, at: int, depth: int, left: list[int]) -> tuple[Any, int]:
     if depth > MAX_DEPTH:
         raise CodecError(f"the value is nested deeper than {MAX_DEPTH} levels")
     tag = view[at]
@@ -147,6 +164,7 @@ def _decode(view: memoryview, at: int, depth: int) -> tuple[Any, int]:
     if tag == 0x69:  # i
         return _I64.unpack_from(view, at)[0], at + 8
     if tag == 0x61:  # a
+        _take(left, _ARRAY_ITEMS)
         return _decode_array(view, at)
     if tag == 0x4E:
         return None, at
@@ -165,23 +183,30 @@ def _decode(view: memoryview, at: int, depth: int) -> tuple[Any, int]:
             return raw.decode("utf-8", "surrogatepass"), at
         if tag == 0x62:
             return raw, at
-        if length > MAX_DIGITS:
+        if length > MAX_BITS // 4 + 1:
             raise CodecError("an integer is too large")
-        return int(raw.decode("ascii"), 16), at
+        number = int(raw.decode("ascii"), 16)
+        if number.bit_length() > MAX_BITS:
+            raise CodecError("an integer is too large")
+        return number, at
     if tag in (0x6C, 0x74):  # l t
+        _take(left, length)
         items = []
         for _ in range(length):
-            item, at = _decode(view, at, depth + 1)
+            item, at = _decode(view, at, depth + 1, left)
             items.append(item)
         return (items if tag == 0x6C else tuple(items)), at
     if tag == 0x6D:  # m
+        _take(left, 3 * length)
         result: dict[Any, Any] = {}
         for _ in range(length):
-            key, at = _decode(view, at, depth + 1)
+            key, at = _decode(view, at, depth + 1, left)
             if not (key is None or isinstance(key, str | int | float)):
                 raise CodecError("a dict key of this type cannot cross")
             _check_key(key)
-            result[key], at = _decode(view, at, depth + 1)
+            result[key], at = _decode(view, at, depth + 1, left)
+        if len(result) != length:
+            raise CodecError("a dict names a key twice")
         return result, at
     raise CodecError(f"unknown tag {tag}")
 
@@ -196,9 +221,13 @@ def _decode_array(view: memoryview, at: int) -> tuple[Any, int]:
         raise CodecError("an array has too many dimensions")
     shape = struct.unpack_from(f"<{ndim}I", view, at)
     at += 4 * ndim
-    count = 1
+    count = extent = 1
     for size in shape:
         count *= size
+        extent *= max(size, 1)
+    if count == 0 and extent > MAX_ITEMS:
+        # Nothing is in it, and whoever goes through its rows would never come to their end.
+        raise CodecError("an empty array has absurd dimensions")
     nbytes = count * int(code[1])
     if nbytes > len(view) - at:
         raise CodecError("an array reaches beyond the end")

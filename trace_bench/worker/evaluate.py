@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,9 +16,11 @@ from trace_bench.worker.problem import (
     ProblemError,
     Program,
     Programs,
+    ScoreError,
     Value,
     checked_score,
 )
+from trace_bench.worker.sentences import visible
 from trace_bench.worker.training import Rollout, StopTraining
 
 
@@ -66,14 +69,35 @@ def evaluate_example(problem: Problem, state: Mapping[str, Value], example: Exam
             else:
                 response = problem.agent(ops, example.query)
         at_work = ("guide", problem.guide)
-        score, feedback = problem.guide(example.query, response, example.reference)
+        score, feedback = judged(problem, example, response)
     except CandidateError as error:
         return Rollout(example.id, problem.failure_score, str(error), failed=True)
     except (ProblemError, TraceBenchError, StopTraining):
         raise
     except Exception as error:
         raise raised_by_task(*at_work, error, example) from error
-    return Rollout(example.id, checked_score(score), str(feedback))
+    return Rollout(example.id, score, feedback)
+
+
+def judged(problem: Problem, example: Example, response: Any) -> tuple[float, str]:
+    """What the problem's guide says of `response`: a finite score and visible feedback.
+
+    Raises:
+        CandidateError: the guide raised it, or (`ScoreError`, with a warning of the job) gave no finite number.
+        ProblemError: the guide returned something else than a pair.
+    """
+    try:
+        outcome = problem.guide(example.query, response, example.reference)
+        if not isinstance(outcome, tuple | list) or len(outcome) != 2:
+            raise ProblemError(f"the guide returned {type(outcome).__name__} where (score, feedback) is due")
+        return checked_score(outcome[0]), visible(str(outcome[1]), lines=True)
+    except ScoreError as error:
+        name = getattr(problem.guide, "__name__", type(problem.guide).__name__)
+        problem.warn(
+            f"{error.message} (guide {name}, example {example.id!r}): it counts as the candidate's failure, here and "
+            "wherever it happens again"
+        )
+        raise
 
 
 def raised_by_task(noun: str, function: Callable[..., Any] | None, error: Exception, example: Example) -> TaskError:
@@ -95,5 +119,13 @@ def evaluate_state(
 
 
 def mean_score(rollouts: Sequence[Rollout]) -> float:
-    """Mean over rollouts, natural units. `rollouts` is not empty."""
-    return sum(r.score for r in rollouts) / len(rollouts)
+    """Mean over `rollouts`, which are not none, in natural units. It is finite, as each is; their sum need not be."""
+    scores = [r.score for r in rollouts]
+    plain = sum(scores) / len(scores)
+    return plain if math.isfinite(plain) else mean_of_huge(scores)
+
+
+def mean_of_huge(scores: Sequence[float]) -> float:
+    """Mean of finite numbers whose sum may be beyond a double."""
+    largest = max(map(abs, scores))
+    return largest * (math.fsum(score / largest for score in scores) / len(scores))

@@ -8,15 +8,19 @@ import tarfile
 from pathlib import Path
 
 
-def unpack(task: bytes, folder: Path) -> None:
+def unpack(task: bytes, folder: Path, group: int | None = None) -> None:
     """Make `folder` and unpack the task's folders and plain files into it. An empty `task` has none.
+
+    Args:
+        group: who may read it besides its owner; None: everybody. Candidates must not: the evaluator is there, and the
+            programs that ship with the task.
 
     (`tarfile`'s own filters are missing from Python before 3.11.4.)
 
     Raises:
         ValueError: a member lies outside `folder`.
     """
-    folder.mkdir(mode=0o755)
+    _make_readable(folder, group)
     if not task:
         return
     with tarfile.open(fileobj=io.BytesIO(task)) as tar:
@@ -25,13 +29,30 @@ def unpack(task: bytes, folder: Path) -> None:
             if ".." in path.parts or member.name.startswith("/"):
                 raise ValueError(f"the task's archive has a member outside the task: {member.name}")
             if member.isdir():
-                path.mkdir(mode=0o755, parents=True, exist_ok=True)
+                _make_readable(path, group)
             elif member.isfile():
-                path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+                _make_readable(path.parent, group)
                 source = tar.extractfile(member)
                 assert source is not None
                 path.write_bytes(source.read())
-                path.chmod(0o644)
+                _let_read(path, group)
+
+
+def _make_readable(folder: Path, group: int | None) -> None:
+    if not folder.exists():
+        if folder.parent != folder:
+            _make_readable(folder.parent, group)
+        folder.mkdir()
+        _let_read(folder, group)
+
+
+def _let_read(path: Path, group: int | None) -> None:
+    mode = 0o750 if path.is_dir() else 0o640
+    if group is None:
+        mode |= 0o005 if path.is_dir() else 0o004
+    else:
+        os.chown(path, -1, group)
+    path.chmod(mode)
 
 
 def make_folder_of(path: Path, uid: int | None) -> None:

@@ -13,7 +13,7 @@ import json
 import struct
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,12 @@ MAX_MESSAGE = 128 << 20
 
 MAX_HEADER = 16 << 20
 """Largest header, bytes. What is large goes into the blob: parsed JSON takes up to twenty times its size."""
+
+
+def fits(fields: Mapping[str, Any]) -> bool:
+    """Whether a header with these fields is one that a reader takes. What is larger is lost, and all that is numbered
+    after it waits for it."""
+    return len(json.dumps(fields, separators=(",", ":"), allow_nan=False)) <= MAX_HEADER - 1024
 
 
 @dataclass(frozen=True)
@@ -171,7 +177,7 @@ class Mailbox:
         number = message.header.get("n")
         if number is None:
             return True
-        if not isinstance(number, int) or number != self.received + 1:
+        if not isinstance(number, int) or isinstance(number, bool) or number != self.received + 1:
             return False
         self.received = number
         return True

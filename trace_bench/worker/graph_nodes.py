@@ -8,6 +8,7 @@ from typing import Any
 
 from trace_bench.worker.graph import load
 from trace_bench.worker.problem import CandidateError, Parameter, Problem, Value
+from trace_bench.worker.sentences import visible
 
 
 class GraphNodes:
@@ -133,4 +134,5 @@ def constraint(parameter: Parameter) -> str | None:
 def clipped(value: object, limit: int = 2000) -> str:
     """`value` as text of about `limit` characters at most."""
     text = str(value)
-    return text if len(text) <= limit else f"{text[:limit]}... ({len(text) - limit} more characters)"
+    shown = visible(text[:limit], lines=True)
+    return shown if len(text) <= limit else f"{shown}... ({len(text) - limit} more characters)"

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from trace_bench.worker.frames import fits
 from trace_bench.worker.relay import EVENTS, JSON, Answer, RelayRequest
 
 MAX_WAITING = 48 << 20
 """Bytes of LLM calls that the host has not answered yet."""
 MAX_CALLS_WAITING = 256
+_LARGE = 1 << 20
+"""Characters of method, path and headers from which on they may be too large for a message: six bytes each at most."""
 
 
 class LlmCalls:
@@ -50,8 +53,7 @@ class LlmCalls:
         if len(self._waiting) >= MAX_CALLS_WAITING or waiting + request.size > MAX_WAITING:
             answer(503, b'{"error": {"message": "too many calls wait for an answer", "code": "overloaded"}}')
             return
-        self.number += 1
-        number = f"{phase}-{self.number}"
+        number = f"{phase}-{self.number + 1}"
         fields = {
             "id": number,
             "phase": phase,
@@ -59,6 +61,10 @@ class LlmCalls:
             "path": request.path,
             "headers": request.headers,
         }
+        if request.size - len(request.body) > _LARGE and not fits(fields):
+            answer(431, b'{"error": {"message": "the request\'s headers are too large", "code": "too_large"}}')
+            return
+        self.number += 1
         self._waiting[number] = (fields, request.body, answer, request.size)
         self._send("llm.request", fields, request.body)
 

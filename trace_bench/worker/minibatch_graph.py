@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trace_bench.errors import TaskError, TraceBenchError
-from trace_bench.worker.evaluate import raised_by_task
+from trace_bench.worker.evaluate import judged, raised_by_task
 from trace_bench.worker.graph_nodes import GraphNodes, clipped
 from trace_bench.worker.graph_ops import GraphOps
 from trace_bench.worker.problem import (
@@ -17,7 +17,6 @@ from trace_bench.worker.problem import (
     ProblemError,
     Programs,
     Value,
-    checked_score,
 )
 from trace_bench.worker.training import Rollout, StopTraining
 
@@ -55,8 +54,8 @@ class MinibatchGraph(GraphNodes):
         target = None
         try:
             target, response = self._respond(example)
-            score, feedback = self.problem.guide(example.query, response, example.reference)
-            return Traced(Rollout(example.id, checked_score(score), str(feedback)), target)
+            score, feedback = judged(self.problem, example, response)
+            return Traced(Rollout(example.id, score, feedback), target)
         except CandidateError as error:
             # An operator's failure has a node of its own; without one, the response is where feedback enters.
             target = getattr(error, "exception_node", None) or target

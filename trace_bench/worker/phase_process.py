@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from trace_bench.worker import wire
+from trace_bench.worker import memory, wire
 from trace_bench.worker.relay import Relay
 
 REPORT_BYTES = 4 << 20
@@ -49,6 +49,7 @@ class PhaseProcess:
         self.result: dict[str, Any] | None = None
         self.failure: Failure | None = None
         self.exited: dict[str, Any] | None = None
+        self._oom_kills = memory.oom_kills()
         self._selector = selector
         self._on_report = on_report
         self._on_output = on_output
@@ -99,12 +100,29 @@ class PhaseProcess:
         if self.relay is not None:
             self.relay.close()
 
+    @property
+    def end(self) -> dict[str, int | None]:
+        """`PhaseEnd` of the contract."""
+        assert self.exited is not None
+        return {
+            "code": self.exited.get("code"),
+            "signal": self.exited.get("signal"),
+            "oom_kills": memory.kills_since(self._oom_kills),
+        }
+
     def how_it_died(self) -> Failure:
         """The failure of a phase that ended without a result."""
-        assert self.exited is not None
-        number, code = self.exited.get("signal"), self.exited.get("code")
+        end = self.end
+        number, code, kills = end["signal"], end["code"], end["oom_kills"]
+        if number == signal.SIGKILL and kills:
+            text = (
+                f"the {self.name} process was killed for want of memory: {memory.said()}, and the kernel has killed "
+                f"{kills} of its processes for it"
+            )
+            return {"boundary": self.boundary, "kind": "out_of_memory", "message": text}
         if number == signal.SIGKILL:
-            text = f"the {self.name} process was killed (SIGKILL), most likely for want of memory"
+            why = "whether for want of memory cannot be told here" if kills is None else "and not for want of memory"
+            text = f"the {self.name} process was killed (SIGKILL), {why}"
         elif number is not None:
             text = f"the {self.name} process was killed by {wire.signal_name(number)}"
         else:
@@ -146,7 +164,7 @@ class PhaseProcess:
         try:
             for message in self._unpacker.feed(data):
                 self._on_report(self, message)
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
             self._nonsense = True
             self._on_nonsense(self, f"{self.name} sent what is no report: {error}")
 

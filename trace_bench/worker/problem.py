@@ -10,10 +10,13 @@ Standard library only: this module is imported inside images that hold nothing e
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
+
+from trace_bench.worker.sentences import sentence
 
 Direction = Literal["maximize", "minimize"]
 ParameterKind = Literal["code", "text", "int", "float"]
@@ -28,20 +31,31 @@ class CandidateError(Exception):
     """A candidate's own failure. It is scored and explained to the optimizer, never retried.
 
     Attributes:
-        phase: ``compile`` | ``call`` | ``timeout`` | ``memory`` | ``output`` | ``died``.
-        message: one sentence for the optimizer, with the exception's type and text where there is one.
+        phase: ``compile`` | ``call`` | ``timeout`` | ``memory`` | ``output`` | ``died`` | ``score``.
+        message: one sentence for the optimizer, with the exception's type and text where there is one; control
+            characters are made visible, memory addresses and this machine's folders masked.
         line: 1-based line of the candidate's own source, if known.
     """
 
     def __init__(self, phase: str, message: str, *, line: int | None = None) -> None:
-        super().__init__(message)
         self.phase = phase
-        self.message = message
+        self.message = sentence(message)
+        super().__init__(self.message)
         self.line = line
 
     def __str__(self) -> str:
         where = f" at line {self.line}" if self.line is not None else ""
         return f"{self.phase} failed{where}: {self.message}"
+
+
+class ScoreError(CandidateError):
+    """A guide gave an answer a score that is none. It is the answer's failure: most likely it overflowed something."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("score", message)
+
+    def __str__(self) -> str:
+        return self.message
 
 
 @dataclass(frozen=True)
@@ -58,6 +72,12 @@ class Limits:
     """Of one encoded result."""
     processes: int = 32
     """Processes and threads of the candidate's uid."""
+
+    @property
+    def life_seconds(self) -> float:
+        """Wall time for all calls of one process together: one that sleeps through thousands of calls uses no CPU time,
+        and would have the whole job run out of time. Five times its CPU time, for machines that are busy."""
+        return self.wall_seconds + 5 * self.cpu_seconds
 
 
 @dataclass(frozen=True)
@@ -170,6 +190,10 @@ class BuildContext:
     test_seed: int | None = None
 
 
+def _unheard(message: str) -> None:
+    """Where nobody records warnings."""
+
+
 @dataclass(frozen=True)
 class Problem:
     """The live object that trainers search over and the scorer scores.
@@ -181,6 +205,7 @@ class Problem:
         agent: None means that the response is the value of the only trainable parameter.
         test: empty unless `BuildContext.test_seed` was given and the task has held-out data.
         score_range: (worst, best) in natural units, as far as known; used to scale exploration bonuses.
+        warn: records a warning of the job; set by the worker.
     """
 
     parameters: tuple[Parameter, ...]
@@ -194,6 +219,7 @@ class Problem:
     agent: Agent | None = None
     score_range: tuple[float, float] | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    warn: Callable[[str], None] = field(default=_unheard, compare=False, repr=False)
 
     @property
     def trainable(self) -> tuple[Parameter, ...]:
@@ -209,17 +235,19 @@ class Problem:
 
 
 def checked_score(value: object) -> float:
-    """`value` as a finite float.
+    """`value`, which a guide returned, as a finite float. Scalars of NumPy are numbers, and a bool is none.
 
     Raises:
-        ProblemError: it is not a real number, or not finite. Called on what a guide returns; a guide that passes on
-            what a candidate said must check that itself and raise `CandidateError`.
+        ScoreError: it is not a real number, or not finite.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ProblemError(f"the guide returned {type(value).__name__} where a number is due")
-    score = float(value)
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise ScoreError(f"the score of this answer is of type {type(value).__name__}, which is no number")
+    try:
+        score = float(value)
+    except OverflowError:
+        raise ScoreError("the score of this answer is a number too large to count with") from None
     if not math.isfinite(score):
-        raise ProblemError(f"the guide returned {score}, which is not finite")
+        raise ScoreError(f"the score of this answer is {score}, which is no finite number")
     return score
 
 

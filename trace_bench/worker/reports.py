@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from typing import Any
 
 RESERVED = frozenset({
@@ -14,6 +15,8 @@ RESERVED = frozenset({
     "warning",
 })  # fmt: skip
 """Events of the supervisor. Hosts act on them: ``train.end`` has the held-out seed sent."""
+RESERVED_KINDS = frozenset({"interrupted", "job_timeout", "scorer_changed", "not_recorded", "not_executed"})
+"""Kinds of failure of supervisor and host, who act on them: what was interrupted counts as nothing, and runs again."""
 BOUNDARIES = ("config", "task", "trainer", "candidate", "provider", "sandbox", "harness")
 SPLITS = ("train", "validate", "test")
 STOP_REASONS = ("completed", "budget", "timeout", "interrupted")
@@ -73,7 +76,8 @@ def claim(given: object) -> dict[str, Any] | None:
     if not isinstance(given, dict) or given.keys() != {"score", "split", "examples"}:
         raise ValueError("a claim has other than score, split and examples")
     score, split, examples = given["score"], given["split"], given["examples"]
-    if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
+    # Compared, not converted: an integer may be larger than any float.
+    if isinstance(score, bool) or not isinstance(score, int | float) or not abs(score) <= sys.float_info.max:
         raise ValueError("the score of a claim is no finite number")
     if split not in SPLITS or not isinstance(examples, list) or not all(isinstance(e, str) for e in examples):
         raise ValueError("a claim has no split, or examples that are no ids")
@@ -85,11 +89,17 @@ def failure(message: dict[str, Any], own: str, *, provider_failed: bool) -> dict
 
     Args:
         own: the boundary of the phase itself.
-        provider_failed: a provider's answer has said so. Failures at `provider` are retried: the word of the one who
-            failed is not enough.
+        provider_failed: a provider's answer has said so. Failures of infrastructure are retried and never count: the
+            word of the one who failed is not enough.
+
+    Raises:
+        ValueError: the kind is not a phase's to say.
     """
     boundary = message["boundary"]
-    if boundary not in BOUNDARIES or (boundary == "provider" and not provider_failed):
+    if message["kind"] in RESERVED_KINDS:
+        raise ValueError(f"failures of kind {message['kind']} are not a phase's to report")
+    believed = {"provider": provider_failed, "sandbox": False, "harness": False}
+    if boundary not in BOUNDARIES or not believed.get(boundary, True):
         boundary = own
     return {"boundary": boundary, "kind": str(message["kind"])[:100], "message": str(message["message"])[:4000]}
 
@@ -128,4 +138,22 @@ def result(phase: str, message: dict[str, Any], state_bytes: int) -> dict[str, A
         return {"evaluations": evaluations, "stop_reason": message["stop_reason"]}
     if not isinstance(message["scores"], dict):
         raise ValueError("its scores are no object")
-    return {"evaluations": evaluations, "scores": message["scores"]}
+    return {"evaluations": evaluations, "scores": message["scores"], "signs": signs(message["signs"])}
+
+
+def signs(given: object) -> dict[str, list[dict[str, Any]]]:
+    """Signs by state, as `Sign` of the contract has them. Raises ValueError."""
+    if not isinstance(given, dict) or not given.keys() <= {"initial", "best", "final"}:
+        raise ValueError("its signs are not by state")
+    for found in given.values():
+        if not isinstance(found, list) or len(found) > 100:
+            raise ValueError("the signs of a state are no list, or too long a one")
+        for sign in found:
+            if not isinstance(sign, dict) or sign.keys() != {"kind", "line", "text"}:
+                raise ValueError("a sign has other than kind, line and text")
+            kind, line, text = sign["kind"], sign["line"], sign["text"]
+            if not (isinstance(kind, str) and 1 <= len(kind) <= 200 and isinstance(text, str) and len(text) <= 200):
+                raise ValueError("a sign has no kind, or no text that it may have")
+            if line is not None and not (type(line) is int and 1 <= line < 1 << 31):
+                raise ValueError("the line of a sign is none")
+    return given

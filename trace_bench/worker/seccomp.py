@@ -1,8 +1,12 @@
 """The candidate's system-call filter, written as classic BPF: no library is needed in the image.
 
 It refuses (EPERM) what a computation does not need and an attack does: sockets, tracing and reading other processes,
-keys, namespaces, mounts, System V and POSIX IPC, io_uring, performance counters, anonymous executables. It stands on
-top of the engine's own profile and of the uid; it is not the only wall.
+keys, namespaces (of clone too), mounts, System V and POSIX IPC, io_uring, performance counters, executing anything.
+It stands on top of the engine's own profile and of the uid; it is not the only wall. Under gVisor, which need not apply
+that profile, it is the only filter of candidates.
+
+Executing, and ``prctl(PR_SET_DUMPABLE)``, are more than a nuisance: either makes a process the owner of its own files
+in /proc again, and by ``oom_score_adj`` it then has the kernel kill the scorer in its place when memory runs out.
 """
 
 from __future__ import annotations
@@ -19,6 +23,13 @@ _ALLOW = 0x7FFF0000
 _ERRNO = 0x00050000
 _KILL_PROCESS = 0x80000000
 _X32_BIT = 0x40000000
+_CLONE = {"x86_64": 56, "aarch64": 220}
+_CLONE3 = 435
+"""Its flags lie in memory, where a filter cannot look; without it, the C library falls back to clone."""
+_NEW_NAMESPACES = 0x7E020000
+"""CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET."""
+_PR_SET_DUMPABLE = 4
+_PRCTL = {"x86_64": 157, "aarch64": 167}
 
 _AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _DENIED: dict[str, dict[str, int]] = {
@@ -30,7 +41,7 @@ _DENIED: dict[str, dict[str, int]] = {
         "userfaultfd": 323, "shmget": 29, "shmat": 30, "shmctl": 31, "semget": 64, "semop": 65, "semctl": 66,
         "semtimedop": 220, "msgget": 68, "msgsnd": 69, "msgrcv": 70, "msgctl": 71, "mq_open": 240, "mq_unlink": 241,
         "io_uring_setup": 425, "memfd_create": 319, "personality": 135, "execveat": 322, "fanotify_init": 300,
-        "open_by_handle_at": 304, "init_module": 175, "kexec_load": 246,
+        "open_by_handle_at": 304, "init_module": 175, "kexec_load": 246, "execve": 59,
     },
     "aarch64": {
         "socket": 198, "socketpair": 199, "bind": 200, "listen": 201, "accept": 202, "connect": 203, "accept4": 242,
@@ -40,7 +51,7 @@ _DENIED: dict[str, dict[str, int]] = {
         "userfaultfd": 282, "shmget": 194, "shmctl": 195, "shmat": 196, "semget": 190, "semctl": 191,
         "semtimedop": 192, "semop": 193, "msgget": 186, "msgctl": 187, "msgrcv": 188, "msgsnd": 189, "mq_open": 180,
         "mq_unlink": 181, "io_uring_setup": 425, "memfd_create": 279, "personality": 92, "execveat": 281,
-        "fanotify_init": 262, "open_by_handle_at": 265, "init_module": 105, "kexec_load": 104,
+        "fanotify_init": 262, "open_by_handle_at": 265, "init_module": 105, "kexec_load": 104, "execve": 221,
     },
 }  # fmt: skip
 
@@ -58,6 +69,7 @@ def program(machine: str) -> bytes:
     denied = sorted(_DENIED[machine].values())
     load_arch, load_nr = (0x20, 0, 0, 4), (0x20, 0, 0, 0)
     jeq, jge, ret = 0x15, 0x35, 0x06
+    jset, load_flags = 0x45, (0x20, 0, 0, 16)
     body: list[tuple[int, int, int, int]] = [
         load_arch,
         (jeq, 1, 0, _AUDIT_ARCH[machine]),
@@ -66,6 +78,20 @@ def program(machine: str) -> bytes:
     body.append(load_nr)
     if machine == "x86_64":
         body += [(jge, 0, 1, _X32_BIT), (ret, 0, 0, _ERRNO | errno.EPERM)]
+    body += [
+        (jeq, 0, 4, _CLONE[machine]),
+        load_flags,
+        (jset, 0, 1, _NEW_NAMESPACES),
+        (ret, 0, 0, _ERRNO | errno.EPERM),
+        (ret, 0, 0, _ALLOW),
+        (jeq, 0, 1, _CLONE3),
+        (ret, 0, 0, _ERRNO | errno.ENOSYS),
+        (jeq, 0, 4, _PRCTL[machine]),
+        (0x20, 0, 0, 16),  # the low half of the first argument
+        (jeq, 0, 1, _PR_SET_DUMPABLE),
+        (ret, 0, 0, _ERRNO | errno.EPERM),
+        (ret, 0, 0, _ALLOW),
+    ]
     for index, number in enumerate(denied):
         to_deny = len(denied) - index
         body.append((jeq, to_deny, 0, number))

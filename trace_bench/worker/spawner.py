@@ -4,7 +4,7 @@ A forked child sees whatever its parent had in memory. The supervisor reads the 
 candidate must not be forked from it: the spawner is forked off before the supervisor reads its first byte, and the only
 things it is ever told are uids and limits. It keeps SETUID, SETGID, KILL and CHOWN, imports only what the image's
 recipe names (NumPy, say, so that it is paid once), and does four things: start a phase, open a candidate, close
-a candidate (kill, sweep its uid, check), say who exited.
+a candidate (kill, sweep its uid, check), say who exited and what candidates it had.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
-import math
 import os
 import resource
 import selectors
@@ -27,6 +26,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from trace_bench.worker import candidate_runner, sweep, wire
+from trace_bench.worker.confine import address_space, become, keep_only, limit, limits_of
+from trace_bench.worker.families import Candidate, Families, Tally, exit_of
+from trace_bench.worker.memory_guard import MemoryGuard
 from trace_bench.worker.preload import PRELOADABLE
 from trace_bench.worker.seccomp import Filter
 
@@ -51,13 +53,9 @@ class _Phase:
     name: str
     pid: int
     sock: socket.socket
-    candidates: dict[int, _Candidate] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class _Candidate:
-    pid: int
-    uid: int | None
+    candidates: dict[int, Candidate] = field(default_factory=dict)
+    tally: Tally = field(default_factory=Tally)
+    status: int | None = None
 
 
 def fork(options: Options) -> socket.socket:
@@ -92,7 +90,10 @@ class Spawner:
         self._phases: dict[str, _Phase] = {}
         self._free = list(CANDIDATE_OFFSETS)
         self._next_id = 0
+        self._families = Families(self._ended_family, self._on_other_exit)
+        self._wake: int | None = None
         self._filter = Filter()
+        self._guard = MemoryGuard()
         self._selector = selectors.DefaultSelector()
         self._preloaded: set[str] = set()
 
@@ -104,9 +105,9 @@ class Spawner:
         os.set_blocking(wake_write, False)
         os.set_blocking(wake_read, False)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        self._wake = wake_write
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        if self._options.uid_base is None:
-            sweep.become_subreaper()
+        sweep.become_subreaper()
         # Ours first, and once: every phase is forked with it already there.
         for name in ("", ".build", ".train", ".score"):
             importlib.import_module("trace_bench.worker.phases" + name)
@@ -116,11 +117,25 @@ class Spawner:
         self._selector.register(self._sock, selectors.EVENT_READ, self._on_supervisor)
         self._selector.register(wake_read, selectors.EVENT_READ, lambda: self._reap(wake_read))
         while True:
-            for key, _ in self._selector.select():
+            looks = (self._families.patience, self._guard.interval if self._phases else None)
+            for key, _ in self._selector.select(min((s for s in looks if s is not None), default=None)):
                 handler: Callable[[], bool | None] = key.data
                 if handler() is False:
                     self._shut_down()
                     return
+            self._families.look()
+            self._forget_ended_phases()
+            self._guard_memory()
+
+    def _guard_memory(self) -> None:
+        base = self._options.uid_base
+        if base is None or not self._phases:
+            return
+        candidates = [c.uid for phase in self._phases.values() for c in phase.candidates.values() if c.uid is not None]
+        phases = [base + PHASE_OFFSETS[name] for name in self._phases]
+        uid = self._guard.victim(candidates, phases, time.monotonic())
+        if uid is not None:
+            sweep.sweep_uid(uid, base + SWEEPER_OFFSET)
 
     def _preload(self, module: str) -> None:
         if module in self._preloaded or module not in PRELOADABLE:
@@ -172,15 +187,15 @@ class Spawner:
     def _run_phase(self, name: str, uid: int | None, home: Path, ctl: int, out: int, spawn: int) -> None:
         os.dup2(out, 1)
         os.dup2(out, 2)
-        ctl, spawn = _keep_only(ctl, spawn)
+        ctl, spawn = keep_only(ctl, spawn)
         os.setsid()
-        _limit(resource.RLIMIT_CORE, 0)
-        _limit(resource.RLIMIT_FSIZE, self._options.file_bytes)
+        limit(resource.RLIMIT_CORE, 0)
+        limit(resource.RLIMIT_FSIZE, self._options.file_bytes)
         # Before the supervisor and after the candidates, should memory run out.
         Path("/proc/self/oom_score_adj").write_text("500")
         if uid is not None:
-            _limit(resource.RLIMIT_NPROC, self._options.phase_processes)
-            _become(uid)
+            limit(resource.RLIMIT_NPROC, self._options.phase_processes)
+            become(uid, self._options.uid_base)
         self._filter.no_new_privileges()
         os.chdir(home)
         os.environ.update(HOME=str(home), TMPDIR=str(home))
@@ -192,17 +207,28 @@ class Spawner:
 
     def _end_phase(self, name: str) -> None:
         phase = self._phases.get(name)
-        if phase is not None:
+        if phase is not None and phase.status is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(phase.pid, signal.SIGKILL)
 
     def _reap(self, wake: int) -> None:
         with contextlib.suppress(BlockingIOError):
             os.read(wake, 4096)
+        if not self._families.collect() and self._wake is not None:
+            with contextlib.suppress(BlockingIOError):
+                os.write(self._wake, b"x")
+        self._forget_ended_phases()
+
+    def _on_other_exit(self, pid: int, status: int) -> None:
+        """A phase has ended, or an orphan of one. What follows from it waits until nothing else is being done."""
+        for phase in self._phases.values():
+            if phase.pid == pid:
+                phase.status = status
+
+    def _forget_ended_phases(self) -> None:
         for phase in list(self._phases.values()):
-            pid, status = os.waitpid(phase.pid, os.WNOHANG)
-            if pid:
-                self._forget_phase(phase, status)
+            if phase.status is not None:
+                self._forget_phase(phase, phase.status)
 
     def _forget_phase(self, phase: _Phase, status: int) -> None:
         for number in list(phase.candidates):
@@ -220,7 +246,13 @@ class Spawner:
         self._purge(home, phase.name)
         with contextlib.suppress(OSError):
             home.rmdir()
-        wire.send_datagram(self._sock, {"op": "exit", "name": phase.name, **_exit_of(status)})
+        told = {"op": "exit", "name": phase.name, **exit_of(status), "candidates": phase.tally.report()}
+        wire.send_datagram(self._sock, told)
+
+    def _ended_family(self, candidate: Candidate) -> bool:
+        if candidate.uid is None or self._options.uid_base is None:
+            return sweep.kill_session(candidate.pid)
+        return self._swept(candidate.uid - self._options.uid_base)
 
     def _swept(self, offset: int) -> bool:
         base = self._options.uid_base
@@ -244,11 +276,8 @@ class Spawner:
 
     def _shut_down(self) -> None:
         for phase in list(self._phases.values()):
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(phase.pid, signal.SIGKILL)
-            for candidate in phase.candidates.values():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(candidate.pid, signal.SIGKILL)
+            self._end_phase(phase.name)
+            self._families.kill(phase.candidates.values())
 
     # -- phases and their candidates -----------------------------------------------------------------------------
 
@@ -283,10 +312,11 @@ class Spawner:
             wire.send_datagram(phase.sock, message, fds)
 
     def _open_candidate(self, phase: _Phase, message: dict[str, Any]) -> None:
-        limits, modules = _limits(message.get("limits")), message.get("modules", [])
+        limits, modules = limits_of(message.get("limits")), message.get("modules", [])
         if limits is None or not isinstance(modules, list):
             self._reply(phase, {"op": "refused", "message": "the request has no limits that can be set"})
             return
+        limits["memory_bytes"] = self._guard.room(limits["memory_bytes"])
         uid: int | None = None
         if self._options.uid_base is not None:
             if not self._free:
@@ -309,7 +339,9 @@ class Spawner:
             self._in_child(lambda: self._run_candidate(uid, limits, theirs.fileno()))
         theirs.close()
         self._next_id += 1
-        phase.candidates[self._next_id] = _Candidate(pid, uid)
+        candidate = Candidate(pid, uid, limits["cpu_seconds"], phase.tally)
+        phase.candidates[self._next_id] = candidate
+        self._families.add(candidate)
         self._reply(phase, {"op": "opened", "id": self._next_id}, (ours.fileno(),))
         ours.close()
 
@@ -317,20 +349,22 @@ class Spawner:
         null = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
             os.dup2(null, fd)
-        (sock_fd,) = _keep_only(sock_fd)
+        (sock_fd,) = keep_only(sock_fd)
         os.setsid()
         Path("/proc/self/oom_score_adj").write_text("1000")
-        _limit(resource.RLIMIT_CORE, 0)
-        _limit(resource.RLIMIT_NOFILE, 64)
-        _limit(resource.RLIMIT_FSIZE, 0)
-        _limit(resource.RLIMIT_MSGQUEUE, 0)
+        limit(resource.RLIMIT_CORE, 0)
+        limit(resource.RLIMIT_NOFILE, 64)
+        limit(resource.RLIMIT_FSIZE, 0)
+        with contextlib.suppress(ValueError):
+            # gVisor does not take it, whoever asks; the filter refuses the calls as well.
+            limit(resource.RLIMIT_MSGQUEUE, 0)
         cpu = limits["cpu_seconds"]
         # The soft limit says why (SIGXCPU); at the hard one the kernel kills without a word.
         resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
-        _limit(resource.RLIMIT_AS, _address_space() + limits["memory_bytes"])
+        limit(resource.RLIMIT_AS, address_space() + limits["memory_bytes"])
         if uid is not None:
-            _limit(resource.RLIMIT_NPROC, limits["processes"])
-            _become(uid)
+            limit(resource.RLIMIT_NPROC, limits["processes"])
+            become(uid)
         os.chdir("/")
         os.environ.clear()
         if self._filter.supported:
@@ -342,25 +376,11 @@ class Spawner:
         candidate = phase.candidates.pop(number, None) if type(number) is int else None
         if candidate is None:
             return {"code": None, "signal": None, "swept": True}
-        ended, status = os.waitpid(candidate.pid, os.WNOHANG)
-        patience = 50 if hung_up else 0
-        while not ended and patience:
-            # It closed its socket, so it is about to end by itself; how, is worth knowing.
-            time.sleep(0.002)
-            patience -= 1
-            ended, status = os.waitpid(candidate.pid, os.WNOHANG)
-        if not ended:
-            os.kill(candidate.pid, signal.SIGKILL)
-            _, status = os.waitpid(candidate.pid, 0)
-        exited = _exit_of(status) if ended else {"code": None, "signal": None}
-        if candidate.uid is not None and self._options.uid_base is not None:
-            swept = self._swept(candidate.uid - self._options.uid_base)
-            if swept:
-                # A uid that could not be swept is never used again.
-                self._free.append(candidate.uid - self._options.uid_base)
-        else:
-            swept = sweep.kill_session(candidate.pid)
-        return {**exited, "swept": swept}
+        ended, swept = self._families.end(candidate, hung_up=hung_up)
+        if swept and candidate.uid is not None and self._options.uid_base is not None:
+            # A uid that could not be swept is never used again.
+            self._free.append(candidate.uid - self._options.uid_base)
+        return ended
 
     def _in_child(self, body: Callable[[], None]) -> NoReturn:
         code = 1
@@ -379,48 +399,3 @@ class Spawner:
                 sys.stdout.flush()
                 sys.stderr.flush()
             os._exit(code)
-
-
-def _limits(asked: object) -> dict[str, int] | None:
-    """Limits of a candidate as the kernel takes them; None if `asked` holds none."""
-    names = ("cpu_seconds", "memory_bytes", "processes")
-    if not isinstance(asked, dict):
-        return None
-    found = {}
-    for name in names:
-        value = asked.get(name)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1 << 48:
-            return None
-        found[name] = math.ceil(value)
-    return found
-
-
-def _keep_only(*fds: int) -> tuple[int, ...]:
-    """Move `fds` to 3, 4, … and close everything above: no descriptor leaks into a child."""
-    high = [os.dup2(fd, 500 + i, inheritable=False) for i, fd in enumerate(fds)]
-    kept = tuple(os.dup2(fd, 3 + i) for i, fd in enumerate(high))
-    os.closerange(3 + len(fds), 1024)
-    return kept
-
-
-def _limit(which: int, value: int) -> None:
-    _, hard = resource.getrlimit(which)
-    if hard != resource.RLIM_INFINITY:
-        value = min(value, hard)
-    resource.setrlimit(which, (value, value))
-
-
-def _become(uid: int) -> None:
-    os.setgroups([])
-    os.setresgid(uid, uid, uid)
-    os.setresuid(uid, uid, uid)
-
-
-def _address_space() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-
-
-def _exit_of(status: int) -> dict[str, int | None]:
-    if os.WIFSIGNALED(status):
-        return {"code": None, "signal": os.WTERMSIG(status)}
-    return {"code": os.WEXITSTATUS(status), "signal": None}

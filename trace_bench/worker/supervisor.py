@@ -11,6 +11,8 @@ the lease has ended. A job ``until: build`` goes from build to ``result.json``.
 from __future__ import annotations
 
 import contextlib
+import importlib
+import os
 import selectors
 import signal
 import sys
@@ -19,10 +21,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from trace_bench.worker import reports, spawner, wire
+from trace_bench.worker import memory, reports, scorer_files, spawner, wire
 from trace_bench.worker.clocks import Late, late_task, late_training, recorded_kill, timed_out
 from trace_bench.worker.folders import make_folder_of, tree_bytes, unpack
-from trace_bench.worker.frames import Message
+from trace_bench.worker.frames import Message, fits
 from trace_bench.worker.host_link import HostLink
 from trace_bench.worker.llm_calls import LlmCalls
 from trace_bench.worker.phase_process import REPORT_BYTES, Failure, PhaseProcess
@@ -33,6 +35,13 @@ LEASE_ENDED = 75
 """Exit code: no controller renewed the lease."""
 HUNG_UP = 76
 """Exit code: the host hung up before it sent a job."""
+SPAWNER_ENDED = 70
+SPAWNER_KILLED = 74
+"""Exit code: the spawner was killed by a signal. Nothing of a job can do that but the kernel, for want of memory."""
+VOLUME_FULL = 77
+"""Exit code: there was no room for ``result.json``, not even what was kept free for it."""
+RESERVE = 4 << 20
+"""Bytes of the volume that are kept free for what is written at the end; less of a small one."""
 STOP_GRACE = 5.0
 """Seconds that a phase has, after it was asked to stop, before it is killed."""
 DISK_INTERVAL = 0.25
@@ -66,8 +75,12 @@ class Supervisor:
         self._test_seed: int | None = None
         self._awaiting_seed = False
         self._seconds: dict[str, float] = {}
+        self._phase_ends: dict[str, dict[str, int | None]] = {}
         self._warnings: list[str] = []
+        self._warned: set[str] = set()
         self._claims: dict[str, dict[str, Any] | None] = {}
+        self._tallies: dict[str, dict[str, Any]] = {}
+        self._scorer_files: dict[str, Any] | None = None
         self._last_disk = 0.0
         self._done = False
         self._signalled = False
@@ -149,15 +162,18 @@ class Supervisor:
             phase.kill_at = time.monotonic()
 
     def _watch_disk(self) -> None:
-        used = tree_bytes(self._out_dir / "extra", self._job["limits"]["out_bytes"])
-        if used > self._job["limits"]["out_bytes"] and "train" in self._phases:
+        allowed = self._job["limits"]["out_bytes"]
+        used = tree_bytes(self._out_dir / "extra", allowed)
+        # Where the volume has a size of its own it is full before the trainer's part of it has reached the limit.
+        if (used > allowed or (self._recorder.full and used > allowed // 2)) and "train" in self._phases:
             self._fail(
                 "trainer",
                 "disk_limit",
                 f"the trainer left more than {self._job['limits']['out_bytes']} bytes in its output folder",
             )
             self._kill("train")
-            wire.send_datagram(self._spawn, {"op": "purge", "name": "train", "path": str(self._out_dir / "extra")})
+            with contextlib.suppress(ConnectionError):
+                wire.send_datagram(self._spawn, {"op": "purge", "name": "train", "path": str(self._out_dir / "extra")})
 
     # -- the host ------------------------------------------------------------------------------------------------
 
@@ -188,11 +204,14 @@ class Supervisor:
 
     def _begin(self, job: dict[str, Any], task: bytes) -> None:
         self._job = job
-        self._recorder = Recorder(self._out_dir, job["limits"]["stdout_bytes"])
+        reserve = min(RESERVE, job["limits"]["out_bytes"] // 8)
+        self._recorder = Recorder(self._out_dir, job["limits"]["stdout_bytes"], reserve)
         # Half of what the volume, and each file of it, may hold; and three states fit into a file.
         self._allowance = reports.Allowance(min(job["limits"]["out_bytes"] // 2, MAX_REPORTED))
+        # Whoever used that up did so before scoring, and must not cost the job its scores.
+        self._score_allowance = reports.Allowance(min(job["limits"]["out_bytes"], MAX_REPORTED) // 8)
         self._state_bytes = min(job["limits"]["out_bytes"] // 8, REPORT_BYTES)
-        unpack(task, self._options.tmp / "task")
+        unpack(task, self._options.tmp / "task", self._options.uid_base)
         self._event("job.start", {"task": job["task"]["id"], "trainer": job["trainer"]["id"], "seed": job["seed"]})
         self._start_phase("build")
         if not self._build_only:
@@ -224,7 +243,8 @@ class Supervisor:
             on_nonsense=self._on_nonsense,
         )
         self._phases[name] = phase
-        phase.hand_over(self._spawn)
+        with contextlib.suppress(ConnectionError):  # it has ended; `_on_spawner` hears of it next
+            phase.hand_over(self._spawn)
         port = relay.port if relay else None
         phase.tell("start", job=self._job, task_dir=str(self._options.tmp / "task"), gateway_port=port, **start)
         self._event("phase.start", {"phase": name})
@@ -249,7 +269,7 @@ class Supervisor:
 
     def _kill(self, name: str) -> None:
         # Asked again at every tick: a spawner that is stuck must not take the clocks and the lease with it.
-        with contextlib.suppress(BlockingIOError):
+        with contextlib.suppress(BlockingIOError, ConnectionError):
             wire.send_datagram(self._spawn, {"op": "kill", "name": name})
 
     def _fail(self, boundary: str, kind: str, message: str) -> None:
@@ -257,6 +277,9 @@ class Supervisor:
         if self._failure is None:
             self._failure = {"boundary": boundary, "kind": kind, "message": message}
             self._event("failure", self._failure)
+        elif self._failure["kind"] == "job_timeout" and message not in self._warnings:
+            # Which says that a state was scored; whether it was is another matter.
+            self._warn(message)
 
     def _event(self, kind: str, fields: dict[str, Any]) -> dict[str, Any]:
         line = self._recorder.event(kind, fields)
@@ -267,9 +290,8 @@ class Supervisor:
 
     def _on_report(self, phase: PhaseProcess, message: dict[str, Any]) -> None:
         op = message["op"]
-        if phase.name != "score" and op in ("event", "history", "warn"):
-            # Whoever used it up did so before scoring, and must not cost the job its scores.
-            self._allowance.take(message)
+        if op in ("event", "history", "warn"):
+            (self._score_allowance if phase.name == "score" else self._allowance).take(message)
         if op == "event":
             self._event(reports.event_kind(phase.name, message["kind"]), dict(message["fields"]))
         elif op == "history" and phase.name == "train":
@@ -278,10 +300,15 @@ class Supervisor:
         elif op == "state" and phase.name == "train" and message["kind"] in ("best", "final"):
             self._recorder.state(message["kind"], reports.state(message["values"], self._state_bytes))
             self._claims[message["kind"]] = reports.claim(message.get("claim"))
+        elif op == "claim" and phase.name == "train" and message["kind"] == "initial":
+            self._claims["initial"] = reports.claim(message["claim"])
         elif op == "check" and phase.name == "train":
             self._checks += 1
         elif op == "warn":
-            self._warn(str(message["message"])[:2000])
+            topic = str(message.get("once", ""))[:100]
+            if not topic or topic not in self._warned:
+                self._warned.add(topic)
+                self._warn(str(message["message"])[:2000])
         elif op == "result":
             phase.result = reports.result(phase.name, message, self._state_bytes)
         elif op == "failed":
@@ -305,15 +332,20 @@ class Supervisor:
             self._kill(phase.name)
 
     def _on_spawner(self) -> None:
-        received = wire.receive_datagram(self._spawn)
+        try:
+            received = wire.receive_datagram(self._spawn)
+        except ConnectionError:
+            received = None
         if received is None:
             sys.stderr.write("trace-bench: the spawner ended\n")
-            self._exit = 70
+            _, status = os.waitpid(-1, 0)  # it is our only child
+            self._exit = SPAWNER_KILLED if os.WIFSIGNALED(status) else SPAWNER_ENDED
             return
         message, _ = received
         if message["op"] == "exit":
             phase = self._phases[message["name"]]
             phase.exited = message
+            self._tallies[phase.name] = message["candidates"]
             self._end_if_over(phase)
 
     def _end_if_over(self, phase: PhaseProcess) -> None:
@@ -327,7 +359,8 @@ class Supervisor:
                 "uid and were dropped"
             )
         self._seconds[phase.name] = round(time.monotonic() - phase.started, 6)
-        self._event("phase.end", {"phase": phase.name, "seconds": self._seconds[phase.name]})
+        self._phase_ends[phase.name] = phase.end
+        self._event("phase.end", {"phase": phase.name, "seconds": self._seconds[phase.name], **phase.end})
         failure = phase.failure
         if failure is None and phase.result is None:
             failure = phase.how_it_died()
@@ -339,7 +372,10 @@ class Supervisor:
 
     def _after_build(self, phase: PhaseProcess) -> None:
         if phase.result is None:
-            if "train" in self._phases:
+            train = self._phases.get("train")
+            if train is not None:
+                # Again at every tick: a process that has only just been forked is no group yet that could be killed.
+                train.kill_at = time.monotonic()
                 self._kill("train")
             else:
                 self._finish()
@@ -354,6 +390,8 @@ class Supervisor:
         if train is not None:
             train.started = time.monotonic()
             train.tell("go")
+            # What hashing needs before scoring is imported while somebody else is busy.
+            importlib.import_module("hashlib")
         elif self._train_done:
             self._request_seed()
 
@@ -365,7 +403,7 @@ class Supervisor:
         else:
             self._train_evaluations = phase.result["evaluations"]
             if self._stop_reason is None:
-                self._stop_reason = self._recorded_reason() or phase.result["stop_reason"]
+                self._stop_reason = self._recorded_reason() or self._own_reason(phase.result["stop_reason"])
         if self._build is not None:
             self._request_seed()
         elif "build" not in self._phases:
@@ -379,6 +417,14 @@ class Supervisor:
         if place["reason"] == "timeout":
             self._failure = self._failure or timed_out(self._job)
         return str(place["reason"])
+
+    def _own_reason(self, told: str) -> str:
+        """Why training ended that nobody has ended. That it was cut off, is not its to say: such a job is run again."""
+        place = self._job.get("stop_at") or {}
+        if told in ("completed", "budget", place.get("reason")):
+            return told
+        self._warn(f"the trainer says that its end was {told!r}, and nobody had ended it: it counts as completed")
+        return "completed"
 
     def _stop_point(self) -> dict[str, Any] | None:
         """Where training was ended, so that a replay can end there."""
@@ -402,13 +448,26 @@ class Supervisor:
         states = {
             kind: self._recorder.states[kind] for kind in ("initial", "best", "final") if kind in self._recorder.states
         }
+        self._scorer_files = scorer_files.digest(self._options.tmp / "task")
         self._start_phase("score", states=states, test_seed=self._test_seed)
 
     def _after_score(self, phase: PhaseProcess) -> None:
         self._score = phase.result
+        before = self._scorer_files
+        assert before is not None
+        unchanged = scorer_files.digest(self._options.tmp / "task") == before
+        self._scorer_files = {**before, "unchanged": unchanged}
+        if not unchanged:
+            # Whatever else went wrong: these scores are worth nothing.
+            self._score = self._failure = None
+            self._fail("harness", "scorer_changed", "a file that scoring depends on changed while it scored")
         self._finish()
 
     def _finish(self) -> None:
+        if self._recorder.full:
+            self._warn(f"/out had no room; {self._recorder.lost} pieces of what was to be written there are lacking")
+        if self._recorder.lost:
+            self._fail("sandbox", "out_of_disk", "the disk below /out was full, so that not all is there")
         ok = self._failure is None
         score = self._score or {}
         if self._llm.all_inert:
@@ -426,12 +485,23 @@ class Supervisor:
             "warnings": self._warnings,
             "stub_inert": self._llm.all_inert,
             "integrity": self._integrity(),
+            "evidence": {"phases": self._phase_ends, "memory": memory.account()},
         }
         self._event("job.end", {"status": result["status"]})
-        self._recorder.result(result)
-        self._host.send("done", {"result": result})
+        if not self._recorder.result(result):
+            sys.stderr.write("trace-bench: the disk below /out is full; there is no room for the result\n")
+            self._exit = VOLUME_FULL
+            return
+        # The host counts what it collects. What is too large for a message is told without what makes it large.
+        short = {**result, "scores": {}, "integrity": {}}
+        self._host.send("done", {"result": result if fits(result) else short})
         self._done = True
 
     def _integrity(self) -> dict[str, Any]:
         """`WorkerIntegrity` of the contract."""
-        return {"claims": {kind: claim for kind, claim in self._claims.items() if claim is not None}}
+        return {
+            "claims": {kind: claim for kind, claim in self._claims.items() if claim is not None},
+            "signs": (self._score or {}).get("signs", {}),
+            "candidates": self._tallies,
+            "scorer_files": self._scorer_files,
+        }

@@ -12,27 +12,58 @@ from pathlib import Path
 from typing import Any
 
 _PR_SET_CHILD_SUBREAPER = 36
+_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def processes_of(uid: int) -> list[int]:
     """Pids of the live (not zombie) processes of `uid` in this pid namespace."""
-    found = []
+    return list(cpu_of(uid))
+
+
+def cpu_of(uid: int) -> dict[int, float]:
+    """Live processes of `uid`, each with its CPU seconds and those of the children that it has waited for."""
+    found = {}
     for name in os.listdir("/proc"):  # noqa: PTH208 - names only, and it is on a hot path
         if not name.isdigit():
             continue
         try:
-            if os.stat(f"/proc/{name}").st_uid == uid and _is_alive(int(name)):  # noqa: PTH116 - hot path
-                found.append(int(name))
+            if os.stat(f"/proc/{name}").st_uid == uid:  # noqa: PTH116 - hot path
+                fields = _fields(name)
+                if _is_alive(fields):
+                    found[int(name)] = _cpu(fields)
         except OSError:
             continue
     return found
 
 
-def _is_alive(pid: int) -> bool:
+def cpu_of_session(leader: int) -> dict[int, float]:
+    """As `cpu_of`, for the session that `leader` led (where there are no uids to tell by)."""
+    found = {}
+    for name in os.listdir("/proc"):  # noqa: PTH208
+        if not name.isdigit():
+            continue
+        try:
+            fields = _fields(name)
+        except OSError:
+            continue
+        if int(fields[3]) == leader and _is_alive(fields):
+            found[int(name)] = _cpu(fields)
+    return found
+
+
+def _fields(pid: str) -> list[str]:
+    """Fields of ``/proc/PID/stat`` from the third on: before it is a name that its owner chose."""
     text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    fields = text[text.rindex(")") + 2 :].split()
+    return text[text.rindex(")") + 2 :].split()
+
+
+def _is_alive(fields: list[str]) -> bool:
     # A process whose first thread has ended is shown as a zombie while its other threads (field 20) run on.
     return fields[0] not in "ZX" or int(fields[17]) > 1
+
+
+def _cpu(fields: list[str]) -> float:
+    return sum(map(int, fields[11:15])) / _TICKS
 
 
 def act_as(uid: int, sender: int) -> None:
@@ -79,7 +110,7 @@ def sweep_uid(uid: int, sender: int, attempts: int = 50) -> bool:
 
 
 def become_subreaper() -> None:
-    """Orphans below this process become its children (used where there is no uid to sweep)."""
+    """Orphans below this process become its children: it learns what CPU time they used."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
@@ -89,36 +120,14 @@ def kill_session(leader: int, attempts: int = 50) -> bool:
     A process that started a session of its own escapes this: that is one reason why the local backend is unprotected.
     """
     for _ in range(attempts):
-        left = _session_members(leader)
+        left = list(cpu_of_session(leader))
         if not left:
             return True
         for pid in left:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-        _reap_orphans(left)
         time.sleep(0.002)
-    return not _session_members(leader)
-
-
-def _session_members(leader: int) -> list[int]:
-    found = []
-    for name in os.listdir("/proc"):  # noqa: PTH208
-        if not name.isdigit():
-            continue
-        try:
-            text = Path(f"/proc/{name}/stat").read_text(errors="replace")
-        except OSError:
-            continue
-        fields = text[text.rindex(")") + 2 :].split()
-        if int(fields[3]) == leader and fields[0] not in "ZX":
-            found.append(int(name))
-    return found
-
-
-def _reap_orphans(pids: list[int]) -> None:
-    for pid in pids:
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(pid, os.WNOHANG)
+    return not cpu_of_session(leader)
 
 
 def empty(folder: Path) -> None:

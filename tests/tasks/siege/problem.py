@@ -335,9 +335,9 @@ CANDIDATES = {
     "c_import_many": "\n".join(f"import numpy.a{i:060d}" for i in range(1200)) + "\ndef f(x): return x",
     "c_import_more": "\n".join(f"import numpy.a{i:060d}" for i in range(6000)) + "\ndef f(x): return x",
     "c_array_error": (
-        "import os, struct\ndef f(x):\n    body = b'm' + struct.pack('<I', 1) + b's' + struct.pack('<I', 5) + b'phase'"
+        "import os, struct, sys\ndef f(x):\n    nonce = sys._getframe(1).f_locals['nonce']\n    body = b'm' + struct.pack('<I', 1) + b's' + struct.pack('<I', 5) + b'phase'"
         " + b'ai8' + bytes([1]) + struct.pack('<Iqq', 2, 1, 2)\n"
-        "    os.write(3, struct.pack('<IB', len(body), 4) + body)\n    return x"
+        "    os.write(3, struct.pack('<IBQ', len(body), 4, nonce) + body)\n    return x"
     ),
     "c_headless": HEADLESS + "\ndef f(x):\n    headless(lambda: time.sleep(600))\n    time.sleep(.3)\n    return x",
     "c_stopper": HEADLESS
@@ -350,7 +350,8 @@ CANDIDATES = {
     "    time.sleep(.3)\n    return x",
     "c_surrogate": "def f(x): return '\\ud800'",
     "c_collisions": "def f(x): return {k * (2**61 - 1): None for k in range(1, 60000)}",
-    "c_slow_reader": "import os, time\ndef f(x):\n    if x == 1:\n        os.write(3, b'\\x01\\0\\0\\0\\x03N')\n"
+    "c_slow_reader": "import os, struct, sys, time\ndef f(x):\n    if x == 1:\n"
+    "        os.write(3, struct.pack('<IBQ', 1, 3, sys._getframe(1).f_locals['nonce']) + b'N')\n"
     "        while True:\n            time.sleep(1); os.read(3, 40000)",
     "c_memory": "def f(x):\n    a = []\n    while True: a.append(bytearray(1 << 24))",
     "c_bomb": "import os, time\ndef f(x):\n    while True:\n        try:\n            if os.fork() == 0: time.sleep(600)\n"
@@ -367,6 +368,12 @@ def attack(programs, source):
         return str(error)
 
 
+def is_dead(entry):
+    """Ended, and not yet reaped by the first process: on a busy machine that takes a moment."""
+    fields = (entry / "stat").read_text().rpartition(") ")[2].split()
+    return fields[0] in "ZX" and int(fields[17]) <= 1
+
+
 def left_over():
     """Processes of the trainer's uid and of the candidates' uids."""
     base = os.getuid() // 16 * 16
@@ -375,7 +382,7 @@ def left_over():
         if entry.name.isdigit():
             try:
                 uid = entry.stat().st_uid
-                if uid != os.getuid() and (uid == base + 1 or uid >= base + 4):
+                if uid != os.getuid() and (uid == base + 1 or uid >= base + 4) and not is_dead(entry):
                     found.append(f"{entry.name} of {uid - base}")
             except OSError:
                 pass

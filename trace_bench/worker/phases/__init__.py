@@ -8,6 +8,7 @@ import socket
 import sys
 import threading
 import traceback
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +128,9 @@ def describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}{where}"[:2000]
 
 
-def build_problem(start: dict[str, Any], programs: CandidatePrograms, test_seed: int | None = None) -> Problem:
+def build_problem(
+    link: Link, start: dict[str, Any], programs: CandidatePrograms, test_seed: int | None = None
+) -> Problem:
     """Build the job's problem in this process.
 
     Raises:
@@ -154,4 +157,18 @@ def build_problem(start: dict[str, Any], programs: CandidatePrograms, test_seed:
         raise PhaseFailure("task", "task_build", f"the problem does not build: {describe(error)}") from error
     if not isinstance(problem, Problem):
         raise PhaseFailure("task", "task_build", f"{task['builder']} returned no Problem")
-    return problem
+    return replace(problem, warn=_Once(link))
+
+
+class _Once:
+    """Warns of scores that are none: the first time. The supervisor takes one for the whole job."""
+
+    def __init__(self, link: Link) -> None:
+        self._link: Link | None = link
+        self._lock = threading.Lock()
+
+    def __call__(self, message: str) -> None:
+        with self._lock:
+            link, self._link = self._link, None
+        if link is not None:
+            link.send("warn", message=message, once="score")

@@ -23,7 +23,7 @@ def warm_up() -> None:
 def run(link: Link, start: dict[str, Any], programs: CandidatePrograms) -> dict[str, Any]:
     """Returns the initial state and what the host records of the problem."""
     only = start["job"].get("until") == "build"
-    problem = build_problem(start, programs, STAND_IN_SEED if only else None)
+    problem = build_problem(link, start, programs, STAND_IN_SEED if only else None)
     if not problem.trainable and not only:
         raise PhaseFailure(
             "task", "no_trainable_parameters", f"{start['job']['task']['id']} has no trainable parameter"

@@ -19,6 +19,9 @@ from trace_bench.worker.phases import Link, PhaseFailure, build_problem
 from trace_bench.worker.problem import Problem, Value
 from trace_bench.worker.training import Rollout, Slot, State, StopTraining
 
+MAX_SIGN_EVENTS = 200
+"""Events ``candidate.signs`` of one job."""
+
 
 def warm_up() -> None:
     """Imports what every trainer that calls a model needs, while the problem is still being built elsewhere."""
@@ -39,7 +42,8 @@ def run(link: Link, start: dict[str, Any], programs: CandidatePrograms) -> dict[
     # The import above overlaps with the build phase; the supervisor says when building is over.
     while link.receive()["op"] != "go":
         continue
-    problem = build_problem(start, programs)
+    programs.on_signs = _SignEvents(link)
+    problem = build_problem(link, start, programs)
     context = WorkerTrainContext(link, start, problem, programs)
     stop_reason = "completed"
     try:
@@ -51,6 +55,19 @@ def run(link: Link, start: dict[str, Any], programs: CandidatePrograms) -> dict[
         raise PhaseFailure("trainer", "bad_state", f"{job['trainer']['id']} returned no state")
     link.send("state", kind="final", values=final, claim=context.claim_of(final))
     return {"stop_reason": stop_reason, "evaluations": context.evaluations}
+
+
+class _SignEvents:
+    """Tells of each source that has signs, up to a number of them."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._left = MAX_SIGN_EVENTS
+
+    def __call__(self, digest: str, signs: list[dict[str, Any]]) -> None:
+        if self._left > 0:
+            self._left -= 1
+            self._link.send("event", kind="candidate.signs", fields={"candidate_sha256": digest[:16], "signs": signs})
 
 
 class WorkerTrainContext:
@@ -78,6 +95,8 @@ class WorkerTrainContext:
         self._model: str = job["model"].get("model") or job["model"]["id"]
         self._selection = "validate" if problem.validate else "train"
         self._claims: dict[str, dict[str, Any]] = {}
+        self._initial = _key(self.best_state)
+        self._initial_split: str | None = None
 
     def claim_of(self, state: State) -> dict[str, Any] | None:
         """What was last reported of `state`, as a `Claim` of the contract; None if it never was."""
@@ -133,7 +152,11 @@ class WorkerTrainContext:
         score = mean_score(rollouts)
         claim = {"score": score, "split": split, "examples": [r.example_id for r in rollouts]}
         _check_text(state)
-        self._claims[_key(state)] = claim
+        self._claims[key := _key(state)] = claim
+        if key == self._initial and self._initial_split != self._selection:
+            # The first of them on the split that official scores are of; until then, what there is.
+            self._initial_split = split
+            self._link.send("claim", kind="initial", claim=claim)
         if split == self._selection and (self._best is None or self._problem.better(score, self._best)):
             self._best = score
             self.best_state = dict(state)
@@ -194,7 +217,7 @@ class WorkerTrainContext:
             response = connection.getresponse()
             text = response.read()
         except OSError as error:
-            raise PhaseFailure("harness", "relay", f"the relay does not answer: {error}") from error
+            raise PhaseFailure("trainer", "relay", f"the port for LLM calls does not answer: {error}") from error
         finally:
             connection.close()
         try:

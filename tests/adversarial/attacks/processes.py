@@ -1,0 +1,251 @@
+"""Attacks by processes: what stays behind, what multiplies, and what is aimed at parent, spawner and supervisor."""
+
+from tests.adversarial.attacks import FAILED, Attack
+
+ATTACKS = (
+    Attack(
+        "daemon",
+        """
+import os, time
+def deed():
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            time.sleep(600)
+        os._exit(0)
+    os.wait()
+""",
+        "processes",
+        tally="left_processes",
+    ),
+    Attack(
+        "thread",
+        """
+import threading, time
+def linger():
+    while True:
+        time.sleep(1)
+def deed():
+    for _ in range(4):
+        threading.Thread(target=linger).start()
+""",
+        "processes",
+    ),
+    Attack(
+        "a_child_that_answers",
+        """
+import os, time
+def attack(honest, *args):
+    if os.fork() == 0:
+        return honest(*args)
+    time.sleep(600)
+""",
+        "processes",
+        # An honest answer of the same program, to as many calls as it may have processes.
+        {"solve": "honest", "policy": FAILED, "fit": "honest"},
+        tally="left_processes",
+        timeout_seconds=5.0,
+    ),
+    Attack(
+        "fork_bomb",
+        """
+import os, time
+def attack(honest, *args):
+    while True:
+        try:
+            os.fork()
+        except OSError:
+            time.sleep(0.05)
+""",
+        "processes",
+        FAILED,
+        tally="left_processes",
+        timeout_seconds=2.0,
+    ),
+    Attack(
+        "memory_bomb",
+        "def attack(honest, *args):\n    kept = []\n    while True: kept.append(bytearray(1 << 24))",
+        None,
+        FAILED,
+        "memory failed",
+    ),
+    Attack(
+        "a_lower_oom_score",
+        """
+import ctypes, os, time
+def spare_me():
+    # Back to where the container's first process stands, so that the scorer is a likelier victim than this.
+    ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)
+    with open("/proc/self/oom_score_adj", "w") as file:
+        file.write("0")
+def attack(honest, *args):
+    try:
+        spare_me()
+    except OSError:
+        pass
+    else:
+        raise Leak("nothing makes the kernel choose a candidate any more")
+    return honest(*args)
+""",
+        "native",
+    ),
+    Attack(
+        "program_that_spares_itself",
+        """
+import os, sys
+def deed():
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.execv(sys.executable or "/usr/bin/python3", ["python3", "-c",
+                     "open('/proc/self/oom_score_adj', 'w').write('0')"])
+        except OSError:
+            os._exit(9)
+    if os.waitpid(pid, 0)[1] == 0:
+        raise Leak("a program that it executed has lowered its oom_score_adj")
+""",
+        "processes",
+    ),
+    Attack(
+        "busy_children",
+        """
+import os, time
+def attack(honest, *args):
+    for _ in range(16):
+        if os.fork() == 0:
+            while True: pass
+    time.sleep(60)
+""",
+        "processes",
+        FAILED,
+        "CPU time",
+        tally="over_cpu",
+        cpu_seconds=2.0,
+    ),
+    Attack(
+        "kill_everybody",
+        """
+import os, signal
+def deed():
+    for number in (signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM):
+        for pid in range(1, 200):
+            if pid != os.getpid():
+                try:
+                    os.kill(pid, number)
+                except OSError:
+                    continue
+                if os.stat(f"/proc/{pid}").st_uid != os.getuid():
+                    raise Leak(pid)
+""",
+        "processes",
+    ),
+    Attack(
+        "kill_minus_one",
+        """
+import os, signal
+def deed():
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.kill(-1, signal.SIGTERM)
+    os.killpg(0, signal.SIGTERM)
+    for pid in (os.getppid(), 1):
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            try:
+                os.kill(pid, number)
+            except PermissionError:
+                continue
+            raise Leak(pid)
+""",
+        "processes",
+    ),
+    Attack(
+        "ptrace",
+        """
+import ctypes, os
+def deed():
+    libc = ctypes.CDLL(None, use_errno=True)
+    for pid in [os.getppid(), *(int(p) for p in os.listdir("/proc") if p.isdigit())]:
+        for request in (16, 0x4206):
+            if libc.ptrace(request, pid, None, None) == 0:
+                raise Leak(pid)
+        local = (ctypes.c_ulong * 2)(0, 0)
+        # Of no bytes: the kernel would let that pass for any process, and only a filter refuses it.
+        if libc.process_vm_readv(pid, local, 1, local, 1, 0) != -1 or libc.syscall(434, pid, 0) >= 0:
+            raise Leak(pid)
+""",
+        "native",
+    ),
+    Attack(
+        "limits_of_others",
+        """
+import os, resource
+def deed():
+    for pid in (p for p in map(str, os.listdir("/proc")) if p.isdigit()):
+        if os.stat("/proc/" + pid).st_uid == os.getuid():
+            continue
+        for try_it in (
+            lambda: resource.prlimit(int(pid), resource.RLIMIT_CPU, (1, 1)),
+            lambda: os.setpriority(os.PRIO_PROCESS, int(pid), 19),
+            lambda: os.sched_setscheduler(int(pid), os.SCHED_IDLE, os.sched_param(0)),
+        ):
+            try:
+                try_it()
+            except OSError:
+                continue
+            raise Leak(pid)
+""",
+        "files",
+    ),
+    Attack(
+        "become_somebody_else",
+        """
+import ctypes, os
+def deed():
+    uid = os.getuid()
+    for other in (0, uid - uid % 16 + 2, uid + 1):
+        for become in (os.setuid, os.seteuid, os.setgid, lambda u: os.setresuid(u, u, u), lambda u: os.setgroups([u])):
+            try:
+                become(other)
+            except OSError:
+                continue
+            raise Leak(other)
+    libc = ctypes.CDLL(None)
+    if libc.unshare(0x10000000) == 0 or libc.setns(0, 0) == 0 or libc.mount(b"none", b"/tmp", b"tmpfs", 0, 0) == 0:
+        raise Leak("namespaces")
+""",
+        "native",
+    ),
+    Attack(
+        "hold_a_lock",
+        """
+import fcntl, os, time
+def deed():
+    if os.fork() == 0:
+        os.setsid()
+        kept = []
+        for path in ("/etc/passwd", "/etc/hosts", "/proc/self/maps"):
+            try:
+                kept.append(open(path))
+                fcntl.flock(kept[-1], fcntl.LOCK_EX)
+            except OSError:
+                pass
+        time.sleep(600)
+    time.sleep(0.05)
+    if os.path.exists("/proc/locks"):
+        with open("/proc/locks") as file:
+            if sum("FLOCK" in line for line in file) > 1000:
+                raise Leak("locks")
+""",
+        "processes",
+        tally="left_processes",
+    ),
+    Attack(
+        "sleep_below_the_limit",
+        "import time\ndef attack(honest, *args):\n    time.sleep(0.9)\n    return honest(*args)",
+        None,
+        FAILED,
+        "together",
+        timeout_seconds=1.0,
+        cpu_seconds=0.5,
+        interactions=("policy",),
+    ),
+)

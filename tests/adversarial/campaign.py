@@ -1,0 +1,144 @@
+"""Runs attacks as jobs of one run, and reads what their files say."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tests.adversarial.attacks import HONEST, source_of
+from tests.adversarial.attacks.registry import ATTACKS
+from tests.engine import on_runtime
+from tests.integration.cli import cli
+from trace_bench.artifacts.layout import RunLayout
+from trace_bench.identity import test_seed as held_out_seed
+from trace_bench.suites.splits import split_seed
+from trace_bench.suites.task_folder import load_module
+from trace_bench.worker.problem import BuildContext
+
+TASKS = Path(__file__).parent / "tasks"
+SEED = 7
+FAILURE = {"solve": -5000.0, "policy": 1000.0, "fit": 1e6}
+SPLITS = ("train", "test")
+
+
+def game(interaction: str) -> ModuleType:
+    """The task's own module: data, evaluation, the honest program and what it scores by hand."""
+    return load_module(TASKS / interaction / "game.py")
+
+
+def prepare(folder: Path) -> Path:
+    """The three tasks with all attacks in them, below `folder`."""
+    for interaction in FAILURE:
+        place = folder / interaction
+        shutil.copytree(TASKS / interaction, place, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(TASKS / "problem.py", place)
+        own = game(interaction)
+        plain = own.HONEST.replace("def honest", f"def {own.ENTRY}")
+        sources = {HONEST: {"source": plain, "filler": "", "times": 0, "by_guide": False}}
+        for attack in ATTACKS.values():
+            text = source_of(attack, own.ENTRY, own.HONEST)
+            sources[attack.name] = {
+                "source": text, "filler": attack.filler, "times": attack.times, "by_guide": attack.by_guide,
+            }  # fmt: skip
+        (place / "sources.json").write_text(json.dumps(sources))
+    return folder
+
+
+@dataclass(frozen=True)
+class Example:
+    split: str
+    honest: bool
+    score: float
+    failed: bool
+    feedback: str
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is on disk of one job, and what its honest scores are by hand."""
+
+    folder: Path
+    interaction: str
+    meta: dict[str, Any]
+    result: dict[str, Any]
+    salt: str
+
+    def examples(self, state: str = "initial") -> list[Example]:
+        told = json.loads((self.folder / "attempts" / "1" / "out" / "result.json").read_text())["scores"][state]
+        return [
+            Example(e["split"], e["id"].endswith("honest"), e["score"], e["failed"], e["feedback"])
+            for e in told["examples"]
+        ]
+
+    def honest_scores(self, split: str) -> list[float]:
+        """Of the honest program on each instance of `split`: drawn anew here, and scored by hand."""
+        seed = split_seed(self._context(), split)
+        own = game(self.interaction)
+        return [own.honest_score(instance) for instance in own.instances(seed, 2)]
+
+    def expected(self, split: str, outcome: str) -> list[float]:
+        """Of each example in order, the attack's and the honest one's: if the attack comes to `outcome`."""
+        found: list[float] = []
+        for honest in self.honest_scores(split):
+            found += [honest if outcome == HONEST else FAILURE[self.interaction], honest]
+        return found
+
+    def _context(self) -> BuildContext:
+        secret = held_out_seed(self.salt, f"internal:{self.interaction}", SEED)
+        return BuildContext(Path(), {}, {}, SEED, None, secret)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Campaign:
+    folder: Path
+    jobs: dict[tuple[str, str], Job]
+    honest: list[Job]
+    code: int
+    stdout: str
+    stderr: str
+
+
+def wage(
+    folder: Path, home: Path, pairs: Iterable[tuple[str, str]], *, trainers: list[Any] | None = None, workers: int = 3
+) -> Campaign:
+    """One run with a job for each attack and interaction of `pairs`, and honest ones among them."""
+    tasks: list[dict[str, Any]] = []
+    # Those that hang come first, so that none of them is the last alone.
+    for at, (name, interaction) in enumerate(sorted(pairs, key=lambda pair: ATTACKS[pair[0]].timeout_seconds)):
+        one = ATTACKS[name]
+        limits = {"timeout_seconds": one.timeout_seconds, "cpu_seconds": one.cpu_seconds}
+        tasks.append({"id": f"internal:{interaction}", "eval_kwargs": {"attack": name, **limits}})
+        if at % 10 == 0:
+            # The number makes it a job of its own; the honest program never comes near it.
+            own = {"attack": HONEST, "timeout_seconds": 1000.0 + at}
+            tasks.append({"id": f"internal:{list(FAILURE)[at // 10 % 3]}", "eval_kwargs": own})
+    config = folder / "config.json"
+    config.write_text(json.dumps({
+        "runs_dir": str(folder / "runs"), "mode": "stub", "tasks": tasks, "trainers": trainers or ["NoOp"],
+        "seeds": [SEED], "max_workers": workers, "score_timeout": 120, "job_timeout": 120, "retries": 1,
+        "sandbox": on_runtime({"memory": "1g"}),
+    }))  # fmt: skip
+    root = prepare(folder / "tasks")
+    done = cli("run", "--config", str(config), "--root", str(root), home=home, timeout=1800)
+    (run,) = (folder / "runs").iterdir()
+    layout = RunLayout(run)
+    salt = json.loads(layout.lock.read_text())["salt"]
+    jobs, honest = {}, []
+    for place in sorted((run / "jobs").iterdir()):
+        meta = json.loads((place / "job_meta.json").read_text())
+        result = json.loads((place / "results.json").read_text())
+        interaction = meta["task_id"].removeprefix("internal:")
+        job = Job(place, interaction, meta, result, salt)
+        name = meta["eval_kwargs"]["attack"]
+        if name == HONEST:
+            honest.append(job)
+        else:
+            jobs[name, interaction] = job
+    sys.stdout.write(done.stdout[-3000:])
+    return Campaign(run, jobs, honest, done.returncode, done.stdout, done.stderr)

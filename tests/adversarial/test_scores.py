@@ -1,0 +1,83 @@
+"""Each attack by itself: its official score is the honest one or the failure score, its honest neighbour's is right,
+and the record shows what it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.adversarial.attacks import BY_HEART, HONEST, INTERACTIONS
+from tests.adversarial.attacks.registry import ATTACKS
+from tests.adversarial.campaign import SPLITS, Campaign, Job
+
+pytestmark = pytest.mark.docker
+
+SIGNS = True
+"""Whether the sandbox looks for signs in sources."""
+TALLIES = True
+"""Whether it counts what candidates leave."""
+
+
+def pairs() -> list[object]:
+    """Every attack in one interaction at least, by turns; in all of them under --full."""
+    found = []
+    for at, attack in enumerate(ATTACKS.values()):
+        own = attack.interactions[at % len(attack.interactions)]
+        for interaction in attack.interactions:
+            marks = [] if interaction == own else [pytest.mark.slow]
+            found.append(pytest.param(attack.name, interaction, marks=marks, id=f"{attack.name}-{interaction}"))
+    return found
+
+
+def visible(job: Job, kind: str) -> bool:
+    """True if the record shows a sign of `kind` in the source of the scored state."""
+    return not SIGNS or kind in {sign["kind"] for sign in job.meta["integrity_report"]["signs"].get("initial", ())}
+
+
+@pytest.mark.parametrize(("attack", "interaction"), pairs())
+def test_the_score_is_not_the_attackers(campaign: Campaign, attack: str, interaction: str) -> None:
+    one, job = ATTACKS[attack], campaign.jobs[attack, interaction]
+    assert interaction in INTERACTIONS
+    assert (job.result["status"], job.result["feedback"] is not None) == ("ok", True), job.result["feedback"]
+    outcome = one.outcome_for(interaction)
+    examples = job.examples()
+    told = [e.feedback for e in examples]
+    if outcome == BY_HEART:
+        check_what_is_known_by_heart(job)
+        return
+    for split in SPLITS:
+        found = [e.score for e in examples if e.split == split]
+        assert found == pytest.approx(job.expected(split, outcome), rel=1e-9), told
+    failed = [e for e in examples if e.failed]
+    assert len(failed) == (0 if outcome == HONEST else len(examples) // 2)
+    assert all(one.says in e.feedback for e in failed), told
+    assert job.result["score_initial"] == pytest.approx(sum(job.expected("train", outcome)) / 4, rel=1e-9)
+    assert job.result["score_test"] == pytest.approx(sum(job.expected("test", outcome)) / 4, rel=1e-9)
+    assert len(job.meta["attempts"]) == 1, "a candidate's own failure is never a retry"
+    if one.sign is not None:
+        assert visible(job, one.sign), job.meta["integrity_report"]["signs"]
+    if one.tally is not None and TALLIES:
+        assert job.meta["integrity_report"]["candidates"]["score"][one.tally] > 0
+
+
+def check_what_is_known_by_heart(job: Job) -> None:
+    """Training data come from the job's seed, no secret. Held-out data are one: there it is the honest score."""
+    train = [e.score for e in job.examples() if e.split == "train" and not e.honest]
+    assert sum(train) < sum(job.honest_scores("train"))
+    assert [e.score for e in job.examples() if e.split == "test"] == job.expected("test", HONEST)
+    assert visible(job, "introspection")
+
+
+def test_an_honest_job_among_attacks_has_its_score_and_no_flag(campaign: Campaign) -> None:
+    assert campaign.honest
+    for job in campaign.honest:
+        assert job.result["status"] == "ok", job.result["feedback"]
+        for split in SPLITS:
+            found = [e.score for e in job.examples() if e.split == split]
+            assert found == pytest.approx(job.expected(split, HONEST), rel=1e-9)
+        assert job.meta["integrity_report"]["flags"] == [] and job.result["integrity_flags"] == ""
+        assert job.meta["integrity_report"]["signs"] == {}
+
+
+def test_no_attack_shows_as_a_traceback_or_fails_the_run_in_another_way(campaign: Campaign) -> None:
+    assert campaign.code == 0
+    assert "Traceback" not in campaign.stderr + campaign.stdout

@@ -1,0 +1,37 @@
+"""Source that a model wrote is executed by the candidate's own process alone."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[2]
+EXECUTING = {"exec", "eval", "compile", "__import__"}
+
+
+def executing_names(path: Path) -> list[str]:
+    """Names of builtins that execute source, called or passed on, in order; ``re.compile`` is none."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Name) and node.id in EXECUTING:
+            found.append((node.lineno, node.id))
+        elif isinstance(node, ast.Attribute) and node.attr in EXECUTING and ast.unparse(node) != "re.compile":
+            found.append((node.lineno, node.attr))
+    return [name for _, name in sorted(found)]
+
+
+def test_only_the_candidates_process_executes_source() -> None:
+    folders = [REPOSITORY / "trace_bench" / name for name in ("worker", "trainers", "suites")]
+    paths = [path for folder in (*folders, REPOSITORY / "benchmarks") for path in folder.rglob("*.py")]
+    # The programs that measure are the host's own.
+    paths = [path for path in paths if "perf" not in path.parts]
+    assert len(paths) > 60
+    assert {path.name: found for path in paths if (found := executing_names(path))} == {
+        "candidate_runner.py": ["compile", "exec"]
+    }
+
+
+def test_nobody_but_the_spawner_imports_what_executes_it() -> None:
+    package = REPOSITORY / "trace_bench"
+    importing = [p.name for p in package.rglob("*.py") if "import candidate_runner" in p.read_text()]
+    assert importing == ["spawner.py"]

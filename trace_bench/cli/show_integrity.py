@@ -1,0 +1,141 @@
+"""Of ``show RUN JOB``: how far the job's scores are to be believed, and what its attempts left as evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from trace_bench.artifacts.contract import StateKind
+from trace_bench.artifacts.jsonio import dumps, printable
+from trace_bench.artifacts.records import Attempt, IntegrityReport, JobMeta
+from trace_bench.cli.output import emit
+from trace_bench.cli.tables import emit_pairs, emit_table
+from trace_bench.results.integrity import FLAGS, PAGE
+from trace_bench.results.render import number
+
+SIGNS = 20
+"""Signs of one state that are shown unless all are asked for."""
+_STATES: tuple[StateKind, ...] = ("initial", "best", "final")
+_IN_TABLE = frozenset({"number", "started_at", "ended_at", "status", "failure", "sandbox_id"})
+"""Of an attempt, what the table of attempts shows or nobody needs; all else is evidence."""
+
+Pairs = list[tuple[str, str]]
+
+
+def print_integrity(meta: JobMeta, *, every: bool) -> None:
+    """Flags with their meaning, claims against what was found, signs, tallies and the scorer's files; nothing where
+    there is nothing to say.
+
+    Args:
+        every: show all signs, however many.
+    """
+    report = meta.integrity_report
+    pairs = _pairs(meta)
+    if pairs:
+        emit("\nintegrity")
+        emit_pairs([(f"  {name}", value) for name, value in pairs])
+    for title, header, cells, elastic in (
+        ("what training claimed, and the scorer found", ("state", "claimed", "found", "over"), _claims(report), {}),
+        ("signs in scored sources", ("state", "kind", "line", "text"), _signs(report, every=every), {"text": 16}),
+        (
+            "candidates",
+            ("phase", "opened", "left processes", "unswept", "over cpu", "cpu s"),
+            _candidates(report),
+            {},
+        ),
+    ):
+        if cells:
+            emit(f"\n{title}")
+            emit_table(header, cells, elastic=elastic)
+
+
+def print_evidence(meta: JobMeta) -> None:
+    """What is known of each attempt that failed: the message, and what supervisor and engine said of its end."""
+    pairs = [pair for attempt in meta.attempts for pair in _evidence(attempt)]
+    if pairs:
+        emit("\nevidence")
+        emit_pairs([(f"  {name}", value) for name, value in pairs])
+
+
+def _pairs(meta: JobMeta) -> Pairs:
+    report = meta.integrity_report
+    pairs = [(printable(flag, 60), FLAGS.get(flag, "a flag that this version does not know")) for flag in report.flags]
+    if meta.integrity == "unprotected":
+        pairs.append(("unprotected", "nothing kept a candidate from writing its own score"))
+    if pairs:
+        pairs.append(("read more", PAGE))
+    files = report.scorer_files
+    if files is not None:
+        state = "unchanged while it scored" if files.unchanged else "CHANGED while it scored"
+        pairs.append(("scorer files", f"{files.files}, {state}, sha256 {files.sha256}"))
+    return pairs
+
+
+def _claims(report: IntegrityReport) -> list[tuple[str, ...]]:
+    claims = [(kind, report.claims[kind]) for kind in _STATES if kind in report.claims]
+    return [
+        (
+            kind,
+            *_apart(claim.score, report.found.get(kind)),
+            f"{len(claim.examples)} of {claim.split}" + ("" if kind in report.found else ", which were not scored"),
+        )
+        for kind, claim in claims
+    ]
+
+
+def _apart(claimed: float, found: float | None) -> tuple[str, str]:
+    """The two with as many digits as it takes to tell them apart."""
+    if found is not None and claimed != found and number(claimed) == number(found):
+        return repr(claimed), repr(found)
+    return number(claimed), number(found)
+
+
+def _signs(report: IntegrityReport, *, every: bool) -> list[tuple[str, ...]]:
+    cells: list[tuple[str, ...]] = []
+    for kind in _STATES:
+        signs = report.signs.get(kind, ())
+        shown = signs if every else signs[:SIGNS]
+        cells += [(kind, printable(sign.kind, 60), str(sign.line or "-"), printable(sign.text, 200)) for sign in shown]
+        if len(shown) < len(signs):
+            cells.append((kind, "…", "-", f"{len(signs) - len(shown)} more; --all shows them"))
+    return cells
+
+
+def _candidates(report: IntegrityReport) -> list[tuple[str, ...]]:
+    return [
+        (
+            printable(phase, 40),
+            str(tally.opened),
+            str(tally.left_processes),
+            str(tally.unswept),
+            str(tally.over_cpu),
+            number(tally.cpu_seconds, 1),
+        )
+        for phase, tally in report.candidates.items()
+    ]
+
+
+def _evidence(attempt: Attempt) -> Iterator[tuple[str, str]]:
+    """Whatever the record has, so that none of it has to be looked for in the file."""
+    name = f"attempt {attempt.number}"
+    if attempt.failure is not None:
+        yield name, printable(attempt.failure.message, 4000)
+        name = ""
+    if attempt.status in ("ok", "running"):
+        return
+    rest = attempt.model_dump(mode="json", exclude=set(_IN_TABLE))
+    for key, text in _flat(rest):
+        key = key.removeprefix("evidence.")
+        yield name, f"{printable(key, 200)}: {printable(text, 2000)}"
+        name = ""
+
+
+def _flat(value: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+    """Names and values of what `value` holds, what is empty left out."""
+    for key, item in value.items():
+        if isinstance(item, Mapping):
+            yield from _flat(item, f"{before}{key}.")
+        elif item is None or item == "" or item == []:
+            continue
+        else:
+            yield f"{before}{key}", item if isinstance(item, str) else dumps(item)

@@ -1,0 +1,208 @@
+"""The laboratory: a backend, what it is asked to run, and how its answers are read."""
+
+from __future__ import annotations
+
+import io
+import secrets
+import tarfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from trace_bench.sandbox.base import CONTROLS, FEATURES, Backend, ExitStatus, Resources, Sandbox, SandboxRequest, Stream
+from trace_bench.sandbox.labels import JOB, RUN
+
+PRELUDE = """
+import json, os, sys, time
+def folder(flag, default):
+    return sys.argv[sys.argv.index(flag) + 1] if flag in sys.argv else default
+OUT, TMP = folder("--out", "/out"), folder("--tmp", "/tmp")
+def say(text):
+    os.write(1, text.encode() + b"\\n")
+def put(name, data):
+    with open(os.path.join(OUT, name), "wb") as file:
+        file.write(data)
+"""
+ECHO = """
+say("ready")
+while True:
+    data = os.read(0, 65536)
+    if not data:
+        break
+    view = memoryview(data)
+    while view:
+        view = view[os.write(1, view):]
+"""
+SLEEP = "say('ready')\ntime.sleep(600)\n"
+GRANDCHILD = """
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        number = 0
+        while True:
+            number += 1
+            put("beat", str(number).encode())
+            time.sleep(0.02)
+    os._exit(0)
+while not os.path.exists(os.path.join(OUT, "beat")):
+    time.sleep(0.01)
+say("ready")
+"""
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A backend to be examined.
+
+    Attributes:
+        image: a Linux image with a ``python3`` on its PATH, in the backend's own words.
+        run: label of all its sandboxes.
+        runtime: what sandboxes ask for, as in a config.
+        without: controls that this runtime is known not to heed, or to count otherwise, each with the reason.
+        environment: variables that another process needs to find the same sandboxes.
+    """
+
+    backend: Backend
+    image: str
+    run: str = field(default_factory=lambda: "test-" + secrets.token_hex(4))
+    runtime: str | None = None
+    without: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def request(self, code: str, **changes: Any) -> SandboxRequest:
+        job = secrets.token_hex(6)
+        settings: dict[str, Any] = {
+            "name": f"trace-bench-{self.run}-{job}",
+            "image": self.image,
+            "command": ("python3", "-I", "-c", PRELUDE + code),
+            "labels": {RUN: self.run, JOB: job},
+            "uid_base": self.backend.default_uid_base,
+            "resources": Resources(memory_bytes=256 << 20, pids=64),
+            "runtime": self.runtime,
+        }
+        return SandboxRequest(**{**settings, **changes})
+
+    @contextmanager
+    def created(self, code: str, **changes: Any) -> Iterator[Sandbox]:
+        sandbox = self.backend.create(self.request(code, **changes))
+        try:
+            yield sandbox
+        finally:
+            sandbox.remove()
+
+    @contextmanager
+    def running(self, code: str, **changes: Any) -> Iterator[tuple[Sandbox, Stream]]:
+        with self.created(code, **changes) as sandbox:
+            stream = sandbox.attach()
+            try:
+                sandbox.start()
+                yield sandbox, stream
+            finally:
+                stream.close()
+
+    def finished(self, code: str, **changes: Any) -> tuple[bytes, str, ExitStatus]:
+        """Run `code` to its end: stdout, stderr, and how it ended."""
+        with self.running(code, **changes) as (sandbox, stream):
+            out = read_all(stream)
+            ended = sandbox.wait(30)
+            assert ended is not None
+            return out, stream.stderr_tail(), ended
+
+    def cannot(self) -> dict[str, str]:
+        """What the backend declares that it cannot do, here and under this runtime, each with the reason."""
+        return {**self.backend.cannot, **self.without}
+
+    def sweep(self) -> None:
+        """Remove what checks have left."""
+        for sandbox in self.backend.find({RUN: self.run}):
+            sandbox.remove()
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that every backend does.
+
+    Attributes:
+        run: raises AssertionError, or whatever else goes wrong, where the backend does not.
+        needs: controls and features without which it means nothing.
+    """
+
+    run: Callable[[Lab], None]
+    needs: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        return self.run.__name__
+
+    def lacking(self, lab: Lab) -> str | None:
+        """Why it is not for this backend, in the backend's words; None if it is."""
+        cannot = lab.cannot()
+        lost = sorted(self.needs & cannot.keys())
+        return "; ".join(f"the {lab.backend.name} backend has no {name}: {cannot[name]}" for name in lost) or None
+
+
+def needs(*names: str) -> Callable[[Callable[[Lab], None]], Check]:
+    """For a check of what not every backend can do."""
+    unknown = set(names) - CONTROLS.keys() - FEATURES.keys()
+    if unknown:
+        raise ValueError(f"neither controls nor features: {sorted(unknown)}")
+    return lambda run: Check(run, frozenset(names))
+
+
+@contextmanager
+def raises(*kinds: type[BaseException], says: str = "") -> Iterator[None]:
+    """
+    Raises:
+        AssertionError: what is done in it raises none of `kinds`, or does not say `says`.
+    """
+    try:
+        yield
+    except kinds as error:
+        assert says in str(error), f"it says {error}, and nothing of {says!r}"
+    else:
+        raise AssertionError(f"nothing was raised; expected {' or '.join(kind.__name__ for kind in kinds)}")
+
+
+def read_until(stream: Stream, end: bytes, seconds: float = 30) -> bytes:
+    """Everything up to and with `end`."""
+    return read_while(stream, lambda data: not data.endswith(end), seconds)
+
+
+def read_bytes(stream: Stream, count: int, seconds: float = 60) -> bytes:
+    return read_while(stream, lambda data: len(data) < count, seconds)
+
+
+def read_all(stream: Stream, seconds: float = 60) -> bytes:
+    """Everything up to the end of the stream."""
+    return read_while(stream, lambda _: True, seconds, to_end=True)
+
+
+def read_while(stream: Stream, more: Callable[[bytes], bool], seconds: float, *, to_end: bool = False) -> bytes:
+    deadline = time.monotonic() + seconds
+    data = bytearray()
+    while more(bytes(data[-64:]) if to_end else bytes(data)):
+        piece = stream.read(max(0.0, deadline - time.monotonic()))
+        assert piece is not None, f"nothing within {seconds} s after {bytes(data[-200:])!r}"
+        if not piece:
+            assert to_end, f"the stream ended after {bytes(data[-200:])!r}: {stream.stderr_tail()}"
+            break
+        data += piece
+    return bytes(data)
+
+
+class Collectable(Protocol):
+    def collect(self) -> Iterator[bytes]: ...
+
+
+def members(sandbox: Collectable) -> dict[str, tarfile.TarInfo]:
+    with tarfile.open(fileobj=io.BytesIO(b"".join(sandbox.collect()))) as tar:
+        return {member.name.rstrip("/"): member for member in tar}
+
+
+def content(sandbox: Collectable, name: str) -> bytes:
+    with tarfile.open(fileobj=io.BytesIO(b"".join(sandbox.collect()))) as tar:
+        file = tar.extractfile(f"out/{name}")
+        assert file is not None
+        return file.read()

@@ -1,0 +1,50 @@
+"""What a freshly forked process takes upon itself before it runs anything: descriptors, limits, its uid."""
+
+from __future__ import annotations
+
+import math
+import os
+import resource
+from pathlib import Path
+
+
+def limits_of(asked: object) -> dict[str, int] | None:
+    """Limits of a candidate as the kernel takes them; None if `asked` holds none."""
+    names = ("cpu_seconds", "memory_bytes", "processes")
+    if not isinstance(asked, dict):
+        return None
+    found = {}
+    for name in names:
+        value = asked.get(name)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1 << 48:
+            return None
+        found[name] = math.ceil(value)
+    return found
+
+
+def keep_only(*fds: int) -> tuple[int, ...]:
+    """Move `fds` to 3, 4, … and close everything above: no descriptor leaks into a child."""
+    high = [os.dup2(fd, 500 + i, inheritable=False) for i, fd in enumerate(fds)]
+    kept = tuple(os.dup2(fd, 3 + i) for i, fd in enumerate(high))
+    os.closerange(3 + len(fds), 1024)
+    return kept
+
+
+def limit(which: int, value: int) -> None:
+    """Set a limit of the kernel, soft and hard."""
+    _, hard = resource.getrlimit(which)
+    if hard != resource.RLIM_INFINITY:
+        value = min(value, hard)
+    resource.setrlimit(which, (value, value))
+
+
+def become(uid: int, group: int | None = None) -> None:
+    """Run as `uid` from here on, for good. Who is of `group` may read the task, and what was recorded."""
+    os.setgroups([] if group is None else [group])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+
+
+def address_space() -> int:
+    """Bytes that this process has mapped."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
