@@ -129,3 +129,17 @@ def test_an_integer_beyond_64_bits_is_the_largest(tmp_path: Path) -> None:
 def test_nothing_imports_pyarrow_before_it_is_needed(module: str) -> None:
     code = f"import sys, {module}; sys.exit('pyarrow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_importing_it_beside_other_threads_leaves_the_environment_alone() -> None:
+    """A thread that asks for a variable while another sets one may end the process."""
+    code = (
+        "import sys\n"
+        "from trace_bench.results import parquet\n"
+        "changed = []\n"
+        "sys.addaudithook(lambda name, args: changed.append(args) if name in ('os.putenv', 'os.unsetenv') else None)\n"
+        "parquet.preload()\n"
+        "assert 'pyarrow.parquet' in sys.modules and changed == [], changed\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -6,6 +6,7 @@ beside other work.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from enum import Enum
 from importlib import import_module
@@ -18,6 +19,11 @@ from trace_bench.artifacts import jsonio
 from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.secrets import known
 from trace_bench.artifacts.writers import write_bytes
+
+# NumPy, which pyarrow imports, sets this for the time of its import, and takes it away again. Another thread that asks
+# for any variable in that instant ends the process: glibc's getenv reads what setenv moves. Set here, before there are
+# threads, it is left alone. (It keeps OpenBLAS from binding this process to one processor.)
+os.environ.setdefault("OPENBLAS_MAIN_FREE", "1")
 
 _TYPES = {str: "string", int: "int64", float: "float64", bool: "bool", dict: "string"}
 """Arrow's type of each type of a field; a mapping is JSON text."""
