@@ -22,6 +22,11 @@ SMALL = {"memory": "512m" if RUNTIME else "256m", "disk": "16m", "tmp": "16m", "
     [
         ("report_evaluations", "trainer", "bad_report"),
         ("report_boundary", "trainer", "provider_error"),
+        ("report_reason", "trainer", "bad_report"),
+        ("report_odd_state", "trainer", "bad_report"),
+        ("report_score", "trainer", "bad_report"),
+        ("report_big_event", "trainer", "bad_report"),
+        ("report_surrogate", None, None),
         ("report_nan_state", "trainer", "bad_report"),
         ("report_train_end", "trainer", "bad_report"),
         ("report_lists", "trainer", "bad_report"),
@@ -31,6 +36,7 @@ SMALL = {"memory": "512m" if RUNTIME else "256m", "disk": "16m", "tmp": "16m", "
         ("connections", None, None),
         ("superscript_length", None, None),
         ("pipelining", None, None),
+        ("endless_chunk", None, None),
         ("large_bodies", None, None),
         ("request_flood", None, None),
         ("deep_requests", None, None),
@@ -53,6 +59,9 @@ SMALL = {"memory": "512m" if RUNTIME else "256m", "disk": "16m", "tmp": "16m", "
         ("c_slow_reader", None, None),
         ("c_memory", None, None),
         ("c_bomb", None, None),
+        ("c_import_main", None, None),
+        ("c_import_many", None, None),
+        ("c_import_more", None, None),
     ],
 )
 def test_an_attack_hurts_nobody_else(

@@ -205,7 +205,7 @@ def test_a_short_run_under_random_faults(images: Path, tmp_path: Path) -> None:
 def test_a_long_run_under_random_faults_leaks_nothing(
     images: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    watch, met = soak(tmp_path, images, seeds=20, kills=3, every=6.0)
+    watch, met = soak(tmp_path, images, seeds=20, kills=3, every=2.0)
     rss, threads, descriptors = (watch.thirds(column) for column in (1, 2, 3))
     with capsys.disabled():
         print(f"\nsoak: {met}; RSS by thirds {rss} KiB, threads {threads}, descriptors {descriptors}")

@@ -181,6 +181,8 @@ def deed():
     struct.pack = lambda *a: b""
 """,
         sign="patching",
+        # Its arrays are then sent without their shapes: what it breaks is its own voice.
+        outcome={"policy": FAILED, "fit": FAILED},
     ),
     Attack(
         "patch_class_slots",
