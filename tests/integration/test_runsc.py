@@ -127,14 +127,15 @@ def test_attacks_hurt_nobody_else(where: dict[str, str]) -> None:
 
 FORGERIES = (
     *("patch_numpy", "patch_by_frames", "two_answers", "write_results", "read_the_task", "call_the_relay"),
-    *("daemon", "fork_bomb", "os_exit"),
+    *("daemon", "os_exit"),
 )
 """Of each kind one that wants a score: patches, frames of its own, files, the network, processes, exits."""
 
 
 @pytest.mark.slow
 def test_no_score_can_be_forged(where: dict[str, str]) -> None:
-    """Not among them: `read_other_processes`, which reads the environment of others there (it holds no secret)."""
+    """Not among them: `read_other_processes`, which reads the environment of others there (it holds no secret), and
+    bombs, which may end the whole sandbox there, as its own failure."""
     suite = REPOSITORY / "tests" / "adversarial"
     sources = "".join(path.read_text() for path in (suite / "attacks").glob("*.py"))
     assert [name for name in FORGERIES if f'"{name}"' not in sources] == []
