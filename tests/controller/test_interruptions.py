@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import threading
 import time
@@ -15,6 +16,7 @@ from tests.controller.supervisor import Script
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.controller.cancel import ask_to_cancel
 from trace_bench.controller.progress import Quiet
+from trace_bench.controller.run import not_executed_for
 from trace_bench.controller.session import Session
 from trace_bench.errors import ExitCode, Interrupted, TraceBenchError
 from trace_bench.gateway.server import Gateway
@@ -349,3 +351,15 @@ def test_a_stop_that_is_wanted_while_a_job_is_adopted_is_passed_on(bench: Bench)
         result = session.adopt()
         watchdog.cancel()
     assert result["stop_reason"] == "interrupted"
+
+
+@pytest.mark.parametrize(
+    ("failure", "words"),
+    [
+        (None, "the run ended before its turn"),
+        (OSError(errno.ENOSPC, "No space left on device"), "the run ended: No space left on device"),
+        (KeyboardInterrupt(), "the run ended: KeyboardInterrupt"),
+    ],
+)
+def test_a_job_without_a_turn_says_what_ended_the_run(failure: BaseException | None, words: str) -> None:
+    assert not_executed_for(failure) == words

@@ -421,7 +421,7 @@ class Run:
             if job.job_id not in self._rows and (row := recorded_row(plan.layout, job)) is not None:
                 self._put(row)
         outcomes: dict[str, Outcome] = {job_id: outcome_of(row) for job_id, row in self._rows.items()}
-        otherwise = "the run ended before its turn" if failure is None else f"the run ended: {type(failure).__name__}"
+        otherwise = not_executed_for(failure)
         for job in plan.jobs:
             if job.job_id not in self._rows:
                 outcomes[job.job_id] = ("not_executed", self._why_not.get(job.job_id, otherwise))
@@ -496,3 +496,11 @@ class _JobListener:
             return
         masker = self.maskers.setdefault(phase, known.text_masker())
         self.run.said(self.job, phase, masker.feed(text))
+
+
+def not_executed_for(failure: BaseException | None) -> str:
+    """Why a job that had no turn had none, where `failure` ended the run."""
+    if failure is None:
+        return "the run ended before its turn"
+    said = failure.strerror if isinstance(failure, OSError) else None
+    return f"the run ended: {said or type(failure).__name__}"
