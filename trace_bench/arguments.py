@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from trace_bench.errors import ConfigError
@@ -27,6 +27,7 @@ class Argument:
     Attributes:
         type: ``int``, ``float``, ``str``, ``bool``, ``list`` or ``dict``. None is accepted where it is the default.
         minimum, maximum: inclusive, for numbers.
+        when: other arguments, with the values at which this one has an effect.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Argument:
     maximum: float | None = None
     choices: tuple[Any, ...] | None = None
     aliases: tuple[str, ...] = ()
+    when: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.type is float and isinstance(self.default, int) and not isinstance(self.default, bool):
@@ -147,6 +149,19 @@ def checked(argument: Argument, value: Any, place: str, problems: list[str]) -> 
         problems.append(f"{place} must be one of {known}, not {describe(value)}{suffix}")
         return None
     return value
+
+
+def without_effect(argument: Argument, values: Mapping[str, Any]) -> str | None:
+    """Why `argument` has no effect beside `values` (all arguments by their own names); None if it has one."""
+    for name, effective in argument.when.items():
+        if values.get(name) not in effective:
+            wanted = " or ".join(_plain(value) for value in effective)
+            return f"it has no effect with {name} {_plain(values.get(name))}, only with {name} {wanted}"
+    return None
+
+
+def _plain(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def resolve(arguments: Sequence[Argument], given: Mapping[str, Any], where: Where, owner: str) -> dict[str, Any]:

@@ -39,7 +39,7 @@ EVENT: dict[str, Any] = {"t": 0.25, "event": "build.end", "parameters": ["guess"
 HISTORY: dict[str, Any] = {
     "step": 0,
     "candidate": "seed",
-    "parent": None,
+    "parents": [],
     "split": "validate",
     "score": -3.0,
     "best_score": -3.0,

@@ -16,7 +16,7 @@ from trace_bench.controller.progress import Decision, RunStart
 RUN_ID = "20260102-030405-0123abcd"
 LAYOUT = RunLayout(Path("runs") / RUN_ID)
 STEP: dict[str, Any] = {
-    "step": 3, "candidate": "c3", "parent": "seed", "split": "train", "score": -0.5, "best_score": -0.25,
+    "step": 3, "candidate": "c3", "parents": ["seed"], "split": "train", "score": -0.5, "best_score": -0.25,
     "seconds": 1.5, "prompt_tokens": 100, "completion_tokens": 20, "cost_usd": 0.5, "evaluations": 6,
     "parameters": {"code": "secret"}, "extra": {"priority": 1.5},
 }  # fmt: skip

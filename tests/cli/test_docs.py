@@ -122,24 +122,31 @@ def test_the_trainer_of_the_how_to_searches(tmp_path: Path) -> None:
     (entry,) = re.findall(r'^   RandomSteps = "([\w.:]+)"$', page, re.MULTILINE)
     import textwrap
 
-    from trace_bench.trainers.base import Rollout
+    from trace_bench.trainers.base import Budget, Rollout, Step
     from trace_bench.worker.problem import Parameter, Problem, examples
+    from trace_bench.worker.search_loop import run_search
 
     space: dict[str, type] = {}
     exec(compile(textwrap.dedent(source), "add-a-trainer.md", "exec"), space)
     trainer = space[entry.partition(":")[2]]()
-    steps: list[float] = []
+    steps: list[Step] = []
 
     class Context:
-        seed = 3
+        seed, budget = 3, Budget()
+        chat = embed = programs = extra_dir = None
 
         def evaluate(self, state: dict[str, float], indices: range, split: str) -> list[Rollout]:
             return [Rollout(str(i), -abs(state["x"] - 3), "") for i in indices]
 
-        def step(self, **line: object) -> None:
-            steps.append(line["rollouts"][0].score)  # type: ignore[index]
+        def record(self, step: Step) -> None:
+            steps.append(step)
+
+        @property
+        def best_state(self) -> dict[str, object]:
+            return max(steps, key=lambda step: step.rollouts[0].score).state  # type: ignore[return-value]
 
     problem = Problem(parameters=(Parameter("x", 0.0, "float", bounds=(-10.0, 10.0)),), guide=lambda *_: (0.0, ""),
                       train=examples(["only"]), objective="", direction="maximize", failure_score=-13.0)  # fmt: skip
-    best = trainer.train(problem, {"num_steps": 10}, Context())
-    assert len(steps) == 10 and -abs(best["x"] - 3) == max(steps) > -3
+    best, reason = run_search(trainer, problem, {"num_steps": 10}, Context())  # type: ignore[arg-type]
+    assert reason == "completed" and [step.step for step in steps] == list(range(11))
+    assert -abs(best["x"] - 3) == max(step.rollouts[0].score for step in steps) > -3  # type: ignore[operator]

@@ -98,7 +98,7 @@ def hostile_run(runs: Path, name: str, text: str) -> RunLayout:
         write_state(files.initial_state, {"code": "def f():\n    return 1\n", text or "name": "x"})
         write_state(files.best_state, {"code": f"def f():\n    return {text}\n", text or "name": text})
         with Journal(files.state_history) as history:
-            history.append({**HISTORY, "candidate": text, "parent": text, "extra": {text: text}})
+            history.append({**HISTORY, "candidate": text, "parents": [text], "extra": {text: text}})
         with Journal(files.events) as events:
             events.append({**EVENT, "event": text or "x", text: text, "nested": {text: [text]}})
         with Journal(files.cassette) as cassette:

@@ -175,6 +175,7 @@ KEYS: dict[type[Section], dict[str, tuple[Any, Seen, Any]]] = {
         "seconds": (4, lambda c, jobs: c.budget.run.seconds, 4.0),
     },
     BudgetConfig: {
+        "evaluations": (5, lambda c, jobs: c.budget.evaluations, 5),
         "calls": (1, lambda c, jobs: c.budget.calls, 1),
         "tokens": (2, lambda c, jobs: c.budget.tokens, 2),
         "usd": (3, lambda c, jobs: c.budget.usd, 3.0),

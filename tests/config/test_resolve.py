@@ -69,7 +69,9 @@ def test_layers_of_parameters_lie_over_each_other_whatever_name_they_use(tmp_pat
 
 
 def test_defaults_are_filled_in_and_whole_numbers_become_floats_where_due(tmp_path: Path) -> None:
-    [one] = variants(tmp_path, "trainers: [{id: PrioritySearch, params: {ucb_exploration_constant: 2}}]\n")
+    [one] = variants(
+        tmp_path, "trainers: [{id: PrioritySearch, params: {ucb_exploration_constant: 2, score_function: ucb}}]\n"
+    )
     trainer = load_trainers()["PrioritySearch"]
     assert set(one.params) == {p.name for p in trainer.params}
     assert one.params["num_steps"] == next(p.default for p in trainer.params if p.name == "num_steps")
@@ -80,6 +82,18 @@ PS = TASKS + "trainers:\n  - id: PrioritySearch\n"
 BAD: list[tuple[str, int, str, str]] = [
     (PS + "    params:\n      num_step: 3\n", 5, "trainers[0].params.num_step", "did you mean 'num_steps'?"),
     (PS + "    params: {ps_steps: 3, num_steps: 3}\n", 4, "trainers[0].params.num_steps", "two names of one argument"),
+    (
+        PS + "    params: {ucb_exploration_constant: 3}\n",
+        4,
+        "trainers[0].params.ucb_exploration_constant",
+        "it has no effect with score_function mean, only with score_function ucb; delete it",
+    ),
+    (
+        PS + "    params_variants:\n      - {ucb_exploration_constant: 3}\n",
+        5,
+        "ucb_exploration_constant",
+        "delete it; trainer 'PrioritySearch' takes here num_steps, num_epochs",
+    ),
     (PS + "    params: {num_steps: '3'}\n", 4, "trainers[0].params.num_steps", "must be a whole number"),
     (PS + "    params: {num_steps: 2.0}\n", 4, "trainers[0].params.num_steps", "must be a whole number"),
     (PS + "    params: {num_steps: true}\n", 4, "trainers[0].params.num_steps", "not true"),

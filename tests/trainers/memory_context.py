@@ -9,13 +9,16 @@ import signal
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from trace_bench.trainers.base import Param, Rollout, Slot, State
+from trace_bench.trainers import base
+from trace_bench.trainers.base import Budget, Param, Rollout, Slot, State, StopTraining, selection_of
 from trace_bench.trainers.priority_search import PrioritySearch
 from trace_bench.worker import candidate_runner
 from trace_bench.worker.evaluate import evaluate_state
 from trace_bench.worker.problem import Example, Limits, Parameter, Problem, Programs, Value
+from trace_bench.worker.search_loop import run_search
 
 Model = Callable[[list[dict[str, str]], Slot, list[Mapping[str, Any]]], str]
 """``model(messages, slot, variables) -> content of the answer``."""
@@ -33,19 +36,21 @@ class Call:
         return self.messages[-1]["content"]
 
 
-@dataclass
-class Step:
-    step: int
-    candidate: str
-    parent: str | None
-    state: State
-    rollouts: list[Rollout]
-    split: str
-    extra: dict[str, Any]
+@dataclass(frozen=True)
+class Step(base.Step):
+    """A recorded step, with what had been spent by then."""
+
+    evaluations: int = 0
+    calls: int = 0
+    best_score: float = 0.0
 
     @property
     def score(self) -> float:
         return sum(r.score for r in self.rollouts) / len(self.rollouts)
+
+    @property
+    def parent(self) -> str | None:
+        return self.parents[0] if self.parents else None
 
 
 @dataclass
@@ -64,14 +69,27 @@ class MemoryContext:
     warnings: list[str] = field(default_factory=list)
     evaluated: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
     evaluations: int = 0
+    budget: Budget = field(default_factory=Budget)
+    extra_dir: Path = Path("/nonexistent")
+    best_state: State = field(default_factory=dict)
+    best_score: float | None = None
+    stop_reason: str = ""
+
+    def search(self, trainer: Any = PrioritySearch, **params: Any) -> State:
+        """Run `trainer` on the one loop; what it is not told is default. `stop_reason` says how it ended."""
+        self.best_state = self.problem.initial_state()
+        state, self.stop_reason = run_search(trainer(), self.problem, resolved(trainer.params, **params), self)
+        return state
 
     def evaluate(self, state: Mapping[str, Value], example_indices: Sequence[int], split: str) -> list[Rollout]:
         examples = getattr(self.problem, split)
+        self.count_evaluations(len(example_indices))
         self.evaluated.append((split, tuple(example_indices)))
-        self.evaluations += len(example_indices)
         return evaluate_state(self.problem, state, [examples[i] for i in example_indices], self.programs)
 
     def count_evaluations(self, number: int) -> None:
+        if self.budget.evaluations is not None and self.evaluations + number > self.budget.evaluations:
+            raise StopTraining("budget")
         self.evaluations += number
 
     def chat(
@@ -82,6 +100,8 @@ class MemoryContext:
         variables: Sequence[Mapping[str, Any]] = (),
         **request: Any,
     ) -> dict[str, Any]:
+        if self.budget.calls is not None and len(self.calls) >= self.budget.calls:
+            raise StopTraining("budget")
         self.calls.append(Call(slot, messages, list(variables), request))
         content = self.model(messages, slot, list(variables))
         return {"choices": [{"message": {"role": "assistant", "content": content}, "finish_reason": "stop"}]}
@@ -89,19 +109,19 @@ class MemoryContext:
     def check(self) -> None:
         pass
 
-    def step(
-        self,
-        *,
-        step: int,
-        candidate: str,
-        parent: str | None,
-        state: State,
-        rollouts: Sequence[Rollout],
-        split: str,
-        **extra: Any,
-    ) -> None:
-        json.dumps(extra, allow_nan=False)  # extra goes into a JSON file
-        self.steps.append(Step(step, candidate, parent, dict(state), list(rollouts), split, extra))
+    def embed(self, texts: Sequence[str], *, slot: Slot, model: str = "") -> list[list[float]]:
+        """Vectors of letter frequencies: equal for equal texts, near for similar ones."""
+        return [[text.count(chr(97 + i)) / (len(text) or 1) for i in range(26)] for text in texts]
+
+    def record(self, step: base.Step) -> None:
+        json.dumps(dict(step.extra), allow_nan=False)  # extra goes into a JSON file
+        score = sum(r.score for r in step.rollouts) / len(step.rollouts)
+        everything = {e.id for e in getattr(self.problem, selection_of(self.problem))}
+        whole = step.split == selection_of(self.problem) and everything <= {r.example_id for r in step.rollouts}
+        if whole and (self.best_score is None or self.problem.better(score, self.best_score)):
+            self.best_score, self.best_state = score, dict(step.state)
+        best = score if self.best_score is None else self.best_score
+        self.steps.append(Step(**vars(step), evaluations=self.evaluations, calls=len(self.calls), best_score=best))
 
     def event(self, kind: str, **fields: Any) -> None:
         json.dumps(fields, allow_nan=False)

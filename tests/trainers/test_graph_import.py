@@ -41,7 +41,7 @@ def test_noop_trains_without_the_graph_library() -> None:
     out = python(
         f"import sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n"
         "from memory_context import MemoryContext, numeric\nfrom trace_bench.trainers.noop import NoOp\n"
-        "NoOp().train(numeric(), {}, MemoryContext(numeric(), None, None))\n"
+        "MemoryContext(numeric(), None, None).search(NoOp)\n"
         "print('opto' in sys.modules)"
     )
     assert out == "False\n"

@@ -12,7 +12,7 @@ from trace_bench.trainers.noop import NoOp
 def test_the_start_is_evaluated_once_on_all_of_one_split(context: Any, validate: int, split: str, count: int) -> None:
     problem = numeric(train=2, validate=validate)
     memory = context(problem, None)
-    assert NoOp().train(problem, {}, memory) == {"x": 0.0}
+    assert memory.search(NoOp) == {"x": 0.0}
     (step,) = memory.steps
     assert (step.step, step.candidate, step.parent, step.split, step.score) == (0, "seed", None, split, -3.0)
     assert len(step.rollouts) == count

@@ -14,7 +14,6 @@ from memory_context import (
     MemoryContext,
     greeting,
     numeric,
-    resolved,
     seeded,
     suggest,
 )
@@ -26,11 +25,11 @@ from trace_bench.worker.problem import Example, Parameter, Problem
 
 
 def search(context: MemoryContext, **params: Any) -> Any:
-    return PrioritySearch().train(context.problem, resolved(**params), context)
+    return context.search(PrioritySearch, **params)
 
 
 def history(context: MemoryContext) -> list[Any]:
-    return [(s.step, s.candidate, s.parent, s.state, s.rollouts, s.split, s.extra) for s in context.steps]
+    return [(s.step, s.candidate, s.parents, s.state, s.rollouts, s.split, s.extra) for s in context.steps]
 
 
 @pytest.mark.parametrize("direction", ["maximize", "minimize"])
@@ -127,13 +126,11 @@ def test_every_child_is_recorded_with_its_parent_and_the_seed_comes_first(contex
     assert {len(s.rollouts) for s in memory.steps} == {3}
 
 
-def test_without_validation_children_are_scored_on_the_batch_of_their_step(context: Any) -> None:
+def test_without_validation_children_are_scored_on_all_training_data(context: Any) -> None:
     memory = context(numeric(train=9), seeded(1))
     search(memory, num_steps=2, num_batches=2, train_batch_size=2, num_candidates=1, num_proposals=1)
-    runs = [indices for _, indices in memory.evaluated]
-    assert [len(r) for r in runs] == [2, 2, 4, 4] * 2  # two minibatches, then a child of each
-    for minibatches, children in ((runs[0:2], runs[2:4]), (runs[4:6], runs[6:8])):
-        assert [sorted(sum(minibatches, ()))] * 2 == [list(child) for child in children]
+    runs = [len(indices) for _, indices in memory.evaluated]
+    assert runs == [9, *[2, 2, 9, 9] * 2]  # the start; then two minibatches and a child of each
 
 
 def test_explored_candidates_are_validated_again_only_if_asked_to(context: Any) -> None:
@@ -155,14 +152,14 @@ def scripted(messages: Any, slot: Slot, variables: Any) -> str:
 
 def independent_priorities(context: MemoryContext, bonus: Any) -> dict[str, float]:
     """Priorities at the time of recording, from nothing but the recorded rollouts."""
-    return {s.candidate: -abs(s.state["x"] - 3.0) + bonus(s) for s in context.steps}  # type: ignore[operator]
+    return {s.candidate: -abs(s.state["x"] - 3.0) + bonus(s) for s in context.steps[1:]}  # type: ignore[operator]
 
 
 def test_the_priority_by_mean_is_the_mean(context: Any) -> None:
     memory = context(numeric(score_range=(-13.0, 0.0)), scripted)
     search(memory, num_steps=3, score_function="mean")
     expected = independent_priorities(memory, lambda s: 0.0)
-    assert {s.candidate: s.extra["priority"] for s in memory.steps} == pytest.approx(expected)
+    assert {s.candidate: s.extra["priority"] for s in memory.steps[1:]} == pytest.approx(expected)
 
 
 def test_the_priority_by_ucb_adds_the_bonus_and_clips(context: Any) -> None:
@@ -175,7 +172,7 @@ def test_the_priority_by_ucb_adds_the_bonus_and_clips(context: Any) -> None:
             memory, lambda s: 0.05 * math.sqrt(math.log(max(s.step, 1) + 2)) * 13.0
         ).items()
     }
-    assert {s.candidate: s.extra["priority"] for s in memory.steps} == pytest.approx(expected)
+    assert {s.candidate: s.extra["priority"] for s in memory.steps[1:]} == pytest.approx(expected)
 
 
 def test_ucb_explores_what_was_seen_less_where_mean_explores_what_scored_more(context: Any) -> None:
@@ -202,8 +199,7 @@ def test_ucb_without_a_score_range_uses_the_scores_seen_and_says_so(context: Any
     memory = context(numeric(), scripted)
     search(memory, num_steps=1, score_function="ucb")
     assert any("score range" in w for w in memory.warnings)
-    by_name = {s.candidate: s.extra["priority"] for s in memory.steps}
-    assert by_name["seed"] == -3.0  # one score seen: no spread, no bonus
+    by_name = {s.candidate: s.extra["priority"] for s in memory.steps[1:]}
     spread = 2.0  # of -3 (seed), -2 and -1
     assert by_name["s1.c0.p1"] == pytest.approx(-1.0 + math.sqrt(math.log(3)) * spread)
 
@@ -211,7 +207,8 @@ def test_ucb_without_a_score_range_uses_the_scores_seen_and_says_so(context: Any
 def test_minimised_scores_stay_in_natural_units_and_priorities_point_up(context: Any) -> None:
     memory = context(numeric(direction="minimize"), scripted)
     search(memory, num_steps=1)
-    assert [(s.score, s.extra["priority"]) for s in memory.steps] == [(3.0, -3.0), (2.0, -2.0), (1.0, -1.0)]
+    assert [s.score for s in memory.steps] == [3.0, 2.0, 1.0]
+    assert [s.extra["priority"] for s in memory.steps[1:]] == [-2.0, -1.0]
     assert memory.told("search.step")[0]["best_mean"] == 1.0
 
 
@@ -277,8 +274,8 @@ def test_a_stop_passes_through_and_keeps_what_was_paid_for(context: Any, threads
         return seeded(1)(messages, slot, variables)
 
     memory = context(numeric(), model)
-    with pytest.raises(StopTraining):
-        search(memory, num_threads=threads, num_proposals=2)
+    search(memory, num_threads=threads, num_proposals=2)
+    assert memory.stop_reason == "budget"
     assert [s.candidate for s in memory.steps] == ["seed", "s1.c0.p0", "s1.c0.p1", "s2.c0.p0"]
 
 
@@ -324,5 +321,5 @@ def test_nothing_to_train_is_one_sentence(context: Any, missing: str) -> None:
         direction="maximize",
         failure_score=0.0,
     )
-    with pytest.raises(TrainerError, match=r"^PrioritySearch needs .*none\.$"):
+    with pytest.raises(TrainerError, match=r"^a search needs .*none\.$"):
         search(context(problem, seeded(1)))

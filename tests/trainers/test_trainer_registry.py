@@ -23,7 +23,7 @@ class Fine:
     name, summary, source = "Fine", "x", "y"
     params = (Param("steps", 3, int, "z", minimum=1, aliases=("n",)),)
     uses_llm = uses_graph = False
-    def train(self, problem, params, context): return {}
+    def search(self, search): yield from ()
 """
 
 

@@ -23,6 +23,10 @@ def problem(guide, **over):
 def build(context):
     return problem(lambda query, response, reference: (-abs(float(response) - 3.0), "off"))
 
+def record(context, *, step, candidate, state, rollouts, split, parent=None, **extra):
+    parents = () if parent is None else (parent,)
+    context.record(Step(step, candidate, parents, state, tuple(rollouts), split, extra=extra))
+
 class Trainer:
     uses_graph = False
     def train(self, problem, params, context):

@@ -15,7 +15,7 @@ class Trainer(Trainer):
         for i, (x, examples) in enumerate(WALK):
             state = {"x": x}
             rollouts = context.evaluate(state, examples, "train")
-            context.step(step=i, candidate=f"c{i}", parent=None, state=state, rollouts=rollouts, split="train")
+            record(context, step=i, candidate=f"c{i}", parent=None, state=state, rollouts=rollouts, split="train")
         return {"x": WALK[-1][0]}
 """
 
@@ -56,7 +56,7 @@ def test_a_trainer_that_lies_is_found_out(tmp_path: Path) -> None:
     more = """
             import dataclasses
             lie = [dataclasses.replace(rollout, score=rollout.score + 1) for rollout in rollouts]
-            context.step(step=i, candidate="liar", parent=None, state=state, rollouts=lie, split="train")
+            record(context, step=i, candidate="liar", parent=None, state=state, rollouts=lie, split="train")
         return"""
     code = STEPS.replace("\n        return", more)
     got = run(tmp_path, code.replace("WALK", "[(1.0, [0])]"))

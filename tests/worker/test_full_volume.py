@@ -84,7 +84,7 @@ class Trainer(Trainer):
             rollouts = context.evaluate(state, [0], "train")
             if i == 0:  # nothing else is being written
                 fill(LEAVE)
-            context.step(step=i, candidate=f"c{i}", parent=None, state=state, rollouts=rollouts, split="train",
+            record(context, step=i, candidate=f"c{i}", parent=None, state=state, rollouts=rollouts, split="train",
                          padding="x" * PADDING)
         return state
 """

@@ -28,7 +28,7 @@ class Trainer(Trainer):
     def train(self, problem, params, context):
         for source in (PLAIN, ODD, ODD):
             rollouts = context.evaluate({"code": source}, [0, 1, 2], "train")
-            context.step(step=0, candidate="c", parent=None, state={"code": source}, rollouts=rollouts, split="train")
+            record(context, step=0, candidate="c", state={"code": source}, rollouts=rollouts, split="train")
         return {"code": ODD}
 """
 

@@ -17,7 +17,7 @@ class Trainer(Trainer):
         while True:
             state = {"x": float(i % 7)}
             rollouts = context.evaluate(state, [0], "train")
-            context.step(step=i, candidate=f"c{i}", parent=None, state=state, rollouts=rollouts, split="train")
+            record(context, step=i, candidate=f"c{i}", parent=None, state=state, rollouts=rollouts, split="train")
             i += 1
             PAUSE
 """

@@ -26,7 +26,7 @@ class Trainer(Trainer):
         for i in range(5):
             state = {"x": float(i)}
             rollouts = context.evaluate(state, [0], "train")
-            context.step(step=i, candidate=f"c{i}", parent=None, state=state, rollouts=rollouts, split="train")
+            record(context, step=i, candidate=f"c{i}", parent=None, state=state, rollouts=rollouts, split="train")
         return state
 """
 
@@ -68,7 +68,7 @@ def test_the_score_is_not_what_training_claims(tmp_path: Path) -> None:
         class Trainer(Trainer):
             def train(self, problem, params, context):
                 state = {"x": 9.0}
-                context.step(step=0, candidate="liar", parent=None, state=state, split="train",
+                record(context, step=0, candidate="liar", parent=None, state=state, split="train",
                              rollouts=[Rollout("a", 1e9, "perfect")])
                 return state
         """,
@@ -262,7 +262,7 @@ def test_scores_whose_sum_is_no_number_cost_neither_training_nor_scoring(
         def train(self, problem, params, context):
             state = {{"x": 1.0}}
             rollouts = context.evaluate(state, [0, 1, 2], "train")
-            context.step(step=0, candidate="c", parent=None, state=state, rollouts=rollouts, split="train")
+            record(context, step=0, candidate="c", parent=None, state=state, rollouts=rollouts, split="train")
             return state
     def build(context):
         return problem(lambda query, response, reference: (reference * response, "huge"),
@@ -435,7 +435,7 @@ def test_history_counts_what_was_spent_so_far(tmp_path: Path) -> None:
             state = problem.initial_state()
             for i in range(3):
                 rollouts = context.evaluate(state, [0], "train")
-                context.step(step=i, candidate=f"c{i}", parent=None, state=state, rollouts=rollouts, split="train")
+                record(context, step=i, candidate=f"c{i}", parent=None, state=state, rollouts=rollouts, split="train")
                 context.chat([{"role": "user", "content": "better?"}], slot=Slot(i, "c"))
             return state
     """
@@ -611,8 +611,8 @@ def test_a_result_that_is_larger_than_a_message_may_be_is_told_in_short(tmp_path
         def train(self, problem, params, context):
             for x in (1.0, 0.5):
                 state = {"x": x}
-                rollouts = context.evaluate(state, [0], "train")
-                context.step(step=0, candidate="c", parent=None, state=state, rollouts=rollouts, split="train")
+                rollouts = context.evaluate(state, range(300), "train")
+                record(context, step=0, candidate="c", parent=None, state=state, rollouts=rollouts, split="train")
             return state
     def build(context):
         return problem(lambda query, response, reference: (response, chr(0x1F600) * 2000),

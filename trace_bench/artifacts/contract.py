@@ -86,6 +86,7 @@ class ModelRef(Model):
 class Budget(Model):
     """What a job may spend over all its attempts; None is no limit."""
 
+    evaluations: Count | None = None
     calls: Count | None = None
     tokens: Count | None = None
     usd: Usd | None = None
@@ -177,17 +178,26 @@ class BuildReport(Model):
 class HistoryLine(Model):
     """A line of ``state_history.jsonl``: one evaluated candidate, as the trainer saw it (no official score).
 
-    `score` and `best_score` (best so far, this line included) are means over the rollouts on `split`;
-    `seconds` is since training started; token, cost and evaluation counts are cumulative.
+    `score` is the mean over this line's rollouts on `split`; `best_score` the best so far, this line included, of
+    those on all examples of the selection split. `seconds` is since training started; calls, tokens, cost and
+    evaluations are cumulative.
+
+    Attributes:
+        parents: ids of the candidates it was made from: none for the start, several for a merged one.
+        accepted: whether the search goes on with it; None where it keeps every candidate.
+        reason: why it was accepted or not.
     """
 
     step: Count
     candidate: Name
-    parent: str | None = None
+    parents: tuple[Name, ...] = ()
     split: Split
     score: float
     best_score: float
+    accepted: bool | None = None
+    reason: str = ""
     seconds: Seconds
+    llm_calls: Count = 0
     prompt_tokens: Count = 0
     completion_tokens: Count = 0
     cost_usd: Usd = 0.0

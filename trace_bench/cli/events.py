@@ -19,9 +19,10 @@ from trace_bench.errors import ExitCode
 Fields = dict[str, Any]
 
 _STEP_NUMBERS = (
-    "step", "score", "best_score", "seconds", "prompt_tokens", "completion_tokens", "cost_usd", "evaluations",
+    "step", "score", "best_score", "seconds", "llm_calls", "prompt_tokens", "completion_tokens", "cost_usd",
+    "evaluations",
 )  # fmt: skip
-_STEP_TEXTS = ("candidate", "parent", "split")
+_STEP_TEXTS = ("candidate", "split", "reason")
 
 
 def line(event: str, fields: Mapping[str, Any]) -> str:
@@ -67,6 +68,8 @@ def job_step(job: JobView, step: Mapping[str, Any]) -> Fields:
         "job_id": job.job_id,
         **{name: number(step.get(name)) for name in _STEP_NUMBERS},
         **{name: _text(step.get(name)) for name in _STEP_TEXTS},
+        "parents": _texts(step.get("parents")),
+        "accepted": accepted if isinstance(accepted := step.get("accepted"), bool) else None,
         "extra": _extra(step.get("extra")),
     }
 
@@ -110,6 +113,10 @@ def run_end(run: RunStart, rows: Sequence[Results], *, exit_code: int, error: st
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
+
+
+def _texts(value: object) -> list[str]:
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list | tuple) else []
 
 
 def _extra(value: object) -> object:

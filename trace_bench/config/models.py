@@ -287,6 +287,8 @@ class RunBudgetConfig(Section):
 class BudgetConfig(RunBudgetConfig):
     """What one job may spend over all its attempts; None is no limit."""
 
+    evaluations: Count | None = None
+    """Runs of a candidate on one example, while training."""
     run: RunBudgetConfig = RunBudgetConfig()
 
 

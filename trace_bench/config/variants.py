@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trace_bench.arguments import Argument, Where, canonical, checked, describe, find, hint
+from trace_bench.arguments import Argument, Where, canonical, checked, describe, find, hint, without_effect
 from trace_bench.config.frozen import FrozenDict, freeze
 from trace_bench.config.models import RunConfig, TrainerConfig
 from trace_bench.config.source import Path_
@@ -98,6 +98,7 @@ class _Entry:
             self._entry.optimizer_kwargs, (*self._path, "optimizer_kwargs"), optimizer_arguments, optimizer_owner
         )
         result: list[Variant] = []
+        idle, idle_optimizer = _Idle(), _Idle()
         for number, variant in enumerate(self._entry.params_variants):
             path: Path_ = (*self._path, "params_variants", number)
             own = {key: value for key, value in variant.items() if key.replace("-", "_") != "optimizer_kwargs"}
@@ -106,19 +107,49 @@ class _Entry:
                 self._optimizer_part(variant, path), (*path, "optimizer_kwargs"), optimizer_arguments, optimizer_owner
             )
             told = given | {f"optimizer.{key}": value for key, value in optimizer_given.items()}
+            params = _filled(self._arguments, shared | on_entry | given)
+            optimizer_kwargs = _filled(optimizer_arguments, shared_optimizer | entry_optimizer | optimizer_given)
+            idle.look(self._arguments, params, on_entry, given)
+            self._refuse(idle.given, path, self._owner, params, self._arguments)
+            idle_optimizer.look(optimizer_arguments, optimizer_kwargs, entry_optimizer, optimizer_given)
+            self._refuse(
+                idle_optimizer.given,
+                (*path, "optimizer_kwargs"),
+                optimizer_owner,
+                optimizer_kwargs,
+                optimizer_arguments,
+            )
             result.append(
                 Variant(
                     trainer=self._index,
                     trainer_id=self._entry.id,
                     index=number,
                     label=_label(told),
-                    params=_filled(self._arguments, shared | on_entry | given),
+                    params=params,
                     optimizer=optimizer,
-                    optimizer_kwargs=_filled(optimizer_arguments, shared_optimizer | entry_optimizer | optimizer_given),
+                    optimizer_kwargs=optimizer_kwargs,
                     given=freeze(told),
                 )
             )
+        self._refuse(idle.on_entry, self._path, self._owner, {}, self._arguments)
+        self._refuse(
+            idle_optimizer.on_entry, (*self._path, "optimizer_kwargs"), optimizer_owner, {}, optimizer_arguments
+        )
         return result
+
+    def _refuse(
+        self,
+        idle: Mapping[str, str],
+        path: Path_,
+        owner: str,
+        values: Mapping[str, Any],
+        arguments: Sequence[Argument],
+    ) -> None:
+        """Say of each of `idle`, which are given to no effect, why, and what does have one."""
+        for name, why in idle.items():
+            other = [a.name for a in arguments if a.name not in idle and without_effect(a, values) is None]
+            known = f"; {owner} takes here {', '.join(other)}" if values and other else ""
+            self._problems.append(f"{self._where(path)(name)}: {why}; delete it{known}")
 
     def _from_top(self, key: str, arguments: Sequence[Argument], owner: str) -> dict[str, Any]:
         """The part of the top level's mapping `key` that is for this trainer."""
@@ -162,6 +193,39 @@ class _Entry:
             self._problems.append(f"{place}: the optimizer {name!r}{why}{near}")
             name = DEFAULT_OPTIMIZER
         return name, arguments_of(OPTIMIZERS[name])
+
+
+class _Idle:
+    """Arguments that are given where they have no effect.
+
+    Attributes:
+        given: of the variant last looked at: why, by name.
+        on_entry: of the entry, as far as they have none in any variant.
+    """
+
+    def __init__(self) -> None:
+        self.given: dict[str, str] = {}
+        self.on_entry: dict[str, str] = {}
+        self._effective: set[str] = set()
+
+    def look(
+        self,
+        arguments: Sequence[Argument],
+        values: Mapping[str, Any],
+        on_entry: Mapping[str, Any],
+        given: Mapping[str, Any],
+    ) -> None:
+        """Look at a variant: `values` is what it comes to, `on_entry` and `given` what was written."""
+        self.given = {}
+        for argument in arguments:
+            why = without_effect(argument, values)
+            if why is None:
+                self._effective.add(argument.name)
+                self.on_entry.pop(argument.name, None)
+            elif argument.name in given:
+                self.given[argument.name] = why
+            elif argument.name in on_entry and argument.name not in self._effective:
+                self.on_entry[argument.name] = why
 
 
 def _filled(arguments: Sequence[Argument], given: Mapping[str, Any]) -> FrozenDict:

@@ -9,9 +9,10 @@ import heapq
 import math
 import random
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from trace_bench.trainers.base import Rollout
 from trace_bench.trainers.proposer import Past
 from trace_bench.worker.evaluate import mean_of_huge
 from trace_bench.worker.problem import Problem, Value
@@ -23,26 +24,43 @@ class Candidate:
 
     Attributes:
         id: its place in the search, e.g. ``s3.c0.p1``: step 3, explored candidate 0, proposal 1.
+        parents: ids; none for the start.
         created: 0 for the seed, then 1, 2, … in slot order. It stands in for a clock.
+        past: what its ancestors were told, for the optimizer's memory.
         scores: of all rollouts so far, oriented.
+        by_example: the same scores by ``(split, example id)``.
     """
 
     id: str
     state: Mapping[str, Value]
-    parent: str | None
+    parents: tuple[str, ...]
     created: int
     past: Past = ()
     scores: list[float] = field(default_factory=list)
+    by_example: dict[tuple[str, str], list[float]] = field(default_factory=dict)
 
     @property
     def mean(self) -> float:
         """Mean of all scores. A candidate without any is worse than every other."""
-        if not self.scores:
-            return -math.inf
-        try:
-            return math.fsum(self.scores) / len(self.scores)
-        except OverflowError:
-            return mean_of_huge(self.scores)
+        return oriented_mean(self.scores)
+
+    def add(self, rollouts: Sequence[Rollout], split: str, orientation: Orientation) -> list[float]:
+        """Remember `rollouts`; returns their oriented scores."""
+        scores = [orientation.oriented(r.score) for r in rollouts]
+        self.scores.extend(scores)
+        for rollout, score in zip(rollouts, scores, strict=True):
+            self.by_example.setdefault((split, rollout.example_id), []).append(score)
+        return scores
+
+
+def oriented_mean(scores: Sequence[float]) -> float:
+    """Mean of finite scores; of none, minus infinity."""
+    if not scores:
+        return -math.inf
+    try:
+        return math.fsum(scores) / len(scores)
+    except OverflowError:
+        return mean_of_huge(scores)
 
 
 @dataclass(frozen=True)

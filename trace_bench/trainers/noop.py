@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Generator
 
-from trace_bench.trainers.base import Param, State, TrainContext
-from trace_bench.worker.problem import Problem
+from trace_bench.trainers.base import Param, Search, State, Step
 
 
 class NoOp:
-    """Scores the initial state once: on the validation split, or the training split where there is none."""
+    """The start is evaluated once, as before any search: on the validation split, or on the training split where a task
+    has no validation data. It is recorded as step 0, candidate `seed`, and returned unchanged: the baseline that a
+    search has to beat, and the cheapest check that a task builds and scores.
+    """
 
     name = "NoOp"
     summary = "Evaluates the initial state and returns it unchanged."
@@ -19,15 +20,7 @@ class NoOp:
     uses_llm = False
     uses_graph = False
 
-    def train(self, problem: Problem, params: Mapping[str, Any], context: TrainContext) -> State:
-        """Return the initial state, after one recorded evaluation (`step` 0, candidate ``seed``).
-
-        Raises:
-            StopTraining: passed on.
-        """
-        split = "validate" if problem.validate else "train"
-        examples = problem.validate or problem.train
-        state: State = problem.initial_state()
-        rollouts = context.evaluate(state, range(len(examples)), split)
-        context.step(step=0, candidate="seed", parent=None, state=state, rollouts=rollouts, split=split)
-        return state
+    def search(self, search: Search) -> Generator[Step, None, State]:
+        """The loop has recorded the start already."""
+        yield from ()
+        return dict(search.start.state)

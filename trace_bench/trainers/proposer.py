@@ -8,7 +8,8 @@ answer are ours: trace-opt asks twice on any error, drops suggestions that conta
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,20 +49,32 @@ class Explored:
     prompt: Prompt | None
 
 
+@dataclass(frozen=True)
+class Ask:
+    """One proposal to be asked for. Its `slot` names it in the search, and with it every call that it takes."""
+
+    prompt: Prompt
+    slot: Slot
+
+
 class Proposer:
     """Runs candidates through the graph, and turns feedback into proposals.
+
+    Args:
+        num_threads: proposals asked for at a time. More of them overlap, and change nothing else.
 
     Raises:
         TrainerError: `TrainContext.optimizer` or its arguments cannot be taken, or trace-opt is missing.
     """
 
-    def __init__(self, problem: Problem, context: TrainContext) -> None:
+    def __init__(self, problem: Problem, context: TrainContext, num_threads: int = 1) -> None:
         name, self._kwargs = resolve_optimizer(context.optimizer, context.optimizer_kwargs)
         if name != "OptoPrime":
-            raise TrainerError(f"PrioritySearch cannot use the optimizer {name!r}. Use OptoPrime.")
+            raise TrainerError(f"the optimizer {name!r} cannot be used. Use OptoPrime.")
         load()
         self._problem = problem
         self._context = context
+        self._num_threads = num_threads
         self._warned: set[tuple[str, str]] = set()
 
     def explore(self, state: Mapping[str, Value], indices: Sequence[int], past: Past = ()) -> Explored:
@@ -81,8 +94,8 @@ class Proposer:
             else:
                 for index in indices:
                     self._context.check()
-                    traced.append(graph.run(self._problem.train[index]))
                     self._context.count_evaluations(1)
+                    traced.append(graph.run(self._problem.train[index]))
             return Explored(tuple(t.rollout for t in traced), self._prompt(graph, traced, state, past))
 
     def _prompt(
@@ -105,6 +118,27 @@ class Proposer:
         size = self._kwargs["memory_size"]
         remembered = (*past, (seen, feedback))[-size:] if size else ()
         return Prompt(optimizer.messages(summary, past), variables, dict(state), remembered)
+
+    def proposals(self, asks: Sequence[Ask]) -> Generator[State | None, None, None]:
+        """The state that comes of each of `asks`, in order; None where nothing does, which an event explains.
+
+        Raises:
+            StopTraining: passed on. What has been yielded until then is the same for any number of threads, but for
+                a budget that ends at another call.
+        """
+        if self._num_threads == 1:
+            for ask in asks:
+                self._context.check()
+                yield self.read(ask.prompt, self.ask(ask.prompt, ask.slot), ask.slot)
+            return
+        executor = ThreadPoolExecutor(self._num_threads, thread_name_prefix="proposals")
+        try:
+            futures = [executor.submit(self.ask, ask.prompt, ask.slot) for ask in asks]
+            for ask, future in zip(asks, futures, strict=True):
+                self._context.check()
+                yield self.read(ask.prompt, future.result(), ask.slot)
+        finally:
+            executor.shutdown(cancel_futures=True)
 
     def ask(self, prompt: Prompt, slot: Slot) -> Mapping[str, Any]:
         """One model call; may run on any thread. Errors are passed on as they are; nothing is asked twice."""

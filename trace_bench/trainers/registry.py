@@ -14,7 +14,7 @@ from trace_bench.resources import plug_ins
 from trace_bench.trainers.base import Param, Trainer
 
 GROUP = "trace_bench.trainers"
-_ATTRIBUTES = ("name", "summary", "source", "params", "uses_llm", "uses_graph", "train")
+_ATTRIBUTES = ("name", "summary", "source", "params", "uses_llm", "uses_graph", "search")
 
 
 def _entry_points() -> dict[str, EntryPoint]:
@@ -97,7 +97,17 @@ def entry_of(name: str) -> str:
 def arguments_of(params: tuple[Param, ...]) -> tuple[Argument, ...]:
     """The same parameters as the config's checks take them."""
     return tuple(
-        Argument(p.name, p.type, p.default, minimum=p.minimum, choices=p.choices, aliases=p.aliases) for p in params
+        Argument(
+            p.name,
+            p.type,
+            p.default,
+            minimum=p.minimum,
+            maximum=p.maximum,
+            choices=p.choices,
+            aliases=p.aliases,
+            when=p.when,
+        )
+        for p in params
     )
 
 

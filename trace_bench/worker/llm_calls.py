@@ -44,8 +44,8 @@ class LlmCalls:
 
     @property
     def spent(self) -> dict[str, Any]:
-        """Tokens and US dollars so far, by their names in ``state_history.jsonl``."""
-        return {**self._tokens, "cost_usd": self._cost_usd}
+        """Answered calls, tokens and US dollars so far, by their names in ``state_history.jsonl``."""
+        return {"llm_calls": self.answers, **self._tokens, "cost_usd": self._cost_usd}
 
     def ask(self, phase: str, request: RelayRequest, answer: Answer) -> None:
         """Ask the host; `answer` is called when its answer comes, or at once with 503 if too much waits already."""

@@ -2,13 +2,14 @@
 
 A trainer is a class with the attributes of `Trainer`. Its module is imported on the host (to list it and to check its
 parameters) and inside the sandbox (to run it): at import it needs the standard library only; heavy imports belong in
-`Trainer.train`.
+`Trainer.search`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import random
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -19,7 +20,15 @@ State = dict[str, Value]
 
 @dataclass(frozen=True)
 class Param:
-    """One parameter of a trainer, as ``list-trainers --json`` and the docs show it."""
+    """One parameter of a trainer or an optimizer, as ``list-trainers --json`` and the docs show it.
+
+    Attributes:
+        type: ``int``, ``float``, ``str``, ``bool``, ``list`` or ``dict``.
+        minimum, maximum: inclusive, for numbers.
+        when: other parameters, with the values at which this one has an effect: ``{"score_function": ("ucb",)}``. Given
+            where it has none, it is refused.
+        changes_results: False for what is known to change nothing but how long a search takes, or what it prints.
+    """
 
     name: str
     default: Any
@@ -28,6 +37,9 @@ class Param:
     minimum: float | None = None
     choices: tuple[Any, ...] | None = None
     aliases: tuple[str, ...] = ()
+    maximum: float | None = None
+    when: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    changes_results: bool = True
 
 
 class StopTraining(Exception):
@@ -64,6 +76,43 @@ class Rollout:
     failed: bool = False
 
 
+@dataclass(frozen=True)
+class Step:
+    """One evaluated candidate, as a trainer yields it; it becomes a line of ``state_history.jsonl``.
+
+    Attributes:
+        step: number of the search's step (iteration) that it belongs to; 0 is the start's.
+        candidate: its id, unique in the search: ``s3.c0.p1`` is step 3, explored candidate 0, proposal 1.
+        parents: ids of the candidates it was made from; more than one where candidates were merged.
+        rollouts: at least one, on examples of `split`.
+        accepted: whether the search goes on with it; None where it keeps every candidate.
+        reason: why it was accepted or not, in a few words.
+        extra: JSON values (e.g. ``priority``).
+    """
+
+    step: int
+    candidate: str
+    parents: tuple[str, ...]
+    state: State
+    rollouts: tuple[Rollout, ...]
+    split: str
+    accepted: bool | None = None
+    reason: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What the job may spend; None is no limit. Whoever spends it is stopped by `StopTraining`, so a trainer need not
+    look: it may, in order to plan."""
+
+    evaluations: int | None = None
+    calls: int | None = None
+    tokens: int | None = None
+    usd: float | None = None
+    seconds: float | None = None
+
+
 class Evaluate(Protocol):
     """Evaluates a state without a graph, counting evaluations and passing every stop request on."""
 
@@ -83,38 +132,107 @@ class ChatModel(Protocol):
     ) -> dict[str, Any]: ...
 
 
+class EmbeddingModel(Protocol):
+    """The gateway as a model that turns texts into vectors."""
+
+    def __call__(self, texts: Sequence[str], *, slot: Slot, model: str = "") -> list[list[float]]: ...
+
+
+class Log(Protocol):
+    """Where a trainer says what is no step."""
+
+    def event(self, kind: str, **fields: Any) -> None:
+        """Add an event to ``events.jsonl``; `fields` are JSON values."""
+
+    def warn(self, message: str) -> None:
+        """A warning that is recorded with the run."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """All that a trainer gets. It needs no file, no clock, no gateway and nothing of the process.
+
+    Attributes:
+        params: every name of `Trainer.params`, aliases resolved, defaults filled in, types checked on the host.
+        start: step 0: the initial state on all examples of `selection`. It is recorded already; each search, whatever
+            its algorithm, begins with it and with its cost.
+        evaluate: see `Evaluate`.
+        proposer: turns feedback into proposals (`trace_bench.trainers.proposer.Proposer`); None for a trainer that uses
+            no graph.
+        chat, embed: a model, for what is no proposal; each call is named by a slot.
+        programs: opens candidate programs, for graphs of a trainer's own.
+        extra_dir: a folder for what a framework writes by itself; it is collected as ``artifacts/extra/``.
+    """
+
+    problem: Problem
+    params: Mapping[str, Any]
+    seed: int
+    budget: Budget
+    start: Step
+    evaluate: Evaluate
+    proposer: Any
+    chat: ChatModel
+    embed: EmbeddingModel
+    log: Log
+    programs: Programs
+    extra_dir: Path
+
+    @property
+    def selection(self) -> str:
+        """The split that states are compared on: ``validate``, or ``train`` where there is no validation data."""
+        return selection_of(self.problem)
+
+    def examples(self, split: str) -> range:
+        """Indices of all examples of `split`."""
+        return range(len(getattr(self.problem, split)))
+
+    def random(self, purpose: str) -> random.Random:
+        """A generator of its own for each `purpose`, from the job's seed: one more draw for one of them does not
+        change what the others draw."""
+        return random.Random(f"trace-bench/{purpose}/{self.seed}")
+
+
+def selection_of(problem: Problem) -> str:
+    """The split that states of `problem` are compared on."""
+    return "validate" if problem.validate else "train"
+
+
 class TrainContext(Protocol):
-    """What the worker gives a trainer."""
+    """What the worker gives to the loop that runs a trainer (`trace_bench.worker.search_loop`)."""
 
     seed: int
     optimizer: str
     optimizer_kwargs: Mapping[str, Any]
-    evaluate: Evaluate
-    chat: ChatModel
-    programs: Programs
-    """For graphs whose operators are trainable: opens candidate programs."""
+    budget: Budget
     extra_dir: Path
-    """A folder for files of the trainer's own; what is in it is collected as ``artifacts/extra/``."""
+    best_state: State
+    """Of the steps so far; the initial state before the first of them."""
+
+    @property
+    def evaluate(self) -> Evaluate: ...
+
+    @property
+    def chat(self) -> ChatModel: ...
+
+    @property
+    def embed(self) -> EmbeddingModel: ...
+
+    @property
+    def programs(self) -> Programs:
+        """For graphs whose operators are trainable: opens candidate programs."""
 
     def count_evaluations(self, number: int) -> None:
-        """Count `number` evaluations that the trainer made without `evaluate` (through a graph of its own)."""
+        """Count `number` evaluations that were made without `evaluate` (through a graph), before they are made.
+
+        Raises:
+            StopTraining: the budget has not so many left.
+        """
 
     def check(self) -> None:
         """Raise `StopTraining` if a stop was asked for."""
 
-    def step(
-        self,
-        *,
-        step: int,
-        candidate: str,
-        parent: str | None,
-        state: State,
-        rollouts: Sequence[Rollout],
-        split: str,
-        **extra: Any,
-    ) -> None:
-        """Record one evaluated candidate: a line of ``state_history.jsonl``; updates best so far and the saved best
-        state. ``extra`` holds JSON values (e.g. ``priority``)."""
+    def record(self, step: Step) -> None:
+        """A line of ``state_history.jsonl``; updates best so far and the saved best state."""
 
     def event(self, kind: str, **fields: Any) -> None:
         """Add an event to ``events.jsonl``."""
@@ -124,7 +242,10 @@ class TrainContext(Protocol):
 
 
 class Trainer(Protocol):
-    """The search algorithm around optimizer and guide."""
+    """The search algorithm around optimizer and guide.
+
+    The docstring of the class, in Markdown, is its section of ``docs/reference/trainers.md``.
+    """
 
     name: str
     summary: str
@@ -133,10 +254,12 @@ class Trainer(Protocol):
     params: tuple[Param, ...]
     uses_llm: bool
     uses_graph: bool
+    """Whether it needs `Search.proposer`, and so takes an optimizer."""
 
-    def train(self, problem: Problem, params: Mapping[str, Any], context: TrainContext) -> State:
-        """Search; return the final state (the best is tracked by `TrainContext.step`).
+    def search(self, search: Search) -> Generator[Step, None, State | None]:
+        """Search: yield each evaluated candidate, return the final state. None means the best of those recorded.
 
-        Args:
-            params: every name of `Trainer.params`, aliases resolved, defaults filled in, types checked on the host.
+        Raises:
+            StopTraining: passed on from whatever of `search` was called.
+            TrainerError: this problem cannot be searched; one sentence.
         """

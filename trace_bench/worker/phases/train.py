@@ -17,7 +17,8 @@ from trace_bench.worker.candidates import CandidatePrograms
 from trace_bench.worker.evaluate import evaluate_state, mean_score
 from trace_bench.worker.phases import Link, PhaseFailure, build_problem
 from trace_bench.worker.problem import Problem, Value
-from trace_bench.worker.training import Rollout, Slot, State, StopTraining
+from trace_bench.worker.search_loop import run_search
+from trace_bench.worker.training import Budget, Rollout, Slot, State, Step, StopTraining, selection_of
 
 MAX_SIGN_EVENTS = 200
 """Events ``candidate.signs`` of one job."""
@@ -45,12 +46,14 @@ def run(link: Link, start: dict[str, Any], programs: CandidatePrograms) -> dict[
     programs.on_signs = _SignEvents(link)
     problem = build_problem(link, start, programs)
     context = WorkerTrainContext(link, start, problem, programs)
-    stop_reason = "completed"
-    try:
-        final = trainer.train(problem, job["trainer"]["params"], context)
-    except StopTraining as stop:
-        stop_reason = stop.reason
-        final = context.best_state
+    if hasattr(trainer, "search"):
+        final, stop_reason = run_search(trainer, problem, job["trainer"]["params"], context)
+    else:
+        # No trainer that the host lists, and no search: what the worker is tested with does what no search would.
+        try:
+            final, stop_reason = trainer.train(problem, job["trainer"]["params"], context), "completed"
+        except StopTraining as stop:
+            final, stop_reason = context.best_state, stop.reason
     if not isinstance(final, dict):
         raise PhaseFailure("trainer", "bad_state", f"{job['trainer']['id']} returned no state")
     link.send("state", kind="final", values=final, claim=context.claim_of(final))
@@ -78,6 +81,7 @@ class WorkerTrainContext:
         self.seed: int = job["seed"]
         self.optimizer: str = job["optimizer"]["id"]
         self.optimizer_kwargs: Mapping[str, Any] = job["optimizer"]["kwargs"]
+        self.budget = Budget(**job["budget"])
         self.programs = programs
         self.evaluations = 0
         self.best_state: State = problem.initial_state()
@@ -93,7 +97,8 @@ class WorkerTrainContext:
         self._checks = 0
         self._port: int = start["gateway_port"]
         self._model: str = job["model"].get("model") or job["model"]["id"]
-        self._selection = "validate" if problem.validate else "train"
+        self._selection = selection_of(problem)
+        self._judging = {example.id for example in getattr(problem, self._selection)}
         self._claims: dict[str, dict[str, Any]] = {}
         self._initial = _key(self.best_state)
         self._initial_split: str | None = None
@@ -129,53 +134,51 @@ class WorkerTrainContext:
         """See `training.Evaluate`."""
         self.check()
         examples = getattr(self._problem, split)
-        rollouts = evaluate_state(self._problem, state, [examples[i] for i in example_indices], self.programs)
-        self.count_evaluations(len(rollouts))
-        return rollouts
+        chosen = [examples[i] for i in example_indices]
+        self.count_evaluations(len(chosen))
+        return evaluate_state(self._problem, state, chosen, self.programs)
 
     def count_evaluations(self, number: int) -> None:
-        """Evaluations that a trainer made through a graph of its own."""
+        """See `training.TrainContext.count_evaluations`."""
+        allowed = self.budget.evaluations
+        if allowed is not None and self.evaluations + number > allowed:
+            raise StopTraining("budget")
         self.evaluations += number
 
-    def step(
-        self,
-        *,
-        step: int,
-        candidate: str,
-        parent: str | None,
-        state: State,
-        rollouts: Sequence[Rollout],
-        split: str,
-        **extra: Any,
-    ) -> None:
-        """See `training.TrainContext.step`."""
-        score = mean_score(rollouts)
-        claim = {"score": score, "split": split, "examples": [r.example_id for r in rollouts]}
-        _check_text(state)
-        self._claims[key := _key(state)] = claim
+    def record(self, step: Step) -> None:
+        """See `training.TrainContext.record`."""
+        score = mean_score(step.rollouts)
+        examples = [r.example_id for r in step.rollouts]
+        claim = {"score": score, "split": step.split, "examples": examples}
+        _check_text(step.state)
+        self._claims[key := _key(step.state)] = claim
         if key == self._initial and self._initial_split != self._selection:
             # The first of them on the split that official scores are of; until then, what there is.
-            self._initial_split = split
+            self._initial_split = step.split
             self._link.send("claim", kind="initial", claim=claim)
-        if split == self._selection and (self._best is None or self._problem.better(score, self._best)):
+        # Means over other examples do not compare: best is who is best on all that the official score is of.
+        comparable = step.split == self._selection and self._judging <= set(examples)
+        if comparable and (self._best is None or self._problem.better(score, self._best)):
             self._best = score
-            self.best_state = dict(state)
-            self._link.send("state", kind="best", values=dict(state), claim=claim)
+            self.best_state = dict(step.state)
+            self._link.send("state", kind="best", values=dict(step.state), claim=claim)
         self._link.send(
             "history",
             line={
-                "step": step,
-                "candidate": candidate,
-                "parent": parent,
-                "split": split,
+                "step": step.step,
+                "candidate": step.candidate,
+                "parents": list(step.parents),
+                "split": step.split,
                 "score": score,
                 "best_score": score if self._best is None else self._best,
+                "accepted": step.accepted,
+                "reason": step.reason[:1000],
                 "evaluations": self.evaluations,
-                "parameters": dict(state),
+                "parameters": dict(step.state),
                 "extra": {
-                    **extra,
-                    "failures": sum(r.failed for r in rollouts),
-                    "feedback": next((r.feedback for r in rollouts if r.failed), rollouts[0].feedback)[:1000],
+                    **step.extra,
+                    "failures": sum(r.failed for r in step.rollouts),
+                    "feedback": next((r.feedback for r in step.rollouts if r.failed), step.rollouts[0].feedback)[:1000],
                 },
             },
         )
@@ -204,16 +207,33 @@ class WorkerTrainContext:
             PhaseFailure: at ``provider``: the gateway has no answer.
         """
         self.check()
-        body = json.dumps({"model": self._model, "messages": messages, **request}).encode()
-        headers = {"Content-Type": "application/json", "X-Trace-Bench-Slot": str(slot)}
+        headers = {"X-Trace-Bench-Slot": str(slot)}
         if variables:
             packed = zlib.compress(json.dumps(list(variables)).encode())
             headers["X-Trace-Bench-Variables"] = base64.b64encode(packed).decode()
+        return self._post("/v1/chat/completions", {"model": self._model, "messages": messages, **request}, headers)
+
+    def embed(self, texts: Sequence[str], *, slot: Slot, model: str = "") -> list[list[float]]:
+        """One vector for each text, in order, through the gateway. Raises as `chat` does."""
+        self.check()
+        request = {"model": model or self._model, "input": list(texts)}
+        reply = self._post("/v1/embeddings", request, {"X-Trace-Bench-Slot": str(slot)})
+        try:
+            rows = sorted(reply["data"], key=lambda row: row["index"])
+            vectors = [[float(x) for x in row["embedding"]] for row in rows]
+        except (KeyError, TypeError, ValueError):
+            vectors = []
+        if len(vectors) != len(texts):
+            raise PhaseFailure("provider", "provider_error", "the answer does not hold one vector for each text")
+        return vectors
+
+    def _post(self, path: str, request: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
         import http.client
 
         connection = http.client.HTTPConnection("127.0.0.1", self._port)
         try:
-            connection.request("POST", "/v1/chat/completions", body, headers)
+            body = json.dumps(request).encode()
+            connection.request("POST", path, body, {"Content-Type": "application/json", **headers})
             response = connection.getresponse()
             text = response.read()
         except OSError as error:

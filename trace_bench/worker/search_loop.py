@@ -1,0 +1,72 @@
+"""The one loop that every trainer runs on: it scores the start, records each step, and stops in order.
+
+A trainer is a generator of steps (`training.Trainer.search`). What it calls in between (evaluations, model calls)
+raises `StopTraining` once a budget is used up or a stop was asked for; what it has yielded until then counts.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+from trace_bench.errors import TrainerError
+from trace_bench.worker.problem import Problem
+from trace_bench.worker.training import Search, State, Step, StopTraining, TrainContext, Trainer, selection_of
+
+PROPOSER = "trace_bench.trainers.proposer"
+"""Where `Proposer` is, by name: the worker runs trainers and optimizers without knowing any."""
+
+
+def run_search(
+    trainer: Trainer, problem: Problem, params: Mapping[str, Any], context: TrainContext
+) -> tuple[State, str]:
+    """Run `trainer` to its end: its final state, and why it ended (``completed`` or the reason of `StopTraining`).
+
+    A search that is stopped ends with the best state it has recorded.
+
+    Raises:
+        TrainerError: nothing to change or to learn from; or from the trainer. PhaseFailure, TaskError: passed on.
+    """
+    try:
+        start = _start(problem, context)
+        proposer = None
+        if trainer.uses_graph:
+            proposer = importlib.import_module(PROPOSER).Proposer(problem, context, params.get("num_threads", 1))
+        search = Search(
+            problem=problem,
+            params=params,
+            seed=context.seed,
+            budget=context.budget,
+            start=start,
+            evaluate=context.evaluate,
+            proposer=proposer,
+            chat=context.chat,
+            embed=context.embed,
+            log=context,
+            programs=context.programs,
+            extra_dir=context.extra_dir,
+        )
+        steps = trainer.search(search)
+        while True:
+            try:
+                step = next(steps)
+            except StopIteration as end:
+                return (dict(context.best_state) if end.value is None else end.value), "completed"
+            context.record(step)
+    except StopTraining as stop:
+        return dict(context.best_state), stop.reason
+
+
+def _start(problem: Problem, context: TrainContext) -> Step:
+    """Score the initial state on all examples of the selection split, and record it."""
+    if not problem.trainable:
+        raise TrainerError("a search needs a trainable parameter, and this problem has none.")
+    if not problem.train:
+        raise TrainerError("a search needs training examples, and this problem has none.")
+    split = selection_of(problem)
+    state = problem.initial_state()
+    rollouts = context.evaluate(state, range(len(getattr(problem, split))), split)
+    start = Step(0, "seed", (), state, tuple(rollouts), split, reason="start")
+    context.record(start)
+    return start
