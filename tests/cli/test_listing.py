@@ -56,12 +56,27 @@ def test_listing_works_from_anywhere_without_an_engine(tmp_path: Path) -> None:
 
 
 def test_trainers_are_listed_with_what_they_take() -> None:
-    assert cli("list-trainers").stdout.splitlines() == ["NoOp\tavailable", "PrioritySearch\tavailable"]
-    assert set(cli("list-trainers", "--all").stdout.splitlines()) >= {"NoOp\tavailable"}
+    listed = cli("list-trainers").stdout.splitlines()
+    assert listed == sorted(listed) and {"NoOp\tavailable", "PrioritySearch\tavailable"} <= set(listed)
+    assert all(line.endswith("\tavailable") for line in listed)
+    every = cli("list-trainers", "--all").stdout.splitlines()
+    assert set(listed) | {"NoOpTrainer\tavailable\tis NoOp"} <= set(every)
+    (template,) = [line for line in every if line.startswith("SearchTemplate\t")]
+    assert template.startswith("SearchTemplate\tunavailable\tis the frame")
     rows = {row["id"]: row for row in json.loads(cli("list-trainers", "--json").stdout)}
     names = {parameter["name"] for parameter in rows["PrioritySearch"]["params"]}
     assert {"num_steps", "num_candidates", "num_proposals"} <= names
     assert rows["PrioritySearch"]["summary"] and rows["PrioritySearch"]["available"]
+
+
+def test_a_trainer_is_shown_with_its_semantics_under_any_of_its_names() -> None:
+    shown = cli("list-trainers", "PrioritySearch", "NoOpTrainer").stdout
+    assert "PrioritySearch: Explores the best" in shown and "arXiv:2603.14769" in shown and "NoOp: Evaluates" in shown
+    assert "ucb_exploration_constant: float = 1.0" in shown and "only with score_function ucb" in shown
+    (row,) = json.loads(cli("list-trainers", "NoOpTrainer", "--json").stdout)
+    assert row["id"] == "NoOp" and row["aliases"] == ["NoOpTrainer"] and "baseline" in row["semantics"]
+    assert "there is no trainer 'NoOpp'; did you mean 'NoOp'?" in refused("list-trainers", "NoOpp")
+    assert "'SearchTemplate' is not available: it is the frame" in refused("list-trainers", "SearchTemplate")
 
 
 def test_schemas_are_those_of_the_folder() -> None:

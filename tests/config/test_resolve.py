@@ -217,3 +217,18 @@ def test_a_broken_task_spec_is_named_by_its_own_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         resolve(load_config(path))
     assert str(caught.value).startswith(f"{task / 'task.toml'}, line 3: is not valid TOML")
+
+
+def test_a_trainer_may_be_named_as_other_frameworks_name_it_and_is_the_same_job(tmp_path: Path) -> None:
+    [ours] = variants(tmp_path, "trainers: [NoOp]\n")
+    [theirs] = variants(tmp_path, "trainers: [{id: NoOpTrainer}]\n")
+    assert ours == theirs and theirs.trainer_id == "NoOp"
+
+
+def test_a_trainer_that_cannot_be_had_is_refused_with_the_reason(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(TASKS + "trainers: [SearchTemplate]\n")
+    with pytest.raises(
+        ConfigError, match=r"line \d+: trainers\[0\].*'SearchTemplate' is not available: it is the frame"
+    ):
+        resolve(load_config(path))

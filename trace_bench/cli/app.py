@@ -242,13 +242,16 @@ def list_tasks(
 
 @app.command("list-trainers", epilog="Example: trace-bench list-trainers --all")
 def list_trainers(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Trainers to be shown with all of their parameters.")
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="Unavailable ones too, with the reason.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Print the trainers, one a line."""
+    """Print the trainers, one a line, or all about some."""
     from trace_bench.cli.listing import trainers_command
 
-    trainers_command(every=every, as_json=as_json)
+    trainers_command(names or [], every=every, as_json=as_json)
 
 
 @app.command(epilog="Example: trace-bench schema results")

@@ -21,6 +21,7 @@ from trace_bench.config.models import (
 )
 from trace_bench.config.source import Path_, Problem, Rows, Source, Table
 from trace_bench.suites.registry import normalise_id
+from trace_bench.trainers.names import canonical
 
 ALIASES: Mapping[type[Section], Mapping[str, str]] = {
     RunConfig: {"runs_root": "runs_dir", "n_concurrent": "max_workers", "seed": "seeds"},
@@ -162,6 +163,8 @@ def _trainer(entry: Any, index: int, source: Source, problems: list[Problem]) ->
         shown = source.shown((*path, "knobs"))
         problems.append(Problem(trainer.lines["knobs"], f"unknown key {shown!r}; write each knob on the entry itself"))
         del trainer["knobs"]
+    if isinstance(trainer.get("id"), str):
+        trainer["id"] = canonical(trainer["id"].strip())
     _gather_knobs(trainer, "knobs", problems, prefix="")
     return trainer
 

@@ -12,6 +12,7 @@ from trace_bench.arguments import Argument, Where, hint, resolve
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.resources import plug_ins
 from trace_bench.trainers.base import Param, Trainer
+from trace_bench.trainers.names import ALIASES, UNAVAILABLE, canonical
 
 GROUP = "trace_bench.trainers"
 _ATTRIBUTES = ("name", "summary", "source", "params", "uses_llm", "uses_graph", "search")
@@ -47,7 +48,10 @@ def _load(point: EntryPoint) -> type[Trainer]:
 
 
 def list_trainers() -> list[tuple[str, bool, str]]:
-    """``(id, available, reason)`` of every registered trainer, sorted by id; the reason is empty if available."""
+    """``(id, available, reason)`` of every registered trainer, and of the names in `names.UNAVAILABLE`, sorted by id.
+
+    The reason is empty if it is available.
+    """
     rows: list[tuple[str, bool, str]] = []
     for name, point in _entry_points().items():
         try:
@@ -56,7 +60,8 @@ def list_trainers() -> list[tuple[str, bool, str]]:
             rows.append((name, False, str(error)))
         else:
             rows.append((name, True, ""))
-    return rows
+    rows += [(name, False, reason) for name, reason in UNAVAILABLE.items() if name not in _entry_points()]
+    return sorted(rows)
 
 
 def load_trainers() -> dict[str, type[Trainer]]:
@@ -71,15 +76,22 @@ def load_trainers() -> dict[str, type[Trainer]]:
 
 
 def load_trainer(name: str) -> type[Trainer]:
-    """The trainer `name`.
+    """The trainer `name`, which may be one of its other names.
 
     Raises:
         ConfigError: there is none of that name (the nearest is named), or it cannot be loaded.
     """
+    return _load(_point(name))
+
+
+def _point(name: str) -> EntryPoint:
     points = _entry_points()
-    if name not in points:
-        raise ConfigError(f"there is no trainer {name!r}{hint(name, points)}")
-    return _load(points[name])
+    own = name if name in points else canonical(name)
+    if own not in points:
+        if name in UNAVAILABLE:
+            raise ConfigError(f"the trainer {name!r} is not available: it {UNAVAILABLE[name]}")
+        raise ConfigError(f"there is no trainer {name!r}{hint(name, points, ALIASES)}")
+    return points[own]
 
 
 def entry_of(name: str) -> str:
@@ -88,10 +100,7 @@ def entry_of(name: str) -> str:
     Raises:
         ConfigError: there is none of that name.
     """
-    points = _entry_points()
-    if name not in points:
-        raise ConfigError(f"there is no trainer {name!r}{hint(name, points)}")
-    return points[name].value
+    return _point(name).value
 
 
 def arguments_of(params: tuple[Param, ...]) -> tuple[Argument, ...]:
