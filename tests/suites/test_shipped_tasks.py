@@ -22,6 +22,7 @@ from trace_bench.worker.problem import CandidateError, Problem, Programs
 TASKS = (
     "internal:code_param",
     "internal:numeric_param",
+    "internal:many_param",
     "internal:multi_param",
     "internal:non_trainable",
     "trace_examples:greeting_stub",
@@ -136,6 +137,20 @@ def test_a_number_scores_minus_its_distance_to_three(task: str, name: str, build
 def test_numeric_param_starts_where_it_is_told(build_task: BuildTask) -> None:
     assert build_task("internal:numeric_param").initial_state() == {"guess": 0.0}
     assert build_task("internal:numeric_param", start=-4).initial_state() == {"guess": -4.0}
+
+
+def test_many_numbers_are_judged_by_every_example_otherwise(build_task: BuildTask, score: Score) -> None:
+    problem = build_task("internal:many_param")
+    hidden = problem.train[0].reference["hidden"]
+    assert score(problem, **hidden) == 0
+    one_off = score(problem, **hidden | {"p2": hidden["p2"] - 1})
+    shares = [e.reference["weights"][2] / sum(e.reference["weights"]) for e in problem.train]
+    assert one_off == pytest.approx(-mean(shares)) and len(set(shares)) == len(shares)
+    _, feedback = problem.guide(None, [*list(hidden.values())[:2], hidden["p2"] - 1, *list(hidden.values())[3:]],
+                                problem.train[0].reference)  # fmt: skip
+    assert feedback == "p2 costs most: it is too small."
+    other = build_task("internal:many_param", seed=2)
+    assert other.train[0].reference["hidden"] != hidden and problem.validate[0] != problem.train[0]
 
 
 def test_two_integers_score_by_their_sum(build_task: BuildTask, score: Score) -> None:

@@ -98,8 +98,8 @@ def page() -> str:
         "## Optimizers",
         "`optimizer` of a trainer's entry in the config; `optimizer_kwargs` its arguments. Unknown ones are errors.",
         f"Without one it is `{DEFAULT_OPTIMIZER}`. A value is taken only if it is of the parameter's type and within",
-        "its bounds; nothing is rounded, clipped or reformatted. [The graph](../design/graph.md) has what is changed about",
-        "trace-opt's own handling, and why.",
+        "its bounds; nothing is rounded, clipped or reformatted. [The graph](../design/graph.md) has what is changed",
+        "about trace-opt's own handling, and why.",
     ]
     parts.append("\n".join(head))
     parts += ["\n".join([f"### {name}", *_optimizer_text(name), "", *_table(ps)]) for name, ps in OPTIMIZERS.items()]
