@@ -2,7 +2,7 @@
 
     python -m benchmarks.trainers.compare [--seeds 20] [--evaluations 100] [--trainers A,B] [--json FILE] [--write]
 
-For each trainer, model and task: ``(score of the best state - score of the start) / (best known - score of the start)``;
+For each trainer, model and task: ``(score of the best state - that of the start) / (best known - that of the start)``;
 0 is the start, 1 the best known. Intervals are of 95 % (Student's t over seeds, of the mean over tasks and models);
 differences to the baselines are paired by seed. Everything here is a function of the seeds.
 """
