@@ -139,7 +139,7 @@ def _prefix(config: RunConfig, choice: TaskChoice, variant: Variant, model: Froz
         optimizer=variant.optimizer,
         optimizer_kwargs=variant.optimizer_kwargs,
         guide=trainer.guide,
-        guide_kwargs=trainer.guide_kwargs,
+        guide_kwargs=variant.guide_kwargs,
         model=model,
     )
 
@@ -148,7 +148,6 @@ def _jobs(config: RunConfig, choice: TaskChoice, variant: Variant, model: Frozen
     """One job for each seed. Everything but id and seed is shared between them."""
     trainer = config.trainers[variant.trainer]
     name = VariantName(variant.index, variant.label)
-    guide_kwargs = FrozenDict(trainer.guide_kwargs)
     return [
         Job(
             job_id=prefix.job_id(seed),
@@ -161,7 +160,7 @@ def _jobs(config: RunConfig, choice: TaskChoice, variant: Variant, model: Frozen
             optimizer=variant.optimizer,
             optimizer_kwargs=variant.optimizer_kwargs,
             guide=trainer.guide,
-            guide_kwargs=guide_kwargs,
+            guide_kwargs=variant.guide_kwargs,
             logger=trainer.logger,
             eval_kwargs=choice.eval_kwargs,
             seed=seed,

@@ -78,6 +78,8 @@ class Arena:
     budget: Budget
     optimizer: str = "OptoPrime"
     optimizer_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    guide: str = "default"
+    guide_kwargs: Mapping[str, Any] = field(default_factory=dict)
     programs: Programs = field(default_factory=Programs)
     extra_dir: Path = Path("/nonexistent")
     evaluations: int = 0

@@ -83,7 +83,7 @@ BAD: dict[str, tuple[str, int, tuple[str, ...]]] = {
     "backend_unknown": (TASKS + "backend: dokcer\n", 2, ("did you mean 'docker'?",)),
     "budget_negative": (TASKS + "budget: {calls: -1}\n", 2, ("budget.calls must be at least 0",)),
     "section_is_list": (TASKS + "sandbox: [cpus]\n", 2, ("sandbox must be a mapping",)),
-    "guide_foreign": (TASKS + "trainers: [{id: NoOp, guide: LLMJudge}]\n", 2, ("guide must be 'default'",)),
+    "guide_foreign": (TASKS + "trainers: [{id: NoOp, guide: Jury}]\n", 2, ("known are default, LLMJudge",)),
     "logger_foreign": (
         TASKS + "trainers: [{id: NoOp, logger: WandbLogger}]\n",
         2,

@@ -116,7 +116,7 @@ KEYS: dict[type[Section], dict[str, tuple[Any, Seen, Any]]] = {
         "trainer_kwargs": ({"num_steps": 2}, param("num_steps"), 2),
         "optimizer": ("OptoPrime", lambda c, jobs: jobs[0].optimizer, "OptoPrime"),
         "optimizer_kwargs": ({"memory_size": 2}, lambda c, jobs: jobs[0].optimizer_kwargs["memory_size"], 2),
-        "guide": ("default", lambda c, jobs: jobs[0].guide, "default"),
+        "guide": ("Guide", lambda c, jobs: jobs[0].guide, "default"),
         "guide_kwargs": ({}, lambda c, jobs: jobs[0].guide_kwargs, {}),
         "logger": ("ConsoleLogger", lambda c, jobs: jobs[0].logger, "ConsoleLogger"),
         "logger_kwargs": ({}, lambda c, jobs: c.trainers[0].logger_kwargs, {}),

@@ -63,6 +63,8 @@ class MemoryContext:
     seed: int = 1
     optimizer: str = "OptoPrime"
     optimizer_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    guide: str = "default"
+    guide_kwargs: Mapping[str, Any] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)

@@ -74,6 +74,13 @@ class OptimizerRef(Model):
     kwargs: Json = {}
 
 
+class GuideRef(Model):
+    """Who words the feedback that the optimizer gets; `kwargs` with defaults filled in."""
+
+    id: str = "default"
+    kwargs: Json = {}
+
+
 class ModelRef(Model):
     """A model's identity; part of `job_id`. ``stub`` is a model like any other."""
 
@@ -136,6 +143,7 @@ class JobSpec(Model):
     task: TaskRef
     trainer: TrainerRef
     optimizer: OptimizerRef
+    guide: GuideRef = GuideRef()
     seed: int
     mode: Mode
     model: ModelRef

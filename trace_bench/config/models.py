@@ -27,6 +27,7 @@ from trace_bench.arguments import describe
 from trace_bench.config.frozen import FrozenDict, FrozenMap, thaw
 from trace_bench.config.sizes import Size, format_size
 from trace_bench.config.source import Source
+from trace_bench.trainers.guides import DEFAULT_GUIDE, GUIDE_WORDS, GUIDES
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
@@ -93,8 +94,11 @@ def _no_time_limit(value: Any) -> Any:
     return None if value == 0 and not isinstance(value, bool) and isinstance(value, int | float) else value
 
 
-def _only_default(value: Any) -> Any:
-    return "default" if value is None else value
+def _guide(value: Any) -> Any:
+    name = DEFAULT_GUIDE if value is None else GUIDE_WORDS.get(value, value) if isinstance(value, str) else value
+    if isinstance(name, str) and name not in GUIDES:
+        raise ValueError(f"is {describe(name)}, which this release does not have; known are {', '.join(GUIDES)}")
+    return name
 
 
 def logger_name(value: Any) -> Any:
@@ -196,8 +200,8 @@ class TrainerConfig(Section):
     optimizer: Text | None = None
     """None is the trainer's default."""
     optimizer_kwargs: FrozenMap = Field(default_factory=FrozenDict)
-    guide: Annotated[Literal["default"], BeforeValidator(_only_default)] = "default"
-    """The task's own."""
+    guide: Annotated[str, BeforeValidator(_guide)] = DEFAULT_GUIDE
+    """Who words the optimizer's feedback; scores are always those of the task's own guide."""
     guide_kwargs: FrozenMap = Field(default_factory=FrozenDict)
     logger: Annotated[Literal["default", "none", "ConsoleLogger"], BeforeValidator(_logger)] = "default"
     """The job's own files; the other names mean the same here."""

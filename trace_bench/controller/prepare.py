@@ -11,6 +11,7 @@ from typing import Any
 
 from trace_bench.artifacts.contract import (
     Budget,
+    GuideRef,
     JobLimits,
     JobSpec,
     ModelRef,
@@ -105,6 +106,7 @@ def prepare(
         ),
         trainer=TrainerRef(id=job.trainer_id, entry=entry_of(job.trainer_id), params=params),
         optimizer=optimizer,
+        guide=GuideRef(id=job.guide, kwargs=thaw(job.guide_kwargs)),
         seed=job.seed,
         mode=config.mode,
         model=model,

@@ -103,7 +103,25 @@ def page() -> str:
     ]
     parts.append("\n".join(head))
     parts += ["\n".join([f"### {name}", *_optimizer_text(name), "", *_table(ps)]) for name, ps in OPTIMIZERS.items()]
+    parts.append("\n".join(_guides()))
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _guides() -> list[str]:
+    from trace_bench.trainers.guides import GUIDES
+    from trace_bench.trainers.judge import LLMJudge
+
+    text = (inspect.getdoc(LLMJudge) or "").partition("\n\nArgs:")[0]
+    return [
+        "## Guides",
+        "`guide` of a trainer's entry in the config says who words the feedback that the optimizer gets;",
+        "`guide_kwargs` are its arguments. `default` is the task's own guide. Scores are the task's own, whoever words the feedback.",
+        "",
+        "### LLMJudge",
+        text,
+        "",
+        *_table(GUIDES["LLMJudge"]),
+    ]
 
 
 def _optimizer_text(name: str) -> list[str]:

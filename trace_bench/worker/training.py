@@ -203,6 +203,9 @@ class TrainContext(Protocol):
     seed: int
     optimizer: str
     optimizer_kwargs: Mapping[str, Any]
+    guide: str
+    """Who words the optimizer's feedback; ``default`` is the task's own guide."""
+    guide_kwargs: Mapping[str, Any]
     budget: Budget
     extra_dir: Path
     best_state: State

@@ -81,6 +81,9 @@ class WorkerTrainContext:
         self.seed: int = job["seed"]
         self.optimizer: str = job["optimizer"]["id"]
         self.optimizer_kwargs: Mapping[str, Any] = job["optimizer"]["kwargs"]
+        guide = job.get("guide") or {"id": "default", "kwargs": {}}
+        self.guide: str = guide["id"]
+        self.guide_kwargs: Mapping[str, Any] = guide["kwargs"]
         self.budget = Budget(**job["budget"])
         self.programs = programs
         self.evaluations = 0
