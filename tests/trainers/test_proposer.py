@@ -145,6 +145,25 @@ def test_without_memory_nothing_is_remembered(context: Any) -> None:
     assert "in the past" not in prompt.messages[1]["content"]
 
 
+def test_context_stands_in_the_prompt_and_only_what_may_change_is_a_variable(context: Any) -> None:
+    problem = greeting()
+    explored = Proposer(problem, context(problem, silent)).explore(
+        problem.initial_state(), [0], context="A hint from elsewhere.", only=["greet"]
+    )
+    user = explored.prompt.messages[1]["content"]
+    assert "A hint from elsewhere." in user
+    assert [v.parameter.name for v in explored.prompt.variables] == ["greet"]
+    variables, inputs = user.split("#Variables")[1].split("#Inputs")
+    assert "(code) greet0" in variables and "decide0" not in variables
+    assert "(code) decide0:def decide(query):" in inputs
+
+
+def test_what_is_no_trainable_parameter_cannot_be_the_only_one(context: Any) -> None:
+    problem = greeting()
+    with pytest.raises(TrainerError, match=r"^'zzz' is no trainable parameter; there are decide, greet\.$"):
+        Proposer(problem, context(problem, silent)).explore(problem.initial_state(), [0], only=["zzz"])
+
+
 def test_an_error_of_the_model_is_passed_on_and_not_asked_again(context: Any) -> None:
     def failing(*_: Any) -> str:
         raise ConnectionError("no model today")

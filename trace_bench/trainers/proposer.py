@@ -8,7 +8,7 @@ answer are ours: trace-opt asks twice on any error, drops suggestions that conta
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -57,6 +57,15 @@ class Ask:
     slot: Slot
 
 
+@dataclass(frozen=True)
+class _Told:
+    """What a prompt tells besides the graph, and the names of the parameters it may change."""
+
+    past: Past
+    context: str
+    only: Collection[str]
+
+
 class Proposer:
     """Runs candidates through the graph, and turns feedback into proposals.
 
@@ -77,13 +86,30 @@ class Proposer:
         self._num_threads = num_threads
         self._warned: set[tuple[str, str]] = set()
 
-    def explore(self, state: Mapping[str, Value], indices: Sequence[int], past: Past = ()) -> Explored:
+    def explore(
+        self,
+        state: Mapping[str, Value],
+        indices: Sequence[int],
+        past: Past = (),
+        *,
+        context: str = "",
+        only: Collection[str] | None = None,
+    ) -> Explored:
         """Run `state` on the training examples `indices`, send their feedback back once, and word the prompt.
 
+        Args:
+            context: what else the model is told, as a section of its own; empty: no such section.
+            only: names of the parameters that may change; the others are shown as inputs. None: all that are trainable.
+
         Raises:
+            TrainerError: `only` names what is no trainable parameter.
             StopTraining: passed on.
             TaskError: the task's own code failed.
         """
+        names = {p.name for p in self._problem.trainable}
+        if only is not None and (unknown := sorted(set(only) - names)):
+            raise TrainerError(f"{unknown[0]!r} is no trainable parameter; there are {', '.join(sorted(names))}.")
+        told = _Told(past, context, names if only is None else frozenset(only))
         outside = None
         if self._problem.agent is None:
             outside = self._context.evaluate(state, list(indices), "train")
@@ -96,17 +122,17 @@ class Proposer:
                     self._context.check()
                     self._context.count_evaluations(1)
                     traced.append(graph.run(self._problem.train[index]))
-            return Explored(tuple(t.rollout for t in traced), self._prompt(graph, traced, state, past))
+            return Explored(tuple(t.rollout for t in traced), self._prompt(graph, traced, state, told))
 
     def _prompt(
-        self, graph: MinibatchGraph, traced: Sequence[Traced], state: Mapping[str, Value], past: Past
+        self, graph: MinibatchGraph, traced: Sequence[Traced], state: Mapping[str, Value], told: _Told
     ) -> Prompt | None:
         target, feedback = graph.batch(traced)
-        optimizer = _prompter(graph, self._kwargs["objective"] or self._problem.objective)
+        optimizer = _prompter(graph, self._kwargs["objective"] or self._problem.objective, told.only)
         optimizer.zero_feedback()
         optimizer.backward(target, feedback)
         summary = optimizer.summarize()
-        parameters = {graph.parameters[p.name].py_name: p for p in self._problem.trainable}
+        parameters = {graph.parameters[p.name].py_name: p for p in self._problem.trainable if p.name in told.only}
         variables = tuple(
             Variable(name, parameter, state[parameter.name])
             for name, parameter in parameters.items()
@@ -116,8 +142,8 @@ class Proposer:
             return None
         seen = {v.prompt_name: v.value for v in variables}
         size = self._kwargs["memory_size"]
-        remembered = (*past, (seen, feedback))[-size:] if size else ()
-        return Prompt(optimizer.messages(summary, past), variables, dict(state), remembered)
+        remembered = (*told.past, (seen, feedback))[-size:] if size else ()
+        return Prompt(optimizer.messages(summary, told), variables, dict(state), remembered)
 
     def proposals(self, asks: Sequence[Ask]) -> Generator[State | None, None, None]:
         """The state that comes of each of `asks`, in order; None where nothing does, which an event explains.
@@ -204,12 +230,12 @@ def _no_model(**_: Any) -> Any:
     raise TrainerError("OptoPrime tried to call a model by itself; proposals go through Proposer.ask.")
 
 
-def _prompter(graph: MinibatchGraph, objective: str) -> Any:
+def _prompter(graph: MinibatchGraph, objective: str, only: Collection[str]) -> Any:
     """trace-opt's OptoPrime over the nodes of `graph`, without the parts that word the prompt wrongly."""
     opto = graph.opto
     nodes = [graph.parameters[p.name] for p in graph.problem.trainable]
     source = {graph.parameters[p.name].py_name for p in graph.problem.parameters if p.kind == "code"}
-    trainable = {node.py_name for node in nodes}
+    trainable = {graph.parameters[name].py_name for name in only}
 
     class Prompter(opto.OptoPrime):  # type: ignore[misc, name-defined]  # trace-opt has no types
         def summarize(self) -> Any:
@@ -239,12 +265,14 @@ def _prompter(graph: MinibatchGraph, objective: str) -> Any:
                 if constraint is not None
             )
 
-        def messages(self, summary: Any, past: Past) -> tuple[Mapping[str, str], ...]:
+        def messages(self, summary: Any, given: _Told) -> tuple[Mapping[str, str], ...]:
             """System and user message. OptoPrime's own splits the prompt at a phrase that source may contain."""
             rules = self.output_format_prompt.replace("{{", "{").replace("}}", "}")  # never formatted by trace-opt
             told = self.user_prompt_template.format(problem_instance=str(self.problem_instance(summary)))
-            if past:
-                examples = "\n".join(json.dumps({"variables": dict(v), "feedback": f}, indent=4) for v, f in past)
+            if given.context:
+                told += f"\nThis context may help.\n\n{given.context}\n\n"
+            if given.past:
+                examples = "\n".join(json.dumps({"variables": dict(v), "feedback": f}, indent=4) for v, f in given.past)
                 told += f"\nBelow are some variables and their feedbacks you received in the past.\n\n{examples}\n\n"
             return (
                 {"role": "system", "content": self.representation_prompt + rules},
