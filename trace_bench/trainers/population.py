@@ -5,11 +5,12 @@ A trainer decides who is explored, what is kept and when it ends; this is what a
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trace_bench.trainers.base import Rollout, Search, Slot, Step
+from trace_bench.trainers.base import Rollout, Search, Slot, State, Step
 from trace_bench.trainers.candidates import Candidate, Minibatches, Orientation, oriented_mean
 from trace_bench.trainers.proposer import Ask, Explored, Prompt
 from trace_bench.worker.problem import Value
@@ -78,17 +79,37 @@ class Population:
 
         What cannot be used, changes nothing or is known already is an event, and has cost a proposal.
         """
+        with contextlib.closing(self._proposed(calls)) as proposed:
+            for call, state in proposed:
+                child = self._child(call, state)
+                if child is not None:
+                    yield child
+
+    def successors(self, calls: Sequence[Call]) -> Generator[Candidate, None, None]:
+        """As `children`, for searches that move: a state that is known already is yielded as the candidate it is (event
+        ``proposal.known``), and only what changes nothing is left out."""
+        with contextlib.closing(self._proposed(calls)) as proposed:
+            for call, state in proposed:
+                known = self.known.get(state_key(state))
+                if known is None or known is call.parent:
+                    known = self._child(call, state)
+                else:
+                    self._search.log.event("proposal.known", slot=str(call.slot), same_as=known.id)
+                if known is not None:
+                    yield known
+
+    def _proposed(self, calls: Sequence[Call]) -> Generator[tuple[Call, State], None, None]:
         proposals = self._search.proposer.proposals([Ask(call.prompt, call.slot) for call in calls])
         try:
             for call, state in zip(calls, proposals, strict=True):
-                if state is None:
-                    continue
-                name = f"s{call.slot.step}.{call.slot.candidate}.p{call.slot.proposal}"
-                child = self.add(name, state, (call.parent,), call.prompt.past, slot=str(call.slot))
-                if child is not None:
-                    yield child
+                if state is not None:
+                    yield call, state
         finally:
             proposals.close()
+
+    def _child(self, call: Call, state: State) -> Candidate | None:
+        name = f"s{call.slot.step}.{call.slot.candidate}.p{call.slot.proposal}"
+        return self.add(name, state, (call.parent,), call.prompt.past, slot=str(call.slot))
 
     def add(
         self, name: str, state: Mapping[str, Value], parents: Sequence[Candidate], past: Any = (), **place: Any
