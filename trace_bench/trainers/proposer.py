@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from trace_bench.errors import TrainerError
@@ -77,8 +77,13 @@ class Proposer:
         self._num_threads = num_threads
         self._warned: set[tuple[str, str]] = set()
 
-    def explore(self, state: Mapping[str, Value], indices: Sequence[int], past: Past = ()) -> Explored:
+    def explore(
+        self, state: Mapping[str, Value], indices: Sequence[int], past: Past = (), only: Sequence[str] = ()
+    ) -> Explored:
         """Run `state` on the training examples `indices`, send their feedback back once, and word the prompt.
+
+        Args:
+            only: names of the parameters that may change; the others are inputs of this prompt. Empty: all may.
 
         Raises:
             StopTraining: passed on.
@@ -87,7 +92,7 @@ class Proposer:
         outside = None
         if self._problem.agent is None:
             outside = self._context.evaluate(state, list(indices), "train")
-        with MinibatchGraph(self._problem, state, self._context.programs) as graph:
+        with MinibatchGraph(focused(self._problem, state, only), state, self._context.programs) as graph:
             traced = []
             if outside is not None:
                 traced = [graph.evaluated(rollout) for rollout in outside]
@@ -106,7 +111,7 @@ class Proposer:
         optimizer.zero_feedback()
         optimizer.backward(target, feedback)
         summary = optimizer.summarize()
-        parameters = {graph.parameters[p.name].py_name: p for p in self._problem.trainable}
+        parameters = {graph.parameters[p.name].py_name: p for p in graph.problem.trainable}
         variables = tuple(
             Variable(name, parameter, state[parameter.name])
             for name, parameter in parameters.items()
@@ -190,6 +195,20 @@ class Proposer:
             self._context.warn(
                 f"a proposed value of {name} was rejected: {why}. Further ones are events (proposal.rejected) only."
             )
+
+
+def focused(problem: Problem, state: Mapping[str, Value], only: Sequence[str]) -> Problem:
+    """`problem` where only the parameters `only` are trainable; the others are fixed at their values in `state`.
+
+    With nothing in `only` it is `problem` itself.
+    """
+    if not only:
+        return problem
+    parameters = tuple(
+        p if not p.trainable or p.name in only else replace(p, value=state[p.name], trainable=False)
+        for p in problem.parameters
+    )
+    return replace(problem, parameters=parameters)
 
 
 def _cut_off(response: Mapping[str, Any]) -> str:
