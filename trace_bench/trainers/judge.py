@@ -16,7 +16,7 @@ MOST = 8000
 
 _SYSTEM = (
     "You judge one response to a task, for somebody who is to improve what gave it. Say in a few sentences what "
-    "is right, what is wrong, and what to change. Do not give a score: there is one already. Do not write the response anew."
+    "is right, what is wrong, and what to change. Give no score: there is one. Do not write the response anew."
 )
 
 

@@ -44,6 +44,7 @@ class Population:
         self.seed = Candidate(start.candidate, dict(start.state), (), 0)
         self.seed.add(start.rollouts, start.split, self.orientation)
         self.known: dict[Any, Candidate] = {state_key(self.seed.state): self.seed}
+        self._created = 0
 
     def __iter__(self) -> Iterator[Candidate]:
         return iter(self.known.values())
@@ -57,9 +58,15 @@ class Population:
             )
         return Minibatches(count, min(size, count), self._search.seed)
 
-    def explore(self, candidate: Candidate, minibatch: Sequence[int]) -> Explored:
-        """Run `candidate` on training examples, through the graph; its scores count from now on."""
-        explored: Explored = self._search.proposer.explore(candidate.state, minibatch, candidate.past)
+    def explore(self, candidate: Candidate, minibatch: Sequence[int], only: Sequence[str] = ()) -> Explored:
+        """Run `candidate` on training examples, through the graph; its scores count from now on.
+
+        Args:
+            only: names of the parameters that its children may change; empty: all of them.
+        """
+        explored: Explored = self._search.proposer.explore(
+            candidate.state, minibatch, candidate.past, only=only or None
+        )
         candidate.add(explored.rollouts, "train", self.orientation)
         return explored
 
@@ -120,9 +127,14 @@ class Population:
             reason = "unchanged" if known in parents else "duplicate"
             self._search.log.event("proposal.dropped", **place, reason=reason, same_as=known.id)
             return None
-        child = Candidate(name, dict(state), tuple(p.id for p in parents), len(self.known), past)
+        self._created += 1
+        child = Candidate(name, dict(state), tuple(p.id for p in parents), self._created, past)
         self.known[key] = child
         return child
+
+    def forget(self, candidate: Candidate) -> None:
+        """Drop `candidate`, so that the same state is a new candidate when it is proposed again."""
+        del self.known[state_key(candidate.state)]
 
     def judge(
         self, candidate: Candidate, indices: Sequence[int] | None = None, split: str | None = None

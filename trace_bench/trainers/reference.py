@@ -115,7 +115,8 @@ def _guides() -> list[str]:
     return [
         "## Guides",
         "`guide` of a trainer's entry in the config says who words the feedback that the optimizer gets;",
-        "`guide_kwargs` are its arguments. `default` is the task's own guide. Scores are the task's own, whoever words the feedback.",
+        "`guide_kwargs` are its arguments. `default` is the task's own guide. Scores are the task's own, whoever words",
+        "the feedback.",
         "",
         "### LLMJudge",
         text,
