@@ -155,6 +155,7 @@ class RunPlan:
         return prepare(
             planned.job,
             self.material[planned.task_id],
+            self.lock.images[planned.job.image_family],
             planned.fingerprint,
             config=self.config,
             run_id=self.run_id,
@@ -300,7 +301,7 @@ def plan_run(
         reused=reused,
         adopted=before.adopted if before else {},
         leftovers=(*before.leftovers, *strangers) if before else (),
-        material={task_id: Material(task, blobs[task_id], pins[task.image_family]) for task_id, task in used.items()},
+        material={task_id: Material(task, blobs[task_id]) for task_id, task in used.items()},
         stamp=stamp,
         recording=recording,
         spent=spent,

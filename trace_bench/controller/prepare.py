@@ -52,21 +52,16 @@ class JobPlan:
 
 @dataclass(frozen=True)
 class Material:
-    """What the jobs of one task and variant share.
-
-    Attributes:
-        blob: the task folder as a tar.
-        image: the pin that they run in.
-    """
+    """What the jobs of one task share; `blob` is its folder as a tar."""
 
     task: Task
     blob: bytes
-    image: ImageRecord
 
 
 def prepare(
     job: Job,
     material: Material,
+    image: ImageRecord,
     fingerprint: str,
     *,
     config: RunConfig,
@@ -77,7 +72,7 @@ def prepare(
     stop_at: StopPoint | None = None,
 ) -> JobPlan:
     """`job` in full. `created` is when it was planned, in UTC; `stop_at` is where a replay of it ends."""
-    task, image = material.task, material.image
+    task = material.task
     budget = Budget(**config.budget.model_dump(exclude={"run"}))
     limits = thaw(job.limits)
     sandbox = job.sandbox

@@ -24,6 +24,7 @@ from trace_bench.controller.records import write_records
 from trace_bench.controller.run import Run, RunResult
 from trace_bench.controller.scripts import with_scripts
 from trace_bench.errors import ConfigError
+from trace_bench.images.layers import family_named
 from trace_bench.images.pins import ensure
 from trace_bench.images.recipe import worker_sources_hash
 from trace_bench.resources import package_dir
@@ -161,10 +162,16 @@ def image_source(
     say: Callable[[str], None],
     warn: Callable[[str], None],
 ) -> ImageSource:
-    """Where `backend` has its images from. The local backend has none: its key is the interpreter's version."""
+    """Where `backend` has its images from. The local backend has none: its key is the interpreter's version, and the
+    content of what an image would have beside the worker.
+    """
     if backend.name == "local":
-        version = f"local:python-{platform.python_version()}"
-        return lambda family: ImageRecord(family=family, ref="local", key=version)
+
+        def local(family: str) -> ImageRecord:
+            plugins = "".join(f"+{p.content_hash}" for p in family_named(family).plugins) if "+" in family else ""
+            return ImageRecord(family=family, ref="local", key=f"local:python-{platform.python_version()}{plugins}")
+
+        return local
 
     def pinned(family: str) -> ImageRecord:
         pin = ensure(

@@ -71,7 +71,7 @@ def plan_of_suites(
     resolved = resolve(config, roots)
     jobs = jobs_of(config, resolved)
     backend = get_backend(config.backend)
-    wanted = {task.image_family for task in resolved.tasks.values() if task.suite.name in suites}
+    wanted = {job.image_family for job in jobs if job.suite in suites}
     warnings: list[str] = []
     prices = prices_of(config, warnings)
     pinned = image_source(config, backend, build=build, say=say, warn=warnings.append)

@@ -12,6 +12,7 @@ from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.images.build import BASE_LABEL, FAMILY_LABEL, KEY_LABEL, PARTS_LABEL, silent
 from trace_bench.images.debian import Progress
 from trace_bench.images.engine import connect, engine_errors, inspect_image
+from trace_bench.images.layers import family_named
 from trace_bench.images.lock import ImagePin, building, record
 from trace_bench.images.pins import verify
 from trace_bench.images.recipe import key_of_parts
@@ -48,7 +49,7 @@ def push(
     client = connect(engine)
     with building(home):
         pin = verify(family, engine=client, home=home)
-        repository, tag = f"{registry}/trace-bench/{family}", key_of_parts(family, pin.parts)[:12]
+        repository, tag = f"{registry}/{family_named(family).repository}", key_of_parts(family, pin.parts)[:12]
         say(f"pushing {repository}:{tag}")
         with engine_errors(f"push {repository}:{tag}"):
             client.api.tag(pin.ref, repository, tag)

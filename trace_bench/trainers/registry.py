@@ -4,6 +4,7 @@ same way.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint
 from typing import Any
@@ -14,6 +15,7 @@ from trace_bench.resources import plug_ins
 from trace_bench.trainers.base import Param, Trainer
 
 GROUP = "trace_bench.trainers"
+OURS = "trace-bench"
 _ATTRIBUTES = ("name", "summary", "source", "params", "uses_llm", "uses_graph", "search")
 
 
@@ -92,6 +94,30 @@ def entry_of(name: str) -> str:
     if name not in points:
         raise ConfigError(f"there is no trainer {name!r}{hint(name, points)}")
     return points[name].value
+
+
+def distribution_of(point: EntryPoint) -> str:
+    """The installed distribution that declares `point`, by its normalised name (PEP 503); empty if none does."""
+    return re.sub(r"[-_.]+", "-", point.dist.name).lower() if point.dist is not None else ""
+
+
+def entry_points_of(distribution: str) -> list[EntryPoint]:
+    """The trainers of the installed distribution of that normalised name."""
+    return [point for point in _entry_points().values() if distribution_of(point) == distribution]
+
+
+def additions_of(name: str, trainer: type[Trainer]) -> tuple[str, ...]:
+    """What jobs of the trainer `name` need besides what their task's image family holds: its `layer` and, where it is
+    not of this package, the distribution that it is of. For example ``("gepa",)``.
+    """
+    point = plug_in_named(name)
+    layer, distribution = getattr(trainer, "layer", ""), distribution_of(point) if point else ""
+    return tuple(addition for addition in (layer, distribution) if addition and addition != OURS)
+
+
+def plug_in_named(name: str) -> EntryPoint | None:
+    """The entry point of the trainer `name`, if there is one."""
+    return next((point for point in plug_ins(GROUP) if point.name == name), None)
 
 
 def arguments_of(params: tuple[Param, ...]) -> tuple[Argument, ...]:
