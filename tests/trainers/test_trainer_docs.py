@@ -1,4 +1,4 @@
-"""docs/reference/trainers.md lists every parameter of every trainer and optimizer, with its default and aliases."""
+"""docs/reference/trainers.md lists every parameter of every trainer, with its default and aliases."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 
 from trace_bench.trainers.base import Param
 from trace_bench.trainers.noop import NoOp
-from trace_bench.trainers.optimizers import OPTIMIZERS, UNAVAILABLE
 from trace_bench.trainers.priority_search import PrioritySearch
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "trainers.md"
@@ -47,16 +46,5 @@ def test_every_parameter_is_listed_with_default_and_aliases(param: Param) -> Non
 
 def test_no_parameter_is_listed_that_does_not_exist() -> None:
     assert set(rows("PrioritySearch")) == {p.name for p in PrioritySearch.params}
-    assert set(rows("OptoPrime")) == {p.name for p in OPTIMIZERS["OptoPrime"]}
     assert NoOp.params == ()
     assert "takes no parameters" in section("NoOp")
-
-
-@pytest.mark.parametrize(("name", "param"), [(name, p) for name, params in OPTIMIZERS.items() for p in params])
-def test_every_argument_of_an_optimizer_is_listed_with_its_default(name: str, param: Param) -> None:
-    assert rows(name)[param.name][1].strip("`") == shown(param.default)
-
-
-def test_every_optimizer_is_named() -> None:
-    text = section("Optimizers") + section("OptoPrime")
-    assert all(name in text for name in (*OPTIMIZERS, *UNAVAILABLE))
