@@ -114,7 +114,7 @@ BAD: list[tuple[str, int, str, str]] = [
     (PS + "trainer_kwargs:\n  num_stepz: 2\n", 5, "trainer_kwargs.num_stepz", "did you mean 'num_steps'?"),
     (PS + "optimizer_kwargs: {memory: 2}\n", 4, "optimizer_kwargs.memory", "did you mean 'memory_size'?"),
     (PS + "    optimizer: OptoPrim\n", 4, "trainers[0].optimizer", "did you mean 'OptoPrime'?"),
-    (PS + "    optimizer: OPRO\n", 4, "trainers[0].optimizer", "'OPRO' is not adapted yet"),
+    (PS + "    optimizer: OptoPrimeBatchOpt\n", 4, "trainers[0].optimizer", "'OptoPrimeBatchOpt' is not adapted"),
     (PS + "    optimizer_kwargs: {memory_size: -1}\n", 4, "optimizer_kwargs.memory_size", "at least 0"),
     (PS + "    params: {optimizer_kwargs: 5}\n", 4, "params.optimizer_kwargs", "must be a mapping"),
     (PS + "    params: {optimizer_kwargs: {x: 5}}\n", 4, "params.optimizer_kwargs.x", "takes no 'x'"),

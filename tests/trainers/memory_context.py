@@ -76,6 +76,7 @@ class MemoryContext:
     best_state: State = field(default_factory=dict)
     best_score: float | None = None
     stop_reason: str = ""
+    finish_reason: str = "stop"
 
     def search(self, trainer: Any = PrioritySearch, **params: Any) -> State:
         """Run `trainer` on the one loop; what it is not told is default. `stop_reason` says how it ended."""
@@ -106,7 +107,9 @@ class MemoryContext:
             raise StopTraining("budget")
         self.calls.append(Call(slot, messages, list(variables), request))
         content = self.model(messages, slot, list(variables))
-        return {"choices": [{"message": {"role": "assistant", "content": content}, "finish_reason": "stop"}]}
+        return {
+            "choices": [{"message": {"role": "assistant", "content": content}, "finish_reason": self.finish_reason}]
+        }
 
     def check(self) -> None:
         pass

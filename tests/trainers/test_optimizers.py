@@ -13,7 +13,7 @@ from trace_bench.trainers.optimizers import DEFAULT_OPTIMIZER, OPTIMIZERS, UNAVA
 def test_defaults_are_filled_in_and_an_empty_name_is_the_default() -> None:
     name, kwargs = resolve_optimizer("", {"memory_size": 3})
     assert name == DEFAULT_OPTIMIZER
-    assert kwargs == {"memory_size": 3, "max_tokens": 4096, "objective": ""}
+    assert kwargs == {"memory_size": 3, "max_tokens": 4096, "objective": "", "temperature": None}
 
 
 @pytest.mark.parametrize("name", [*UNAVAILABLE, "Nonsense"])

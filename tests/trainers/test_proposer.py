@@ -11,7 +11,7 @@ from memory_context import DECIDE_BROKEN, greeting, numeric, suggest
 
 from trace_bench.errors import TrainerError
 from trace_bench.trainers.base import Slot
-from trace_bench.trainers.proposer import Proposer
+from trace_bench.trainers.proposer import Ask, Proposer
 from trace_bench.worker.problem import Example, Parameter, Problem
 
 SLOT = Slot(1, "c0")
@@ -19,10 +19,6 @@ SLOT = Slot(1, "c0")
 
 def silent(*_: Any) -> str:
     return suggest()
-
-
-def answer(text: str, reason: str = "stop") -> dict[str, Any]:
-    return {"choices": [{"message": {"content": text}, "finish_reason": reason}]}
 
 
 def test_the_prompt_of_a_number_shows_value_constraint_result_and_feedback(context: Any) -> None:
@@ -173,7 +169,7 @@ def test_an_error_of_the_model_is_passed_on_and_not_asked_again(context: Any) ->
     proposer = Proposer(problem, memory)
     prompt = proposer.explore({"x": 1.0}, [0]).prompt
     with pytest.raises(ConnectionError, match="no model today"):
-        proposer.ask(prompt, SLOT)
+        proposer.propose(Ask(prompt, SLOT))
     assert len(memory.calls) == 1
 
 
@@ -181,7 +177,7 @@ def test_the_request_names_slot_variables_and_limits(context: Any) -> None:
     problem = numeric()
     memory = context(problem, silent, optimizer_kwargs={"max_tokens": 99})
     proposer = Proposer(problem, memory)
-    proposer.ask(proposer.explore({"x": 1.0}, [0]).prompt, SLOT)
+    proposer.propose(Ask(proposer.explore({"x": 1.0}, [0]).prompt, SLOT))
     (call,) = memory.calls
     assert call.slot == SLOT
     assert call.request == {"response_format": {"type": "json_object"}, "max_tokens": 99}
@@ -192,10 +188,10 @@ def test_the_request_names_slot_variables_and_limits(context: Any) -> None:
 
 def read(context: Any, text: str, **fields: Any) -> tuple[Any, Any]:
     problem = greeting()
-    memory = context(problem, silent)
+    memory = context(problem, lambda *_: text, **fields)
     proposer = Proposer(problem, memory)
     prompt = proposer.explore(problem.initial_state(), [0]).prompt
-    return proposer.read(prompt, answer(text, **fields), SLOT), memory
+    return next(proposer.proposals([Ask(prompt, SLOT)])), memory
 
 
 def test_what_a_proposal_leaves_out_stays_as_it_is(context: Any) -> None:
@@ -230,17 +226,17 @@ def test_an_answer_that_cannot_be_used_is_an_event_and_no_error(context: Any, te
 
 
 def test_a_cut_off_answer_says_so(context: Any) -> None:
-    _, memory = read(context, '{"suggestion": {"greet0": "def', reason="length")
+    _, memory = read(context, '{"suggestion": {"greet0": "def', finish_reason="length")
     assert "cut off at max_tokens" in memory.told("proposal.unusable")[0]["reason"]
 
 
 def test_a_number_out_of_bounds_is_rejected_with_one_warning(context: Any) -> None:
     problem = numeric()
-    memory = context(problem, silent)
+    values = iter((11, -11))
+    memory = context(problem, lambda *_: suggest(x0=next(values)))
     proposer = Proposer(problem, memory)
-    prompt = proposer.explore({"x": 1.0}, [0]).prompt
-    for value in (11, -11):
-        assert proposer.read(prompt, answer(suggest(x0=value)), SLOT) is None
+    ask = Ask(proposer.explore({"x": 1.0}, [0]).prompt, SLOT)
+    assert list(proposer.proposals([ask, ask])) == [None, None]
     assert len(memory.told("proposal.rejected")) == 2
     assert len(memory.warnings) == 1
     assert "bounds from -10 to 10" in memory.warnings[0]
@@ -263,8 +259,8 @@ def test_a_response_that_depends_on_no_parameter_gives_no_prompt(context: Any) -
 
 def test_an_optimizer_that_cannot_be_had_stops_before_anything_is_paid(context: Any) -> None:
     problem = numeric()
-    with pytest.raises(TrainerError, match="OPRO"):
-        Proposer(problem, context(problem, silent, optimizer="OPRO"))
+    with pytest.raises(TrainerError, match="OptoPrimeBatchOpt"):
+        Proposer(problem, context(problem, silent, optimizer="OptoPrimeBatchOpt"))
 
 
 def add(a: int, b: int, c: int) -> int:

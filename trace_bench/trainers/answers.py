@@ -33,9 +33,15 @@ class Variable:
     parameter: Parameter
     value: Value
 
-    def header(self) -> dict[str, Any]:
-        """What the stub model is told, in a private header that no provider sees."""
+    def header(self, answer_format: str = "json") -> dict[str, Any]:
+        """What the stub model is told, in a private header that no provider sees.
+
+        Args:
+            answer_format: how the prompt asks for new values: ``json``, ``tags`` or ``improved``.
+        """
+        form = {"format": answer_format} if answer_format != "json" else {}
         return {
+            **form,
             "name": self.prompt_name,
             "kind": self.parameter.kind,
             "value": self.value,

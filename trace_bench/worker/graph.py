@@ -36,6 +36,7 @@ class Opto:
     """What is used of trace-opt. The fields are its own classes and functions.
 
     Attributes:
+        textgrad: the module, for its prompts.
         registry: the process-wide registry of nodes, ``GRAPH``.
         lock: to be held while nodes are made or read.
     """
@@ -46,6 +47,9 @@ class Opto:
     ExceptionNode: Any
     ExecutionError: Any
     OptoPrime: Any
+    OPRO: Any
+    textgrad: Any
+    GraphPropagator: Any
     node_to_function_feedback: Any
     registry: Any
     lock: Any
@@ -69,6 +73,9 @@ def load() -> Opto:
             ExceptionNode=nodes.ExceptionNode,
             ExecutionError=sys.modules["opto.trace.errors"].ExecutionError,
             OptoPrime=prime.OptoPrime,
+            OPRO=sys.modules["opto.optimizers.opro"].OPRO,
+            textgrad=sys.modules["opto.optimizers.textgrad"],
+            GraphPropagator=sys.modules["opto.trace.propagators"].GraphPropagator,
             node_to_function_feedback=prime.node_to_function_feedback,
             registry=nodes.GRAPH,
             lock=_LOCK,
