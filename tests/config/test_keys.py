@@ -26,11 +26,8 @@ from trace_bench.config.models import (
 )
 from trace_bench.config.names import KNOBS, SECTIONS, keys_of
 from trace_bench.config.resolve import resolve
-from trace_bench.config.variants import resolve_variants
 from trace_bench.errors import ConfigError
 from trace_bench.matrix import Job, expand
-from trace_bench.trainers.base import Param
-from trace_bench.trainers.noop import NoOp
 
 PACKING = "llm4ad:circle_packing"
 Seen = Callable[[RunConfig, list[Job]], Any]
@@ -193,7 +190,7 @@ KEYS: dict[type[Section], dict[str, tuple[Any, Seen, Any]]] = {
     },
 }
 GEPA = tuple(key for key in KNOBS if key.startswith("gepa_"))
-"""Knobs of a trainer that is not shipped: see below."""
+"""Knobs that PrioritySearch does not take; `tests/trainers/test_gepa.py` has those that do."""
 INSIDE: dict[type[Section], tuple[str, str, dict[str, Any]]] = {
     PricesConfig: ("llm", "prices", {"prompt": 1}),
     LlmLimitsConfig: ("llm", "limits", {}),
@@ -250,23 +247,6 @@ def test_every_key_of_every_section_is_tried() -> None:
             for section, keys in KEYS.items()} == {
         section: set(keys_of(section)) for section in [*Section.__subclasses__(), BudgetConfig]
     }  # fmt: skip
-
-
-class Gepa(NoOp):
-    """Takes what no shipped trainer does."""
-
-    name = "Gepa"
-    params = tuple(Param(key.removeprefix("gepa_"), 1, int, "", aliases=(key,)) for key in GEPA)
-
-
-@pytest.mark.parametrize("key", GEPA)
-@pytest.mark.parametrize("on_entry", [False, True])
-def test_knobs_of_a_trainer_that_is_not_shipped_reach_it_once_it_is_there(key: str, on_entry: bool) -> None:
-    entry = {"id": "Gepa", **({key: 7} if on_entry else {})}
-    config = parse_config({"tasks": ["a"], "trainers": ["NoOp", entry], **({} if on_entry else {key: 7})})
-    problems: list[str] = []
-    noop, gepa = resolve_variants(config, {"NoOp": NoOp, "Gepa": Gepa}, problems)
-    assert problems == [] and noop.params == {} and gepa.params[key.removeprefix("gepa_")] == 7
 
 
 def test_a_tasks_own_sandbox_takes_every_key_over_the_runs(tmp_path: Path) -> None:

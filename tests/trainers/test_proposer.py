@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 import pytest
-from memory_context import DECIDE_BROKEN, greeting, numeric, suggest
+from memory_context import DECIDE_BROKEN, DECIDE_RIGHT, GREET_RIGHT, greeting, numeric, suggest
 
 from trace_bench.errors import TrainerError
 from trace_bench.trainers.base import Slot
@@ -65,6 +65,25 @@ def test_a_broken_operator_tells_its_error_to_the_next_proposal(context: Any) ->
     assert explored.rollouts[0].failed
     # greet was never reached, so it is no variable of this prompt.
     assert [v.prompt_name for v in explored.prompt.variables] == ["decide0"]
+
+
+@pytest.mark.parametrize(("only", "other"), [("decide", "greet"), ("greet", "decide")])
+def test_a_prompt_can_be_held_to_some_of_the_parameters_and_the_others_stay_as_they_are(
+    context: Any, only: str, other: str
+) -> None:
+    problem = greeting()
+    memory = context(problem, silent)
+    state = {"decide": DECIDE_RIGHT, "greet": GREET_RIGHT}
+    explored = Proposer(problem, memory).explore(state, [0, 1], only=(only,))
+    assert [r.score for r in explored.rollouts] == [1.0, 1.0]  # it is the state that runs, not the start
+    user = explored.prompt.messages[1]["content"]
+    begin, end = user.index("#Variables"), user.index("#Inputs")
+    assert f"(code) {only}0:" in user[begin:end] and f"{other}0:" not in user[begin:end]
+    assert [v.prompt_name for v in explored.prompt.variables] == [f"{only}0"]
+    text = suggest(**{f"{only}0": f"def {only}(*args): ...", f"{other}0": "anything"})
+    read = Proposer(problem, memory).read(explored.prompt, answer(text), SLOT)
+    assert read == {**state, only: f"def {only}(*args): ..."}
+    assert memory.told("proposal.unknown_variables") == [{"slot": str(SLOT), "names": [f"{other}0"]}]
 
 
 def test_source_in_a_problem_without_agent_is_marked_as_code(context: Any) -> None:
