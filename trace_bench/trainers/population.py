@@ -56,9 +56,13 @@ class Population:
             )
         return Minibatches(count, min(size, count), self._search.seed)
 
-    def explore(self, candidate: Candidate, minibatch: Sequence[int]) -> Explored:
-        """Run `candidate` on training examples, through the graph; its scores count from now on."""
-        explored: Explored = self._search.proposer.explore(candidate.state, minibatch, candidate.past)
+    def explore(self, candidate: Candidate, minibatch: Sequence[int], context: str = "") -> Explored:
+        """Run `candidate` on training examples, through the graph; its scores count from now on.
+
+        Args:
+            context: what the prompt says besides, if anything.
+        """
+        explored: Explored = self._search.proposer.explore(candidate.state, minibatch, candidate.past, context)
         candidate.add(explored.rollouts, "train", self.orientation)
         return explored
 

@@ -77,8 +77,13 @@ class Proposer:
         self._num_threads = num_threads
         self._warned: set[tuple[str, str]] = set()
 
-    def explore(self, state: Mapping[str, Value], indices: Sequence[int], past: Past = ()) -> Explored:
+    def explore(
+        self, state: Mapping[str, Value], indices: Sequence[int], past: Past = (), context: str = ""
+    ) -> Explored:
         """Run `state` on the training examples `indices`, send their feedback back once, and word the prompt.
+
+        Args:
+            context: said in the prompt, after the problem and before the answer is asked for.
 
         Raises:
             StopTraining: passed on.
@@ -96,10 +101,10 @@ class Proposer:
                     self._context.check()
                     self._context.count_evaluations(1)
                     traced.append(graph.run(self._problem.train[index]))
-            return Explored(tuple(t.rollout for t in traced), self._prompt(graph, traced, state, past))
+            return Explored(tuple(t.rollout for t in traced), self._prompt(graph, traced, state, past, context))
 
     def _prompt(
-        self, graph: MinibatchGraph, traced: Sequence[Traced], state: Mapping[str, Value], past: Past
+        self, graph: MinibatchGraph, traced: Sequence[Traced], state: Mapping[str, Value], past: Past, context: str
     ) -> Prompt | None:
         target, feedback = graph.batch(traced)
         optimizer = _prompter(graph, self._kwargs["objective"] or self._problem.objective)
@@ -117,7 +122,7 @@ class Proposer:
         seen = {v.prompt_name: v.value for v in variables}
         size = self._kwargs["memory_size"]
         remembered = (*past, (seen, feedback))[-size:] if size else ()
-        return Prompt(optimizer.messages(summary, past), variables, dict(state), remembered)
+        return Prompt(optimizer.messages(summary, past, context), variables, dict(state), remembered)
 
     def proposals(self, asks: Sequence[Ask]) -> Generator[State | None, None, None]:
         """The state that comes of each of `asks`, in order; None where nothing does, which an event explains.
@@ -239,13 +244,15 @@ def _prompter(graph: MinibatchGraph, objective: str) -> Any:
                 if constraint is not None
             )
 
-        def messages(self, summary: Any, past: Past) -> tuple[Mapping[str, str], ...]:
+        def messages(self, summary: Any, past: Past, context: str) -> tuple[Mapping[str, str], ...]:
             """System and user message. OptoPrime's own splits the prompt at a phrase that source may contain."""
             rules = self.output_format_prompt.replace("{{", "{").replace("}}", "}")  # never formatted by trace-opt
             told = self.user_prompt_template.format(problem_instance=str(self.problem_instance(summary)))
             if past:
                 examples = "\n".join(json.dumps({"variables": dict(v), "feedback": f}, indent=4) for v, f in past)
                 told += f"\nBelow are some variables and their feedbacks you received in the past.\n\n{examples}\n\n"
+            if context:
+                told += f"\n{context}\n\n"
             return (
                 {"role": "system", "content": self.representation_prompt + rules},
                 {"role": "user", "content": told + self.final_prompt},
