@@ -66,6 +66,8 @@ class MemoryContext:
     guide: str = "default"
     guide_kwargs: Mapping[str, Any] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
+    embedded: list[tuple[Slot, tuple[str, ...]]] = field(default_factory=list)
+    vectors: Callable[[str], list[float]] | None = None
     steps: list[Step] = field(default_factory=list)
     events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -115,7 +117,10 @@ class MemoryContext:
         pass
 
     def embed(self, texts: Sequence[str], *, slot: Slot, model: str = "") -> list[list[float]]:
-        """Vectors of letter frequencies: equal for equal texts, near for similar ones."""
+        """`vectors` of each text; else letter frequencies: equal for equal texts, near for similar ones."""
+        self.embedded.append((slot, tuple(texts)))
+        if self.vectors is not None:
+            return [self.vectors(text) for text in texts]
         return [[text.count(chr(97 + i)) / (len(text) or 1) for i in range(26)] for text in texts]
 
     def record(self, step: base.Step) -> None:

@@ -72,16 +72,17 @@ def test_a_prompt_can_be_held_to_some_of_the_parameters_and_the_others_stay_as_t
     context: Any, only: str, other: str
 ) -> None:
     problem = greeting()
-    memory = context(problem, silent)
+    text = suggest(**{f"{only}0": f"def {only}(*args): ...", f"{other}0": "anything"})
+    memory = context(problem, lambda *_: text)
+    proposer = Proposer(problem, memory)
     state = {"decide": DECIDE_RIGHT, "greet": GREET_RIGHT}
-    explored = Proposer(problem, memory).explore(state, [0, 1], only=(only,))
+    explored = proposer.explore(state, [0, 1], only=(only,))
     assert [r.score for r in explored.rollouts] == [1.0, 1.0]  # it is the state that runs, not the start
     user = explored.prompt.messages[1]["content"]
     begin, end = user.index("#Variables"), user.index("#Inputs")
     assert f"(code) {only}0:" in user[begin:end] and f"{other}0:" not in user[begin:end]
     assert [v.prompt_name for v in explored.prompt.variables] == [f"{only}0"]
-    text = suggest(**{f"{only}0": f"def {only}(*args): ...", f"{other}0": "anything"})
-    read = Proposer(problem, memory).read(explored.prompt, answer(text), SLOT)
+    (read,) = proposer.proposals([Ask(explored.prompt, SLOT)])
     assert read == {**state, only: f"def {only}(*args): ..."}
     assert memory.told("proposal.unknown_variables") == [{"slot": str(SLOT), "names": [f"{other}0"]}]
 

@@ -1,4 +1,4 @@
-"""What PrioritySearch remembers: candidates with their scores, the heap that ranks them, and the minibatches.
+"""What a search remembers: candidates with their scores, the heap that ranks them, and the minibatches.
 
 Scores in here are oriented: higher is better, whatever the problem's direction (`Orientation`).
 """
@@ -9,7 +9,7 @@ import heapq
 import math
 import random
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trace_bench.trainers.base import Rollout
@@ -113,6 +113,10 @@ class Memory:
     def __len__(self) -> int:
         return len(self._candidates)
 
+    def __iter__(self) -> Iterator[Candidate]:
+        """In order of creation."""
+        return iter([self._candidates[created] for created in sorted(self._candidates)])
+
     def push(self, candidate: Candidate, priority: float) -> None:
         """Add `candidate`, or give it a new priority."""
         self._candidates[candidate.created] = candidate
@@ -131,6 +135,22 @@ class Memory:
             if self._priority.get(-created) == -negative:
                 del self._priority[-created]
                 return self._candidates.pop(-created)
+
+    def remove(self, candidate: Candidate) -> None:
+        """Take `candidate` out.
+
+        Raises:
+            KeyError: it is not in it.
+        """
+        del self._priority[candidate.created]
+        del self._candidates[candidate.created]
+
+    def trim(self, size: int) -> list[Candidate]:
+        """Forget all but the `size` candidates of highest priority; returns those forgotten, the highest first."""
+        ranked = sorted(self._candidates.values(), key=lambda c: (self._priority[c.created], c.created), reverse=True)
+        for candidate in ranked[size:]:
+            self.remove(candidate)
+        return ranked[size:]
 
     def best(self) -> Candidate:
         """The candidate of highest mean score, which stays; of equal ones the newest.

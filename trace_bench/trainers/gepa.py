@@ -139,7 +139,7 @@ class Gepa:
         module = self.modules[parent.module]
         parent.chosen += 1
         parent.module = (parent.module + 1) % len(self.modules)
-        told = self.population.explore(parent.candidate, minibatch, (module,))
+        told = self.population.explore(parent.candidate, minibatch, only=(module,))
         before = self.population.mean(told.rollouts)
         extra: Mapping[str, Any] = {**choice.extra, "module": module, "parent_minibatch_score": self._natural(before)}
         reflection = _Reflection(parent, minibatch, before, extra)

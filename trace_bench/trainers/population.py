@@ -58,14 +58,17 @@ class Population:
             )
         return Minibatches(count, min(size, count), self._search.seed)
 
-    def explore(self, candidate: Candidate, minibatch: Sequence[int], only: Sequence[str] = ()) -> Explored:
+    def explore(
+        self, candidate: Candidate, minibatch: Sequence[int], context: str = "", *, only: Sequence[str] = ()
+    ) -> Explored:
         """Run `candidate` on training examples, through the graph; its scores count from now on.
 
         Args:
+            context: what the prompt says besides, if anything.
             only: names of the parameters that its children may change; empty: all of them.
         """
         explored: Explored = self._search.proposer.explore(
-            candidate.state, minibatch, candidate.past, only=only or None
+            candidate.state, minibatch, candidate.past, context=context, only=only or None
         )
         candidate.add(explored.rollouts, "train", self.orientation)
         return explored

@@ -10,10 +10,13 @@ from __future__ import annotations
 import importlib
 from collections.abc import Collection, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, Protocol
 
 from trace_bench.errors import TrainerError
 from trace_bench.trainers.base import Slot, State, TrainContext
+from trace_bench.trainers.guides import DEFAULT_GUIDE
+from trace_bench.trainers.judge import LLMJudge
 from trace_bench.trainers.optimizer_graph import View, view_of
 from trace_bench.trainers.optimizers import OPTIMIZER_INFOS, resolve_optimizer
 from trace_bench.trainers.prompts import Ask, AskModel, Explored, Past, Prompt, Proposal, Seen, Told
@@ -62,6 +65,7 @@ class Proposer:
         self._num_threads = num_threads
         self._warned: set[tuple[str, str]] = set()
         self.history: list[Seen] = []
+        self._judge = _judge(problem, context)
 
     def explore(
         self,
@@ -105,7 +109,16 @@ class Proposer:
                     self._context.check()
                     self._context.count_evaluations(1)
                     traced.append(graph.run(self._problem.train[index]))
+            if self._judge is not None:
+                traced = [self._judged(self._judge, t, index, state) for t, index in zip(traced, indices, strict=True)]
             return Explored(tuple(t.rollout for t in traced), self._prompt(graph, traced, state, told))
+
+    def _judged(self, judge: LLMJudge, traced: Traced, index: int, state: Mapping[str, Value]) -> Traced:
+        """`traced` with the judge's words for feedback."""
+        self._context.check()
+        response = traced.target._data if self._problem.agent else state[self._problem.trainable[0].name]
+        feedback = judge.feedback(self._problem.train[index], response, traced.rollout)
+        return replace(traced, rollout=replace(traced.rollout, feedback=feedback))
 
     def _prompt(
         self, graph: MinibatchGraph, traced: Sequence[Traced], state: Mapping[str, Value], told: Told
@@ -169,3 +182,10 @@ class Proposer:
             self._context.warn(
                 f"a proposed value of {name} was rejected: {why}. Further ones are events (proposal.rejected) only."
             )
+
+
+def _judge(problem: Problem, context: TrainContext) -> LLMJudge | None:
+    """Who words the feedback in place of the task's own guide; None if nobody does."""
+    if context.guide == DEFAULT_GUIDE:
+        return None
+    return LLMJudge(problem, context.chat, context, context.guide_kwargs)

@@ -128,8 +128,8 @@ def _guides() -> list[str]:
 def _optimizer_text(name: str) -> list[str]:
     from trace_bench.trainers import optimizers
 
-    info = getattr(optimizers, "INFO", {}).get(name)
-    return [] if info is None else [info.doc, "", f"Source: {info.source}."]
+    info = optimizers.OPTIMIZER_INFOS[name]
+    return [info.doc, "", f"Source: {info.source}."]
 
 
 def _overview(trainers: Iterable[type[Trainer]]) -> list[str]:

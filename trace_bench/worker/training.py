@@ -18,6 +18,13 @@ from trace_bench.worker.problem import Problem, Programs, Value
 State = dict[str, Value]
 
 
+class OtherThan(tuple[Any, ...]):
+    """For `Param.when`: any value but these. ``OtherThan((0,))``: an effect with every number but 0."""
+
+    def __contains__(self, value: object) -> bool:
+        return not super().__contains__(value)
+
+
 @dataclass(frozen=True)
 class Param:
     """One parameter of a trainer or an optimizer, as ``list-trainers --json`` and the docs show it.
