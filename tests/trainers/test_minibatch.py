@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -97,6 +98,17 @@ def test_only_what_was_judged_becomes_the_best(context: Any) -> None:
     memory.search(Minibatch, num_steps=2, eval_frequency=2)
     assert memory.best_state == {"x": 3.0}
     assert memory.evaluations == 1 + 2 + 1  # the start; two minibatches; the last state
+
+
+def test_training_examples_named_like_those_to_validate_on_are_no_judgement(context: Any) -> None:
+    problem = targets([0.0], [5.0])
+    problem = replace(problem, train=tuple(replace(example, id="v0") for example in problem.train))
+    memory = context(problem, script({"s1.c0.p0": 4.0}))
+    memory.search(Minibatch, num_steps=2)
+    assert [(s.step, s.split, s.score) for s in memory.steps if s.candidate == "s1.c0.p0"] == [
+        (1, "validate", -1.0), (2, "train", -4.0),
+    ]  # fmt: skip
+    assert memory.told("search.step")[-1]["best_mean"] == -1.0 == memory.best_score
 
 
 def test_epochs_go_on_until_the_data_was_seen(context: Any) -> None:

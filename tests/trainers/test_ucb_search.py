@@ -66,6 +66,10 @@ def test_the_lowest_bound_leaves_a_full_buffer_before_the_new_one_joins(context:
     # 2: at 5 scores, start -3 + sqrt(ln 5 / 2) = -2.10, A -1.10: the start leaves. 3: at 7, A -1.01, B 0.49: A leaves
     # for C, which is worse. 4: at 9, C, -8 + sqrt(ln 9) = -6.5, leaves.
     assert [s.extra["evicted"] for s in memory.steps[1:]] == [None, "seed", "s1.c0.p0", "s3.c0.p0"]
+    # The scores of what has left still count into the total.
+    assert [s.extra["ucb"] for s in memory.steps[1:]] == pytest.approx(
+        [bound([-2.0], 3), bound([-0.5], 5), bound([-8.0], 7), bound([-1.0], 9)]
+    )
     assert kept(memory) == [
         ["seed", "s1.c0.p0"], ["s1.c0.p0", "s2.c0.p0"], ["s2.c0.p0", "s3.c0.p0"], ["s2.c0.p0", "s4.c0.p0"],
     ]  # fmt: skip
