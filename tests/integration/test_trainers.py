@@ -10,6 +10,7 @@ import pytest
 
 from tests.integration.cli import history, run
 from tests.integration.files import check_files
+from tests.integration.test_replay import assert_equal, replay
 
 pytestmark = pytest.mark.docker
 
@@ -70,3 +71,7 @@ def test_each_of_its_steps_is_an_event(all_of_them: dict[str, Any], trainer: str
 
 def test_the_files_of_the_run_are_whole(all_of_them: dict[str, Any]) -> None:
     assert check_files(all_of_them["folder"]) > 15 * len(SEARCHES)
+
+
+def test_the_run_is_repeated_from_its_cassettes(all_of_them: dict[str, Any], images: Path, tmp_path: Path) -> None:
+    assert_equal(all_of_them["folder"], replay(all_of_them["folder"], tmp_path, images))

@@ -149,6 +149,42 @@ def test_another_seed_gives_other_samples_to_validate_on(context: Any, trainer: 
     assert sampled[0] != sampled[1] and all(sampled)
 
 
+@pytest.mark.parametrize(
+    ("trainer", "params"),
+    [
+        (BasicSearch, {"validate_examples": 2, "num_proposals": 1}),
+        (BeamSearch, {"validation_dataset_size": 2, "num_proposals": 1, "beam_width": 1, "max_depth": 5}),
+        (UCBSearch, {"evaluation_batch_size": 2, "ucb_exploration_constant": 0.0}),
+    ],
+)
+def test_a_search_on_samples_that_a_budget_ends_has_a_better_best_than_its_start(
+    context: Any, trainer: Any, params: dict[str, Any]
+) -> None:
+    closer = script({f"s{step}.c0.p0": float(step) for step in (1, 2, 3)})
+    best = {}
+    for frequency in (0, 1):
+        memory = context(numeric(validate=9), closer, budget=Budget(calls=2))
+        best[frequency] = memory.search(trainer, eval_frequency=frequency, **params)["x"]
+        assert memory.stop_reason == "budget"
+    assert best == {0: 0.0, 1: 2.0}  # nothing was judged on all examples; each leader was
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
+def test_scores_at_the_end_of_what_floats_hold_are_borne(context: Any, trainer: Any, direction: str) -> None:
+    most = 1e308
+    problem = targets([0.0, 1.0], [1.0, 2.0], scale=most, direction=direction, start=0.0, score_range=(-most, most))
+    guide = problem.guide
+
+    def bounded(query: Any, response: Any, reference: Any) -> tuple[float, str]:
+        score, told = guide(query, response, reference)
+        return max(min(score, 1.7 * most), -1.7 * most), told
+
+    memory = context(replace(problem, guide=bounded, failure_score=-most), seeded(1))
+    memory.search(trainer)  # the context refuses what is no JSON number
+    assert len(memory.steps) > 5
+
+
 @pytest.mark.parametrize("trainer", OVERLAPPING)
 def test_threads_change_nothing_but_the_overlap_of_calls(context: Any, trainer: Any) -> None:
     together = threading.Barrier(4, timeout=20)
