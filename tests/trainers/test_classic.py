@@ -217,6 +217,37 @@ def test_a_budget_cuts_the_history_off_and_changes_nothing_before(context: Any, 
     assert max(lengths) == len(whole.steps) and len(lengths) > 5
 
 
+# Six examples to judge on (step 0 costs six), minibatches of two. What each step costs, by the trainers' docstrings.
+@pytest.mark.parametrize(
+    ("trainer", "params", "evaluations", "calls"),
+    [
+        (Minibatch, {"num_steps": 3, "eval_frequency": 2}, 3 * 2 + 2 * 6, 3),
+        (Minibatch, {"num_steps": 3, "eval_frequency": 2, "ensure_improvement": True}, 3 * (2 + 2) + 2 * 6, 3),
+        (BasicSearch, {"num_steps": 3, "num_proposals": 4}, 3 * (2 + 4 * 6), 3 * 4),
+        (BasicSearch, {"num_steps": 3, "validate_examples": 5, "eval_frequency": 0}, 3 * (2 + 5 * 5) + 6, 3 * 4),
+        (
+            BeamSearch,
+            {"max_depth": 3, "beam_width": 2, "num_proposals": 2, "eval_frequency": 0},
+            (2 + 3 * 5) + 2 * (2 * 2 + 6 * 5) + 2 * 6,
+            2 + 2 * 4,
+        ),
+        (UCBSearch, {"num_steps": 3, "evaluation_batch_size": 5, "eval_frequency": 0}, 3 * (2 + 5) + 6, 3),
+        (SequentialSearch, {"num_steps": 3, "num_batches": 2, "num_proposals": 3}, 3 * (2 * 2 + 6 * 6), 3 * 6),
+        (SequentialUpdate, {"num_steps": 3, "num_batches": 2}, 3 * (2 * 2 + 2 * 6), 3 * 2),
+    ],
+)
+def test_a_search_costs_what_its_description_says(
+    context: Any, trainer: Any, params: dict[str, Any], evaluations: int, calls: int
+) -> None:
+    def always_better(messages: Any, slot: Slot, variables: Any) -> str:
+        return suggest(x0=-30.0 + slot.step + (int(slot.candidate[-1]) + slot.proposal / 10) / 10)
+
+    memory = context(varied(), always_better)
+    memory.search(trainer, train_batch_size=2, **params)
+    assert (memory.evaluations, len(memory.calls)) == (6 + evaluations, calls)
+    assert memory.told("proposal.dropped") == []
+
+
 @pytest.mark.parametrize("trainer", TRAINERS)
 @pytest.mark.parametrize("direction", ["maximize", "minimize"])
 @pytest.mark.parametrize("validate", [0, 2])
