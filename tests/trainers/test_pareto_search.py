@@ -113,6 +113,13 @@ def test_a_larger_front_is_cut_off_by_mean_or_drawn(context: Any) -> None:
     assert set(drawn_by_wins.values()) == {"s1.c0.p0", "s1.c0.p1"}
 
 
+def test_what_is_explored_leaves_its_memory_until_it_is_pushed_back(context: Any) -> None:
+    """So what the short-term memory has no room for is in none: the start, which was in the long-term one."""
+    memory = context(spread(train=2, validate=3), scripted)
+    memory.search(ParetobasedPS, num_steps=1, memory_update_frequency=2, short_term_memory_size=1)
+    assert set(memory.told("search.step")[0]["forgotten"]) == {"seed", "s1.c0.p0"}
+
+
 def test_what_is_best_at_one_example_outlives_what_is_better_on_average(context: Any) -> None:
     """A specialist that PrioritySearch would never explore: the mean of the generalist is far above its own."""
 
