@@ -68,6 +68,16 @@ def test_layers_of_parameters_lie_over_each_other_whatever_name_they_use(tmp_pat
     ]
 
 
+def test_a_parameter_that_has_no_effect_with_some_values_is_taken_with_all_others(tmp_path: Path) -> None:
+    [polca] = variants(tmp_path, "trainers: [{id: POLCA, params: {embedding_model: job}}]\n")
+    assert (polca.params["epsilon"], polca.params["embedding_model"]) == (0.1, "job")
+    [search] = variants(
+        tmp_path,
+        "trainers: [{id: PrioritySearch, params: {ps_mem_update: 3, short_term_memory_size: 2}}]\n",
+    )
+    assert (search.params["memory_update_frequency"], search.params["short_term_memory_size"]) == (3, 2)
+
+
 def test_defaults_are_filled_in_and_whole_numbers_become_floats_where_due(tmp_path: Path) -> None:
     [one] = variants(
         tmp_path, "trainers: [{id: PrioritySearch, params: {ucb_exploration_constant: 2, score_function: ucb}}]\n"
@@ -93,6 +103,24 @@ BAD: list[tuple[str, int, str, str]] = [
         5,
         "ucb_exploration_constant",
         "delete it; trainer 'PrioritySearch' takes here num_steps, num_epochs",
+    ),
+    (
+        PS + "    params: {short_term_memory_size: 3}\n",
+        4,
+        "trainers[0].params.short_term_memory_size",
+        "it has no effect with memory_update_frequency 0, only with memory_update_frequency other than 0; delete it",
+    ),
+    (
+        PS.replace("PrioritySearch", "POLCA") + "    params: {epsilon: 0, embedding_model: job}\n",
+        4,
+        "trainers[0].params.embedding_model",
+        "it has no effect with epsilon 0.0, only with epsilon other than 0; delete it",
+    ),
+    (
+        PS.replace("PrioritySearch", "POLCA") + "    params: {summary_frequency: 2}\n",
+        4,
+        "trainers[0].params.summary_frequency",
+        "it has no effect with use_summarizer false, only with use_summarizer true; delete it",
     ),
     (PS + "    params: {num_steps: '3'}\n", 4, "trainers[0].params.num_steps", "must be a whole number"),
     (PS + "    params: {num_steps: 2.0}\n", 4, "trainers[0].params.num_steps", "must be a whole number"),

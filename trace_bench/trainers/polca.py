@@ -37,8 +37,8 @@ class POLCA:
     | `job` | the answer of the job's model to `/v1/embeddings`, in one call for each step (slot `step=3;candidate=embedding`), with its cost. A model that answers chats alone fails the job with a sentence |
 
     ### The summarizer
-    With `use_summarizer`, before every `summary_frequency`-th step, the first included: one model call (slot
-    `step=3;candidate=summary`) with the summary so far and at most five candidates that no summary was about yet,
+    With `use_summarizer`, before a step if the last summary is at least `summary_frequency` steps old: one model call
+    (slot `step=3;candidate=summary`) with the summary so far and at most five candidates that no summary was about yet,
     drawn by the job's seed, each with its parameters and its best and its worst rollout on *training* examples (input,
     score, feedback). What the answer has between `<summary>` and `</summary>` goes into the prompts of all proposals
     from then on, until the next one; an answer without any is the event `summary.unusable`, and the one before stays.
@@ -88,7 +88,7 @@ class POLCA:
             "summary_frequency",
             1,
             int,
-            "steps between summaries",
+            "steps from one summary to the next, at least",
             minimum=1,
             when={"use_summarizer": (True,)},
         ),
@@ -116,6 +116,7 @@ class PolcaEngine(PriorityEngine):
         self._vectors: dict[int, Sequence[float]] = {}
         self._distance: dict[int, float] = {}
         self._summarizer = Summarizer(search.problem, search.random("summaries"))
+        self._summary_due = 1
         self._trajectories: dict[int, Trajectory] = {}
 
     # -- the epsilon-net -------------------------------------------------------------------------------------------
@@ -188,9 +189,10 @@ class PolcaEngine(PriorityEngine):
         if not self.params["use_summarizer"]:
             return ""
         keys: list[int] = []
-        if (step - 1) % self.params["summary_frequency"] == 0:
+        if step >= self._summary_due:
             keys, messages = self._summarizer.request(self._trajectories)
         if keys:
+            self._summary_due = step + self.params["summary_frequency"]
             slot = Slot(step, "summary")
             response = self.search.chat(messages, slot=slot, max_tokens=SUMMARY_TOKENS)
             about = [c.id for c in self.population if c.created in keys]

@@ -234,11 +234,13 @@ class PriorityEngine:
         return self.short_term
 
     def _trim(self) -> list[Candidate]:
-        forgotten = []
+        """Keep the memories to their sizes; returns those that are in none of them any more."""
+        forgotten: list[Candidate] = []
         for memory, name in ((self.long_term, "long_term_memory_size"), (self.short_term, "short_term_memory_size")):
             if size := self.params[name]:
                 forgotten += memory.trim(size)
-        return forgotten
+        left = {c.created for c in (*self.long_term, *self.short_term)}
+        return [c for c in forgotten if c.created not in left]
 
     def _explore(
         self, explored: Sequence[Candidate], batches: Sequence[tuple[int, ...]], context: str

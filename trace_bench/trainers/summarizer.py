@@ -93,7 +93,7 @@ class Summarizer:
         """
         text = content(response)
         found = re.search(r"<summary>(.*?)(?:</summary>|\Z)", text, re.DOTALL)
-        summary = (found.group(1) if found else text).encode("utf-8", "replace").decode().strip()
+        summary = (found.group(1) if found else text).strip()
         if not summary:
             raise Unusable("the answer holds no summary")
         self.summary = clipped(summary, MAX_SUMMARY)
