@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,11 +27,12 @@ from memory_context import (
 from trace_bench.config.loader import parse_config
 from trace_bench.config.names import KNOBS
 from trace_bench.config.variants import resolve_variants
-from trace_bench.trainers.base import Budget, Slot
+from trace_bench.trainers.base import Budget, Rollout, Slot, Step
 from trace_bench.trainers.gepa_base import GEPABase
 from trace_bench.trainers.gepa_beam import GEPABeam
 from trace_bench.trainers.gepa_pareto import wins
 from trace_bench.trainers.gepa_ucb import GEPAUCB
+from trace_bench.trainers.population import Population
 from trace_bench.worker.problem import Example, Parameter, Problem
 
 ALL = (GEPABase, GEPAUCB, GEPABeam)
@@ -152,6 +155,18 @@ def test_no_model_is_asked_where_the_minibatch_cannot_get_better(context: Any, t
     ] * 2
 
 
+def test_what_is_forgotten_is_new_again_and_its_place_in_the_order_is_not_given_twice(context: Any) -> None:
+    memory = context(numeric(), seeded(1))
+    start = Step(0, "seed", (), {"x": 0.0}, (Rollout("t0", -3.0, ""),), "train")
+    population = Population(SimpleNamespace(problem=numeric(), start=start, log=memory))  # type: ignore[arg-type]
+    one, two = (population.add(f"c{x}", {"x": x}, (population.seed,)) for x in (1.0, 2.0))
+    assert one is not None and two is not None
+    assert population.add("again", {"x": 1.0}, (population.seed,)) is None
+    population.forget(one)
+    again = population.add("again", {"x": 1.0}, (population.seed,))
+    assert again is not None and [c.created for c in (population.seed, one, two, again)] == [0, 1, 2, 3]
+
+
 # --- modules ------------------------------------------------------------------------------------------------------
 
 
@@ -266,23 +281,52 @@ def test_without_merges_the_specialists_stay_apart(context: Any) -> None:
     assert max(s.state["a"] + s.state["b"] for s in memory.steps) == 1.0
 
 
-def test_a_merge_that_is_worse_than_a_parent_on_its_subsample_is_rejected_and_not_tried_again(context: Any) -> None:
-    """Both numbers raised cost more than they bring: their product is punished."""
+@pytest.mark.parametrize(
+    ("punished", "accepted"),
+    [
+        pytest.param(0.0, True, id="better than both"),
+        pytest.param(0.875, True, id="as good as the better one"),
+        pytest.param(1.5, False, id="between the two"),
+    ],
+)
+def test_a_merge_has_to_be_no_worse_than_the_better_of_its_parents(
+    context: Any, punished: float, accepted: bool
+) -> None:
+    """On the selection split a = 1 brings 0.875, b = 1 brings 1.875, both bring 2.75 less what is `punished`."""
 
-    def product(weights: tuple[float, ...], a: float, b: float) -> float:
-        """The weighted sum, less ten times the product."""
-        return weights[0] * a + weights[1] * b - 10 * a * b
+    def sum_less_product(weights: tuple[float, ...], a: float, b: float) -> float:
+        """The weighted sum, less the weighted product."""
+        return weights[0] * a + weights[1] * b - weights[2] * a * b
 
-    problem = weighted(TRAIN, TRADE)
-    problem = Problem(
-        **{**vars(problem), "agent": lambda ops, q: ops.apply(product, q, ops.param("a"), ops.param("b"))}
+    problem = replace(
+        weighted(TRAIN, ((1.0, 0.0, punished), (0.0, 2.0, 0.0), (-0.125, -0.125, 0.0))),
+        train=(Example("t0", (1.0, 1.0, 0.0)),),
+        agent=lambda ops, query: ops.apply(sum_less_product, query, ops.param("a"), ops.param("b")),
     )
-    memory = context(problem, one_each, seed=2)
-    best = search(memory, GEPABase, 24, merge_every=2)
-    assert sorted(best.values()) == [0.0, 1.0]
-    (merged,) = [s for s in memory.steps if s.reason.startswith("merge")]
-    assert merged.accepted is False and merged.split == "validate" and merged.state == {"a": 1.0, "b": 1.0}
-    assert merged.extra["subsample_score"] < merged.extra["parent_subsample_score"]
+
+    def model(messages: Any, slot: Slot, variables: Any) -> str:
+        """Raises one number of the start, and both together once they were merged."""
+        raised = {v["name"]: 1.0 for v in variables}
+        return suggest(**raised) if slot.step > 20 else one_each(messages, slot, variables)
+
+    memory = context(problem, model, seed=2)
+    search(memory, GEPABase, 30, merge_every=2)
+    both = [s for s in memory.steps if s.state == {"a": 1.0, "b": 1.0}]
+    assert both[0].step < 20 and both[0].reason.startswith("merge") and both[0].accepted is accepted
+    assert both[0].split == "validate" and len(both[0].rollouts) == 3
+    assert both[0].extra["subsample_score"] == pytest.approx((2.75 - punished) / 3)
+    assert both[0].extra["parent_subsample_score"] == pytest.approx(1.875 / 3)
+    # Merged and rejected it is not merged again, and may be proposed: the minibatch knows of no punishment.
+    assert [s.reason.split()[0] for s in both[1:]] == ([] if accepted else ["better"])
+
+
+def test_a_merged_candidate_remembers_what_its_better_parent_was_told(context: Any) -> None:
+    memory = context(greeting(decide=DECIDE, greet=HULLO), specialists, optimizer_kwargs={"memory_size": 1})
+    search(memory, GEPABeam, 4, train_batch_size=2, merge_every=3, beam_width=2)
+    (asked,) = [c for c in memory.calls if (c.slot.step, c.slot.candidate) == (4, "c0")]
+    assert memory.told("search.step")[3]["explored"][0] == "s3.m"
+    past = asked.prompt[asked.prompt.index("received in the past") :]
+    assert "Hullo" in past and "greet0" in past  # of equally good parents the newer, which was asked for greet
 
 
 # --- who becomes a parent -----------------------------------------------------------------------------------------
@@ -385,6 +429,14 @@ def test_gepa_ucb_without_a_score_range_uses_the_means_seen_and_says_so(context:
     # After the first step: seed -3 (chosen once), child -2: the spread is 1.
     assert memory.steps[2].parents == ("s1.c0.p0",)
     assert memory.steps[2].extra["parent_ucb"] == pytest.approx(-2.0 + math.sqrt(math.log(3)))
+
+
+def test_of_equal_bounds_the_newest_is_chosen_and_of_equal_means_the_oldest_is_the_answer(context: Any) -> None:
+    memory = context(weighted(((1.0, 1.0),), ((0.0, 0.0),)), setting({"a": 1.0, "b": 1.0}))
+    assert search(memory, GEPAUCB, 3, ucb_exploration_constant=0.0, merge_every=0) == {"a": 0.0, "b": 0.0}
+    told = memory.told("search.step")
+    assert [e["explored"] for e in told] == [["seed"], ["s1.c0.p0"], ["s2.c0.p0"]]
+    assert [e["best"] for e in told] == ["seed"] * 3
 
 
 @pytest.mark.parametrize("width", [1, 3])

@@ -41,11 +41,11 @@ class GEPABase:
     **Merge**, no model call: in each `merge_every`-th iteration, where there is one to try; otherwise the iteration is
     a reflection. Two candidates, neither an ancestor of the other, are merged over a common ancestor (the newest that
     will do) whose mean is no better than either's: each parameter comes from the side that changed it since the
-    ancestor; where both did, from the side of better mean, of equal ones the newer. At least one parameter must have
-    been changed by one side only, and the result must be new. A pair is drawn at random from all that can be merged;
-    each (ancestor, pair) is tried once. The merged candidate runs on at most 5 examples of the Pareto set, in equal
-    parts where one parent is better, where the other is, and where they are equal. It is accepted if its sum is no
-    worse than that of the better parent there, and then scored on the whole Pareto set.
+    ancestor; where both did, from the side of better mean, of equal ones the newer. The result must be new, so one
+    side alone has changed something. A pair is drawn at random from all that can be merged; each result is tried once.
+    The merged candidate runs on at most 5 examples of the Pareto set, in equal parts where one parent is better, where
+    the other is, and where they are equal. It is accepted if its sum is no worse than that of the better parent there,
+    and then scored on the whole Pareto set.
 
     **Answer**: the best mean over all of the selection split, of equal ones the oldest. With a smaller Pareto set, a
     candidate that is better on it than all before is judged on the rest of the split at once, as a second line of the

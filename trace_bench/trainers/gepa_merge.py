@@ -74,14 +74,16 @@ class Merge:
 class Merges:
     """Finds merges that were not tried yet.
 
+    The scores of members are fixed, so that an ancestor and a pair have one result. Each result is tried once, and so
+    is each of them.
+
     Args:
         known: whether a state is that of a candidate.
     """
 
     random: random.Random
     known: Callable[[Mapping[str, Value]], bool]
-    _tried: set[tuple[int, int, int]] = field(default_factory=set)
-    _results: list[State] = field(default_factory=list)
+    _tried: list[State] = field(default_factory=list)
 
     def take(self, pool: Sequence[Member]) -> Merge | None:
         """One merge of two members of `pool`, never to be had again; None where there is none."""
@@ -89,8 +91,7 @@ class Merges:
         if not found:
             return None
         taken = self.random.choice(found)
-        self._tried.add((taken.ancestor.created, taken.older.created, taken.newer.created))
-        self._results.append(taken.state)
+        self._tried.append(taken.state)
         return taken
 
     def possible(self, pool: Sequence[Member]) -> list[Merge]:
@@ -109,24 +110,13 @@ class Merges:
 
     def _over(self, shared: Sequence[Member], older: Member, newer: Member) -> Merge | None:
         for ancestor in shared:
-            if (ancestor.created, older.created, newer.created) in self._tried:
-                continue
-            if ancestor.mean > min(older.mean, newer.mean) or not desirable(ancestor.state, older.state, newer.state):
-                continue
-            first = newer.mean >= older.mean
-            better, other = (newer, older) if first else (older, newer)
-            state = merged(ancestor.state, better.state, other.state)
-            if not self.known(state) and not any(_equal(state, tried) for tried in self._results):
-                return Merge(ancestor, older, newer, state)
+            if ancestor.mean <= min(older.mean, newer.mean):
+                better, other = (newer, older) if newer.mean >= older.mean else (older, newer)
+                state = merged(ancestor.state, better.state, other.state)
+                # Where neither side alone has changed a parameter, this is the better side itself, which is known.
+                if not self.known(state) and not any(_equal(state, tried) for tried in self._tried):
+                    return Merge(ancestor, older, newer, state)
         return None
-
-
-def desirable(ancestor: Mapping[str, Value], one: Mapping[str, Value], two: Mapping[str, Value]) -> bool:
-    """Whether one of the two has changed a parameter that the other left as it was."""
-    return any(
-        not _same(one[name], two[name]) and (_same(value, one[name]) or _same(value, two[name]))
-        for name, value in ancestor.items()
-    )
 
 
 def merged(ancestor: Mapping[str, Value], better: Mapping[str, Value], other: Mapping[str, Value]) -> State:
