@@ -217,4 +217,4 @@ def _rewrite(prompt: TextGradPrompt, variable: Variable, gradients: list[_Gradie
         return Proposal(None, (unusable(slot, f"of {variable.prompt_name}: {why}", response),))
     if found is None:
         return Proposal(None, (("proposal.terminate", {"slot": str(slot)}),))
-    return with_values(prompt, {variable.prompt_name: found.values[""]}, {}, slot)
+    return with_values(prompt, replace(found, values={variable.prompt_name: found.values[""]}), slot)
