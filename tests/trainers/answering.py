@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from hypothesis import strategies as st
 from memory_context import Model
 
 from trace_bench.trainers.base import Slot
@@ -14,6 +15,13 @@ from trace_bench.trainers.base import Slot
 Suggest = Callable[[Slot, Mapping[str, Any]], Any]
 """``suggest(slot, variable)``: a new value of it."""
 
+_PIECES = st.sampled_from(
+    ["<variable>", "</variable>", "<name>", "</name>", "<value>", "</value>", "<reasoning>", '<variable name="x0">',
+     "<IMPROVED_VARIABLE>", "</IMPROVED_VARIABLE>", "<![CDATA[", "]]>", "&lt;", "\n", " ", "{", "}", '"', ":", ",",
+     "\\", '{"suggestion": {', '"x0": ', "1e999", "-", "9" * 5000, "\ud800", "\x00", "TERMINATE", "```", "x0", "é"]
+)  # fmt: skip
+ANSWERS = st.one_of(st.text(), st.lists(_PIECES, max_size=40).map("".join))
+"""Texts of any kind, most of them made of what readers look for."""
 CRITICISM = "It is off; move it."
 
 

@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from answering import answering, form_of, honest, written
+from answering import ANSWERS, answering, form_of, honest, written
+from hypothesis import HealthCheck, given, settings
 from memory_context import DECIDE_BROKEN, DECIDE_RIGHT, GREET_RIGHT, MemoryContext, greeting
 
 from trace_bench.trainers.base import Slot, StopTraining
 from trace_bench.trainers.optimizers import OPTIMIZERS
+from trace_bench.trainers.proposer import Ask, Proposer
 from trace_bench.worker.problem import Example, Parameter, Problem
 
 ALL = pytest.mark.parametrize("optimizer", OPTIMIZERS)
@@ -115,6 +117,22 @@ def test_a_bad_answer_costs_a_proposal_and_is_told_with_its_slot(context: Any, o
     assert [e["slot"] for e in told] == asked and len(asked) >= 2
     assert all(e.get("reason", "said nothing") for e in told)
     assert [s.candidate for s in memory.steps] == ["seed"] and memory.stop_reason == "completed"
+
+
+@ALL
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(answer=ANSWERS)
+def test_any_answer_ends_in_an_admitted_state_or_in_events(context: Any, optimizer: str, answer: str) -> None:
+    memory = context(numeric(kind="int"), lambda messages, slot, variables: answer, optimizer=optimizer)
+    proposer = Proposer(memory.problem, memory)
+    ask = Ask(proposer.explore({"x": 0}, [0]).prompt, Slot(1, "c0"))  # type: ignore[arg-type]
+    proposal = proposer.propose(ask)
+    (state,) = proposer.proposals([ask])
+    assert state == proposal.state
+    if state is None:
+        assert proposal.events
+    else:
+        assert state.keys() == {"x"} and type(state["x"]) is int and -10 <= state["x"] <= 10
 
 
 @ALL
