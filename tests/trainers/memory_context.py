@@ -140,6 +140,10 @@ class MemoryContext:
     def warn(self, message: str) -> None:
         self.warnings.append(message)
 
+    def events_of(self, prefix: str) -> list[tuple[str, dict[str, Any]]]:
+        """Events whose kind begins with `prefix`, but for those of dropped proposals, which are no bad answers."""
+        return [(k, f) for k, f in self.events if k.startswith(prefix) and k != "proposal.dropped"]
+
     def told(self, kind: str) -> list[dict[str, Any]]:
         return [fields for name, fields in self.events if name == kind]
 

@@ -29,10 +29,12 @@ class Found:
     Attributes:
         values: by the names that the answer uses.
         broken: by such names, why a value that was begun cannot be read.
+        framed: whether the values stood between tags, which say nothing of the white space at their ends.
     """
 
     values: Mapping[str, Any]
     broken: Mapping[str, str] = field(default_factory=dict)
+    framed: bool = False
 
 
 Reader = Callable[[str], Found | None]
@@ -91,7 +93,7 @@ def read_tags(text: str) -> Found | None:
     if not values:
         name, why = next(iter(broken.items()))
         raise Unusable(why if name == "?" else f"of the only <variable> that is read, {why}")
-    return Found(values, broken)
+    return Found(values, broken, framed=True)
 
 
 def _value_end(text: str, start: int) -> tuple[int, int]:
@@ -122,7 +124,7 @@ def read_improved(text: str) -> Found | None:
     value = _unwrapped(text[begin:close])
     if not value:
         raise Unusable(f"there is nothing between {start} and {end}")
-    return Found({"": value})
+    return Found({"": value}, framed=True)
 
 
 def _unwrapped(value: str) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from trace_bench.trainers.answer_formats import Reader
-from trace_bench.trainers.answers import Unusable, cast, content, pick
+from trace_bench.trainers.answer_formats import Found, Reader
+from trace_bench.trainers.answers import Unusable, Variable, cast, content, pick
 from trace_bench.trainers.base import Slot
 from trace_bench.trainers.prompts import Prompt, Proposal
 from trace_bench.worker.graph_nodes import clipped
+from trace_bench.worker.problem import Value
 
 Event = tuple[str, Mapping[str, Any]]
 MAX_NAMES = 16
@@ -28,18 +29,18 @@ def proposal_of(prompt: Prompt, response: Mapping[str, Any], slot: Slot, reader:
         return Proposal(None, (unusable(slot, why, response),))
     if found is None:
         return Proposal(None, (("proposal.terminate", {"slot": str(slot)}),))
-    return with_values(prompt, found.values, found.broken, slot)
+    return with_values(prompt, found, slot)
 
 
-def with_values(prompt: Prompt, values: Mapping[str, Any], broken: Mapping[str, str], slot: Slot) -> Proposal:
-    """The prompt's state with `values`, as far as its parameters admit them; `broken` says why some cannot be read."""
+def with_values(prompt: Prompt, found: Found, slot: Slot) -> Proposal:
+    """The prompt's state with the values that were found, as far as its parameters admit them."""
     events: list[Event] = []
-    picked, unknown = pick(values, prompt.variables)
+    picked, unknown = pick(found.values, prompt.variables)
     if unknown:
         names = [clipped(name, 100) for name in unknown[:MAX_NAMES]]
         events.append(("proposal.unknown_variables", {"slot": str(slot), "names": names}))
     names_of = {v.prompt_name: v.parameter.name for v in prompt.variables}
-    for name, why in list(broken.items())[:MAX_NAMES]:
+    for name, why in list(found.broken.items())[:MAX_NAMES]:
         events.append(_rejected(slot, names_of.get(name) or clipped(name, 100), why))
     state = dict(prompt.state)
     taken = 0
@@ -48,11 +49,24 @@ def with_values(prompt: Prompt, values: Mapping[str, Any], broken: Mapping[str, 
         if name not in picked:
             continue
         try:
-            state[name] = cast(variable.parameter, picked[name])
+            value = cast(variable.parameter, picked[name])
+            state[name] = _ended(variable, value) if found.framed else value
             taken += 1
         except Unusable as why:
             events.append(_rejected(slot, name, str(why)))
     return Proposal(state if taken else None, tuple(events))
+
+
+def _ended(variable: Variable, value: Value) -> Value:
+    """`value` with the white space at its ends that tags cannot tell of: that of the old value where all else is the
+    same, and a line end after source."""
+    old = variable.value
+    if isinstance(value, str) and isinstance(old, str):
+        if value.strip() == old.strip():
+            return old
+        if variable.parameter.kind == "code":
+            return value.rstrip() + "\n"
+    return value
 
 
 def unusable(slot: Slot, why: object, response: Mapping[str, Any] | None = None) -> Event:

@@ -18,7 +18,9 @@ class View:
 
     Attributes:
         summary: trace-opt's ``FunctionFeedback``; ``variables`` are what may change, ``inputs`` the other roots.
-        nodes: of the same graph, roots first; of one level in the order of creation.
+        nodes: of the same graph, roots first; of one level in the order of creation. The last joins the examples, where
+            there are several.
+        parts: for each example the name of the node that its feedback enters at, and that feedback.
         source: names of the nodes whose values are source code.
         state: of the candidate.
     """
@@ -26,6 +28,7 @@ class View:
     graph: MinibatchGraph
     summary: Any
     nodes: tuple[Any, ...]
+    parts: tuple[tuple[str, str], ...]
     variables: tuple[Variable, ...]
     source: frozenset[str]
     feedback: str
@@ -64,7 +67,8 @@ def view_of(graph: MinibatchGraph, target: Any, feedback: str, state: Mapping[st
     )
     source = frozenset(graph.parameters[p.name].py_name for p in graph.problem.parameters if p.kind == "code")
     nodes = tuple(node for _, node in collected.graph)
-    return View(graph, summary, nodes, variables, source, feedback, state, told)
+    parts = tuple((node.py_name, line) for node, line in graph.parts)
+    return View(graph, summary, nodes, parts, variables, source, feedback, state, told)
 
 
 def kind_of(view: View, name: str, value: object) -> str:

@@ -46,7 +46,7 @@ _GRAPH = """You improve a program by changing some of its variables. The problem
 # Outputs: what came out.
 # Feedback: what was said about the outputs.
 
-A value of # Variables, # Inputs, # Others or # Outputs is shown like this:
+A value of # Variables is shown like this, and one of # Inputs, # Others or # Outputs with <node> for <variable>:
 
 <variable name="its name" type="its type">
 <value>
@@ -120,7 +120,7 @@ class OptoPrimeV2(OptoPrime):
                 f"<variable>\n<name>{name}</name>\n<value>\n{self.clipped(value)}\n</value>\n</variable>"
                 for name, value in variables.items()
             )
-            parts.append(f"<round {number}>\n{values}\n<feedback>\n{feedback}\n</feedback>\n</round {number}>")
+            parts.append(f'<round number="{number}">\n{values}\n<feedback>\n{feedback}\n</feedback>\n</round>')
         return "\n".join(parts)
 
     def clipped(self, value: object) -> str:

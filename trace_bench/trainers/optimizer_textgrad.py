@@ -7,7 +7,7 @@ several such texts about one value are merged by another call; in the end each v
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from trace_bench.trainers.optimizer_graph import View, headers, request_of, with
 from trace_bench.trainers.prompts import AskModel, Prompt, Proposal
 from trace_bench.worker.graph import load
 from trace_bench.worker.graph_nodes import clipped, constraint
+from trace_bench.worker.problem import Parameter
 
 MAX_GRADIENT = 8000
 """Characters of an answer that later calls are shown: an essay must not be paid for once for each edge below it."""
@@ -46,12 +47,13 @@ class TextGradPrompt(Prompt):
     """See `Prompt`; `messages` is empty, since each call has its own.
 
     Attributes:
-        values: the result last.
+        values: from the variables to the results, each after its parents.
+        feedback: of the examples, by the name of the value that it enters at.
         past_values: of each variable, by its name in the prompt; oldest first.
     """
 
     values: tuple[Passed, ...] = ()
-    feedback: str = ""
+    feedback: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     objective: str = ""
     context: str = ""
     past_values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -108,7 +110,7 @@ class TextGrad:
             state=dict(view.state),
             past=view.past(size),
             values=tuple(_values(view)),
-            feedback=view.feedback,
+            feedback={name: tuple(line for at, line in view.parts if at == name) for name, _ in view.parts},
             objective=view.told.objective,
             context=view.told.context,
             past_values={
@@ -135,18 +137,31 @@ class TextGrad:
 
 
 def _values(view: View) -> Iterator[Passed]:
-    """The values that criticism goes through, the result last. Where nothing that may change is below, none goes."""
-    names = {v.prompt_name for v in view.variables}
+    """The values that criticism goes through, without the one that joins the examples: their feedback enters apart.
+
+    Where nothing that may change is below, no criticism goes.
+    """
+    names = {v.prompt_name: v.parameter for v in view.variables}
+    ends = {name for name, _ in view.parts}
+    nodes = view.nodes if view.nodes[-1].py_name in ends else view.nodes[:-1]
     reached: set[str] = set()
-    for node in view.nodes:
+    for node in nodes:
         parents = tuple(dict.fromkeys(p.py_name for p in node.parents if p.py_name in reached))
         if not parents and node.py_name not in names:
             continue
         reached.add(node.py_name)
-        said = re.sub(r"\[.*?\]", "", node.description or "").strip()
-        role = f"{node.py_name}: {said}" if said else node.py_name
-        text = str(node.data) if node.py_name in names else clipped(node.data)
-        yield Passed(node.py_name, role, text, parents)
+        if (parameter := names.get(node.py_name)) is not None:
+            yield Passed(node.py_name, _role(node.py_name, parameter), str(node.data), parents)
+        else:
+            said = re.sub(r"\[.*?\]", "", node.description or "").strip()
+            yield Passed(node.py_name, f"{node.py_name} ({said.rstrip('.')})", clipped(node.data), parents)
+
+
+def _role(name: str, parameter: Parameter) -> str:
+    """What a variable is, in words."""
+    source = f"the source of the function {parameter.entry or parameter.name}" if parameter.kind == "code" else ""
+    said = parameter.description.rstrip(".") or source
+    return f"{name} ({said})" if said else name
 
 
 def _backward(prompt: TextGradPrompt, talk: _Talk) -> dict[str, list[_Gradient]]:
@@ -157,10 +172,8 @@ def _backward(prompt: TextGradPrompt, talk: _Talk) -> dict[str, list[_Gradient]]
     for value in reversed(prompt.values):
         if not value.parents:
             continue
-        if value is prompt.values[-1]:
-            criticism = f"{prompt.objective}\n\n{prompt.feedback}".strip()
-        else:
-            criticism = _one(gradients.get(value.name, []), value, talk)
+        told = [f"{prompt.objective}\n\n{line}".strip() for line in prompt.feedback.get(value.name, ())]
+        criticism = _one([*told, *(g.text for g in gradients.get(value.name, []))], value, talk)
         if not criticism:
             continue
         for parent in (by_name[name] for name in value.parents):
@@ -185,12 +198,12 @@ def _backward(prompt: TextGradPrompt, talk: _Talk) -> dict[str, list[_Gradient]]
     return gradients
 
 
-def _one(gradients: list[_Gradient], value: Passed, talk: _Talk) -> str:
+def _one(texts: Sequence[str], value: Passed, talk: _Talk) -> str:
     """Several texts about one value as one; empty where there is none."""
-    if len(gradients) < 2:
-        return gradients[0].text if gradients else ""
+    if len(texts) < 2:
+        return texts[0] if texts else ""
     prompts = load().textgrad
-    told = "\n".join(f"<FEEDBACK>{g.text}</FEEDBACK>" for g in gradients)
+    told = "\n".join(f"<FEEDBACK>{text}</FEEDBACK>" for text in texts)
     return talk.text(prompts.REDUCE_MEAN_SYSTEM_PROMPT, told, f"the summary for {value.name}")
 
 
@@ -217,4 +230,4 @@ def _rewrite(prompt: TextGradPrompt, variable: Variable, gradients: list[_Gradie
         return Proposal(None, (unusable(slot, f"of {variable.prompt_name}: {why}", response),))
     if found is None:
         return Proposal(None, (("proposal.terminate", {"slot": str(slot)}),))
-    return with_values(prompt, {variable.prompt_name: found.values[""]}, {}, slot)
+    return with_values(prompt, replace(found, values={variable.prompt_name: found.values[""]}), slot)

@@ -177,18 +177,20 @@ better. The answer is `{"suggestion": {variable: value}}`; a proposal costs one 
         ),
         entry="trace_bench.trainers.optimizer_textgrad:TextGrad",
         doc="""\
-From the result towards the variables, for each edge of the graph, the model is asked how the value at its lower end
-should change; several such texts about one value in between are merged by another call; then each variable that
-criticism reached is rewritten, between `<IMPROVED_VARIABLE>` tags, one call each. Prompts are those of trace-opt
-0.1.3.8. A proposal costs `E + M + V` calls for `E` edges, `M` values with several edges out of them and `V`
-variables: for a minibatch of one and a problem without an agent 2, for an agent of two operators in a row and a
-minibatch of three 15. That is many times what OptoPrime costs; mind it where optimizers are compared under one
-budget of calls. Each call is an attempt (`attempt=0, 1, …`) at the proposal's slot. A criticism that is no text is
-an event, and its edge is left out.
+Feedback enters at the response to each example, and goes back through the graph in words. For each edge towards a
+variable the model is asked how the value at its lower end should change; several such texts about one value in
+between are merged by another call; in the end each variable that criticism reached is rewritten, between
+`<IMPROVED_VARIABLE>` tags, in one call that shows all criticism of it. Prompts are those of trace-opt 0.1.3.8. A
+proposal costs `E + M + V` calls for `E` edges, `M` values in between with several texts about them, and `V`
+variables: 2 for a problem without an agent and a minibatch of one, 11 for two operators in a row and a minibatch of
+three. That is many times what OptoPrime costs; mind it where optimizers are compared under one budget of calls.
+Each call is an attempt (`attempt=0, 1, …`) at the proposal's slot. A criticism that is no text is an event, and its
+edge is left out.
 
 | trace-opt 0.1.3.8 | here | why |
 |---|---|---|
 | asks about every edge | asks where a variable lies below | nobody reads the other criticism |
+| joins the examples by an edge for each | each starts with its own feedback | as in the paper; a call less for each |
 | shows ten words of each end of the variable to rewrite | shows it in full | it is replaced in full |
 | never shows the objective | shows it, with the feedback and each variable | a task's rules would be unknown |
 | shows a criticism as a Python object | shows its text, up to 8000 characters | |

@@ -34,11 +34,15 @@ class MinibatchGraph(GraphNodes):
 
     Args:
         programs: opens the sources of trainable operators.
+
+    Attributes:
+        parts: of the last `batch`: where the feedback of each example enters, and that feedback.
     """
 
     def __init__(self, problem: Problem, state: Mapping[str, Value], programs: Programs) -> None:
         super().__init__(problem, state)
         self._programs = programs
+        self.parts: tuple[tuple[Any, str], ...] = ()
 
     def __enter__(self) -> MinibatchGraph:
         super().__enter__()
@@ -109,6 +113,7 @@ class MinibatchGraph(GraphNodes):
         """One target and one feedback for all of `traced`: feedbacks that meet in one graph must be equal."""
         better = "higher" if self.problem.direction == "maximize" else "lower"
         told = [f"(score {t.rollout.score:.10g}, {better} is better) {t.rollout.feedback}".rstrip() for t in traced]
+        self.parts = tuple((t.target, line) for t, line in zip(traced, told, strict=True))
         if len(traced) == 1 and isinstance(traced[0].target, self.opto.MessageNode):
             return traced[0].target, told[0]
         target = self.message(
