@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from trace_bench.errors import TrainerError
 from trace_bench.trainers.adapters.bridge import Bridge
 from trace_bench.trainers.answers import Unusable, cast, content
 from trace_bench.trainers.base import Rollout, Search, Slot, State, Step
@@ -106,18 +107,23 @@ class Foreign:
         told = Step(step, candidate, tuple(parents), dict(state), tuple(rollouts), split, accepted, reason, extra)
         self._bridge.tell(told)
 
-    def ask(self, messages: Sequence[Mapping[str, Any]], slot: Slot, **request: Any) -> str:
-        """The text that the model answers.
+    def ask(
+        self, messages: Sequence[Mapping[str, Any]], slot: Slot, *, otherwise: str | None = None, **request: Any
+    ) -> str:
+        """The text that the model answers. If it holds none, the event ``proposal.unusable`` says so, and it is
+        `otherwise`.
 
         Raises:
-            Unusable: the answer holds none; the event ``proposal.unusable`` says so.
+            Unusable: it holds none, and there is no `otherwise`.
         """
         response = self.respond(messages, slot, **request)
         try:
             return content(response)
         except Unusable as why:
             self.event("proposal.unusable", slot=str(slot), reason=str(why))
-            raise
+            if otherwise is None:
+                raise
+            return otherwise
 
     def respond(self, messages: Sequence[Mapping[str, Any]], slot: Slot, **request: Any) -> dict[str, Any]:
         """The model's whole answer, as OpenAI's chat completions have it."""
@@ -136,6 +142,11 @@ class Foreign:
     def warn(self, message: str) -> None:
         """A warning of the job."""
         self._bridge.call(lambda: self.search.log.warn(message))
+
+    @staticmethod
+    def error(message: str) -> TrainerError:
+        """The search cannot be as asked for."""
+        return TrainerError(message)
 
     def describe(self, name: str) -> str:
         """What the parameter `name` is, in a few lines: for prompts that do not take a text for an instruction."""

@@ -20,7 +20,7 @@ from trace_bench.worker.graph_nodes import clipped
 
 # numpy serves the package's novelty check by embeddings, which is off.
 with importing("openevolve", clients=("openai",), missing=("numpy",)):
-    from openevolve import database, process_parallel
+    from openevolve import database, embedding, process_parallel  # noqa: F401  # the database imports embedding later
     from openevolve.config import Config, DatabaseConfig, PromptConfig
     from openevolve.prompt import sampler
     from openevolve.prompt.templates import TemplateManager
