@@ -142,6 +142,13 @@ ENTRY: dict[str, Any] = {
 SAMPLES: dict[str, Any] = {
     "job": JOB,
     "event": EVENT,
+    "checkpoint": {
+        "key": HASH,
+        "nth": 0,
+        "seconds": 0.5,
+        "signs": {HASH: [{"kind": "import", "line": 1, "text": "import os"}]},
+        "rollouts": [{"example_id": "a", "score": 1.0, "feedback": "fine", "failed": False}],
+    },
     "history": HISTORY,
     "state": STATES["initial"],
     "states": STATES,

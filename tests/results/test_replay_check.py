@@ -21,7 +21,7 @@ LINE: dict[str, Any] = {
     "prompt_tokens": 7, "completion_tokens": 3, "cost_usd": 0.1, "evaluations": 1, "parameters": {"x": 0.1},
 }  # fmt: skip
 FIGURES: dict[str, Any] = {"score_best": 0.1 + 0.2, "image_key": "i", "llm_calls": 2, "cost_usd": 0.3,
-                           "score_claimed": 0.5, "integrity_flags": ""}  # fmt: skip
+                           "score_claimed": 0.5, "integrity_flags": "", "score_evaluations": 0}  # fmt: skip
 
 
 def make(root: Path, *, cpu: str = "cpu", lines: tuple[dict[str, Any], ...] = (LINE,), x: Any = 0.5) -> RunLayout:
@@ -57,6 +57,7 @@ def test_what_only_time_changes_is_no_difference(tmp_path: Path) -> None:
         {"score_best": 0.3},
         {"score_test": 1.0},
         {"evaluations": 1},
+        {"score_evaluations": 2},
         {"llm_calls": 3},
         {"cost_usd": 0.31},
         {"stub_inert": True},

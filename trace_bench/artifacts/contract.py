@@ -214,6 +214,30 @@ class HistoryLine(Model):
     extra: Json = {}
 
 
+class CheckpointHead(Model):
+    """The first line of ``checkpoint.jsonl``: what the others are of."""
+
+    fingerprint: str
+
+
+class CheckpointLine(Model):
+    """A further line of ``checkpoint.jsonl``: what one evaluation of a search came to, in the trainer's own words.
+
+    Attributes:
+        key: SHA-256 (hex) of what was evaluated, and on which examples.
+        nth: how often the search had asked the same before.
+        seconds: of training by then, over all attempts.
+        rollouts: one for each example.
+        signs: of sources that were started for it first, by their SHA-256.
+    """
+
+    key: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    nth: Count
+    seconds: Seconds
+    rollouts: tuple[Json, ...]
+    signs: dict[str, tuple[Json, ...]] = {}
+
+
 class States(Model):
     """``states.json``. `best` and `final` are None when training ended before there was one."""
 
@@ -378,7 +402,9 @@ class WorkerResult(Model):
     Attributes:
         stop_reason: why training ended; None if it never began.
         stop_point: where training was ended; None if it came to its end.
-        seconds: wall time per phase (``build``, ``train``, ``score``).
+        evaluations: in training, over all attempts; what the budget is of. `score_evaluations` are the scorer's.
+        train_seconds: of training, over all attempts, as far as what came of them is known.
+        seconds: wall time per phase (``build``, ``train``, ``score``) of the last attempt.
         stub_inert: the stub model got only requests that it could not change anything for.
     """
 
@@ -389,6 +415,8 @@ class WorkerResult(Model):
     stop_point: StopPoint | None = None
     scores: Scores = Scores()
     evaluations: Count = 0
+    score_evaluations: Count = 0
+    train_seconds: Seconds | None = None
     llm_calls: Count = 0
     seconds: dict[Name, Seconds] = {}
     warnings: tuple[str, ...] = ()

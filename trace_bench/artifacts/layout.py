@@ -17,6 +17,7 @@ EVENTS = "events.jsonl"
 HISTORY = "state_history.jsonl"
 STATES = "states.json"
 RESULT = "result.json"
+CHECKPOINT = "checkpoint.jsonl"
 STDOUT = "stdout.log"
 STDERR = "stderr.log"
 """Last words of a sandbox that broke, in the folder of the attempt."""
@@ -61,6 +62,11 @@ class JobLayout:
     @property
     def cassette(self) -> Path:
         return self.root / "llm.jsonl"
+
+    @property
+    def checkpoint(self) -> Path:
+        """What the search has learnt so far, for another attempt; gone once the job is ok."""
+        return self.root / CHECKPOINT
 
     @property
     def artifacts(self) -> Path:
@@ -230,6 +236,7 @@ _SCHEMAS = {
     "job_meta.json": "job_meta",
     "results.json": "results",
     "llm.jsonl": "llm_call",
+    "checkpoint.jsonl": "checkpoint",
     "state_history.jsonl": "history",
     "artifacts/state_history.jsonl": "history",
     "artifacts/initial_state.yaml": "state",

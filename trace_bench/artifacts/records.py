@@ -272,7 +272,8 @@ class Results(Model):
     training split of a task without one; `score_test` is the best state's on held-out data. `score_claimed` is what
     training said of the best state, and counts for nothing. `integrity_flags` are words of
     `trace_bench.results.integrity.FLAGS`, with a space between. Paths are relative to the run. `llm_calls` and all that
-    is counted with it is what `Usage` says.
+    is counted with it is what `Usage` says. `evaluations` and `train_seconds` are what training spent over all its
+    attempts; rows of earlier versions, which have no `score_evaluations`, count the scorer's evaluations among them.
     """
 
     run_id: str
@@ -323,6 +324,8 @@ class Results(Model):
     reasoning_tokens: Count = 0
     score_claimed: float | None = None
     integrity_flags: str = ""
+    score_evaluations: Count = 0
+    train_seconds: Seconds | None = None
     initial_state_path: str | None = None
     best_state_path: str | None = None
     final_state_path: str | None = None

@@ -26,6 +26,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _TITLES: dict[str, tuple[Any, str]] = {
     "job": (contract.JobSpec, "job.json: what a sandbox is told"),
     "event": (contract.Event, "a line of events.jsonl"),
+    "checkpoint": (contract.CheckpointHead | contract.CheckpointLine, "a line of checkpoint.jsonl"),
     "history": (contract.HistoryLine, "a line of state_history.jsonl"),
     "state": (contract.State, "a saved state: parameter name to value"),
     "states": (contract.States, "states.json: the states a sandbox hands back"),

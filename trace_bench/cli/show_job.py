@@ -229,6 +229,14 @@ def _model_name(model: ModelRef) -> str:
     return f"{model.id} ({': '.join(parts)})" if parts else model.id
 
 
+def _evaluations(row: Results) -> str:
+    return (
+        f"{row.evaluations} in training, {row.score_evaluations} in scoring"
+        if row.score_evaluations
+        else str(row.evaluations)
+    )
+
+
 def _outcome(job: _Job) -> list[tuple[str, str]]:
     row, meta, state = job.row, job.meta, job.line.state
     failure = job.failure if state in ("failed", "interrupted") else None
@@ -243,7 +251,7 @@ def _outcome(job: _Job) -> list[tuple[str, str]]:
             ("flags", printable(" ".join(flags_of(row)), 300)),
             ("test", "" if row.score_test is None else number(row.score_test)),
             ("time", "" if row.time_seconds is None else f"{row.time_seconds:.1f} s"),
-            ("evaluations", str(row.evaluations)),
+            ("evaluations", _evaluations(row)),
             ("tokens", f"{row.total_tokens} ({row.prompt_tokens} in, {row.completion_tokens} out){_of_which(row)}"),
             ("calls", f"{row.llm_calls}{_in_tries(row)}"),
             ("cost", f"{dollars(row.cost_usd)} USD"),

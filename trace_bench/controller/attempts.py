@@ -29,7 +29,7 @@ def keep_attempt(job: JobLayout, *, calls: bool = False) -> None:
     """Move what the last attempt published, its result too, into that attempt's folder: the next one takes its place.
 
     Args:
-        calls: its cassette as well.
+        calls: its cassette and its checkpoint as well.
     """
     last = max(_attempts(job), default=0)
     if last == 0:
@@ -40,7 +40,7 @@ def keep_attempt(job: JobLayout, *, calls: bool = False) -> None:
     moves = {job.results: folder / job.results.name}
     moves |= {source: out / name for name, source in _places(job).items()}
     if calls:
-        moves[job.cassette] = folder / job.cassette.name
+        moves |= {path: folder / path.name for path in (job.cassette, job.checkpoint)}
     for source, target in moves.items():
         if source.exists() and not target.exists():
             make_folders(target.parent)

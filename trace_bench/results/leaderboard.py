@@ -30,7 +30,9 @@ class LeaderboardRow:
     """Scores are in the task's natural units. `best_job_id` is the job of the best seed, `score_std` the
     sample standard deviation over seeds (None for one), `jobs` how many seeds counted, of `seeds` that have a row.
     `failed_jobs` of the others failed for a reason of their own; `unfinished_jobs` say nothing (provider, sandbox,
-    harness, cut off, never ran). `flagged_jobs` of those that count have flags, all of them in `integrity_flags`."""
+    harness, cut off, never ran). `flagged_jobs` of those that count have flags, all of them in `integrity_flags`.
+    What was spent (`evaluations` and `train_seconds` in training, calls, tokens, dollars, seconds of the job) is a mean
+    over the seeds that count."""
 
     rank: int
     task_id: str
@@ -56,6 +58,9 @@ class LeaderboardRow:
     unfinished_jobs: int
     flagged_jobs: int
     integrity_flags: str
+    evaluations: float
+    llm_calls: float
+    train_seconds: float | None
 
     @classmethod
     def columns(cls) -> tuple[str, ...]:
@@ -141,6 +146,9 @@ def _row(members: list[Results], everyone: Sequence[Results]) -> LeaderboardRow:
         unfinished_jobs=sum(not is_final(row) for row in others),
         flagged_jobs=sum(bool(row.integrity_flags) for row in members),
         integrity_flags=" ".join(flags),
+        evaluations=_mean([row.evaluations for row in members]),
+        llm_calls=_mean([row.llm_calls for row in members]),
+        train_seconds=_mean_or_none(row.train_seconds for row in members),
     )
 
 

@@ -85,6 +85,8 @@ def results_row(
         fingerprint=meta.fingerprint,
         score_claimed=report.claims["best"].score if "best" in report.claims and not withheld else None,
         integrity_flags=" ".join(report.flags),
+        score_evaluations=result.score_evaluations if result else 0,
+        train_seconds=result.train_seconds if result else None,
         failure_boundary=failure.boundary if failure else None,
         feedback=_feedback(failure, scores.best),
         stub_inert=meta.model.provider == "stub" and usage.calls > 0 and usage.inert == usage.calls,

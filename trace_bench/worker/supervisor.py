@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_bench.worker import memory, reports, scorer_files, spawner, wire
-from trace_bench.worker.clocks import Late, late_task, late_training, recorded_kill, timed_out
+from trace_bench.worker.clocks import Late, TrainClock, late_task, late_training, recorded_kill, timed_out
 from trace_bench.worker.folders import make_folder_of, tree_bytes, unpack
 from trace_bench.worker.frames import Message, fits
 from trace_bench.worker.host_link import HostLink
@@ -69,11 +69,15 @@ class Supervisor:
         self._train_done = False
         self._train_end: dict[str, Any] | None = None
         self._train_evaluations = 0
+        self._train_seconds: float | None = None
         self._train_killed = False
         self._train_calls = 0
         self._checks = 0
         self._test_seed: int | None = None
         self._awaiting_seed = False
+        self._clock = TrainClock()
+        self._resumed_from = b""
+        self._checkpoint_left = reports.CHECKPOINT_BYTES
         self._seconds: dict[str, float] = {}
         self._phase_ends: dict[str, dict[str, int | None]] = {}
         self._warnings: list[str] = []
@@ -146,7 +150,7 @@ class Supervisor:
                 self._kill(phase.name)
                 phase.kill_at = now + STOP_GRACE
         elif self._build is not None:
-            late = late_training(self._job, now - phase.started)
+            late = late_training(self._job, now - phase.started, self._clock, now)
             if late is not None:
                 self._failure = self._failure or late.failure
                 self._ask_to_stop(late.stop_reason)
@@ -190,7 +194,10 @@ class Supervisor:
     def _on_message(self, message: Message) -> None:
         kind, header = message.type, message.header
         if kind == "job" and not self._job:
-            self._begin(header["job"], message.blob)
+            size = int(header.get("checkpoint_bytes", 0))
+            self._resumed_from = message.blob[len(message.blob) - size :]
+            self._clock.before = float(header.get("seconds_before", 0.0)) if size else 0.0
+            self._begin(header["job"], message.blob[: len(message.blob) - size])
         elif kind == "llm.response":
             self._llm.answered(header, message.blob)
         elif kind == "heldout":
@@ -219,6 +226,14 @@ class Supervisor:
             extra = self._out_dir / "extra"
             make_folder_of(extra, None if uid is None else uid + spawner.PHASE_OFFSETS["train"])
             self._start_phase("train", extra_dir=str(extra))
+            self._hand_over_checkpoint()
+
+    def _hand_over_checkpoint(self) -> None:
+        """To the trainer alone: what it learnt in earlier attempts is no candidate's or scorer's business."""
+        lines, self._resumed_from = self._resumed_from.splitlines(keepends=True), b""
+        for start in range(0, len(lines), 64):
+            text = b"".join(lines[start : start + 64]).decode("utf-8", "replace")
+            self._phases["train"].tell("checkpoint", text=text)
 
     @property
     def _build_only(self) -> bool:
@@ -295,8 +310,17 @@ class Supervisor:
         if op == "event":
             self._event(reports.event_kind(phase.name, message["kind"]), dict(message["fields"]))
         elif op == "history" and phase.name == "train":
-            line = {**message["line"], **self._llm.spent, "seconds": round(time.monotonic() - phase.started, 6)}
+            line = {**message["line"], **self._llm.spent}
+            as_of = line.pop("as_of", None)
+            # Of a trainer that is killed this is all that is known.
+            self._train_evaluations = reports.count(line["evaluations"])
+            seconds = self._clock.seconds(time.monotonic())
+            line["seconds"] = round(seconds if as_of is None else max(0.0, min(as_of, seconds)), 6)
             self._host.send("history", {"line": self._recorder.history(line)})
+        elif op == "checkpoint" and phase.name == "train":
+            self._pass_on_checkpoint(message["line"])
+        elif op == "resumed" and phase.name == "train":
+            self._clock.live_at = self._clock.live_at or time.monotonic()
         elif op == "state" and phase.name == "train" and message["kind"] in ("best", "final"):
             self._recorder.state(message["kind"], reports.state(message["values"], self._state_bytes))
             self._claims[message["kind"]] = reports.claim(message.get("claim"))
@@ -313,6 +337,18 @@ class Supervisor:
             phase.result = reports.result(phase.name, message, self._state_bytes)
         elif op == "failed":
             phase.failure = reports.failure(message, phase.boundary, provider_failed=self._llm.provider_failed)
+
+    def _pass_on_checkpoint(self, line: object) -> None:
+        """Give a line to the host, which keeps it for another attempt; its content is the trainer's own business."""
+        data = reports.checkpoint_line(line)
+        if self._checkpoint_left <= 0:
+            return
+        self._checkpoint_left -= len(data)
+        if self._checkpoint_left <= 0 or len(data) > reports.CHECKPOINT_LINE_BYTES:
+            self._checkpoint_left = 0
+            self._event("checkpoint.ended", {"reason": f"its lines have more than {reports.CHECKPOINT_BYTES} bytes"})
+            return
+        self._host.send("checkpoint", {"seconds": round(self._clock.seconds(time.monotonic()), 6)}, data)
 
     def _warn(self, message: str) -> None:
         if len(self._warnings) < 100:
@@ -389,6 +425,8 @@ class Supervisor:
         train = self._phases.get("train")
         if train is not None:
             train.started = time.monotonic()
+            if not self._clock.before:
+                self._clock.live_at = train.started
             train.tell("go")
             # What hashing needs before scoring is imported while somebody else is busy.
             importlib.import_module("hashlib")
@@ -396,6 +434,7 @@ class Supervisor:
             self._request_seed()
 
     def _after_train(self, phase: PhaseProcess) -> None:
+        self._train_seconds = round(self._clock.seconds(time.monotonic()), 6)
         self._train_done = True
         self._train_calls = self._llm.number
         if phase.result is None:
@@ -479,7 +518,9 @@ class Supervisor:
             "stop_reason": self._stop_reason if self._build is not None and not self._build_only else None,
             "stop_point": None if self._build_only else self._stop_point(),
             "scores": score.get("scores", {}),
-            "evaluations": self._train_evaluations + int(score.get("evaluations", 0)),
+            "evaluations": self._train_evaluations,
+            "score_evaluations": int(score.get("evaluations", 0)),
+            "train_seconds": self._train_seconds,
             "llm_calls": self._llm.number,
             "seconds": self._seconds,
             "warnings": self._warnings,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import importlib
 import json
 import threading
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_bench.worker.candidates import CandidatePrograms
+from trace_bench.worker.checkpoint import Checkpoint, Watch, digest_of
 from trace_bench.worker.evaluate import evaluate_state, mean_score
 from trace_bench.worker.phases import Link, PhaseFailure, build_problem
 from trace_bench.worker.problem import Problem, Value
@@ -40,12 +40,17 @@ def run(link: Link, start: dict[str, Any], programs: CandidatePrograms) -> dict[
         from trace_bench.worker import graph
 
         graph.load()
-    # The import above overlaps with the build phase; the supervisor says when building is over.
-    while link.receive()["op"] != "go":
-        continue
+    # The import above overlaps with the build phase; the supervisor says when building is over. Before that it hands
+    # over what earlier attempts have learnt.
+    lines: list[str] = []
+    while (message := link.receive())["op"] != "go":
+        if message["op"] == "checkpoint":
+            lines += message["text"].splitlines()
     programs.on_signs = _SignEvents(link)
+    watch = Watch(start["gateway_port"])
     problem = build_problem(link, start, programs)
-    context = WorkerTrainContext(link, start, problem, programs)
+    watch.built()
+    context = WorkerTrainContext(link, start, problem, programs, watch, lines)
     if hasattr(trainer, "search"):
         final, stop_reason = run_search(trainer, problem, job["trainer"]["params"], context)
     else:
@@ -56,6 +61,7 @@ def run(link: Link, start: dict[str, Any], programs: CandidatePrograms) -> dict[
             final, stop_reason = context.best_state, stop.reason
     if not isinstance(final, dict):
         raise PhaseFailure("trainer", "bad_state", f"{job['trainer']['id']} returned no state")
+    context.tell_resumed()
     link.send("state", kind="final", values=final, claim=context.claim_of(final))
     return {"stop_reason": stop_reason, "evaluations": context.evaluations}
 
@@ -76,7 +82,15 @@ class _SignEvents:
 class WorkerTrainContext:
     """Implements `training.TrainContext` over the link to the supervisor."""
 
-    def __init__(self, link: Link, start: dict[str, Any], problem: Problem, programs: CandidatePrograms) -> None:
+    def __init__(
+        self,
+        link: Link,
+        start: dict[str, Any],
+        problem: Problem,
+        programs: CandidatePrograms,
+        watch: Watch,
+        lines: Sequence[str] = (),
+    ) -> None:
         job = start["job"]
         self.seed: int = job["seed"]
         self.optimizer: str = job["optimizer"]["id"]
@@ -103,12 +117,22 @@ class WorkerTrainContext:
         self._selection = selection_of(problem)
         self._judging = {example.id for example in getattr(problem, self._selection)}
         self._claims: dict[str, dict[str, Any]] = {}
-        self._initial = _key(self.best_state)
+        self._initial = digest_of(self.best_state)
         self._initial_split: str | None = None
+        self._watch = watch
+        self._calls = 0
+        self._checkpoint = Checkpoint(lines, lambda line: link.send("checkpoint", line=line), self.event)
+        self._resuming = self._checkpoint.as_of is not None
+        if lines and not self._resuming:
+            link.send("resumed")
+        if self._checkpoint.damaged:
+            self.warn(
+                f"{self._checkpoint.damaged} lines of the checkpoint of an earlier attempt are damaged, and not used"
+            )
 
     def claim_of(self, state: State) -> dict[str, Any] | None:
         """What was last reported of `state`, as a `Claim` of the contract; None if it never was."""
-        return self._claims.get(_key(state))
+        return self._claims.get(digest_of(state))
 
     def check(self) -> None:
         """See `training.TrainContext.check`."""
@@ -139,7 +163,25 @@ class WorkerTrainContext:
         examples = getattr(self._problem, split)
         chosen = [examples[i] for i in example_indices]
         self.count_evaluations(len(chosen))
-        return evaluate_state(self._problem, state, chosen, self.programs)
+        key, nth, known = self._checkpoint.ask(digest_of(state), split, example_indices, [e.id for e in chosen])
+        if known is not None:
+            for digest, found in known.signs.items():
+                self.programs.learn(digest, found)
+            return known.rollouts
+        self.tell_resumed()
+        before = set(self.programs.signs)
+        with self._watch.evaluation(self._checkpoint):
+            rollouts = evaluate_state(self._problem, state, chosen, self.programs)
+        signs = {digest: self.programs.signs[digest] for digest in self.programs.signs.keys() - before}
+        self._checkpoint.keep(key, nth, rollouts, signs)
+        return rollouts
+
+    def tell_resumed(self) -> None:
+        """Say, once, that the search is where an earlier attempt left it, and how far that was."""
+        if self._resuming:
+            self._resuming = False
+            self._link.send("resumed")
+            self.event("search.resumed", evaluations=self._checkpoint.found, llm_calls=self._calls)
 
     def count_evaluations(self, number: int) -> None:
         """See `training.TrainContext.count_evaluations`."""
@@ -154,7 +196,7 @@ class WorkerTrainContext:
         examples = [r.example_id for r in step.rollouts]
         claim = {"score": score, "split": step.split, "examples": examples}
         _check_text(step.state)
-        self._claims[key := _key(step.state)] = claim
+        self._claims[key := digest_of(step.state)] = claim
         if key == self._initial and self._initial_split != self._selection:
             # The first of them on the split that official scores are of; until then, what there is.
             self._initial_split = step.split
@@ -178,6 +220,7 @@ class WorkerTrainContext:
                 "reason": step.reason[:1000],
                 "evaluations": self.evaluations,
                 "parameters": dict(step.state),
+                "as_of": self._checkpoint.as_of if self._resuming else None,
                 "extra": {
                     **step.extra,
                     "failures": sum(r.failed for r in step.rollouts),
@@ -234,9 +277,11 @@ class WorkerTrainContext:
         import http.client
 
         connection = http.client.HTTPConnection("127.0.0.1", self._port)
+        self._calls += 1
         try:
             body = json.dumps(request).encode()
-            connection.request("POST", path, body, {"Content-Type": "application/json", **headers})
+            with self._watch.own_call():
+                connection.request("POST", path, body, {"Content-Type": "application/json", **headers})
             response = connection.getresponse()
             text = response.read()
         except OSError as error:
@@ -256,10 +301,6 @@ class WorkerTrainContext:
             raise StopTraining(self._stop_at["reason"])
         message = error_body.get("message") if isinstance(error_body, dict) else None
         raise PhaseFailure("provider", "provider_error", f"HTTP {response.status}: {message or 'no explanation'}")
-
-
-def _key(state: Mapping[str, Value]) -> str:
-    return hashlib.sha256(repr(sorted(state.items())).encode("utf-8", "replace")).hexdigest()
 
 
 def _check_text(state: State) -> None:
