@@ -318,13 +318,3 @@ def test_the_prompt_does_not_depend_on_memory_addresses(context: Any, monkeypatc
         prompts.add(str(proposer.explore(problem.initial_state(), [0, 1]).prompt.messages))  # type: ignore[union-attr]
         assert addresses
     assert len(prompts) == 1
-
-
-def test_a_context_stands_in_the_prompt_before_the_answer_is_asked_for(context: Any) -> None:
-    problem = numeric()
-    proposer = Proposer(problem, context(problem, silent))
-    plain = proposer.explore({"x": 1.0}, [0]).prompt.messages
-    told = proposer.explore({"x": 1.0}, [0], context="Go {up}.").prompt.messages
-    assert told[0] == plain[0]
-    assert told[1]["content"].replace("\nGo {up}.\n\n", "") == plain[1]["content"] != told[1]["content"]
-    assert told[1]["content"].index("Go {up}.") < told[1]["content"].index("Your response")
