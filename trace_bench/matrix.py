@@ -45,6 +45,7 @@ class Job:
             ``disk_bytes``, ``tmp_bytes``, ``pids``, ``gpus``).
         sandbox: resources (bytes) and controls of the job's sandbox.
         image_family: the family of the pinned image that the job runs in.
+        objective: what its states are compared by.
     """
 
     job_id: str
@@ -66,6 +67,7 @@ class Job:
     limits: FrozenDict
     sandbox: SandboxConfig
     image_family: str
+    objective: FrozenDict
 
 
 def expand(config: RunConfig, tasks: Mapping[str, Task], trainers: Mapping[str, type[Trainer]]) -> list[Job]:
@@ -170,6 +172,7 @@ def _jobs(config: RunConfig, choice: TaskChoice, variant: Variant, model: Frozen
             limits=choice.limits,
             sandbox=choice.sandbox,
             image_family=choice.task.image_family,
+            objective=choice.objective,
         )
         for seed in config.seeds
     ]
