@@ -47,6 +47,7 @@ class Job:
         sandbox: resources (bytes) and controls of the job's sandbox.
         image_family: the family of the pinned image that the job runs in: that of its task, with what its trainer adds
             (``core+gepa``).
+        objective: what its states are compared by.
     """
 
     job_id: str
@@ -68,6 +69,7 @@ class Job:
     limits: FrozenDict
     sandbox: SandboxConfig
     image_family: str
+    objective: FrozenDict
 
 
 def expand(config: RunConfig, tasks: Mapping[str, Task], trainers: Mapping[str, type[Trainer]]) -> list[Job]:
@@ -180,6 +182,7 @@ def _jobs(
             limits=choice.limits,
             sandbox=choice.sandbox,
             image_family=family,
+            objective=choice.objective,
         )
         for seed in config.seeds
     ]

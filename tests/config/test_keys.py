@@ -15,6 +15,7 @@ from trace_bench.config.models import (
     ImagesConfig,
     LlmConfig,
     LlmLimitsConfig,
+    ObjectiveConfig,
     PricesConfig,
     RunBudgetConfig,
     SandboxConfig,
@@ -49,6 +50,13 @@ def sandbox(name: str) -> Seen:
     return lambda config, jobs: getattr(jobs[0].sandbox, name)
 
 
+def objective(name: str) -> Seen:
+    return lambda config, jobs: jobs[0].objective[name]
+
+
+NEEDED = {"weights": {"mode": "weighted"}, "tie_break": {"mode": "pareto"},
+          "seed": {"mode": "pareto", "tie_break": "random_seeded"}}  # fmt: skip
+"""What some keys of an objective count with."""
 # {section: {key: (value, what a run would see, what it must be)}}
 KEYS: dict[type[Section], dict[str, tuple[Any, Seen, Any]]] = {
     RunConfig: {
@@ -86,7 +94,7 @@ KEYS: dict[type[Section], dict[str, tuple[Any, Seen, Any]]] = {
         "replay_from": ("r", config_key("replay_from"), "r"),
         "budget": ({"calls": 1}, lambda c, jobs: c.budget.calls, 1),
         "splits": ({"train": 2}, lambda c, jobs: jobs[0].splits["train"], 2),
-        "objective": ("score", config_key("objective"), "score"),
+        "objective": ("score", lambda c, jobs: jobs[0].objective["mode"], "scalar"),
         "threads": (2, param("num_threads"), 2),
         "num_threads": (2, param("num_threads"), 2),
         "verbose": (True, param("verbose"), True),
@@ -184,6 +192,17 @@ KEYS: dict[type[Section], dict[str, tuple[Any, Seen, Any]]] = {
         "validate": (3, lambda c, jobs: jobs[0].splits["validate"], 3),
         "test": (4, lambda c, jobs: jobs[0].splits["test"], 4),
     },
+    ObjectiveConfig: {
+        "mode": ("pareto", objective("mode"), "pareto"),
+        "score_key": ("reg_loss", objective("score_key"), "reg_loss"),
+        "weights": ({"base_loss": 2}, objective("weights"), {"base_loss": 2.0}),
+        "minimize": (["base_loss"], lambda c, jobs: c.objective.minimize, ("base_loss",)),
+        "pareto_metrics": (["score", "reg_loss"], objective("pareto_metrics"), ("score", "reg_loss")),
+        "tie_break": ("lexicographic", objective("tie_break"), "lexicographic"),
+        "missing_value": (-1, objective("missing_value"), -1.0),
+        "seed": (5, objective("seed"), 5),
+        "reference": ({"base_loss": 4}, objective("references"), {"base_loss": 4.0}),
+    },
     ImagesConfig: {
         "base": ("b", lambda c, jobs: c.images.base, "b"),
         "accept_drift": (True, lambda c, jobs: c.images.accept_drift, True),
@@ -217,6 +236,9 @@ def around(section: type[Section], key: str, value: Any) -> dict[str, Any]:
     elif section in INSIDE:
         outer, name, needed = INSIDE[section]
         config[outer] = {name: {**needed, key: value}}
+    elif section is ObjectiveConfig:
+        config["tasks"] = ["internal:multiobjective_convex"]
+        config["objective"] = {**NEEDED.get(key.replace("-", "_"), {}), key: value}
     else:
         config[names[section]] = {key: value}
     return config

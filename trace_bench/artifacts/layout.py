@@ -89,6 +89,11 @@ class JobLayout:
         return self.artifacts / HISTORY
 
     @property
+    def pareto(self) -> Path:
+        """The trade-offs that the search found, made from its history."""
+        return self.artifacts / "pareto.json"
+
+    @property
     def extra(self) -> Path:
         return self.artifacts / EXTRA
 
@@ -239,6 +244,7 @@ _SCHEMAS = {
     "checkpoint.jsonl": "checkpoint",
     "state_history.jsonl": "history",
     "artifacts/state_history.jsonl": "history",
+    "artifacts/pareto.json": "pareto",
     "artifacts/initial_state.yaml": "state",
     "artifacts/best_state.yaml": "state",
     "artifacts/final_state.yaml": "state",

@@ -33,6 +33,7 @@ _TITLES: dict[str, tuple[Any, str]] = {
     "result": (contract.WorkerResult, "result.json: what a sandbox found"),
     "job_meta": (records.JobMeta, "job_meta.json: what a job is and what became of it"),
     "results": (records.Results, "results.json: one row of results.csv"),
+    "pareto": (records.ParetoFront, "pareto.json: the states of a search that none dominates"),
     "llm_call": (records.LlmCall, "a line of llm.jsonl, the cassette"),
     "manifest": (records.Manifest, "manifest.json: every job of a run"),
     "lock": (records.Lock, "lock.json: everything that determines a run"),

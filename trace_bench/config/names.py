@@ -10,6 +10,7 @@ from trace_bench.config.models import (
     ImagesConfig,
     LlmConfig,
     LlmLimitsConfig,
+    ObjectiveConfig,
     PricesConfig,
     RunBudgetConfig,
     RunConfig,
@@ -59,7 +60,11 @@ SECTIONS: Mapping[str, type[Section]] = {
     "llm": LlmConfig,
     "budget": BudgetConfig,
     "splits": SplitsConfig,
+    "objective": ObjectiveConfig,
 }
+
+OBJECTIVES = {"score": "scalar", "scalar": "scalar", "weighted": "weighted", "pareto": "pareto"}
+"""Words that stand for an objective: its mode, with all else as it comes."""
 
 ENTRIES: Mapping[str, type[Section]] = {"tasks": TaskConfig, "trainers": TrainerConfig, "llms": LlmConfig}
 """Lists of sections."""
@@ -105,6 +110,7 @@ def normalise(root: Table, file: str, problems: list[Problem]) -> Table:
     """
     top = _renamed(root, RunConfig, (), Source(file, root), problems)
     source = Source(file, top)
+    _spell_out_objective(top)
     for name, section in SECTIONS.items():
         if isinstance(top.get(name), Table):
             top[name] = _section(top[name], section, (name,), source, problems)
@@ -113,6 +119,18 @@ def normalise(root: Table, file: str, problems: list[Problem]) -> Table:
     _each(top, "trainers", lambda i, entry: _trainer(entry, i, source, problems))
     _each(top, "llms", lambda i, entry: _llm(entry, i, source, problems))
     return top
+
+
+def _spell_out_objective(top: Table) -> None:
+    """``objective: pareto`` as the mapping that it stands for; what is no such word stays, to be refused."""
+    word = top.get("objective")
+    if isinstance(word, str) and word in OBJECTIVES:
+        table = Table({"mode": OBJECTIVES[word]}, top.lines.get("objective"))
+        table.lines["mode"] = top.lines.get("objective")
+        table.names["mode"] = ""
+        if "objective" in top.origins:
+            table.origins["mode"] = top.origins["objective"]
+        top["objective"] = table
 
 
 def _section(table: Table, section: type[Section], path: Path_, source: Source, problems: list[Problem]) -> Table:

@@ -49,8 +49,8 @@ def keep_attempt(job: JobLayout, *, calls: bool = False) -> None:
                 # It must have gone for good before its files go.
                 sync_folder(target.parent)
                 sync_folder(source.parent)
-    for state in (job.initial_state, job.best_state, job.final_state):
-        state.unlink(missing_ok=True)  # they are in states.json too
+    for made in (job.initial_state, job.best_state, job.final_state, job.pareto):
+        made.unlink(missing_ok=True)  # from states.json and the history
 
 
 def mend(job: JobLayout) -> None:

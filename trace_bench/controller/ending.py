@@ -25,6 +25,7 @@ from trace_bench.controller.checkpoint import CheckpointFile
 from trace_bench.controller.session import SandboxGone
 from trace_bench.errors import Boundary, ExitCode, Interrupted, SandboxError, TraceBenchError
 from trace_bench.results.integrity import integrity_report
+from trace_bench.results.pareto import pareto_front
 from trace_bench.results.rows import is_final, results_row
 from trace_bench.sandbox.base import Sandbox
 from trace_bench.sandbox.errors import SandboxGone as SandboxRemoved
@@ -127,7 +128,10 @@ def recorded(
             "cpu_model": cpu_model(),
         }
     )
-    row = results_row(meta, result, usage, seconds, run)
+    front = pareto_front(job.state_history, job.job_id, meta.objective)
+    if front is not None:
+        write_json(job.pareto, front, durable=False)
+    row = results_row(meta, result, usage, seconds, run, front)
     # What is recorded as ended is not run again: after a power cut, all that belongs to it must be there.
     write_json(job.meta, meta)
     sync_tree(job.root)

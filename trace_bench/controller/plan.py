@@ -16,6 +16,7 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.provenance import package_versions
 from trace_bench.artifacts.records import GitInfo, ImageRecord, Lock, ModelPrices, Results
 from trace_bench.config.models import RunConfig, SandboxConfig
+from trace_bench.config.objectives import direction_of
 from trace_bench.config.resolve import Resolved
 from trace_bench.config.sizes import format_size
 from trace_bench.controller.manifest import ManifestLines, Outcome, write_manifest
@@ -346,10 +347,10 @@ def _decided(
                 sources_hash,
                 budget,
                 job.splits,
-                config.objective,
+                job.objective,
                 job.limits,
             )
-            direction = task.spec.score.direction
+            direction = direction_of(job.objective)
             last = job
         mark = marks.fingerprint(prefix.full_digest(job.seed))
         verdict: Verdict = before.decide(job.job_id, mark) if before is not None else NEW

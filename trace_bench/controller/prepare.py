@@ -15,6 +15,7 @@ from trace_bench.artifacts.contract import (
     JobLimits,
     JobSpec,
     ModelRef,
+    ObjectiveSpec,
     OptimizerRef,
     StopPoint,
     TaskRef,
@@ -23,6 +24,7 @@ from trace_bench.artifacts.contract import (
 from trace_bench.artifacts.records import ImageRecord, JobMeta
 from trace_bench.config.frozen import thaw
 from trace_bench.config.models import RunConfig
+from trace_bench.config.objectives import direction_of
 from trace_bench.identity import test_seed
 from trace_bench.matrix import Job
 from trace_bench.sandbox.base import Backend, Resources
@@ -85,6 +87,7 @@ def prepare(
         pids=sandbox.pids,
     )
     model = model_ref(job.model)
+    objective = ObjectiveSpec(**job.objective)
     optimizer = OptimizerRef(id=job.optimizer, kwargs=thaw(job.optimizer_kwargs))
     eval_kwargs, params = thaw(job.eval_kwargs), thaw(job.params)
     spec = JobSpec(
@@ -107,6 +110,7 @@ def prepare(
         model=model,
         budget=budget,
         limits=job_limits,
+        objective=objective,
         stop_at=stop_at,
     )
     meta = JobMeta(
@@ -116,7 +120,7 @@ def prepare(
         task_id=job.task_id,
         suite=job.suite,
         task_hash=task.content_hash,
-        score_direction=task.spec.score.direction,
+        score_direction=direction_of(job.objective),
         tolerance=task.spec.tolerance,
         timing_sensitive=task.spec.timing_sensitive,
         eval_kwargs=eval_kwargs,
@@ -133,6 +137,7 @@ def prepare(
         model=model,
         budget=budget,
         limits=job_limits,
+        objective=objective,
         image=image,
         backend=backend.name,
         integrity=backend.integrity,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from trace_bench.trainers.base import Rollout
 from trace_bench.trainers.proposer import Past
-from trace_bench.worker.evaluate import mean_of_huge
+from trace_bench.worker.objective import mean_of_huge
 from trace_bench.worker.problem import Problem, Value
 
 

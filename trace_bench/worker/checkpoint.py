@@ -120,9 +120,11 @@ def _read(line: str) -> tuple[tuple[str, int], Known]:
     given = json.loads(line)
     rollouts = [Rollout(**fields) for fields in given["rollouts"]]
     for rollout in rollouts:
-        number = rollout.score
-        if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
-            raise ValueError("a score is no finite number")
+        if not isinstance(rollout.metrics, dict):
+            raise ValueError("metrics are no object")
+        for number in (rollout.score, *rollout.metrics.values()):
+            if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+                raise ValueError("a score is no finite number")
         if not isinstance(rollout.example_id, str) or not isinstance(rollout.feedback, str):
             raise ValueError("a rollout has no example, or no feedback")
         if not isinstance(rollout.failed, bool):

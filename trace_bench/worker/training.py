@@ -75,12 +75,15 @@ class Slot:
 
 @dataclass(frozen=True)
 class Rollout:
-    """One candidate on one example. `score` is in natural units; a failed candidate has `failed` set."""
+    """One candidate on one example. `score` is what states are compared by (the task's own, or what the run's objective
+    makes of the metrics); a failed candidate has `failed` set. `metrics` are in natural units, the task's own score
+    among them as ``score``; empty for a task that declares none."""
 
     example_id: str
     score: float
     feedback: str
     failed: bool = False
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,14 @@ import threading
 import time
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from trace_bench.worker.candidates import CandidatePrograms
 from trace_bench.worker.checkpoint import Checkpoint, Watch, digest_of
-from trace_bench.worker.evaluate import evaluate_state, mean_score
+from trace_bench.worker.evaluate import evaluate_state, mean_metrics, mean_score
+from trace_bench.worker.objective import Front
 from trace_bench.worker.phases import Link, PhaseFailure, build_problem
 from trace_bench.worker.problem import Problem, Value
 from trace_bench.worker.search_loop import run_search
@@ -79,6 +81,15 @@ class _SignEvents:
             self._link.send("event", kind="candidate.signs", fields={"candidate_sha256": digest[:16], "signs": signs})
 
 
+@dataclass(frozen=True)
+class Best:
+    """A state that was judged on all that the official score is of, and what is claimed of it."""
+
+    score: float
+    state: State
+    claim: Mapping[str, Any]
+
+
 class WorkerTrainContext:
     """Implements `training.TrainContext` over the link to the supervisor."""
 
@@ -106,7 +117,8 @@ class WorkerTrainContext:
         self.extra_dir = Path(start["extra_dir"])
         self._link = link
         self._problem = problem
-        self._best: float | None = None
+        self._best: Best | None = None
+        self._front = Front[Best](problem, self.seed) if problem.comparison.mode == "pareto" else None
         self._started = time.monotonic()
         self._stop: str | None = None
         self._stop_at: Mapping[str, Any] | None = job.get("stop_at")
@@ -203,10 +215,9 @@ class WorkerTrainContext:
             self._link.send("claim", kind="initial", claim=claim)
         # Means over other examples do not compare: best is who is best on all that the official score is of.
         comparable = step.split == self._selection and self._judging <= set(examples)
-        if comparable and (self._best is None or self._problem.better(score, self._best)):
-            self._best = score
-            self.best_state = dict(step.state)
-            self._link.send("state", kind="best", values=dict(step.state), claim=claim)
+        metrics = mean_metrics(step.rollouts)
+        if comparable:
+            self._compare(Best(score, dict(step.state), claim), metrics)
         self._link.send(
             "history",
             line={
@@ -215,7 +226,9 @@ class WorkerTrainContext:
                 "parents": list(step.parents),
                 "split": step.split,
                 "score": score,
-                "best_score": score if self._best is None else self._best,
+                "best_score": score if self._best is None else self._best.score,
+                "comparable": comparable,
+                "metrics": metrics,
                 "accepted": step.accepted,
                 "reason": step.reason[:1000],
                 "evaluations": self.evaluations,
@@ -229,6 +242,18 @@ class WorkerTrainContext:
             },
         )
         self.check()
+
+    def _compare(self, new: Best, metrics: Mapping[str, float]) -> None:
+        """Make `new` the best state, if it is. Where dominance decides, another one may take its place instead."""
+        best = self._best
+        if self._front is not None:
+            best = self._front.add(metrics, new)
+        elif best is None or self._problem.better(new.score, best.score):
+            best = new
+        if best is not None and best is not self._best:
+            self._best = best
+            self.best_state = dict(best.state)
+            self._link.send("state", kind="best", values=dict(best.state), claim=best.claim)
 
     def event(self, kind: str, **fields: Any) -> None:
         """See `training.TrainContext.event`."""
