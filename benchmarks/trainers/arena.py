@@ -12,11 +12,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from trace_bench.config.frozen import thaw
+from trace_bench.config.models import ObjectiveConfig
+from trace_bench.config.objectives import resolve_objective
+from trace_bench.config.source import Source, Table
 from trace_bench.suites.registry import load_suites
 from trace_bench.suites.registry import resolve as find_task
-from trace_bench.suites.spec import load_task_spec, resolve_eval_kwargs
+from trace_bench.suites.spec import Task, load_task_spec, resolve_eval_kwargs
 from trace_bench.trainers.base import Budget, Rollout, Slot, State, Step, StopTraining, selection_of
 from trace_bench.worker.evaluate import evaluate_state, mean_score
+from trace_bench.worker.objective import with_objective
 from trace_bench.worker.problem import BuildContext, CandidateError, Limits, Problem, Value
 from trace_bench.worker.search_loop import run_search
 
@@ -60,7 +65,8 @@ def build(task_id: str, seed: int, **given: Any) -> Problem:
     kwargs = resolve_eval_kwargs(spec, given, str)
     context = BuildContext(Path(found.folder), spec.raw, kwargs, seed, Programs())
     problem: Problem = getattr(importlib.import_module(module), name)(context)
-    return problem
+    task = Task(task_id, load_suites()[found.suite], Path(found.folder), spec)
+    return with_objective(problem, thaw(resolve_objective(ObjectiveConfig(), task, Source("", Table()), [])))
 
 
 @dataclass

@@ -29,7 +29,7 @@ from trace_bench.trainers.registry import load_trainers
 
 TASKS: dict[str, tuple[float, dict[str, Any]]] = {
     "internal:numeric_param": (0.0, {"start": -10.0}),
-    "internal:multi_param": (0.0, {}),
+    "internal:multiobjective_convex": (-0.5814369540319392, {}),
     "internal:code_param": (1.0, {}),
     "internal:many_param": (0.0, {}),
 }
