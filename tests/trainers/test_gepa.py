@@ -167,6 +167,15 @@ def test_what_is_forgotten_is_new_again_and_its_place_in_the_order_is_not_given_
     assert again is not None and [c.created for c in (population.seed, one, two, again)] == [0, 1, 2, 3]
 
 
+@each
+def test_a_minibatch_that_was_asked_for_and_cannot_be_had_is_a_warning(context: Any, trainer: Any) -> None:
+    memory = context(weighted(((1.0,),) * 2, score_range=(0.0, 10.0)), setting({"a": 1.0}))
+    search(memory, trainer, 1)
+    assert memory.warnings == []
+    search(memory, trainer, 1, train_batch_size=4)
+    assert len(memory.warnings) == 1 and "there are 2 training examples" in memory.warnings[0]
+
+
 # --- modules ------------------------------------------------------------------------------------------------------
 
 
@@ -521,6 +530,7 @@ def test_another_seed_draws_another_pareto_set_and_too_large_a_one_is_all_with_a
     memory = context(weighted(((1.0,),), ((1.0,),) * 5), setting({"a": 1.0}))
     search(memory, GEPABase, 1, pareto_subset_size=50)
     assert memory.evaluated[2] == ("validate", (0, 1, 2, 3, 4))
+    assert len(memory.warnings) == 1  # and none of the default minibatch, which is larger than the training data, too
     assert any("pareto_subset_size is 50 and there are 5 examples" in w for w in memory.warnings)
 
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from trace_bench.trainers.base import Rollout, Search, Step
 from trace_bench.trainers.candidates import Candidate, oriented_mean
 from trace_bench.trainers.gepa_merge import SUBSAMPLE, Member, Merge, Merges, subsample
+from trace_bench.trainers.gepa_params import MINIBATCH
 from trace_bench.trainers.population import Call, Population, state_key
 
 NOTHING_TO_GAIN = "the minibatch has the best score that there is"
@@ -62,7 +63,7 @@ class Gepa:
         self.search = search
         self.variant = variant
         self.population = Population(search)
-        self.minibatches = self.population.minibatches(search.params["train_batch_size"])
+        self.minibatches = self.population.minibatches(self._minibatch_size())
         self.modules = [parameter.name for parameter in search.problem.trainable]
         self.pareto_set, self._rest = self._split()
         self._start = {r.example_id: r for r in search.start.rollouts}
@@ -72,6 +73,11 @@ class Gepa:
         self._iterations, self._proposals = iterations, proposals
         self._merges = Merges(search.random("merge"), lambda state: state_key(state) in self.population.known)
         self._subsamples = search.random("merge.subsample")
+
+    def _minibatch_size(self) -> int:
+        """As asked for. That the default is more than there are examples is no news, and needs no warning."""
+        size: int = self.search.params["train_batch_size"]
+        return min(size, len(self.search.problem.train)) if size == MINIBATCH else size
 
     def _split(self) -> tuple[list[int], list[int]]:
         """The Pareto set, and the rest of the selection split."""
@@ -139,7 +145,7 @@ class Gepa:
         module = self.modules[parent.module]
         parent.chosen += 1
         parent.module = (parent.module + 1) % len(self.modules)
-        told = self.population.explore(parent.candidate, minibatch, (module,))
+        told = self.population.explore(parent.candidate, minibatch, only=(module,))
         before = self.population.mean(told.rollouts)
         extra: Mapping[str, Any] = {**choice.extra, "module": module, "parent_minibatch_score": self._natural(before)}
         reflection = _Reflection(parent, minibatch, before, extra)

@@ -8,7 +8,7 @@ answer are ours: trace-opt asks twice on any error, drops suggestions that conta
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -78,12 +78,17 @@ class Proposer:
         self._warned: set[tuple[str, str]] = set()
 
     def explore(
-        self, state: Mapping[str, Value], indices: Sequence[int], past: Past = (), only: Sequence[str] = ()
+        self,
+        state: Mapping[str, Value],
+        indices: Sequence[int],
+        past: Past = (),
+        *,
+        only: Collection[str] | None = None,
     ) -> Explored:
         """Run `state` on the training examples `indices`, send their feedback back once, and word the prompt.
 
         Args:
-            only: names of the parameters that may change; the others are inputs of this prompt. Empty: all may.
+            only: names of the parameters that may change; the others are shown as inputs. None: all that are trainable.
 
         Raises:
             StopTraining: passed on.
@@ -197,12 +202,9 @@ class Proposer:
             )
 
 
-def focused(problem: Problem, state: Mapping[str, Value], only: Sequence[str]) -> Problem:
-    """`problem` where only the parameters `only` are trainable; the others are fixed at their values in `state`.
-
-    With nothing in `only` it is `problem` itself.
-    """
-    if not only:
+def focused(problem: Problem, state: Mapping[str, Value], only: Collection[str] | None) -> Problem:
+    """`problem` where only the parameters `only` are trainable; the others are fixed at their values in `state`."""
+    if only is None:
         return problem
     parameters = tuple(
         p if not p.trainable or p.name in only else replace(p, value=state[p.name], trainable=False)
