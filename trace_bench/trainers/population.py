@@ -5,7 +5,7 @@ A trainer decides who is explored, what is kept and when it ends; this is what a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,9 +57,7 @@ class Population:
             )
         return Minibatches(count, min(size, count), self._search.seed)
 
-    def explore(
-        self, candidate: Candidate, minibatch: Sequence[int], *, only: Collection[str] | None = None
-    ) -> Explored:
+    def explore(self, candidate: Candidate, minibatch: Sequence[int], *, only: Sequence[str] | None = None) -> Explored:
         """Run `candidate` on training examples, through the graph; its scores count from now on.
 
         Args:
