@@ -11,7 +11,7 @@ from memory_context import DECIDE_BROKEN, DECIDE_RIGHT, GREET_RIGHT, greeting, n
 
 from trace_bench.errors import TrainerError
 from trace_bench.trainers.base import Slot
-from trace_bench.trainers.proposer import Proposer
+from trace_bench.trainers.proposer import Ask, Proposer
 from trace_bench.worker.problem import Example, Parameter, Problem
 
 SLOT = Slot(1, "c0")
@@ -76,17 +76,17 @@ def test_a_prompt_can_be_held_to_some_of_the_parameters_and_the_others_stay_as_t
     context: Any, only: str, other: str
 ) -> None:
     problem = greeting()
-    memory = context(problem, silent)
+    text = f"def {only}(*args): ..."
+    memory = context(problem, lambda *_: suggest(**{f"{only}0": text, f"{other}0": "anything"}))
     state = {"decide": DECIDE_RIGHT, "greet": GREET_RIGHT}
-    explored = Proposer(problem, memory).explore(state, [0, 1], only=(only,))
+    proposer = Proposer(problem, memory)
+    explored = proposer.explore(state, [0, 1], only=(only,))
     assert [r.score for r in explored.rollouts] == [1.0, 1.0]  # it is the state that runs, not the start
     user = explored.prompt.messages[1]["content"]
     begin, end = user.index("#Variables"), user.index("#Inputs")
     assert f"(code) {only}0:" in user[begin:end] and f"{other}0:" not in user[begin:end]
     assert [v.prompt_name for v in explored.prompt.variables] == [f"{only}0"]
-    text = suggest(**{f"{only}0": f"def {only}(*args): ...", f"{other}0": "anything"})
-    read = Proposer(problem, memory).read(explored.prompt, answer(text), SLOT)
-    assert read == {**state, only: f"def {only}(*args): ..."}
+    assert list(proposer.proposals([Ask(explored.prompt, SLOT)])) == [{**state, only: text}]
     assert memory.told("proposal.unknown_variables") == [{"slot": str(SLOT), "names": [f"{other}0"]}]
 
 
