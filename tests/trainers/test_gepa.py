@@ -574,6 +574,13 @@ def test_equal_seeds_give_equal_histories_and_another_seed_another_one(context: 
     assert history(runs[0]) != history(runs[2])
 
 
+@each
+def test_the_number_of_threads_changes_nothing(context: Any, trainer: Any) -> None:
+    one, four = (context(rugged(), seeded(1)) for _ in range(2))
+    assert search(one, trainer, 12, num_threads=1) == search(four, trainer, 12, num_threads=4)
+    assert history(one) == history(four) and one.events == four.events
+
+
 def test_the_calls_of_a_beam_overlap_and_change_nothing(context: Any) -> None:
     together = threading.Barrier(6, timeout=20)
 
