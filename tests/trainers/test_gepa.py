@@ -188,6 +188,25 @@ def test_modules_take_turns_and_a_child_goes_on_where_its_parent_stands(context:
     assert best == {"a": 1.0, "b": 1.0, "c": 1.0}
 
 
+@pytest.mark.parametrize("trainer", [GEPABase, GEPAUCB], ids=lambda t: t.name)
+def test_a_merged_candidate_goes_on_where_the_further_of_its_parents_stands(context: Any, trainer: Any) -> None:
+    memory = context(rugged(), seeded(3), seed=4)
+    search(memory, trainer, 60, merge_every=2, train_batch_size=2)
+    asked = {call.slot.step: call.variables[0]["name"] for call in memory.calls}
+    turn, merged = {"seed": 0}, set()
+    for told in memory.told("search.step"):
+        if len(told["explored"]) == 2:
+            turn.update(dict.fromkeys(told["children"], max(turn[parent] for parent in told["explored"])))
+            unequal = len({turn[parent] for parent in told["explored"]}) == 2
+            merged.update(told["children"] if unequal else ())
+            continue
+        (parent,) = told["explored"]
+        assert asked[told["step"]] == f"{'abc'[turn[parent]]}0"
+        turn[parent] = (turn[parent] + 1) % 3
+        turn.update(dict.fromkeys(told["children"], turn[parent]))
+    assert merged & {told["explored"][0] for told in memory.told("search.step")}, "no merged one became a parent"
+
+
 @each
 def test_a_rejected_module_is_left_for_the_next_one(context: Any, trainer: Any) -> None:
     memory = context(weighted(((-1.0, 1.0, -1.0),)), setting({"a": 1.0, "b": 1.0, "c": 1.0}))
