@@ -146,13 +146,22 @@ def test_minimised_scores_stay_in_natural_units(context: Any, trainer: Any) -> N
 
 
 @each
-def test_no_model_is_asked_where_the_minibatch_cannot_get_better(context: Any, trainer: Any) -> None:
-    memory = context(weighted(((0.0,),), ((1.0,),), score_range=(-1.0, 0.0)), setting({"a": 1.0}))
+@pytest.mark.parametrize(
+    ("best", "asked"),
+    [
+        pytest.param(0.0, 0, id="every score is the best"),
+        pytest.param(0.5, 2, id="not the best"),
+        pytest.param(-0.5, 2, id="better than the best: the range is wrong"),
+    ],
+)
+def test_no_model_is_asked_where_the_minibatch_cannot_get_better(
+    context: Any, trainer: Any, best: float, asked: int
+) -> None:
+    memory = context(weighted(((0.0,),), ((1.0,),), score_range=(-1.0, best)), lambda *_: "no idea")
     search(memory, trainer, 2)
-    assert memory.calls == []
-    assert [e["reason"] for e in memory.told("proposal.skipped")] == [
-        "the minibatch has the best score that there is"
-    ] * 2
+    assert len(memory.calls) == asked
+    reason = "the minibatch has the best score that there is"
+    assert [e["reason"] for e in memory.told("proposal.skipped")] == [reason] * (2 - asked)
 
 
 def test_what_is_forgotten_is_new_again_and_its_place_in_the_order_is_not_given_twice(context: Any) -> None:

@@ -149,9 +149,8 @@ class Gepa:
         before = self.population.mean(told.rollouts)
         extra: Mapping[str, Any] = {**choice.extra, "module": module, "parent_minibatch_score": self._natural(before)}
         reflection = _Reflection(parent, minibatch, before, extra)
-        bounds = self.population.bounds
         reason = None
-        if bounds is not None and before >= bounds[1]:
+        if self._nothing_to_gain(told.rollouts):
             reason = NOTHING_TO_GAIN
         elif told.prompt is None:
             reason = f"no response depends on {module}"
@@ -159,6 +158,11 @@ class Gepa:
             self.search.log.event("proposal.skipped", step=step, candidate=parent.candidate.id, reason=reason)
             return reflection, []
         return reflection, self.population.calls(parent.candidate, told, step, place, self._proposals)
+
+    def _nothing_to_gain(self, rollouts: Sequence[Rollout]) -> bool:
+        """Whether each score is exactly the best of the task's range. One beyond it has disproved the range."""
+        bounds = self.population.bounds
+        return bounds is not None and all(self.population.orientation.oriented(r.score) == bounds[1] for r in rollouts)
 
     def _merge(self, step: int, merge: Merge) -> Generator[Step, None, list[Member]]:
         """Score a merged candidate on a subsample; it is added unless a parent is better there."""
