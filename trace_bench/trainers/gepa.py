@@ -66,9 +66,7 @@ class Gepa:
         self.minibatches = self.population.minibatches(self._minibatch_size())
         self.modules = [parameter.name for parameter in search.problem.trainable]
         self.pareto_set, self._rest = self._split()
-        self._start = {r.example_id: r for r in search.start.rollouts}
-        examples = getattr(search.problem, search.selection)
-        self.members = [self._member(self.population.seed, [self._start[examples[i].id] for i in self.pareto_set])]
+        self.members = [self._member(self.population.seed, [search.start.rollouts[i] for i in self.pareto_set])]
         self.pool = list(self.members)
         self._iterations, self._proposals = iterations, proposals
         self._merges = Merges(search.random("merge"), lambda state: state_key(state) in self.population.known)
