@@ -146,13 +146,22 @@ def test_minimised_scores_stay_in_natural_units(context: Any, trainer: Any) -> N
 
 
 @each
-def test_no_model_is_asked_where_the_minibatch_cannot_get_better(context: Any, trainer: Any) -> None:
-    memory = context(weighted(((0.0,),), ((1.0,),), score_range=(-1.0, 0.0)), setting({"a": 1.0}))
+@pytest.mark.parametrize(
+    ("best", "asked"),
+    [
+        pytest.param(0.0, 0, id="every score is the best"),
+        pytest.param(0.5, 2, id="not the best"),
+        pytest.param(-0.5, 2, id="better than the best: the range is wrong"),
+    ],
+)
+def test_no_model_is_asked_where_the_minibatch_cannot_get_better(
+    context: Any, trainer: Any, best: float, asked: int
+) -> None:
+    memory = context(weighted(((0.0,),), ((1.0,),), score_range=(-1.0, best)), lambda *_: "no idea")
     search(memory, trainer, 2)
-    assert memory.calls == []
-    assert [e["reason"] for e in memory.told("proposal.skipped")] == [
-        "the minibatch has the best score that there is"
-    ] * 2
+    assert len(memory.calls) == asked
+    reason = "the minibatch has the best score that there is"
+    assert [e["reason"] for e in memory.told("proposal.skipped")] == [reason] * (2 - asked)
 
 
 def test_what_is_forgotten_is_new_again_and_its_place_in_the_order_is_not_given_twice(context: Any) -> None:
@@ -167,6 +176,15 @@ def test_what_is_forgotten_is_new_again_and_its_place_in_the_order_is_not_given_
     assert again is not None and [c.created for c in (population.seed, one, two, again)] == [0, 1, 2, 3]
 
 
+@each
+def test_a_minibatch_that_was_asked_for_and_cannot_be_had_is_a_warning(context: Any, trainer: Any) -> None:
+    memory = context(weighted(((1.0,),) * 2, score_range=(0.0, 10.0)), setting({"a": 1.0}))
+    search(memory, trainer, 1)
+    assert memory.warnings == []
+    search(memory, trainer, 1, train_batch_size=4)
+    assert len(memory.warnings) == 1 and "there are 2 training examples" in memory.warnings[0]
+
+
 # --- modules ------------------------------------------------------------------------------------------------------
 
 
@@ -177,6 +195,25 @@ def test_modules_take_turns_and_a_child_goes_on_where_its_parent_stands(context:
     best = search(memory, trainer, 3, **extra)
     assert [s.extra["module"] for s in memory.steps[1:]] == ["a", "b", "c"]
     assert best == {"a": 1.0, "b": 1.0, "c": 1.0}
+
+
+@pytest.mark.parametrize("trainer", [GEPABase, GEPAUCB], ids=lambda t: t.name)
+def test_a_merged_candidate_goes_on_where_the_further_of_its_parents_stands(context: Any, trainer: Any) -> None:
+    memory = context(rugged(), seeded(3), seed=4)
+    search(memory, trainer, 60, merge_every=2, train_batch_size=2)
+    asked = {call.slot.step: call.variables[0]["name"] for call in memory.calls}
+    turn, merged = {"seed": 0}, set()
+    for told in memory.told("search.step"):
+        if len(told["explored"]) == 2:
+            turn.update(dict.fromkeys(told["children"], max(turn[parent] for parent in told["explored"])))
+            unequal = len({turn[parent] for parent in told["explored"]}) == 2
+            merged.update(told["children"] if unequal else ())
+            continue
+        (parent,) = told["explored"]
+        assert asked[told["step"]] == f"{'abc'[turn[parent]]}0"
+        turn[parent] = (turn[parent] + 1) % 3
+        turn.update(dict.fromkeys(told["children"], turn[parent]))
+    assert merged & {told["explored"][0] for told in memory.told("search.step")}, "no merged one became a parent"
 
 
 @each
@@ -521,6 +558,7 @@ def test_another_seed_draws_another_pareto_set_and_too_large_a_one_is_all_with_a
     memory = context(weighted(((1.0,),), ((1.0,),) * 5), setting({"a": 1.0}))
     search(memory, GEPABase, 1, pareto_subset_size=50)
     assert memory.evaluated[2] == ("validate", (0, 1, 2, 3, 4))
+    assert len(memory.warnings) == 1  # and none of the default minibatch, which is larger than the training data, too
     assert any("pareto_subset_size is 50 and there are 5 examples" in w for w in memory.warnings)
 
 
@@ -562,6 +600,13 @@ def test_equal_seeds_give_equal_histories_and_another_seed_another_one(context: 
     assert history(runs[0]) == history(runs[1]) and runs[0].events == runs[1].events
     assert [(c.slot, c.messages) for c in runs[0].calls] == [(c.slot, c.messages) for c in runs[1].calls]
     assert history(runs[0]) != history(runs[2])
+
+
+@each
+def test_the_number_of_threads_changes_nothing(context: Any, trainer: Any) -> None:
+    one, four = (context(rugged(), seeded(1)) for _ in range(2))
+    assert search(one, trainer, 12, num_threads=1) == search(four, trainer, 12, num_threads=4)
+    assert history(one) == history(four) and one.events == four.events
 
 
 def test_the_calls_of_a_beam_overlap_and_change_nothing(context: Any) -> None:

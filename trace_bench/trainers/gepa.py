@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from trace_bench.trainers.base import Rollout, Search, Step
 from trace_bench.trainers.candidates import Candidate, oriented_mean
 from trace_bench.trainers.gepa_merge import SUBSAMPLE, Member, Merge, Merges, subsample
+from trace_bench.trainers.gepa_params import MINIBATCH
 from trace_bench.trainers.population import Call, Population, state_key
 
 NOTHING_TO_GAIN = "the minibatch has the best score that there is"
@@ -62,16 +63,19 @@ class Gepa:
         self.search = search
         self.variant = variant
         self.population = Population(search)
-        self.minibatches = self.population.minibatches(search.params["train_batch_size"])
+        self.minibatches = self.population.minibatches(self._minibatch_size())
         self.modules = [parameter.name for parameter in search.problem.trainable]
         self.pareto_set, self._rest = self._split()
-        self._start = {r.example_id: r for r in search.start.rollouts}
-        examples = getattr(search.problem, search.selection)
-        self.members = [self._member(self.population.seed, [self._start[examples[i].id] for i in self.pareto_set])]
+        self.members = [self._member(self.population.seed, [search.start.rollouts[i] for i in self.pareto_set])]
         self.pool = list(self.members)
         self._iterations, self._proposals = iterations, proposals
         self._merges = Merges(search.random("merge"), lambda state: state_key(state) in self.population.known)
         self._subsamples = search.random("merge.subsample")
+
+    def _minibatch_size(self) -> int:
+        """As asked for. That the default is more than there are examples is no news, and needs no warning."""
+        size: int = self.search.params["train_batch_size"]
+        return min(size, len(self.search.problem.train)) if size == MINIBATCH else size
 
     def _split(self) -> tuple[list[int], list[int]]:
         """The Pareto set, and the rest of the selection split."""
@@ -143,9 +147,8 @@ class Gepa:
         before = self.population.mean(told.rollouts)
         extra: Mapping[str, Any] = {**choice.extra, "module": module, "parent_minibatch_score": self._natural(before)}
         reflection = _Reflection(parent, minibatch, before, extra)
-        bounds = self.population.bounds
         reason = None
-        if bounds is not None and before >= bounds[1]:
+        if self._nothing_to_gain(told.rollouts):
             reason = NOTHING_TO_GAIN
         elif told.prompt is None:
             reason = f"no response depends on {module}"
@@ -153,6 +156,11 @@ class Gepa:
             self.search.log.event("proposal.skipped", step=step, candidate=parent.candidate.id, reason=reason)
             return reflection, []
         return reflection, self.population.calls(parent.candidate, told, step, place, self._proposals)
+
+    def _nothing_to_gain(self, rollouts: Sequence[Rollout]) -> bool:
+        """Whether each score is exactly the best of the task's range. One beyond it has disproved the range."""
+        bounds = self.population.bounds
+        return bounds is not None and all(self.population.orientation.oriented(r.score) == bounds[1] for r in rollouts)
 
     def _merge(self, step: int, merge: Merge) -> Generator[Step, None, list[Member]]:
         """Score a merged candidate on a subsample; it is added unless a parent is better there."""

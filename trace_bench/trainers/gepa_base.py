@@ -27,12 +27,12 @@ class GEPABase:
        the others cover (on each example they win, another one that is left wins, too) are removed, the weakest by mean
        first, of equally weak ones the oldest. Of those left, one is drawn with a probability proportional to the
        examples it wins.
-    2. *Module.* The parent's next trainable parameter, round robin; a child goes on where its parent stands. The
-       proposal may change this parameter only: the others are inputs of the prompt, and a value for them in the answer
-       is ignored (event `proposal.unknown_variables`).
+    2. *Module.* The parent's next trainable parameter, round robin; a child goes on where its parent stands (of two,
+       the further one). The proposal may change this parameter only: the others are inputs of the prompt, and a value
+       for them in the answer is ignored (event `proposal.unknown_variables`).
     3. *Minibatch.* The next `train_batch_size` training examples of a shuffled pass; the last of a pass may be fewer.
-       The parent runs on it, one backward pass, one proposal. If the parent has the task's best score on each of them,
-       nothing can be gained, and no model is asked (event `proposal.skipped`).
+       The parent runs on it, one backward pass, one proposal. If the parent has exactly the best score of the task's
+       range on each of them, nothing can be gained, and no model is asked (event `proposal.skipped`).
     4. *Gate.* The child runs on the same minibatch. It is accepted **only if its sum is strictly better** than its
        parent's; otherwise it is recorded as rejected, on the training split, and forgotten: proposed again, it is
        tried again.

@@ -7,6 +7,8 @@ from dataclasses import replace
 from trace_bench.trainers.base import Param
 from trace_bench.trainers.common_params import NUM_THREADS, VERBOSE
 
+MINIBATCH = 3
+"""Examples, as in the paper."""
 ONE_AT_A_TIME = replace(
     NUM_THREADS, doc="taken, so that it can be set for all trainers; each iteration asks for one proposal here"
 )
@@ -35,7 +37,7 @@ def gepa_params(iterations: str, default: int, *own: Param, threads: Param = ONE
         *own,
         Param(
             "train_batch_size",
-            3,
+            MINIBATCH,
             int,
             "examples in a minibatch, on which parent and child are compared",
             minimum=1,

@@ -11,7 +11,11 @@ from collections.abc import Sequence
 
 def winners(scores: Sequence[Sequence[float]]) -> list[set[int]]:
     """For each example the candidates that no other one beats there: all who share the best score."""
-    return [{k for k, score in enumerate(column) if score == max(column)} for column in zip(*scores, strict=True)]
+    won = []
+    for column in zip(*scores, strict=True):
+        best = max(column)
+        won.append({k for k, score in enumerate(column) if score == best})
+    return won
 
 
 def undominated(won: Sequence[set[int]], means: Sequence[float]) -> set[int]:
