@@ -65,6 +65,7 @@ def test_histories_prompts_and_events_are_alike_with_any_number_of_threads(conte
         runs.append(memory)
     one, four = runs
     assert history(one) == history(four) and len(one.steps) > 3
+    assert [s.calls for s in one.steps] == [s.calls for s in four.steps]
     assert one.events == four.events and one.events_of("proposal.rejected")
     by_slot = [{str(c.slot): (c.messages, c.request) for c in memory.calls} for memory in runs]
     assert by_slot[0] == by_slot[1]

@@ -8,8 +8,8 @@ Whatever there is to tell of it is told in the order of slots.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Collection, Generator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from typing import Any, Protocol
 
 from trace_bench.errors import TrainerError
@@ -121,23 +121,28 @@ class Proposer:
     def proposals(self, asks: Sequence[Ask]) -> Generator[State | None, None, None]:
         """The state that comes of each of `asks`, in order; None where nothing does, which an event explains.
 
+        All calls are made before the first state is given, so that what had been spent when a child was recorded does
+        not depend on the number of threads either.
+
         Raises:
-            StopTraining: passed on. What has been yielded until then is the same for any number of threads, but for
-                a budget that ends at another call.
+            StopTraining: passed on, after the states that came before it. What has been yielded until then is the same
+                for any number of threads, but for a budget that ends at another call.
         """
         if self._num_threads == 1:
-            for ask in asks:
-                self._context.check()
-                yield self._told(self.propose(ask))
+            yield from self._given(_made(self.propose, asks))
             return
         executor = ThreadPoolExecutor(self._num_threads, thread_name_prefix="proposals")
         try:
             futures = [executor.submit(self.propose, ask) for ask in asks]
-            for future in futures:
-                self._context.check()
-                yield self._told(future.result())
+            wait(futures, return_when=FIRST_EXCEPTION)
+            yield from self._given(futures)
         finally:
             executor.shutdown(cancel_futures=True)
+
+    def _given(self, futures: Sequence[Future[Proposal]]) -> Generator[State | None, None, None]:
+        for future in futures:
+            self._context.check()
+            yield self._told(future.result())
 
     def propose(self, ask: Ask) -> Proposal:
         """One proposal, whose events are not told yet; may run on any thread. Errors of calls are passed on."""
@@ -169,3 +174,17 @@ class Proposer:
             self._context.warn(
                 f"a proposed value of {name} was rejected: {why}. Further ones are events (proposal.rejected) only."
             )
+
+
+def _made(propose: Callable[[Ask], Proposal], asks: Sequence[Ask]) -> list[Future[Proposal]]:
+    """What comes of `asks`, one after the other, up to the first error."""
+    made: list[Future[Proposal]] = []
+    for ask in asks:
+        future: Future[Proposal] = Future()
+        made.append(future)
+        try:
+            future.set_result(propose(ask))
+        except Exception as error:
+            future.set_exception(error)
+            break
+    return made
