@@ -36,6 +36,7 @@ def tagged(name: str, value: str) -> str:
         (tagged("t0", "say TERMINATE to stop"), {"t0": "say TERMINATE to stop"}),
         (tagged("t0", "def is a word; please define it"), {"t0": "def is a word; please define it"}),
         (tagged("c0", "def f():\n    return '</value>'\n"), {"c0": "def f():\n    return '</value>'"}),
+        (tagged("c0", "a</variable></name></variable></value>b"), {"c0": "a</variable></name></variable></value>b"}),
         (tagged("c0", "    indented = 1\n  less = 2"), {"c0": "    indented = 1\n  less = 2"}),
         (tagged("c0", "a < b & c > d"), {"c0": "a < b & c > d"}),
         (tagged("c0", "&lt;b&gt; &amp; &#65; &nope;"), {"c0": "&lt;b&gt; &amp; &#65; &nope;"}),

@@ -195,6 +195,25 @@ def test_source_that_does_not_compile_is_a_candidate_that_fails_and_says_why(con
 
 
 @ALL
+def test_one_proposal_may_change_several_variables(context: Any, optimizer: str) -> None:
+    new = {"decide0": DECIDE_RIGHT, "greet0": GREET_RIGHT}
+    memory = context(greeting(), answering(lambda slot, variable: new[variable["name"]]), optimizer=optimizer)
+    best = memory.search(num_steps=1, num_candidates=1, num_proposals=1)
+    assert best == {"decide": DECIDE_RIGHT, "greet": GREET_RIGHT}
+
+
+@pytest.mark.parametrize("optimizer", ["TextGrad", "OptoPrimeV2", "OPROv2"])
+@pytest.mark.parametrize(
+    "start", ["def decide(query):\n    return 'en'", "\n\ndef decide(query):\n    return 'en'\n \n"]
+)
+def test_source_that_comes_back_between_tags_is_unchanged(context: Any, optimizer: str, start: str) -> None:
+    model = answering(lambda slot, variable: variable["value"].strip())
+    memory = context(greeting(decide=start), model, optimizer=optimizer)
+    memory.search(num_steps=1, num_candidates=1, num_proposals=1)
+    assert [e["reason"] for e in memory.told("proposal.dropped")] == ["unchanged"]
+
+
+@ALL
 def test_a_stop_in_the_middle_of_a_proposal_ends_the_search_in_order(context: Any, optimizer: str) -> None:
     def model(messages: Any, slot: Slot, variables: Any) -> str:
         if slot.step == 2 and (slot.attempt == 1 or optimizer not in ("TextGrad", "OptoPrimeMulti")):
