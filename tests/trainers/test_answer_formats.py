@@ -159,6 +159,7 @@ HUGE: dict[str, Callable[[], str]] = {
     "open braces": lambda: "{" * MB,
     "nested objects": lambda: '{"suggestion":' + '{"a":' * (MB // 5),
     "one long text": lambda: '{"suggestion": {"x0": "' + "x" * MB,
+    "objects and a suggestion": lambda: '{"' * (MB // 2) + '"suggestion"',
     "many objects": lambda: '{"a": 1} ' * (MB // 9),
     "objects of quotes": lambda: '{"' * (MB // 2),
     "open variables": lambda: "<variable>" * (MB // 10),

@@ -13,7 +13,7 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from typing import Any, Protocol
 
 from trace_bench.errors import TrainerError
-from trace_bench.trainers.base import Slot, State, TrainContext
+from trace_bench.trainers.base import Slot, State, StopTraining, TrainContext
 from trace_bench.trainers.optimizer_graph import View, view_of
 from trace_bench.trainers.optimizers import OPTIMIZER_INFOS, resolve_optimizer
 from trace_bench.trainers.prompts import Ask, AskModel, Explored, Past, Prompt, Proposal, Seen, Told
@@ -134,7 +134,9 @@ class Proposer:
         executor = ThreadPoolExecutor(self._num_threads, thread_name_prefix="proposals")
         try:
             futures = [executor.submit(self.propose, ask) for ask in asks]
-            wait(futures, return_when=FIRST_EXCEPTION)
+            done, left = wait(futures, return_when=FIRST_EXCEPTION)
+            if all(isinstance(future.exception(), StopTraining | None) for future in done):
+                wait(left)  # which calls a stop came before is part of the record; of a failure nothing is kept
             yield from self._given(futures)
         finally:
             executor.shutdown(cancel_futures=True)
