@@ -26,6 +26,7 @@ FLOAT = Parameter("x", 1.0, "float", bounds=(-1.0, 1.0))
         'Let me think about {x0} first.\n{"suggestion": {"x0": 1}}\nThat is all.',
         '{"reasoning": "I would TERMINATE here", "suggestion": {"x0": 1}}',
         '{"reasoning": "two\nlines", "suggestion": {"x0": 1}}',
+        "{a}{b} " * 500 + '{"reasoning": "{c}{d}", "suggestion": {"x0": 1}}' + " {e}" * 500,
     ],
 )
 def test_a_suggestion_is_found_wherever_it_stands(answer: str) -> None:

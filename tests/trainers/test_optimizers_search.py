@@ -65,6 +65,7 @@ def test_histories_prompts_and_events_are_alike_with_any_number_of_threads(conte
         runs.append(memory)
     one, four = runs
     assert history(one) == history(four) and len(one.steps) > 3
+    assert [s.calls for s in one.steps] == [s.calls for s in four.steps]
     assert one.events == four.events and one.events_of("proposal.rejected")
     by_slot = [{str(c.slot): (c.messages, c.request) for c in memory.calls} for memory in runs]
     assert by_slot[0] == by_slot[1]
@@ -191,6 +192,25 @@ def test_source_that_does_not_compile_is_a_candidate_that_fails_and_says_why(con
     (step,) = memory.steps[1:]
     assert step.score == 0.0 and all(r.failed for r in step.rollouts)
     assert "SyntaxError" in step.rollouts[0].feedback
+
+
+@ALL
+def test_one_proposal_may_change_several_variables(context: Any, optimizer: str) -> None:
+    new = {"decide0": DECIDE_RIGHT, "greet0": GREET_RIGHT}
+    memory = context(greeting(), answering(lambda slot, variable: new[variable["name"]]), optimizer=optimizer)
+    best = memory.search(num_steps=1, num_candidates=1, num_proposals=1)
+    assert best == {"decide": DECIDE_RIGHT, "greet": GREET_RIGHT}
+
+
+@pytest.mark.parametrize("optimizer", ["TextGrad", "OptoPrimeV2", "OPROv2"])
+@pytest.mark.parametrize(
+    "start", ["def decide(query):\n    return 'en'", "\n\ndef decide(query):\n    return 'en'\n \n"]
+)
+def test_source_that_comes_back_between_tags_is_unchanged(context: Any, optimizer: str, start: str) -> None:
+    model = answering(lambda slot, variable: variable["value"].strip())
+    memory = context(greeting(decide=start), model, optimizer=optimizer)
+    memory.search(num_steps=1, num_candidates=1, num_proposals=1)
+    assert [e["reason"] for e in memory.told("proposal.dropped")] == ["unchanged"]
 
 
 @ALL

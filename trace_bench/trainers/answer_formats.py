@@ -43,7 +43,7 @@ Reader = Callable[[str], Found | None]
 
 def terminates(text: str) -> bool:
     """Whether the whole answer is TERMINATE ("nothing to change"). Inside an answer the word means nothing."""
-    return len(text) < 1000 and text.strip().strip("\"'`.#* \n") == "TERMINATE"
+    return text.strip().strip("\"'`.#* \n") == "TERMINATE"
 
 
 def read_json(text: str) -> Found | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -92,8 +93,11 @@ def suggestion(text: str) -> dict[str, Any] | None:
 
 
 def _object_starts(text: str, limit: int = 64) -> list[int]:
-    """Where a JSON object may start, outermost first; at most `limit` places, so that reading ends soon."""
-    return [match.start() for match in re.finditer(r"\{", text)][:limit]
+    """Where the JSON object may start: the first `limit` places, and as many before the last "suggestion", so that
+    reading ends soon, and braces in a long text before the object do no harm."""
+    starts = [match.start() for match in re.finditer(r"\{", text)]
+    before = bisect_left(starts, text.rfind('"suggestion"'))
+    return [*starts[:limit], *starts[max(before - limit, limit) : before]]
 
 
 def pick(suggested: Mapping[str, Any], variables: Sequence[Variable]) -> tuple[dict[str, Any], list[str]]:

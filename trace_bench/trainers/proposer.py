@@ -8,13 +8,13 @@ Whatever there is to tell of it is told in the order of slots.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Collection, Generator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import Any, Protocol
 
 from trace_bench.errors import TrainerError
-from trace_bench.trainers.base import Slot, State, TrainContext
+from trace_bench.trainers.base import Slot, State, StopTraining, TrainContext
 from trace_bench.trainers.guides import DEFAULT_GUIDE
 from trace_bench.trainers.judge import LLMJudge
 from trace_bench.trainers.optimizer_graph import View, view_of
@@ -134,23 +134,30 @@ class Proposer:
     def proposals(self, asks: Sequence[Ask]) -> Generator[State | None, None, None]:
         """The state that comes of each of `asks`, in order; None where nothing does, which an event explains.
 
+        All calls are made before the first state is given, so that what had been spent when a child was recorded does
+        not depend on the number of threads either.
+
         Raises:
-            StopTraining: passed on. What has been yielded until then is the same for any number of threads, but for
-                a budget that ends at another call.
+            StopTraining: passed on, after the states that came before it. What has been yielded until then is the same
+                for any number of threads, but for a budget that ends at another call.
         """
         if self._num_threads == 1:
-            for ask in asks:
-                self._context.check()
-                yield self._told(self.propose(ask))
+            yield from self._given(_made(self.propose, asks))
             return
         executor = ThreadPoolExecutor(self._num_threads, thread_name_prefix="proposals")
         try:
             futures = [executor.submit(self.propose, ask) for ask in asks]
-            for future in futures:
-                self._context.check()
-                yield self._told(future.result())
+            done, left = wait(futures, return_when=FIRST_EXCEPTION)
+            if all(isinstance(future.exception(), StopTraining | None) for future in done):
+                wait(left)  # which calls a stop came before is part of the record; of a failure nothing is kept
+            yield from self._given(futures)
         finally:
             executor.shutdown(cancel_futures=True)
+
+    def _given(self, futures: Sequence[Future[Proposal]]) -> Generator[State | None, None, None]:
+        for future in futures:
+            self._context.check()
+            yield self._told(future.result())
 
     def propose(self, ask: Ask) -> Proposal:
         """One proposal, whose events are not told yet; may run on any thread. Errors of calls are passed on."""
@@ -189,3 +196,17 @@ def _judge(problem: Problem, context: TrainContext) -> LLMJudge | None:
     if context.guide == DEFAULT_GUIDE:
         return None
     return LLMJudge(problem, context.chat, context, context.guide_kwargs)
+
+
+def _made(propose: Callable[[Ask], Proposal], asks: Sequence[Ask]) -> list[Future[Proposal]]:
+    """What comes of `asks`, one after the other, up to the first error."""
+    made: list[Future[Proposal]] = []
+    for ask in asks:
+        future: Future[Proposal] = Future()
+        made.append(future)
+        try:
+            future.set_result(propose(ask))
+        except Exception as error:
+            future.set_exception(error)
+            break
+    return made
