@@ -14,6 +14,27 @@ if TYPE_CHECKING:
     from trace_bench.trainers.population import Call
 
 
+_STREAMED = {
+    "num_candidates": Param(
+        "num_candidates",
+        4,
+        int,
+        "candidates run in one step: the best one, untested children, and those of highest priority",
+        minimum=2,
+        aliases=("ps_candidates",),
+    ),
+    "num_proposals": Param(
+        "num_proposals",
+        1,
+        int,
+        "proposals for each pair of candidate and minibatch that is chosen",
+        minimum=1,
+        aliases=("ps_proposals",),
+    ),
+}
+"""With one candidate a step there would be no room for a child to be tested in."""
+
+
 class StreamingPrioritySearch:
     """PrioritySearch in which a child is not evaluated when it is made. It goes into the memory untested, at the top,
     and is scored by running on the minibatches of the steps that explore it. The same runs say how good a candidate is
@@ -56,12 +77,7 @@ class StreamingPrioritySearch:
     summary = "PrioritySearch that scores candidates by the stream of minibatches alone, as it explores them."
     source = "OpenTrace (experimental), StreamingPrioritySearch"
     params: tuple[Param, ...] = (
-        *(
-            Param(p.name, 4 if p.name == "num_candidates" else 1, p.type, p.doc, minimum=p.minimum, aliases=p.aliases)
-            if p.name in ("num_candidates", "num_proposals")
-            else p
-            for p in LOOP
-        ),
+        *(_STREAMED.get(p.name, p) for p in LOOP),
         *MEMORY,
         *RANKING,
         Param(
