@@ -163,10 +163,19 @@ class PolcaEngine(PriorityEngine):
         if self.params["embedding_model"] == "trigrams":
             vectors: Sequence[Sequence[float]] = [trigrams(text) for text in texts]
         else:
-            vectors = self.search.embed(texts, slot=Slot(step, "embedding")) if texts else []
+            vectors = self._ask(texts, Slot(step, "embedding")) if texts else []
         known.update({c.created: vector for c, vector in zip(missing, vectors, strict=True)})
         self._vectors = {c.created: known[c.created] for c in candidates}
         return [known[c.created] for c in candidates]
+
+    def _ask(self, texts: Sequence[str], slot: Slot) -> list[list[float]]:
+        from trace_bench.worker.phases import PhaseFailure
+
+        try:
+            return self.search.embed(texts, slot=slot)
+        except PhaseFailure as failure:
+            remedy = "POLCA asked the job's model for embeddings; with embedding_model trigrams it needs none"
+            raise PhaseFailure(failure.boundary, failure.kind, f"{failure.message} ({remedy})") from failure
 
     def extra(self, step: int, candidate: Candidate) -> Mapping[str, Any]:
         distance = self._distance.get(candidate.created)
