@@ -53,7 +53,7 @@ class POLCA:
     | paper, OpenTrace (experimental) | here | why |
     |---|---|---|
     | embeddings of a Gemini model | `trigrams`, or the job's own model | one job, one model: another would be spent without being part of the job's identity |
-    | the summarizer is a model of its own | the job's | the same |
+    | the summarizer may be another model than the optimizer's | the job's | the same |
     | summaries are about rollouts on validation data, too | training data alone | what a candidate is judged by must not tell it how |
     | one rollout with a score above 0 and one below or at it, drawn | the best and the worst | scores have no common zero |
     | the summary is made after the step's minibatches ran | before | a prompt is worded while its graph is there |

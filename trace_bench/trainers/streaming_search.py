@@ -6,7 +6,7 @@ import math
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from trace_bench.trainers.base import Param, Search, State, Step
+from trace_bench.trainers.base import Param, Rollout, Search, State, Step
 from trace_bench.trainers.priority_engine import LOOP, MEMORY, RANKING, RUNNING, PriorityEngine, Told
 
 if TYPE_CHECKING:
@@ -50,8 +50,9 @@ class StreamingPrioritySearch:
     2. **Run.** Each on the same `B` minibatches of training data. Each candidate on each minibatch is a line of
        `state_history.jsonl` (split `train`, `reason` `stream`).
     3. **Report.** The candidate that now has the highest mean score is the one that would be reported if the search
-       ended here. If it was never scored on all of the selection split, it is, once; that line has `reason` `report`.
-       Its scores count into its mean like any other. Only candidates that were reported can become the best state.
+       ended here. If it was never scored on all of the selection split, by a report or by a minibatch that holds it
+       all, it is now; that line has `reason` `report`. Its scores count into its mean like any other. Only candidates
+       that were scored so can become the best state.
     4. **Choose.** Of the pairs of explored candidate and minibatch, `K = max(1, ⌊C·r / P⌋)` are drawn without
        replacement, a pair with a probability in proportion to `exp(priority / T)`, `T` being
        `exploration_temperature`; with `T` 0 those of highest priority, of equal ones the earlier. With `K` pairs or
@@ -113,7 +114,8 @@ class StreamingEngine(PriorityEngine):
     def __init__(self, search: Search) -> None:
         super().__init__(search)
         self._random = search.random("pairs")
-        self._reported = {self.seed.created}
+        self._everything = {e.id for e in getattr(search.problem, search.selection)}
+        self._judged: set[int] = set()
         most = max(1, math.floor(self.params["num_candidates"] * self.params["exploration_ratio"]))
         self._proposals = min(self.params["num_proposals"], most)
         self._pairs = max(1, most // self._proposals)
@@ -123,6 +125,10 @@ class StreamingEngine(PriorityEngine):
                 f"{most} children a step; {most} are asked for."
             )
 
+    def seen(self, candidate: Candidate, rollouts: Sequence[Rollout], split: str) -> None:
+        if split == self.search.selection and self._everything <= {r.example_id for r in rollouts}:
+            self._judged.add(candidate.created)
+
     def report(self, step: int, told: Told) -> Iterable[Step]:
         yield self.population.step(
             step, told.candidate, told.explored.rollouts, "train", reason="stream", **self.extra(step, told.candidate)
@@ -130,9 +136,9 @@ class StreamingEngine(PriorityEngine):
 
     def settle(self, step: int, explored: Sequence[Candidate]) -> Iterable[Step]:
         best = self.population.best()
-        if best.created not in self._reported:
-            self._reported.add(best.created)
+        if best.created not in self._judged:
             rollouts = self.population.judge(best)
+            self.seen(best, rollouts, self.search.selection)
             yield self.population.step(step, best, rollouts, reason="report", **self.extra(step, best))
 
     def calls(self, step: int, told: Sequence[Told]) -> list[Call]:
