@@ -10,10 +10,11 @@ from memory_context import MemoryContext, greeting, numeric, seeded, suggest
 from test_priority_family import behaviour, spread
 
 from trace_bench.errors import TrainerError
-from trace_bench.trainers.base import Budget, Slot
+from trace_bench.trainers.base import Budget, Slot, StopTraining
 from trace_bench.trainers.polca import POLCA
 from trace_bench.trainers.priority_search import PrioritySearch
 from trace_bench.trainers.summarizer import HEADING, MAX_TRAJECTORIES
+from trace_bench.worker.phases import PhaseFailure
 
 
 def on_a_line(text: str) -> list[float]:
@@ -104,6 +105,23 @@ def test_embeddings_that_do_not_compare_end_the_search_with_a_sentence(context: 
     memory = context(numeric(), answers(1.0, 2.25), vectors=lambda text: [1.0] * len(text))
     with pytest.raises(TrainerError, match=r"different lengths; set embedding_model to trigrams\.$"):
         memory.search(POLCA, num_steps=2, embedding_model="job")
+
+
+def test_a_model_without_embeddings_fails_with_the_remedy_and_a_stop_passes(context: Any) -> None:
+    def refused(text: str) -> list[float]:
+        raise PhaseFailure("provider", "provider_error", "HTTP 400: no such thing")
+
+    def spent(text: str) -> list[float]:
+        raise StopTraining("budget")
+
+    memory = context(numeric(), answers(1.0, 2.0), vectors=refused)
+    with pytest.raises(
+        PhaseFailure, match=r"^HTTP 400: no such thing \(POLCA .* embedding_model trigrams .*\)$"
+    ) as raised:
+        memory.search(POLCA, embedding_model="job")
+    assert (raised.value.boundary, raised.value.kind) == ("provider", "provider_error")
+    memory = context(numeric(), answers(1.0, 2.0), vectors=spent)
+    assert memory.search(POLCA, embedding_model="job") == {"x": 0.0} and memory.stop_reason == "budget"
 
 
 SUMMARY = "Numbers above 2 are too high. Try 1.5."

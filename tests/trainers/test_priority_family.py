@@ -178,6 +178,7 @@ def test_a_budget_ends_the_search_in_order(context: Any, trainer: Any, budget: B
 def test_whatever_the_answers_the_history_is_in_order(
     context: Any, trainer: Any, seed: int, candidates: int, proposals: int, batches: int, frequency: int, size: int
 ) -> None:
+    candidates = max(candidates, next(p.minimum for p in trainer.params if p.name == "num_candidates"))
     memory = context(spread(train=3), seeded(seed), seed=seed)
     memory.search(
         trainer, num_steps=4, num_candidates=candidates, num_proposals=proposals, num_batches=batches,

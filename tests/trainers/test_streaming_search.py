@@ -60,6 +60,15 @@ def test_a_lucky_minibatch_does_not_become_the_best_state(context: Any) -> None:
     assert len({s.candidate for s in whole}) == len(whole), "each is reported once"
 
 
+def test_a_minibatch_of_everything_is_as_good_as_a_report(context: Any) -> None:
+    memory = context(spread(train=3), upwards)
+    best = memory.search(
+        StreamingPrioritySearch, num_steps=4, num_candidates=2, train_batch_size=3, exploration_temperature=0.0
+    )
+    assert {s.reason for s in memory.steps} == {"start", "stream"} and memory.evaluations == 3 * len(memory.steps)
+    assert best == {"x": 3.0}
+
+
 def test_untested_candidates_are_explored_before_all_others_and_the_newest_first(context: Any) -> None:
     memory = context(spread(train=2), upwards)
     memory.search(

@@ -40,7 +40,7 @@ class ParetobasedPS:
     minibatches, proposals, evaluation, memories, the answer, the cost. The priority by which a memory of limited size
     forgets is the mean score; there is no other use of it, and so no `score_function`.
 
-    `search.step` is preceded by an event `search.front` with the front and the examples that each of it wins;
+    `search.step` is preceded by an event `search.front` with the front and how many examples each of it wins;
     `front_size` in a step's `extra` is the size of the front that its parent was taken from.
 
     ### Where it differs from OpenTrace
@@ -49,7 +49,6 @@ class ParetobasedPS:
     | best sets over the training inputs; a candidate that never saw one has 0 there | over the selection split, which everybody was scored on | a score that is not there is no score |
     | inputs that are equal count once | each example counts | two examples may differ in their reference alone |
     | the front is cut off by mean score | the same by default; `wins` draws as GEPA does | |
-    | wins are of natural scores, whichever direction is better | of scores turned so that higher is better | |
     """  # noqa: E501  # rows of tables
 
     name = "ParetobasedPS"

@@ -53,7 +53,7 @@ class POLCA:
     | paper, OpenTrace (experimental) | here | why |
     |---|---|---|
     | embeddings of a Gemini model | `trigrams`, or the job's own model | one job, one model: another would be spent without being part of the job's identity |
-    | the summarizer is a model of its own | the job's | the same |
+    | the summarizer may be another model than the optimizer's | the job's | the same |
     | summaries are about rollouts on validation data, too | training data alone | what a candidate is judged by must not tell it how |
     | one rollout with a score above 0 and one below or at it, drawn | the best and the worst | scores have no common zero |
     | the summary is made after the step's minibatches ran | before | a prompt is worded while its graph is there |
@@ -163,10 +163,19 @@ class PolcaEngine(PriorityEngine):
         if self.params["embedding_model"] == "trigrams":
             vectors: Sequence[Sequence[float]] = [trigrams(text) for text in texts]
         else:
-            vectors = self.search.embed(texts, slot=Slot(step, "embedding")) if texts else []
+            vectors = self._ask(texts, Slot(step, "embedding")) if texts else []
         known.update({c.created: vector for c, vector in zip(missing, vectors, strict=True)})
         self._vectors = {c.created: known[c.created] for c in candidates}
         return [known[c.created] for c in candidates]
+
+    def _ask(self, texts: Sequence[str], slot: Slot) -> list[list[float]]:
+        from trace_bench.worker.phases import PhaseFailure
+
+        try:
+            return self.search.embed(texts, slot=slot)
+        except PhaseFailure as failure:
+            remedy = "POLCA asked the job's model for embeddings; with embedding_model trigrams it needs none"
+            raise PhaseFailure(failure.boundary, failure.kind, f"{failure.message} ({remedy})") from failure
 
     def extra(self, step: int, candidate: Candidate) -> Mapping[str, Any]:
         distance = self._distance.get(candidate.created)

@@ -52,6 +52,11 @@ class PrioritySearch:
     explores. A candidate that a memory forgets is not explored again; it is still known (nobody pays for it twice), and
     it is still the answer if no other has a higher mean.
 
+    ### Events
+    `search.step` (explored, children, best, known, and forgotten: what no memory holds any more) · `proposal.dropped`
+    (`unchanged` or `duplicate`, with the candidate it equals) · `proposal.skipped` (no response depends on a trainable
+    parameter), and those of the optimizer.
+
     ### Where it differs from OpenTrace
     | OpenTrace (experimental) | here | why |
     |---|---|---|

@@ -6,12 +6,33 @@ import math
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from trace_bench.trainers.base import Param, Search, State, Step
+from trace_bench.trainers.base import Param, Rollout, Search, State, Step
 from trace_bench.trainers.priority_engine import LOOP, MEMORY, RANKING, RUNNING, PriorityEngine, Told
 
 if TYPE_CHECKING:
     from trace_bench.trainers.candidates import Candidate
     from trace_bench.trainers.population import Call
+
+
+_STREAMED = {
+    "num_candidates": Param(
+        "num_candidates",
+        4,
+        int,
+        "candidates run in one step: the best one, untested children, and those of highest priority",
+        minimum=2,
+        aliases=("ps_candidates",),
+    ),
+    "num_proposals": Param(
+        "num_proposals",
+        1,
+        int,
+        "proposals for each pair of candidate and minibatch that is chosen",
+        minimum=1,
+        aliases=("ps_proposals",),
+    ),
+}
+"""With one candidate a step there would be no room for a child to be tested in."""
 
 
 class StreamingPrioritySearch:
@@ -29,8 +50,9 @@ class StreamingPrioritySearch:
     2. **Run.** Each on the same `B` minibatches of training data. Each candidate on each minibatch is a line of
        `state_history.jsonl` (split `train`, `reason` `stream`).
     3. **Report.** The candidate that now has the highest mean score is the one that would be reported if the search
-       ended here. If it was never scored on all of the selection split, it is, once; that line has `reason` `report`.
-       Its scores count into its mean like any other. Only candidates that were reported can become the best state.
+       ended here. If it was never scored on all of the selection split, by a report or by a minibatch that holds it
+       all, it is now; that line has `reason` `report`. Its scores count into its mean like any other. Only candidates
+       that were scored so can become the best state.
     4. **Choose.** Of the pairs of explored candidate and minibatch, `K = max(1, ⌊C·r / P⌋)` are drawn without
        replacement, a pair with a probability in proportion to `exp(priority / T)`, `T` being
        `exploration_temperature`; with `T` 0 those of highest priority, of equal ones the earlier. With `K` pairs or
@@ -56,12 +78,7 @@ class StreamingPrioritySearch:
     summary = "PrioritySearch that scores candidates by the stream of minibatches alone, as it explores them."
     source = "OpenTrace (experimental), StreamingPrioritySearch"
     params: tuple[Param, ...] = (
-        *(
-            Param(p.name, 4 if p.name == "num_candidates" else 1, p.type, p.doc, minimum=p.minimum, aliases=p.aliases)
-            if p.name in ("num_candidates", "num_proposals")
-            else p
-            for p in LOOP
-        ),
+        *(_STREAMED.get(p.name, p) for p in LOOP),
         *MEMORY,
         *RANKING,
         Param(
@@ -97,7 +114,8 @@ class StreamingEngine(PriorityEngine):
     def __init__(self, search: Search) -> None:
         super().__init__(search)
         self._random = search.random("pairs")
-        self._reported = {self.seed.created}
+        self._everything = {e.id for e in getattr(search.problem, search.selection)}
+        self._judged: set[int] = set()
         most = max(1, math.floor(self.params["num_candidates"] * self.params["exploration_ratio"]))
         self._proposals = min(self.params["num_proposals"], most)
         self._pairs = max(1, most // self._proposals)
@@ -107,6 +125,10 @@ class StreamingEngine(PriorityEngine):
                 f"{most} children a step; {most} are asked for."
             )
 
+    def seen(self, candidate: Candidate, rollouts: Sequence[Rollout], split: str) -> None:
+        if split == self.search.selection and self._everything <= {r.example_id for r in rollouts}:
+            self._judged.add(candidate.created)
+
     def report(self, step: int, told: Told) -> Iterable[Step]:
         yield self.population.step(
             step, told.candidate, told.explored.rollouts, "train", reason="stream", **self.extra(step, told.candidate)
@@ -114,9 +136,9 @@ class StreamingEngine(PriorityEngine):
 
     def settle(self, step: int, explored: Sequence[Candidate]) -> Iterable[Step]:
         best = self.population.best()
-        if best.created not in self._reported:
-            self._reported.add(best.created)
+        if best.created not in self._judged:
             rollouts = self.population.judge(best)
+            self.seen(best, rollouts, self.search.selection)
             yield self.population.step(step, best, rollouts, reason="report", **self.extra(step, best))
 
     def calls(self, step: int, told: Sequence[Told]) -> list[Call]:
