@@ -90,13 +90,7 @@ def with_objective(problem: Problem, given: Mapping[str, Any]) -> Problem:
     """
     if not given.get("metrics"):
         return problem
-    own = Metric(problem.direction, problem.failure_score, range=problem.score_range)
-    metrics = {SCORE: own}
-    for name, table in given["metrics"].items():
-        span = table.get("range")
-        metrics[name] = Metric(
-            table["direction"], table["failure"], table.get("reference"), (span[0], span[1]) if span else None
-        )
+    metrics = metrics_of(problem, given["metrics"])
     objective = Objective(
         mode=given["mode"],
         score_key=given["score_key"],
@@ -117,6 +111,21 @@ def with_objective(problem: Problem, given: Mapping[str, Any]) -> Problem:
         score_range=key.range if objective.mode == "scalar" else _sum_of_ranges(objective.weights, metrics),
         objective="\n\n".join(part for part in (problem.objective.rstrip(), _told(objective, metrics)) if part),
     )
+
+
+def metrics_of(problem: Problem, tables: Mapping[str, Mapping[str, Any]]) -> dict[str, Metric]:
+    """What `tables` (``[metrics]`` of a task spec, or of an objective) declare, and before them the task's own score;
+    nothing for a task that declares none."""
+    if not tables:
+        return {}
+    metrics = {SCORE: Metric(problem.direction, problem.failure_score, range=problem.score_range)}
+    for name, table in tables.items():
+        low, high = sorted(table.get("range") or (0.0, 0.0))
+        span = (low, high) if table["direction"] == "maximize" else (high, low)
+        metrics[name] = Metric(
+            table["direction"], float(table["failure"]), table.get("reference"), span if table.get("range") else None
+        )
+    return metrics
 
 
 def _sum_of_ranges(weights: Mapping[str, float], metrics: Mapping[str, Metric]) -> tuple[float, float] | None:
