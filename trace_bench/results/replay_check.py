@@ -24,9 +24,10 @@ COLUMNS = (
     "status", "failure_boundary", "failure_kind", "stop_reason", "score_initial", "score_final", "score_best",
     "score_test", "evaluations", "llm_calls", "prompt_tokens", "completion_tokens", "total_tokens", "cost_usd",
     "stub_inert", "cut_by_run_budget", "cached_tokens", "reasoning_tokens", "score_claimed", "integrity_flags",
+    "objective", "metrics_initial", "metrics_final", "metrics_best", "metrics_test", "hypervolume",
 )  # fmt: skip
 """What of a row must be equal."""
-LATER = frozenset({"score_claimed", "integrity_flags"})
+LATER = frozenset(COLUMNS[COLUMNS.index("score_claimed") :])
 """Columns that rows of earlier versions do not have."""
 TIMES = frozenset({"seconds"})
 SPENT = frozenset({"prompt_tokens", "completion_tokens", "cost_usd"})
