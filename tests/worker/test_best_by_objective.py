@@ -95,6 +95,17 @@ def random_lot(seed: int, number: int) -> float:
     return random.Random(f"trace-bench/pareto/{seed}/{number}").random()
 
 
+def test_a_step_without_metrics_is_the_trainers_fault(tmp_path: Path) -> None:
+    more = """
+            bare = [Rollout(r.example_id, 1.0, "") for r in rollouts]
+            record(context, step=9, candidate="bare", state=state, rollouts=bare, split="train")
+        return"""
+    code = CODE.replace("\n        return {", more + " {").replace("WALK", "(2.0,)")
+    got = run(tmp_path, code, over={"objective": objective(**PARETO)})
+    assert got.result is not None and got.result["failure"]["boundary"] == "trainer"
+    assert "lack metrics of the task" in got.result["failure"]["message"]
+
+
 def test_metrics_that_a_trainer_forges_count_for_nothing(tmp_path: Path) -> None:
     more = """
             import dataclasses

@@ -190,16 +190,18 @@ def fronts(points: Sequence[Sequence[float]]) -> list[list[int]]:
     return found
 
 
-def ranking(problem: Problem, vectors: Sequence[Vector], seed: int) -> list[int]:
+def ranking(problem: Problem, vectors: Sequence[Vector], seed: int, numbers: Sequence[int] | None = None) -> list[int]:
     """Indices of `vectors`, best first: by front, within a front by the tie-break, then by their order.
 
     Args:
         problem: of mode ``pareto``.
         seed: the job's, for ``random_seeded`` without a seed of its own.
+        numbers: of the states, in order of creation; None for 0, 1, 2, …
     """
     names, metrics = problem.comparison.pareto_metrics, problem.metrics
     points = [oriented_point(vector, names, metrics) for vector in vectors]
-    keys = [tie_key(problem, vector, number, seed) for number, vector in enumerate(vectors)]
+    numbers = range(len(vectors)) if numbers is None else numbers
+    keys = [tie_key(problem, vector, number, seed) for number, vector in zip(numbers, vectors, strict=True)]
     return [i for front in fronts(points) for i in sorted(front, key=lambda i: (_descending(keys[i]), i))]
 
 
@@ -252,11 +254,10 @@ class Front(Generic[T]):
 
 
 def means(vectors: Iterable[Vector]) -> dict[str, float]:
-    """The mean of each metric over `vectors`, which have the same metrics; of none, nothing."""
+    """The mean over `vectors` of each metric that all of them have; of none, nothing."""
     listed = list(vectors)
-    if not listed:
-        return {}
-    return {name: finite_mean([vector[name] for vector in listed]) for name in listed[0]}
+    shared = [name for name in listed[0] if all(name in vector for vector in listed)] if listed else []
+    return {name: finite_mean([vector[name] for vector in listed]) for name in shared}
 
 
 def finite_mean(values: Sequence[float]) -> float:
