@@ -23,7 +23,7 @@ JOB = "0123456789ab"
 
 
 def line(number: int, loss: float, hits: float, **changed: Any) -> dict[str, Any]:
-    metrics = {"score": 0.5, "loss": loss, "hits": hits}
+    metrics = {"score": 0.5, "loss": loss, "hits": hits, "undeclared": 1.0}
     return {**HISTORY, "step": number, "candidate": f"c{number}", "metrics": metrics, "comparable": True,
             "parameters": {"guess": float(number)}, **changed}  # fmt: skip
 
