@@ -135,7 +135,7 @@ class MetricSpec(Model):
     Attributes:
         failure: what a candidate that fails on an example gets for it, natural units.
         reference: of the hypervolume, natural units; None where the task names none.
-        range: (worst, best), natural units.
+        range: lowest and highest value, natural units, in either order.
     """
 
     direction: Direction

@@ -110,10 +110,10 @@ def normalise(root: Table, file: str, problems: list[Problem]) -> Table:
     """
     top = _renamed(root, RunConfig, (), Source(file, root), problems)
     source = Source(file, top)
-    _spell_out_objective(top)
     for name, section in SECTIONS.items():
         if isinstance(top.get(name), Table):
             top[name] = _section(top[name], section, (name,), source, problems)
+    _spell_out_objective(top)
     _gather_knobs(top, "trainer_kwargs", problems, prefix="/")
     _each(top, "tasks", lambda i, entry: _task(entry, i, source, problems))
     _each(top, "trainers", lambda i, entry: _trainer(entry, i, source, problems))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from trace_bench.arguments import hint
@@ -58,25 +58,17 @@ def direction_of(objective: Mapping[str, Any]) -> Direction:
 
 
 def _metric(name: str, metric: MetricSpec, given: ObjectiveConfig) -> dict[str, Any]:
-    direction = "minimize" if name in given.minimize else metric.direction
     return {
-        "direction": direction,
+        "direction": "minimize" if name in given.minimize else metric.direction,
         "failure": metric.failure,
         "reference": metric.reference,
-        "range": _worst_and_best(metric.range, direction == "maximize"),
+        "range": metric.range,
     }
 
 
 def _to_be_traded(declared: Mapping[str, object]) -> tuple[str, ...]:
     """What a front is of: all metrics, or the only one and the score; nothing where there is but a score."""
     return (SCORE, *declared) if len(declared) == 1 else tuple(declared)
-
-
-def _worst_and_best(ends: Sequence[float] | None, maximize: bool) -> tuple[float, float] | None:
-    if ends is None:
-        return None
-    low, high = sorted(ends)
-    return (low, high) if maximize else (high, low)
 
 
 def _check_names(given: ObjectiveConfig, task: Task, source: Source, problems: list[str]) -> None:

@@ -15,7 +15,7 @@ def metric_columns(rows: Sequence[Results]) -> Mapping[str, Callable[[Results], 
 
     Metrics of different tasks stand side by side: a row has nothing in those of another task.
     """
-    names = dict.fromkeys(name for row in rows for state in STATES for name in _metrics(row, state))
+    names = dict.fromkeys(name for row in rows for state in ("best", *STATES) for name in _metrics(row, state))
     return {
         f"metric_{state}:{name}": _reader(state, name)
         for name in names

@@ -6,7 +6,7 @@ of the double range, metrics that no task declares. What is too much is left out
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -54,7 +54,7 @@ def pareto_front(history: Path, job_id: str, objective: ObjectiveSpec) -> Pareto
         job_id=job_id,
         split=split,
         metrics={name: metrics[name].direction for name in names},
-        points=_points(front),
+        points=_points(front, metrics),
         reference=reference,
         reference_from=named,
         hypervolume=None if more else hypervolume([c.point for c in front], oriented),
@@ -129,7 +129,7 @@ def _reference(
     return reference, named
 
 
-def _points(front: Sequence[_Candidate]) -> tuple[ParetoPoint, ...]:
+def _points(front: Sequence[_Candidate], declared: Collection[str]) -> tuple[ParetoPoint, ...]:
     size = sum(len(dumps(c.line.parameters)) for c in front)
     return tuple(
         ParetoPoint(
@@ -137,7 +137,7 @@ def _points(front: Sequence[_Candidate]) -> tuple[ParetoPoint, ...]:
             candidate=c.line.candidate,
             step=c.line.step,
             score=c.line.score,
-            metrics=c.line.metrics,
+            metrics={name: value for name, value in c.line.metrics.items() if name in declared},
             parameters=c.line.parameters if size <= MOST_BYTES else None,
         )
         for c in front

@@ -25,12 +25,13 @@ COLUMNS = (
     "score_test", "evaluations", "llm_calls", "prompt_tokens", "completion_tokens", "total_tokens", "cost_usd",
     "stub_inert", "cut_by_run_budget", "cached_tokens", "reasoning_tokens", "score_claimed", "integrity_flags",
     "score_evaluations",
+    "objective", "metrics_initial", "metrics_final", "metrics_best", "metrics_test", "hypervolume",
 )  # fmt: skip
 """What of a row must be equal."""
 LATER = {
-    "score_claimed": "score_claimed", "integrity_flags": "integrity_flags", "score_evaluations": "score_evaluations",
+    **{name: name for name in COLUMNS[COLUMNS.index("score_claimed") :]},
     "evaluations": "score_evaluations",
-}  # fmt: skip
+}
 """Columns that rows of earlier versions do not have, or mean otherwise: those without the column that is named."""
 TIMES = frozenset({"seconds"})
 SPENT = frozenset({"llm_calls", "prompt_tokens", "completion_tokens", "cost_usd"})

@@ -29,6 +29,7 @@ class Candidate:
         past: what its ancestors were told, for the optimizer's memory.
         scores: of all rollouts so far, oriented.
         by_example: the same scores by ``(split, example id)``.
+        vectors: metrics of all rollouts so far, natural units; empty for a task that declares none.
     """
 
     id: str
@@ -38,6 +39,7 @@ class Candidate:
     past: Past = ()
     scores: list[float] = field(default_factory=list)
     by_example: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+    vectors: list[Mapping[str, float]] = field(default_factory=list)
 
     @property
     def mean(self) -> float:
@@ -48,6 +50,7 @@ class Candidate:
         """Remember `rollouts`; returns their oriented scores."""
         scores = [orientation.oriented(r.score) for r in rollouts]
         self.scores.extend(scores)
+        self.vectors.extend(r.metrics for r in rollouts if r.metrics)
         for rollout, score in zip(rollouts, scores, strict=True):
             self.by_example.setdefault((split, rollout.example_id), []).append(score)
         return scores

@@ -6,13 +6,14 @@ A trainer decides who is explored, what is kept and when it ends; this is what a
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from trace_bench.trainers.base import Rollout, Search, Slot, State, Step
 from trace_bench.trainers.candidates import Candidate, Minibatches, Orientation, oriented_mean
 from trace_bench.trainers.proposer import Ask, Explored, Prompt
+from trace_bench.worker.objective import means, ranking
 from trace_bench.worker.problem import Value
 
 UNCONNECTED = "no response depends on a trainable parameter"
@@ -178,8 +179,21 @@ class Population:
         return oriented_mean([self.orientation.oriented(r.score) for r in rollouts])
 
     def best(self) -> Candidate:
-        """The candidate of highest mean score; of equal ones the newest."""
-        return max((c for c in self.known.values() if c.scores), key=lambda c: (c.mean, c.created))
+        """The first of all candidates that are `ranked`."""
+        return self.ranked(self.known.values())[0]
+
+    def ranked(self, candidates: Iterable[Candidate]) -> list[Candidate]:
+        """Those of `candidates` that have scores, best first: by mean score, of equal ones the newest first.
+
+        Where the run's objective is dominance: by non-dominated front of their mean metrics, within a front by its
+        tie-break, of equal ones the oldest first.
+        """
+        scored = sorted((c for c in candidates if c.scores), key=lambda c: c.created)
+        problem = self._search.problem
+        if problem.comparison.mode != "pareto":
+            return sorted(scored, key=lambda c: (c.mean, c.created), reverse=True)
+        order = ranking(problem, [means(c.vectors) for c in scored], self._search.seed, [c.created for c in scored])
+        return [scored[i] for i in order]
 
 
 def state_key(state: Mapping[str, Value]) -> tuple[tuple[str, str, Value], ...]:

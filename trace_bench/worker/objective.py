@@ -90,13 +90,7 @@ def with_objective(problem: Problem, given: Mapping[str, Any]) -> Problem:
     """
     if not given.get("metrics"):
         return problem
-    own = Metric(problem.direction, problem.failure_score, range=problem.score_range)
-    metrics = {SCORE: own}
-    for name, table in given["metrics"].items():
-        span = table.get("range")
-        metrics[name] = Metric(
-            table["direction"], table["failure"], table.get("reference"), (span[0], span[1]) if span else None
-        )
+    metrics = metrics_of(problem, given["metrics"])
     objective = Objective(
         mode=given["mode"],
         score_key=given["score_key"],
@@ -117,6 +111,21 @@ def with_objective(problem: Problem, given: Mapping[str, Any]) -> Problem:
         score_range=key.range if objective.mode == "scalar" else _sum_of_ranges(objective.weights, metrics),
         objective="\n\n".join(part for part in (problem.objective.rstrip(), _told(objective, metrics)) if part),
     )
+
+
+def metrics_of(problem: Problem, tables: Mapping[str, Mapping[str, Any]]) -> dict[str, Metric]:
+    """What `tables` (``[metrics]`` of a task spec, or of an objective) declare, and before them the task's own score;
+    nothing for a task that declares none."""
+    if not tables:
+        return {}
+    metrics = {SCORE: Metric(problem.direction, problem.failure_score, range=problem.score_range)}
+    for name, table in tables.items():
+        low, high = sorted(table.get("range") or (0.0, 0.0))
+        span = (low, high) if table["direction"] == "maximize" else (high, low)
+        metrics[name] = Metric(
+            table["direction"], float(table["failure"]), table.get("reference"), span if table.get("range") else None
+        )
+    return metrics
 
 
 def _sum_of_ranges(weights: Mapping[str, float], metrics: Mapping[str, Metric]) -> tuple[float, float] | None:
@@ -181,16 +190,18 @@ def fronts(points: Sequence[Sequence[float]]) -> list[list[int]]:
     return found
 
 
-def ranking(problem: Problem, vectors: Sequence[Vector], seed: int) -> list[int]:
+def ranking(problem: Problem, vectors: Sequence[Vector], seed: int, numbers: Sequence[int] | None = None) -> list[int]:
     """Indices of `vectors`, best first: by front, within a front by the tie-break, then by their order.
 
     Args:
         problem: of mode ``pareto``.
         seed: the job's, for ``random_seeded`` without a seed of its own.
+        numbers: of the states, in order of creation; None for 0, 1, 2, …
     """
     names, metrics = problem.comparison.pareto_metrics, problem.metrics
     points = [oriented_point(vector, names, metrics) for vector in vectors]
-    keys = [tie_key(problem, vector, number, seed) for number, vector in enumerate(vectors)]
+    numbers = range(len(vectors)) if numbers is None else numbers
+    keys = [tie_key(problem, vector, number, seed) for number, vector in zip(numbers, vectors, strict=True)]
     return [i for front in fronts(points) for i in sorted(front, key=lambda i: (_descending(keys[i]), i))]
 
 
@@ -243,11 +254,10 @@ class Front(Generic[T]):
 
 
 def means(vectors: Iterable[Vector]) -> dict[str, float]:
-    """The mean of each metric over `vectors`, which have the same metrics; of none, nothing."""
+    """The mean over `vectors` of each metric that all of them have; of none, nothing."""
     listed = list(vectors)
-    if not listed:
-        return {}
-    return {name: finite_mean([vector[name] for vector in listed]) for name in listed[0]}
+    shared = [name for name in listed[0] if all(name in vector for vector in listed)] if listed else []
+    return {name: finite_mean([vector[name] for vector in listed]) for name in shared}
 
 
 def finite_mean(values: Sequence[float]) -> float:

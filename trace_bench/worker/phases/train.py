@@ -216,6 +216,10 @@ class WorkerTrainContext:
         # Means over other examples do not compare: best is who is best on all that the official score is of.
         comparable = step.split == self._selection and self._judging <= set(examples)
         metrics = mean_metrics(step.rollouts)
+        if self._problem.metrics.keys() != metrics.keys():
+            raise PhaseFailure(
+                "trainer", "bad_step", "a step's rollouts lack metrics of the task; pass on those that evaluate() gives"
+            )
         if comparable:
             self._compare(Best(score, dict(step.state), claim), metrics)
         self._link.send(
