@@ -67,7 +67,7 @@ def test_the_reference_names_no_option_that_is_not_there() -> None:
     known = {
         option for command in COMMANDS for option in re.findall(r"--[a-z-]+", cli(*command.split(), "--help").stdout)
     }
-    known |= {"--base", "--registry"}
+    known |= {"--base", "--opentrace", "--registry"}
     for option in re.findall(r"--[a-z][a-z-]+", (DOCS / "reference" / "cli.md").read_text()):
         assert option in known, option
 

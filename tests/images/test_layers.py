@@ -53,7 +53,12 @@ def test_a_layer_may_have_a_dockerfile_of_its_own(images: Path) -> None:
 
 
 @pytest.mark.parametrize(("layer", "family"), [*itertools.product(LAYERS, sorted(load_families()))])
-def test_what_ships_changes_no_package_of_what_it_stands_on(layer: str, family: str) -> None:
+def test_what_ships_changes_no_package_of_what_it_stands_on(
+    layer: str, family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "opto").mkdir()
+    (tmp_path / "opto" / "__init__.py").touch()
+    monkeypatch.setenv("OPENTRACE", str(tmp_path))
     for target in TARGETS:
         added_pins(family_named(f"{family}+{layer}"), target)
 

@@ -18,7 +18,7 @@ from trace_bench.images.plugins import plugin_named
 from trace_bench.images.recipe import image_key
 from trace_bench.matrix import image_family
 from trace_bench.sandbox.local import LocalBackend
-from trace_bench.trainers.registry import GROUP, additions_of, load_trainer, packages_of
+from trace_bench.trainers.registry import GROUP, additions_of, load_trainer
 
 TRAINER = """
 class Mine:
@@ -65,6 +65,7 @@ def test_what_was_installed_goes_in_without_metadata_scripts_and_byte_code(insta
     assert plugin is not None and (plugin.name, plugin.version, plugin.requirements) == ("some-mine", "1.0", ())
     assert list(plugin.files) == ["mine-1.0.data/x", *sorted(PACKAGE), "mine_more.py"]
     family = family_named("core+some-mine")
+    assert family.plugin_versions == {"some-mine": "1.0"}
     assert worker_context(family)["worker/mine/search.py"] == site / "mine" / "search.py"
     assert "worker/trace_bench/errors.py" in worker_context(family)
 
@@ -114,7 +115,6 @@ def test_a_trainers_image_is_that_of_the_task_with_layer_and_package(install: In
     assert image_family("llm4ad", additions) == "llm4ad+gepa+some-mine"
     assert image_family("core+gepa", additions) == "core+gepa+some-mine"
     assert additions_of("NoOp", load_trainer("NoOp")) == () and image_family("core", ()) == "core"
-    assert packages_of(["NoOp", "Mine"]) == {"some-mine": "1.0"}
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ def test_the_trainer_of_the_how_to_runs_in_a_container(host: Host) -> None:
     rows = [json.loads(path.read_text()) for path in run.glob("jobs/*/results.json")]
     assert all(row["score_best"] > row["score_initial"] for row in rows) and len(rows) == 2
     lock = json.loads((run / "meta" / "lock.json").read_text())
-    assert lock["packages"]["random-steps"] == "0.1.0" and list(lock["images"]) == ["core+random-steps"]
+    assert lock["images"]["core+random-steps"]["plugins"] == {"random-steps": "0.1.0"} and len(lock["images"]) == 1
 
     command = ("run", "--config", "try.yaml", "--run-id", run.name)
     again = host.trace_bench(*command)

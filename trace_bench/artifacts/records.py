@@ -142,7 +142,9 @@ class LlmCall(Model):
 
 
 class ImageRecord(Model):
-    """The image of a job. `key` is identity, `image_id` is evidence only (see DESIGN "Identity")."""
+    """The image of a job. `key` is identity, `image_id` is evidence only (see DESIGN "Identity"). `plugins` are
+    packages whose files it holds beside the worker: name to version, and commit where there is one.
+    """
 
     family: str
     ref: str
@@ -151,6 +153,7 @@ class ImageRecord(Model):
     base: str = ""
     built_at: str = ""
     repo_digest: str | None = None
+    plugins: dict[str, str] = {}
 
 
 class ControlRecord(Model):

@@ -427,11 +427,23 @@ def llm_cache(
 
 
 @images_app.command("build", epilog="Example: trace-bench images build core llm4ad")
-def images_build(families: Families = None, base: Base = None, as_json: Json = False) -> None:
+def images_build(
+    families: Families = None,
+    base: Base = None,
+    opentrace: Annotated[
+        str | None,
+        typer.Option(
+            "--opentrace",
+            metavar="PATH",
+            help="A checkout or wheel of OpenTrace: FAMILY+opentrace is built too. Default: $OPENTRACE.",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
     """Build images and lock them."""
     from trace_bench.cli.images import build_command
 
-    build_command(families or [], base, as_json=as_json)
+    build_command(families or [], base, opentrace, as_json=as_json)
 
 
 @images_app.command(

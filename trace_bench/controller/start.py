@@ -168,8 +168,12 @@ def image_source(
     if backend.name == "local":
 
         def local(family: str) -> ImageRecord:
-            plugins = "".join(f"+{p.content_hash}" for p in family_named(family).plugins) if "+" in family else ""
-            return ImageRecord(family=family, ref="local", key=f"local:python-{platform.python_version()}{plugins}")
+            version = f"local:python-{platform.python_version()}"
+            if "+" not in family:
+                return ImageRecord(family=family, ref="local", key=version)
+            added = family_named(family)
+            key = "+".join([version, *(plugin.content_hash for plugin in added.plugins)])
+            return ImageRecord(family=family, ref="local", key=key, plugins=added.plugin_versions)
 
         return local
 
@@ -191,6 +195,7 @@ def image_source(
             base=pin.base,
             built_at=pin.built_at,
             repo_digest=pin.repo_digest,
+            plugins=dict(pin.plugins),
         )
 
     return pinned

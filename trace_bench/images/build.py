@@ -40,6 +40,7 @@ FAMILY_LABEL = "trace-bench.family"
 KEY_LABEL = "trace-bench.image-key"
 BASE_LABEL = "trace-bench.base"
 PARTS_LABEL = "trace-bench.parts"
+PLUGINS_LABEL = "trace-bench.plugins"
 
 _LAST_LINES = 20
 _LAYER = re.compile(r"^ ---> ([0-9a-f]{12})$")
@@ -96,6 +97,7 @@ def build_on(base: Base, family: Family, engine: DockerClient, progress: Progres
             KEY_LABEL: key,
             BASE_LABEL: base.identity,
             PARTS_LABEL: json.dumps(parts, sort_keys=True),
+            **({PLUGINS_LABEL: json.dumps(family.plugin_versions, sort_keys=True)} if family.plugins else {}),
             **_provenance(family),
         }
         docker_build(engine, ref, worker_context(family), {"BASE": below, **family.arguments}, labels, progress)
@@ -114,6 +116,7 @@ def build_on(base: Base, family: Family, engine: DockerClient, progress: Progres
         base=base.identity,
         built_at=str(image["Created"]),
         parts=family.recipe.parts(base.identity),
+        plugins=family.plugin_versions,
     )
     return record(pin, base, home=home)
 

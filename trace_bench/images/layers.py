@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trace_bench.errors import ConfigError
-from trace_bench.images.plugins import plugin_named
+from trace_bench.images.plugins import OPENTRACE, opentrace, plugin_named
 from trace_bench.images.recipe import Family, load_families, read_toml, title_and_preload
 from trace_bench.images.wheels import Pin, Target, read_pins
 
@@ -80,15 +80,16 @@ def _with(family: Family, addition: str, layers: Mapping[str, Layer]) -> Family:
     if layer is not None and plugin is not None:
         raise ConfigError(f"the installed package {addition} has the name of an image layer; rename the package")
     if layer is not None:
+        brought = opentrace() if layer.name == OPENTRACE else None
         return replace(
             family,
             name=name,
-            title=f"{family.title}; {layer.title}",
+            title=f"{family.title}; {layer.title}{f' {brought.version}' if brought else ''}",
             dockerfile=layer.dockerfile,
             requirements=(layer.requirements,),
             parent=family,
             preload=tuple(dict.fromkeys((*family.preload, *layer.preload))),
-            plugin=None,
+            plugin=brought,
         )
     if plugin is None:
         raise ConfigError(

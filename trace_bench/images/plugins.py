@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import Distribution, EntryPoint
 from pathlib import Path
 
+from trace_bench.artifacts.provenance import capture_git
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.images.recipe import digest, is_residue
+from trace_bench.trainers import opto_scan
 from trace_bench.trainers.base import Trainer
 from trace_bench.trainers.registry import entry_points_of, load_trainer
 
 COMPILED = (".so", ".pyd", ".dylib", ".dll")
+OPENTRACE = "opentrace"
 TAKEN = ("trace_bench", "opto")
 """Packages of the image that no plug-in may hide."""
 
@@ -32,21 +35,34 @@ class Plugin:
 
     name: str
     version: str
-    files: dict[str, Path]
+    files: Mapping[str, Path | bytes]
     requirements: tuple[Path, ...]
 
     @cached_property
     def content_hash(self) -> str:
         """64 hex digits, of paths and contents."""
         chunks: list[bytes] = []
-        for name, path in self.files.items():
+        for name, file in self.files.items():
             try:
-                chunks += [name.encode(), path.read_bytes()]
+                chunks += [name.encode(), file if isinstance(file, bytes) else file.read_bytes()]
             except OSError as error:
                 raise EnvironmentUnavailable(
-                    f"{path} of the package {self.name} cannot be read ({error.strerror}); install the package again"
+                    f"{name} of the package {self.name} cannot be read ({error.strerror}); install the package again"
                 ) from error
         return digest(chunks)
+
+
+def opentrace() -> Plugin:
+    """The copy of OpenTrace that the user named, in place of trace-opt: what lies beside the worker comes first.
+
+    Raises:
+        ConfigError: none is named, or what is named is none.
+    """
+    if (place := opto_scan.location()) is None:
+        raise ConfigError(f"no copy of OpenTrace is named; set {opto_scan.VARIABLE} to a checkout or a wheel of it")
+    files = opto_scan.files_of(place)
+    version = " ".join(word for word in (opto_scan.version_of(files), _revision(place)) if word)
+    return Plugin(OPENTRACE, version, files, ())
 
 
 def plugin_named(name: str) -> Plugin | None:
@@ -62,7 +78,7 @@ def plugin_named(name: str) -> Plugin | None:
     tops = sorted({point.module.partition(".")[0] for point in points})
     if hidden := [top for top in tops if top in TAKEN]:
         raise ConfigError(f"the package {name} brings a module {hidden[0]!r}, which images have; rename it")
-    files = _recorded(distribution)
+    files: Mapping[str, Path] = _recorded(distribution)
     if any(top not in {path.partition("/")[0].removesuffix(".py") for path in files} for top in tops):
         files = dict(_found(name, tops))  # an editable install records where the package lies, not its files
     files = {path: files[path] for path in sorted(files)}
@@ -73,6 +89,14 @@ def plugin_named(name: str) -> Plugin | None:
         )
     requirements = sorted({path for point in points for path in _requirements(point)})
     return Plugin(name, distribution.version, files, tuple(requirements))
+
+
+def _revision(place: Path) -> str:
+    """The commit of a checkout, as far as it is one."""
+    if not (place / ".git").exists():
+        return ""
+    git = capture_git(place)
+    return f"git {git.commit[:12]}{'-dirty' if git.dirty else ''}" if git.commit else ""
 
 
 def _recorded(distribution: Distribution) -> dict[str, Path]:

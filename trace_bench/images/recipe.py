@@ -82,6 +82,11 @@ class Family:
         return tuple(f.plugin for f in self.lineage if f.plugin is not None)
 
     @property
+    def plugin_versions(self) -> dict[str, str]:
+        """Version of each, by name."""
+        return {plugin.name: plugin.version for plugin in self.plugins}
+
+    @property
     def arguments(self) -> dict[str, str]:
         """Build arguments besides the base."""
         return {"PRELOAD": ",".join(self.preload)}

@@ -5,29 +5,53 @@ same way.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib.metadata import EntryPoint
 from typing import Any
 
 from trace_bench.arguments import Argument, Where, hint, resolve
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.resources import plug_ins
+from trace_bench.trainers import opto_scan
 from trace_bench.trainers.base import Param, Trainer
 from trace_bench.trainers.names import ALIASES, UNAVAILABLE, canonical
 
 GROUP = "trace_bench.trainers"
 OURS = "trace-bench"
+BRIDGE = "trace_bench.trainers.opto_bridge"
 _ATTRIBUTES = ("name", "summary", "source", "params", "uses_llm", "uses_graph", "search")
 
 
 def _entry_points() -> dict[str, EntryPoint]:
-    found = {point.name: point for point in plug_ins(GROUP)}
+    found = {point.name: point for point in (*plug_ins(GROUP), *_of_opentrace())}
     if not found:
         raise EnvironmentUnavailable(
             f"no installed package declares an entry point of the group {GROUP!r}; install trace-bench with "
             "'pip install -e .' (or 'pip install .') in the Python that runs it"
         )
     return found
+
+
+def _of_opentrace() -> list[EntryPoint]:
+    """The trainers of the copy of OpenTrace that the user named, if one was: ``opto:<Name>``."""
+    if (place := opto_scan.location()) is None:
+        return []
+    return [
+        EntryPoint(opto_scan.PREFIX + name, f"{BRIDGE}:{name}", GROUP)
+        for name in opto_scan.trainers_of(opto_scan.files_of(place))
+    ]
+
+
+def _unknown(name: str, known: Mapping[str, EntryPoint]) -> ConfigError:
+    if name.startswith(opto_scan.PREFIX) and not any(n.startswith(opto_scan.PREFIX) for n in known):
+        place = opto_scan.location()
+        why = f"{place} has no trainers" if place else f"{opto_scan.VARIABLE} is not set"
+        return ConfigError(
+            f"there is no trainer {name!r}: {why}; set {opto_scan.VARIABLE} to a checkout of OpenTrace that has them"
+        )
+    if name in UNAVAILABLE:
+        return ConfigError(f"the trainer {name!r} is not available: it {UNAVAILABLE[name]}")
+    return ConfigError(f"there is no trainer {name!r}{hint(name, known, ALIASES)}")
 
 
 def _load(point: EntryPoint) -> type[Trainer]:
@@ -90,9 +114,7 @@ def _point(name: str) -> EntryPoint:
     points = _entry_points()
     own = name if name in points else canonical(name)
     if own not in points:
-        if name in UNAVAILABLE:
-            raise ConfigError(f"the trainer {name!r} is not available: it {UNAVAILABLE[name]}")
-        raise ConfigError(f"there is no trainer {name!r}{hint(name, points, ALIASES)}")
+        raise _unknown(name, points)
     return points[own]
 
 
@@ -122,13 +144,6 @@ def additions_of(name: str, trainer: type[Trainer]) -> tuple[str, ...]:
     point = plug_in_named(name)
     layer, distribution = getattr(trainer, "layer", ""), distribution_of(point) if point else ""
     return tuple(addition for addition in (layer, distribution) if addition and addition != OURS)
-
-
-def packages_of(trainers: Iterable[str]) -> dict[str, str]:
-    """Name and version of each distribution but this one that `trainers` are of."""
-    points = (plug_in_named(name) for name in trainers)
-    found = {distribution_of(point): point.dist.version for point in points if point is not None and point.dist}
-    return {name: found[name] for name in sorted(found) if name != OURS}
 
 
 def plug_in_named(name: str) -> EntryPoint | None:
