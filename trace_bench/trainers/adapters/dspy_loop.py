@@ -77,6 +77,7 @@ class Model(dspy.BaseLM):  # type: ignore[misc]
 
     def forward(self, prompt: str | None = None, messages: Any = None, **kwargs: Any) -> Any:
         told = messages or [{"role": "user", "content": prompt}]
+        kwargs = {**self.kwargs, **kwargs}  # a copy of the model has its temperature there
         request = {name: kwargs[name] for name in ("temperature", "response_format") if kwargs.get(name) is not None}
         if not isinstance(request.get("response_format", {}), dict):
             request["response_format"] = {"type": "json_object"}
