@@ -43,6 +43,7 @@ from trace_bench.sandbox.base import CONTROLS, NEVER_WEAKER, Backend, Sandbox
 from trace_bench.sandbox.errors import RuntimeMissing
 from trace_bench.sandbox.runtimes import missing_runtime
 from trace_bench.suites.spec import Task, pack_task
+from trace_bench.trainers.registry import packages_of
 
 
 class ImageSource(Protocol):
@@ -270,7 +271,7 @@ def plan_run(
         code_version=__version__,
         sources_hash=sources_hash,
         images=pins,
-        packages=package_versions(),
+        packages={**package_versions(), **packages_of(resolved.trainers)},
         tasks=hashes,
         prices={**(prices or {}), **_prices_before(layout)},
         models=tuple({m.id: m for m in (model_ref(job.model) for job in _first_of_each(jobs))}.values()),

@@ -5,7 +5,7 @@ same way.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -113,6 +113,13 @@ def additions_of(name: str, trainer: type[Trainer]) -> tuple[str, ...]:
     point = plug_in_named(name)
     layer, distribution = getattr(trainer, "layer", ""), distribution_of(point) if point else ""
     return tuple(addition for addition in (layer, distribution) if addition and addition != OURS)
+
+
+def packages_of(trainers: Iterable[str]) -> dict[str, str]:
+    """Name and version of each distribution but this one that `trainers` are of."""
+    points = (plug_in_named(name) for name in trainers)
+    found = {distribution_of(point): point.dist.version for point in points if point is not None and point.dist}
+    return {name: found[name] for name in sorted(found) if name != OURS}
 
 
 def plug_in_named(name: str) -> EntryPoint | None:

@@ -244,7 +244,9 @@ class TrainContext(Protocol):
 class Trainer(Protocol):
     """The search algorithm around optimizer and guide.
 
-    The docstring of the class, in Markdown, is its section of ``docs/reference/trainers.md``.
+    The docstring of the class, in Markdown, is its section of ``docs/reference/trainers.md``. A trainer that needs
+    packages may have two attributes more: `layer`, a folder of ``images/layers/``, and, in a package of its own,
+    `requirements`, a file beside its module with hashed pins.
     """
 
     name: str
