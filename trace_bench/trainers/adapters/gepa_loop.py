@@ -6,16 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gepa import optimize
-from gepa.core.adapter import EvaluationBatch
-from gepa.proposer.reflective_mutation.reflection_lm import ReflectionProposal, StatelessReflectionLM
-
 from trace_bench.trainers.adapters.bridge import Bridge
 from trace_bench.trainers.adapters.foreign import Foreign
+from trace_bench.trainers.adapters.imports import importing
 from trace_bench.trainers.answers import Unusable
 from trace_bench.trainers.base import Rollout, Search, Slot, State
 from trace_bench.trainers.population import state_key
 from trace_bench.worker.graph_nodes import clipped
+
+with importing("gepa"):
+    from gepa import optimize
+    from gepa.core.adapter import EvaluationBatch
+    from gepa.proposer.reflective_mutation.reflection_lm import ReflectionProposal, StatelessReflectionLM
 
 TEMPLATE = """{objective}
 
