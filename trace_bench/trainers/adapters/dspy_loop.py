@@ -77,6 +77,7 @@ class Model(dspy.BaseLM):  # type: ignore[misc]
 
     def forward(self, prompt: str | None = None, messages: Any = None, **kwargs: Any) -> Any:
         told = messages or [{"role": "user", "content": prompt}]
+        kwargs = {**self.kwargs, **kwargs}  # a copy of the model has its temperature there
         request = {name: kwargs[name] for name in ("temperature", "response_format") if kwargs.get(name) is not None}
         if not isinstance(request.get("response_format", {}), dict):
             request["response_format"] = {"type": "json_object"}
@@ -129,17 +130,16 @@ class Run:
     def _mipro(self, model: Any) -> tuple[Any, list[Any]]:
         params, seed = self._search.params, self._search.seed
         judges = self._examples(self._search.selection)
-        by_hand = params["auto"] == "none"
+        count = params["num_candidates"]
         optimizer = _WithoutDemos(
-            metric=_score, prompt_model=model, task_model=model, seed=seed, num_threads=1,
-            auto=None if by_hand else params["auto"], num_candidates=params["num_candidates"] if by_hand else None,
-            init_temperature=params["init_temperature"], max_bootstrapped_demos=0, max_labeled_demos=0,
+            metric=_score, prompt_model=model, task_model=model, auto=None, num_candidates=count, seed=seed,
+            num_threads=1, init_temperature=params["init_temperature"], max_bootstrapped_demos=0, max_labeled_demos=0,
             track_stats=False,
         )  # fmt: skip
         best = optimizer.compile(
             self._start, trainset=self._examples("train"), valset=judges, seed=seed, minibatch=len(judges) > 50,
             minibatch_size=min(params["minibatch_size"], len(judges)), fewshot_aware_proposer=False,
-            num_trials=params["num_trials"] if by_hand else None,
+            num_trials=params["num_trials"] or optimizer._set_num_trials_from_num_candidates(self._start, True, count),
         )  # fmt: skip
         return best, []
 
@@ -164,8 +164,6 @@ class Run:
     def _gepa(self, model: Any) -> tuple[Any, list[Any]]:
         params = self._search.params
         calls = params["max_metric_calls"]
-        if not calls and params["auto"] == "none":
-            raise self._foreign.error("with dspy_optimizer gepa and auto none, max_metric_calls has to be given.")
         names = ("reflection_minibatch_size", "candidate_selection_strategy", "component_selector", "use_merge")
         optimizer = GEPA(
             metric=_scored, auto=None if calls else params["auto"], max_metric_calls=calls or None, reflection_lm=model,

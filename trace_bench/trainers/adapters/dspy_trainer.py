@@ -16,22 +16,21 @@ def _for(*optimizers: str) -> Mapping[str, tuple[Any, ...]]:
 _PARAMS = (
     Param("dspy_optimizer", "mipro", str, "which optimizer searches", choices=("mipro", "copro", "simba", "gepa")),
     Param(
-        "auto",
-        "light",
-        str,
-        "size of the search; none: as num_candidates and num_trials say, or max_metric_calls",
-        choices=("light", "medium", "heavy", "none"),
-        when=_for("mipro", "gepa"),
-    ),
-    Param(
         "num_candidates",
         6,
         int,
-        "mipro with auto none: instructions proposed; simba: programs sampled, and built, in a step",
+        "mipro: instructions proposed; simba: programs sampled, and built, in a step",
         minimum=2,
         when=_for("mipro", "simba"),
     ),
-    Param("num_trials", 9, int, "combinations that are tried (with auto none)", minimum=1, when=_for("mipro")),
+    Param(
+        "num_trials",
+        0,
+        int,
+        "combinations that are tried; 0: as many as the package recommends for num_candidates",
+        minimum=0,
+        when=_for("mipro"),
+    ),
     Param(
         "minibatch_size",
         35,
@@ -57,9 +56,17 @@ _PARAMS = (
         "max_metric_calls",
         0,
         int,
-        "examples that are scored, as the package counts them; goes before auto",
+        "examples that are scored, as the package counts them; 0: as auto says",
         minimum=0,
         when=_for("gepa"),
+    ),
+    Param(
+        "auto",
+        "light",
+        str,
+        "size of the search",
+        choices=("light", "medium", "heavy"),
+        when={**_for("gepa"), "max_metric_calls": (0,)},
     ),
     Param(
         "reflection_minibatch_size", 3, int, "training examples that a reflection sees", minimum=1, when=_for("gepa")
@@ -112,6 +119,7 @@ class DSPyTrainer:
     | `prompt_model`, `task_model`, `reflection_lm`, teachers | any | the job's model |
     | SIMBA with fewer examples than `bsize` | an error | `bsize` is what there is |
     | `minibatch` of MIPROv2 | on | where the selection split has more than 50 examples, as with `auto` |
+    | `auto` of MIPROv2 | light | `num_candidates` and `num_trials`, by default those of light |
     | perfect score of GEPA | 1.0 | the best of the task's range; where it states none, nothing is skipped |
     """  # noqa: E501
 

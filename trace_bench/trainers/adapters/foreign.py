@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from trace_bench.errors import TrainerError
 from trace_bench.trainers.adapters.bridge import Bridge
 from trace_bench.trainers.answers import Unusable, cast, content
 from trace_bench.trainers.base import Rollout, Search, Slot, State, Step
@@ -142,11 +141,6 @@ class Foreign:
     def warn(self, message: str) -> None:
         """A warning of the job."""
         self._bridge.call(lambda: self.search.log.warn(message))
-
-    @staticmethod
-    def error(message: str) -> TrainerError:
-        """The search cannot be as asked for."""
-        return TrainerError(message)
 
     def describe(self, name: str) -> str:
         """What the parameter `name` is, in a few lines: for prompts that do not take a text for an instruction."""

@@ -6,16 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gepa import optimize
-from gepa.core.adapter import EvaluationBatch
-from gepa.proposer.reflective_mutation.reflection_lm import ReflectionProposal, StatelessReflectionLM
-
 from trace_bench.trainers.adapters.bridge import Bridge
 from trace_bench.trainers.adapters.foreign import Foreign
+from trace_bench.trainers.adapters.imports import importing
 from trace_bench.trainers.answers import Unusable
 from trace_bench.trainers.base import Rollout, Search, Slot, State
 from trace_bench.trainers.population import state_key
 from trace_bench.worker.graph_nodes import clipped
+
+with importing("gepa"):
+    from gepa import optimize
+    from gepa.core.adapter import EvaluationBatch
+    from gepa.proposer.reflective_mutation.reflection_lm import ReflectionProposal, StatelessReflectionLM
 
 TEMPLATE = """{objective}
 
@@ -34,12 +36,32 @@ Find a better value for `{name}`. Provide it, and nothing else, within ``` block
 
 @dataclass(frozen=True)
 class Item:
-    """One example of a split, for the package an opaque thing. `judging` tells its validation set from its training
-    set where both are the same."""
+    """One example of a split, for the package an opaque thing.
+
+    Attributes:
+        judging: it is of the package's validation set, which may be the training set again.
+    """
 
     split: str
     index: int
     judging: bool = False
+
+
+class Items:
+    """The package's data loader over examples, whose ids begin at `first`: its cache knows an example by its id alone,
+    and would take a training example's score for that of the validation example with the same number."""
+
+    def __init__(self, items: Sequence[Item], first: int = 0) -> None:
+        self._items = dict(enumerate(items, first))
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def all_ids(self) -> list[int]:
+        return list(self._items)
+
+    def fetch(self, ids: Sequence[int]) -> list[Item]:
+        return [self._items[i] for i in ids]
 
 
 class Run:
@@ -66,18 +88,22 @@ class Run:
     def __call__(self) -> State:
         search, params, foreign = self._search, self._search.params, self._foreign
         perfect = foreign.bounds[1] + self._shift if foreign.bounds is not None else None
+        judges = [Item(search.selection, i, judging=True) for i in search.examples(search.selection)]
         names = ("candidate_selection_strategy", "reflection_minibatch_size", "module_selector", "use_merge",
                  "acceptance_criterion", "cache_evaluation", "max_merge_invocations")  # fmt: skip
         result = optimize(
             seed_candidate=foreign.start,
-            trainset=[Item("train", i) for i in search.examples("train")],
-            valset=[Item(search.selection, i, judging=True) for i in search.examples(search.selection)],
+            trainset=Items(
+                [Item("train", i) for i in search.examples("train")],
+                0 if search.selection == "train" else len(judges),
+            ),
+            valset=Items(judges),
             adapter=self,
             reflection_strategy=_Reflection(self, foreign),
             callbacks=[self],
             stop_callbacks=[lambda state: state.i + 1 >= params["num_iters"]],
             max_metric_calls=params["max_metric_calls"] or None,
-            merge_val_overlap_floor=min(5, len(search.examples(search.selection))),
+            merge_val_overlap_floor=min(5, len(judges)),
             skip_perfect_score=params["skip_perfect_score"] and perfect is not None,
             perfect_score=perfect,
             logger=self,
@@ -137,7 +163,8 @@ class Run:
         self._parents = (self._names[event["candidate_idx"]],)
 
     def on_evaluation_end(self, event: Mapping[str, Any]) -> None:
-        self._sums["child" if event["candidate_idx"] is None else "parent"] = sum(event["scores"])
+        who = "child" if event["candidate_idx"] is None else "parent"
+        self._sums[who] = sum(score - self._shift for score in event["scores"])
 
     def on_candidate_rejected(self, event: Mapping[str, Any]) -> None:
         assert self._child is not None, "what is rejected has been run"

@@ -33,6 +33,22 @@ textgrad.logger.addHandler(logging.NullHandler())
 textgrad.logger.propagate = False
 
 
+class _Ordered(dict[Any, None]):
+    """A set in the order of its members' making."""
+
+    def add(self, item: Any) -> None:
+        self[item] = None
+
+
+def _ordered(name: str) -> property:
+    """An attribute that keeps what is set as `_Ordered`."""
+
+    def put(self: Any, members: Any) -> None:
+        setattr(self, name, _Ordered.fromkeys(sorted(members, key=lambda member: member._number)))
+
+    return property(lambda self: getattr(self, name), put)
+
+
 _numbers = itertools.count()
 _make = textgrad.Variable.__init__
 
@@ -42,9 +58,10 @@ def _numbered(self: Any, *args: Any, **kwargs: Any) -> None:
     _make(self, *args, **kwargs)
 
 
-# The package keeps variables in sets. They hash by their number, so that these have the same order in each process.
+# The package keeps variables in sets, whose order, and with it the prompts, would be another one in each process.
 textgrad.Variable.__init__ = _numbered
-textgrad.Variable.__hash__ = lambda self: self._number
+textgrad.Variable.gradients = _ordered("_gradients")
+textgrad.Variable.predecessors = _ordered("_predecessors")
 textgrad.Variable.get_short_value = lambda self, *_: str(self.value)
 
 
@@ -81,7 +98,7 @@ class Run:
         }
         optimizers = {
             parameter: textgrad.TextualGradientDescent(
-                [variable], engine=engine, gradient_memory=params["gradient_memory"]
+                [variable], engine=engine, constraints=[str(sentence) for sentence in params["constraints"]]
             )
             for parameter, variable in variables.items()
         }

@@ -11,7 +11,7 @@ _PARAMS = (
     Param("num_steps", 5, int, "steps: one minibatch, one backward pass, one update of each parameter", minimum=1),
     Param("num_epochs", 0, int, "go on until this many passes over the training data are done, too", minimum=0),
     Param("train_batch_size", 3, int, "examples in a minibatch", minimum=1, aliases=("batch_size",)),
-    Param("gradient_memory", 0, int, "feedbacks of earlier steps that an update is shown", minimum=0),
+    Param("constraints", [], list, "sentences that each update has to keep to"),
     Param(
         "ensure_improvement", False, bool, "go on with a new state only if its mean on the selection split is better"
     ),
@@ -49,6 +49,7 @@ class TextGradTrainer:
     | loss | any, mostly a model's judgement | the guide's score and feedback, with which direction is better |
     | values in prompts | the first and last ten words | whole |
     | several parameters | one optimizer; an unreadable answer ends the step | each has its own |
+    | `gradient_memory` | kept, and shown in no prompt | not offered |
     | engine | a client for each provider, with a cache on disk | the job's model |
     """
 
