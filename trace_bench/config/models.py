@@ -33,7 +33,8 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _LARGEST_SEED = 2**63 - 1
 SCRIPTED = "scripted:"
 """Before the file of a built-in model that follows a script."""
-LOGGERS = ("default", "none", "ConsoleLogger")
+TENSORBOARD = "TensorboardLogger"
+LOGGERS = ("default", "none", "ConsoleLogger", TENSORBOARD)
 LOGGER_WORDS = {
     **dict.fromkeys(("none", "null", "off", "disable", "disabled"), "none"),
     **dict.fromkeys(("default", "config", ""), "default"),
@@ -111,7 +112,8 @@ def logger_name(value: Any) -> Any:
 def _logger(value: Any) -> Any:
     name = logger_name(value)
     if isinstance(name, str) and name not in LOGGERS:
-        raise ValueError(f"is {describe(name)}, which this release does not have; known are {', '.join(LOGGERS)}")
+        why = " (it sends what a job does to a service on the network)" if name == "WandbLogger" else ""
+        raise ValueError(f"is {describe(name)}, which this release does not have{why}; known are {', '.join(LOGGERS)}")
     return name
 
 
@@ -199,8 +201,10 @@ class TrainerConfig(Section):
     guide: Annotated[Literal["default"], BeforeValidator(_only_default)] = "default"
     """The task's own."""
     guide_kwargs: FrozenMap = Field(default_factory=FrozenDict)
-    logger: Annotated[Literal["default", "none", "ConsoleLogger"], BeforeValidator(_logger)] = "default"
-    """The job's own files; the other names mean the same here."""
+    logger: Annotated[Literal["default", "none", "ConsoleLogger", "TensorboardLogger"], BeforeValidator(_logger)] = (
+        "default"
+    )
+    """The job's own files, and with TensorboardLogger its ``tb/``; the other names mean the same here."""
     logger_kwargs: FrozenMap = Field(default_factory=FrozenDict)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from trace_bench.arguments import Argument, Where, canonical, checked, describe, find, hint, without_effect
 from trace_bench.config.frozen import FrozenDict, freeze
-from trace_bench.config.models import RunConfig, TrainerConfig
+from trace_bench.config.models import TENSORBOARD, RunConfig, TrainerConfig
 from trace_bench.config.source import Path_
 from trace_bench.trainers.base import Trainer
 from trace_bench.trainers.optimizers import DEFAULT_OPTIMIZER, OPTIMIZERS, UNAVAILABLE
@@ -244,7 +244,9 @@ def _guide_and_logger_take_nothing(config: RunConfig, index: int, problems: list
         key = f"{noun}_kwargs"
         if getattr(config.trainers[index], key):
             where = config.source.where(("trainers", index, key))
-            problems.append(f"{where}: the {noun} takes no arguments; delete this key")
+            why = ": its events are in tb/ of each job" if config.trainers[index].logger == TENSORBOARD else ""
+            why = why if noun == "logger" else ""
+            problems.append(f"{where}: the {noun} takes no arguments{why}; delete this key")
 
 
 def _nothing_is_left_over(
