@@ -20,6 +20,7 @@ from tests.integration.faults import (
     run_undisturbed,
 )
 from tests.integration.test_interruption import containers, wait_for
+from tests.integration.test_replay import replay
 
 pytestmark = pytest.mark.docker
 KNOWN = 4
@@ -112,6 +113,9 @@ def test_a_job_whose_sandbox_and_controller_die_goes_on_where_it_was(usual: Path
     again = jobs_of(trial.folder)[first]
     assert attempts_of(trial.folder, first)[-1]["number"] == 3 and opened(again) == 0
     assert [line["seconds"] for line in _lines(again)] == sorted(line["seconds"] for line in _lines(again))
+    # What was known then is evaluated in a replay, and comes to the same.
+    replayed = replay(run_of(trial.folder), tmp_path, images)
+    assert replayed["report"]["differences"] == [] and replayed["code"] == 0, replayed["stderr"]
 
 
 def _lines(job: Path) -> list[dict[str, Any]]:
