@@ -87,12 +87,16 @@ BAD: dict[str, tuple[str, int, tuple[str, ...]]] = {
     "logger_foreign": (
         TASKS + "trainers: [{id: NoOp, logger: WandbLogger}]\n",
         2,
-        ("logger is 'WandbLogger', which this release does not have", "known are default, none, ConsoleLogger"),
+        (
+            "logger is 'WandbLogger', which this release does not have",
+            "a service on the network",
+            "known are default, none, ConsoleLogger",
+        ),
     ),
     "logger_tensorboard": (
-        TASKS + "trainers: [{id: NoOp, logger: TensorboardLogger}]\n",
+        TASKS + "trainers: [{id: NoOp, logger: TensorboardWriter}]\n",
         2,
-        ("logger is 'TensorboardLogger'", "known are default, none, ConsoleLogger"),
+        ("logger is 'TensorboardWriter'", "known are default, none, ConsoleLogger"),
     ),
     "logger_number": (TASKS + "trainers: [{id: NoOp, logger: 0}]\n", 2, ("logger must be one of",)),
     "logger_at_top": (TASKS + "logger: none\n", 2, ("unknown key 'logger'", "'logger' is a key of a trainer entry")),

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from trace_bench.artifacts import schema
+from trace_bench.artifacts.layout import JobLayout
 from trace_bench.controller import checkpoint
+from trace_bench.controller.attempts import keep_attempt, next_attempt
 from trace_bench.controller.checkpoint import CheckpointFile
 
 ROLLOUT = {"example_id": "a", "score": 1.0, "feedback": "fine", "failed": False}
@@ -112,6 +114,28 @@ def test_what_is_no_line_is_not_kept_whatever_it_is(tmp_path: Path) -> None:
     again = opened(tmp_path)
     assert known(again) == [3]
     again.close()
+
+
+@pytest.mark.parametrize("afresh", [False, True])
+def test_only_an_attempt_that_begins_afresh_does_without_it(tmp_path: Path, afresh: bool) -> None:
+    job = JobLayout(tmp_path / "0123456789ab").make()
+    next_attempt(job)
+    job.checkpoint.write_bytes(b'{"fingerprint": "x"}\n')
+    keep_attempt(job, calls=afresh)
+    assert job.checkpoint.exists() != afresh
+    assert (job.attempt(1) / "checkpoint.jsonl").exists() == afresh
+
+
+def test_one_that_has_no_room_beside_the_task_is_not_sent_and_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path, 1, 2)
+    found = opened(tmp_path)
+    assert found.beside(b"task") == (found.known, 1.0) and found.warnings == []
+    monkeypatch.setattr(checkpoint, "MAX_MESSAGE", (1 << 20) + 100)
+    assert found.beside(b"task") == (b"", 0.0)
+    assert "no room beside the task" in found.warnings[0]
+    found.close()
 
 
 def test_no_more_is_kept_than_it_may_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

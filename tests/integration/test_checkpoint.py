@@ -20,6 +20,7 @@ from tests.integration.faults import (
     run_undisturbed,
 )
 from tests.integration.test_interruption import containers, wait_for
+from tests.integration.test_replay import replay
 
 pytestmark = pytest.mark.docker
 KNOWN = 4
@@ -51,10 +52,34 @@ def opened(job: Path) -> int:
     return int(report["candidates"]["train"]["opened"])
 
 
-def test_a_job_whose_sandbox_and_controller_die_goes_on_where_it_was(images: Path, tmp_path: Path) -> None:
-    usual = tmp_path / "usual"
-    usual.mkdir()
-    undisturbed: Undisturbed = run_undisturbed(usual, images, counted(usual))
+@pytest.fixture(scope="module")
+def usual(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run when nothing happens to it."""
+    folder = tmp_path_factory.mktemp("usual")
+    run_undisturbed(folder, images, counted(folder))
+    return folder
+
+
+def test_curve_and_lineage_of_a_search_can_be_drawn_from_its_history_alone(usual: Path) -> None:
+    for job in jobs_of(usual).values():
+        lines = _lines(job)
+        official = json.loads((job / "results.json").read_text())
+        curve = [(line["evaluations"], line["best_score"]) for line in lines]
+        assert curve == sorted(curve), "more evaluations, and never a worse best (higher is better here)"
+        assert curve[-1] == (official["evaluations"], official["score_best"])
+        for name in ("llm_calls", "prompt_tokens", "completion_tokens", "cost_usd", "seconds", "step"):
+            assert [line[name] for line in lines] == sorted(line[name] for line in lines), name
+        assert lines[-1]["llm_calls"] == official["llm_calls"]
+        known: set[str] = set()
+        for line in lines:
+            assert set(line["parents"]) <= known, "parents come before their children: no cycle"
+            assert bool(line["parents"]) == (line["candidate"] != "seed"), "the seed alone has none"
+            known.add(line["candidate"])
+        assert lines[0]["candidate"] == "seed" and len(known) > 3
+
+
+def test_a_job_whose_sandbox_and_controller_die_goes_on_where_it_was(usual: Path, images: Path, tmp_path: Path) -> None:
+    undisturbed = Undisturbed.of(usual)
     whole = {job_id: (history_of(job), opened(job)) for job_id, job in jobs_of(usual).items()}
     assert not list(usual.rglob("checkpoint.jsonl")), "a job that is ok has no use for it"
 
@@ -88,6 +113,9 @@ def test_a_job_whose_sandbox_and_controller_die_goes_on_where_it_was(images: Pat
     again = jobs_of(trial.folder)[first]
     assert attempts_of(trial.folder, first)[-1]["number"] == 3 and opened(again) == 0
     assert [line["seconds"] for line in _lines(again)] == sorted(line["seconds"] for line in _lines(again))
+    # What was known then is evaluated in a replay, and comes to the same.
+    replayed = replay(run_of(trial.folder), tmp_path, images)
+    assert replayed["report"]["differences"] == [] and replayed["code"] == 0, replayed["stderr"]
 
 
 def _lines(job: Path) -> list[dict[str, Any]]:

@@ -35,7 +35,8 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _LARGEST_SEED = 2**63 - 1
 SCRIPTED = "scripted:"
 """Before the file of a built-in model that follows a script."""
-LOGGERS = ("default", "none", "ConsoleLogger")
+TENSORBOARD = "TensorboardLogger"
+LOGGERS = ("default", "none", "ConsoleLogger", TENSORBOARD)
 LOGGER_WORDS = {
     **dict.fromkeys(("none", "null", "off", "disable", "disabled"), "none"),
     **dict.fromkeys(("default", "config", ""), "default"),
@@ -116,7 +117,8 @@ def logger_name(value: Any) -> Any:
 def _logger(value: Any) -> Any:
     name = logger_name(value)
     if isinstance(name, str) and name not in LOGGERS:
-        raise ValueError(f"is {describe(name)}, which this release does not have; known are {', '.join(LOGGERS)}")
+        why = " (it sends what a job does to a service on the network)" if name == "WandbLogger" else ""
+        raise ValueError(f"is {describe(name)}, which this release does not have{why}; known are {', '.join(LOGGERS)}")
     return name
 
 
@@ -204,8 +206,10 @@ class TrainerConfig(Section):
     guide: Annotated[str, BeforeValidator(_guide)] = DEFAULT_GUIDE
     """Who words the optimizer's feedback; scores are always those of the task's own guide."""
     guide_kwargs: FrozenMap = Field(default_factory=FrozenDict)
-    logger: Annotated[Literal["default", "none", "ConsoleLogger"], BeforeValidator(_logger)] = "default"
-    """The job's own files; the other names mean the same here."""
+    logger: Annotated[Literal["default", "none", "ConsoleLogger", "TensorboardLogger"], BeforeValidator(_logger)] = (
+        "default"
+    )
+    """The job's own files, and with TensorboardLogger its ``tb/``; the other names mean the same here."""
     logger_kwargs: FrozenMap = Field(default_factory=FrozenDict)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from trace_bench.arguments import Argument, Where, canonical, checked, describe, find, hint, without_effect
 from trace_bench.config.frozen import FrozenDict, freeze
-from trace_bench.config.models import RunConfig, TrainerConfig
+from trace_bench.config.models import TENSORBOARD, RunConfig, TrainerConfig
 from trace_bench.config.source import Path_
 from trace_bench.trainers.base import Trainer
 from trace_bench.trainers.guides import DEFAULT_GUIDE, GUIDES
@@ -258,7 +258,8 @@ def _label(given: Mapping[str, Any]) -> str:
 def _logger_takes_nothing(config: RunConfig, index: int, problems: list[str]) -> None:
     if config.trainers[index].logger_kwargs:
         where = config.source.where(("trainers", index, "logger_kwargs"))
-        problems.append(f"{where}: the logger takes no arguments; delete this key")
+        why = ": its events are in tb/ of each job" if config.trainers[index].logger == TENSORBOARD else ""
+        problems.append(f"{where}: the logger takes no arguments{why}; delete this key")
 
 
 def _nothing_is_left_over(

@@ -16,6 +16,7 @@ from trace_bench.artifacts import jsonio
 from trace_bench.artifacts.contract import CheckpointHead, CheckpointLine
 from trace_bench.artifacts.writers import Journal, read_journal
 from trace_bench.errors import HarnessError
+from trace_bench.worker.frames import MAX_MESSAGE
 from trace_bench.worker.reports import CHECKPOINT_BYTES, CHECKPOINT_LINE_BYTES
 
 
@@ -52,6 +53,13 @@ class CheckpointFile:
         else:
             self.known = b"".join(found)
             self._size = len(self.known)
+
+    def beside(self, task: bytes) -> tuple[bytes, float]:
+        """What goes into the sandbox, in one message with `task`: lines, and the seconds of training in them."""
+        if self.known and len(task) + len(self.known) > MAX_MESSAGE - (1 << 20):
+            self.warnings.append("the checkpoint of an earlier attempt has no room beside the task, and was not used")
+            return b"", 0.0
+        return self.known, self.seconds
 
     def add(self, data: bytes, seconds: Any) -> None:
         """Keep a line that came from the sandbox. What is none, or too much, is not kept."""

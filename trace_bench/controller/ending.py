@@ -19,10 +19,12 @@ from trace_bench.artifacts.provenance import cpu_model, now
 from trace_bench.artifacts.records import Attempt, AttemptEvidence, ControlRecord, JobMeta, Results, Usage
 from trace_bench.artifacts.secrets import known
 from trace_bench.artifacts.writers import sync_tree, write_json, write_text
+from trace_bench.config.models import TENSORBOARD
 from trace_bench.controller.answers import Answers
 from trace_bench.controller.attempts import publish
 from trace_bench.controller.checkpoint import CheckpointFile
 from trace_bench.controller.session import SandboxGone
+from trace_bench.controller.tensorboard import write_events
 from trace_bench.errors import Boundary, ExitCode, Interrupted, SandboxError, TraceBenchError
 from trace_bench.results.integrity import integrity_report
 from trace_bench.results.pareto import pareto_front
@@ -96,6 +98,8 @@ def recorded(
     killed = failure is not None and failure.kind == "interrupted"
     if ending.collected is not None:
         publish(ending.collected, job)
+    if meta.logger == TENSORBOARD:
+        write_events(job)
     attempt = Attempt(
         number=number,
         started_at=meta.started_at or now(),

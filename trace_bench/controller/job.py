@@ -371,7 +371,7 @@ class JobRunner:
             reattach=reattach,
         )
         if ending.checkpoint is not None:
-            session.checkpoint = (ending.checkpoint.known, ending.checkpoint.seconds)
+            session.checkpoint = ending.checkpoint.beside(plan.task)
             session.on_checkpoint = ending.checkpoint.add
         ending.answers = session.answers
         try:

@@ -24,7 +24,7 @@ from trace_bench.gateway.server import Scope
 from trace_bench.sandbox import errors
 from trace_bench.sandbox.base import Stream
 from trace_bench.sandbox.errors import StreamTimeout
-from trace_bench.worker.frames import MAX_MESSAGE, PADDING, Decoder, Mailbox, Message
+from trace_bench.worker.frames import PADDING, Decoder, Mailbox, Message
 
 MOST_MENDS = 100
 """How often the stream of one session is attached again."""
@@ -152,8 +152,6 @@ class Session:
 
     def _hand_over(self) -> None:
         lines, seconds = self.checkpoint
-        if len(self.task) + len(lines) > MAX_MESSAGE // 2:
-            lines = b""
         known = {"checkpoint_bytes": len(lines), "seconds_before": seconds} if lines else {}
         self._send("job", {"job": dict(self.job), **known}, self.task + lines)
 

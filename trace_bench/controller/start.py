@@ -23,6 +23,7 @@ from trace_bench.controller.recording import recording_of
 from trace_bench.controller.records import write_records
 from trace_bench.controller.run import Run, RunResult
 from trace_bench.controller.scripts import with_scripts
+from trace_bench.controller.tensorboard import check_tensorboard
 from trace_bench.errors import ConfigError
 from trace_bench.images.layers import family_named
 from trace_bench.images.pins import ensure
@@ -59,6 +60,7 @@ def plan_config(
     else:
         config = recording.fitted(config)
         learn_secrets(config, os.environ)
+    check_tensorboard(config)
     prices = prices_of(config, warnings)
     with ThreadPoolExecutor(max_workers=1) as aside:
         git = aside.submit(capture_git, package_dir())  # two processes, while the engine is asked

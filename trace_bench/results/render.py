@@ -15,12 +15,13 @@ from trace_bench.results.integrity import MARK
 from trace_bench.results.leaderboard import LeaderboardRow
 
 _HEADER = (
-    "task", "#", "trainer", "variant", "optimizer", "model", "seeds", "initial", "best", "test", "s", "tokens",
-    "usd", "direction",
+    "task", "#", "trainer", "variant", "optimizer", "model", "seeds", "initial", "best", "test", "evals",
+    "calls", "s", "tokens", "usd", "direction",
 )  # fmt: skip
-_NUMERIC = frozenset({"#", "seeds", "initial", "best", "test", "s", "tokens", "usd"})
+_NUMERIC = frozenset({"#", "seeds", "initial", "best", "test", "evals", "calls", "s", "tokens", "usd"})
 _ELASTIC = {"variant": 8, "trainer": 14, "optimizer": 8, "model": 8}
-_SPARE = ("tokens", "s", "initial", "usd")
+_FOR_PIPES = frozenset({"task", "calls", "direction"})
+_SPARE = ("tokens", "s", "initial", "evals", "usd")
 MOST_METRICS = 6
 """Columns of metrics below a leaderboard."""
 NOTHING: Mapping[str, int] = MappingProxyType({})
@@ -48,7 +49,8 @@ class Screen:
 
 
 def leaderboard_text(rows: Sequence[LeaderboardRow], screen: Screen | None = None) -> str:
-    """The leaderboard as text. ``best`` is the mean over seeds with its standard deviation.
+    """The leaderboard as text. ``best`` is the mean over seeds with its standard deviation,
+    ``evals`` (in training), ``calls`` and what follows are means of what was spent.
 
     For a pipe (no `screen`) all columns are there. A terminal gets a section per task, headed by the direction, and a
     line above that says what holds for all rows.
@@ -58,8 +60,11 @@ def leaderboard_text(rows: Sequence[LeaderboardRow], screen: Screen | None = Non
     cells = [_cells(row) for row in rows]
     if screen is None:
         return aligned(_HEADER, cells, _NUMERIC) + _metrics_text(rows, None)
+    shown = [place for place, name in enumerate(_HEADER) if name not in _FOR_PIPES]
     header, short, said = told_once(
-        _HEADER[1:-1], [row[1:-1] for row in cells], ("variant", "optimizer", "model", "test")
+        [_HEADER[place] for place in shown],
+        [[row[place] for place in shown] for row in cells],
+        ("variant", "optimizer", "model", "test"),
     )
     sections = [heading(row.task_id, row.score_direction, screen) for row in rows]
     table = framed(header, short, _NUMERIC, screen=screen, elastic=_ELASTIC, spare=_SPARE, sections=sections)
@@ -119,6 +124,8 @@ def _cells(row: LeaderboardRow) -> tuple[str, ...]:
         number(row.score_initial),
         f"{number(row.score_mean)}{spread}{MARK if row.flagged_jobs else ''}",
         number(row.score_test),
+        f"{row.evaluations:.0f}",
+        f"{row.llm_calls:.0f}",
         number(row.time_seconds, 1),
         f"{row.total_tokens:.0f}",
         dollars(row.cost_usd) if row.cost_usd else "-",

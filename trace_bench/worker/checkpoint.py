@@ -146,7 +146,10 @@ class Watch:
         self._at_work = 1  # building the problem is watched as well
         self._lock = threading.Lock()
         self.asked = False
-        sys.addaudithook(self._hear)
+        # Every client comes by here, whichever loop or thread it has. An audit hook would hear more, and cost each
+        # frame that a graph library looks at 2 µs.
+        socket.socket.connect = self._heard(socket.socket.connect)  # type: ignore[method-assign]
+        socket.socket.connect_ex = self._heard(socket.socket.connect_ex)  # type: ignore[method-assign]
 
     def built(self) -> None:
         """The problem is built; from here on only evaluations are watched."""
@@ -177,12 +180,13 @@ class Watch:
             if _generators() != before:
                 checkpoint.end(DREW)
 
-    def _hear(self, event: str, args: tuple[Any, ...]) -> None:
-        if event != "socket.connect" or not self._at_work or getattr(self._own, "calls", False):
-            return
-        sock, address = args
-        if sock.family == socket.AF_INET and isinstance(address, tuple) and address[1:2] == (self._port,):
-            self.asked = True
+    def _heard(self, connect: Callable[..., Any]) -> Callable[..., Any]:
+        def heard(sock: socket.socket, address: Any) -> Any:
+            if self._at_work and not getattr(self._own, "calls", False):
+                self.asked = self.asked or (isinstance(address, tuple) and address[1:2] == (self._port,))
+            return connect(sock, address)
+
+        return heard
 
 
 def _generators() -> tuple[Any, ...]:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_bench.worker import memory, reports, scorer_files, spawner, wire
+from trace_bench.worker.checkpoint_relay import CheckpointRelay
 from trace_bench.worker.clocks import Late, TrainClock, late_task, late_training, recorded_kill, timed_out
 from trace_bench.worker.folders import make_folder_of, tree_bytes, unpack
 from trace_bench.worker.frames import Message, fits
@@ -76,8 +77,6 @@ class Supervisor:
         self._test_seed: int | None = None
         self._awaiting_seed = False
         self._clock = TrainClock()
-        self._resumed_from = b""
-        self._checkpoint_left = reports.CHECKPOINT_BYTES
         self._seconds: dict[str, float] = {}
         self._phase_ends: dict[str, dict[str, int | None]] = {}
         self._warnings: list[str] = []
@@ -104,6 +103,7 @@ class Supervisor:
             on_hang_up=self._on_hang_up,
         )
         self._llm = LlmCalls(self._host.send)
+        self._checkpoint = CheckpointRelay(self._clock, self._host.send, self._event)
         self._selector.register(self._spawn, selectors.EVENT_READ, lambda _: self._on_spawner())
         while self._exit is None:
             for key, mask in self._selector.select(timeout=0.2):
@@ -194,10 +194,7 @@ class Supervisor:
     def _on_message(self, message: Message) -> None:
         kind, header = message.type, message.header
         if kind == "job" and not self._job:
-            size = int(header.get("checkpoint_bytes", 0))
-            self._resumed_from = message.blob[len(message.blob) - size :]
-            self._clock.before = float(header.get("seconds_before", 0.0)) if size else 0.0
-            self._begin(header["job"], message.blob[: len(message.blob) - size])
+            self._begin(header["job"], self._checkpoint.split(header, message.blob))
         elif kind == "llm.response":
             self._llm.answered(header, message.blob)
         elif kind == "heldout":
@@ -226,14 +223,7 @@ class Supervisor:
             extra = self._out_dir / "extra"
             make_folder_of(extra, None if uid is None else uid + spawner.PHASE_OFFSETS["train"])
             self._start_phase("train", extra_dir=str(extra))
-            self._hand_over_checkpoint()
-
-    def _hand_over_checkpoint(self) -> None:
-        """To the trainer alone: what it learnt in earlier attempts is no candidate's or scorer's business."""
-        lines, self._resumed_from = self._resumed_from.splitlines(keepends=True), b""
-        for start in range(0, len(lines), 64):
-            text = b"".join(lines[start : start + 64]).decode("utf-8", "replace")
-            self._phases["train"].tell("checkpoint", text=text)
+            self._checkpoint.hand_over(self._phases["train"])
 
     @property
     def _build_only(self) -> bool:
@@ -318,7 +308,7 @@ class Supervisor:
             line["seconds"] = round(seconds if as_of is None else max(0.0, min(as_of, seconds)), 6)
             self._host.send("history", {"line": self._recorder.history(line)})
         elif op == "checkpoint" and phase.name == "train":
-            self._pass_on_checkpoint(message["line"])
+            self._checkpoint.pass_on(message["line"], time.monotonic())
         elif op == "resumed" and phase.name == "train":
             self._clock.live_at = self._clock.live_at or time.monotonic()
         elif op == "state" and phase.name == "train" and message["kind"] in ("best", "final"):
@@ -337,18 +327,6 @@ class Supervisor:
             phase.result = reports.result(phase.name, message, self._state_bytes)
         elif op == "failed":
             phase.failure = reports.failure(message, phase.boundary, provider_failed=self._llm.provider_failed)
-
-    def _pass_on_checkpoint(self, line: object) -> None:
-        """Give a line to the host, which keeps it for another attempt; its content is the trainer's own business."""
-        data = reports.checkpoint_line(line)
-        if self._checkpoint_left <= 0:
-            return
-        self._checkpoint_left -= len(data)
-        if self._checkpoint_left <= 0 or len(data) > reports.CHECKPOINT_LINE_BYTES:
-            self._checkpoint_left = 0
-            self._event("checkpoint.ended", {"reason": f"its lines have more than {reports.CHECKPOINT_BYTES} bytes"})
-            return
-        self._host.send("checkpoint", {"seconds": round(self._clock.seconds(time.monotonic()), 6)}, data)
 
     def _warn(self, message: str) -> None:
         if len(self._warnings) < 100:
