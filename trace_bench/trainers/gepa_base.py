@@ -54,6 +54,10 @@ class GEPABase:
     **Cost** of a reflection with minibatches of b and a Pareto set of n: 1 call, 2b evaluations, and n if accepted; of
     a merge: at most 5 evaluations, and n if accepted.
 
+    **History**: the `extra` of a line tells the `module`, `parent_minibatch_score` and `minibatch_score`, and of the
+    draw `parent_wins` (examples that the parent won) and `front` (candidates that could be drawn); of a merge the
+    `ancestor`, `parent_subsample_score` (of the better parent) and `subsample_score`.
+
     | | paper | OpenTrace | here |
     |---|---|---|---|
     | acceptance | strictly better on the minibatch | every child | strictly better on the minibatch |

@@ -29,8 +29,10 @@ class GEPABeam:
     them is better, then the newest. Merges are those of GEPA-Base between two members of the beam, in an iteration of
     their own. Answer and Pareto set are as in GEPA-Base.
 
-    **Cost** of an iteration with w members, p proposals, minibatches of b and a Pareto set of n: w * p calls, w * (p +
-    1) * b evaluations, and n for each accepted child. The w * p calls overlap with `num_threads`.
+    **Cost** of an iteration with w members, p proposals, minibatches of b and a Pareto set of n: `w·p` calls,
+    `w·(p+1)·b` evaluations, and n for each accepted child. The calls overlap with `num_threads`.
+
+    The `extra` of a line tells the parent's place in the beam (`parent_rank`, from 1).
 
     | | OpenTrace | here |
     |---|---|---|

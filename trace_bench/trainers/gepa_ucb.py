@@ -25,6 +25,8 @@ class GEPAUCB:
     warning says so). All else is as in GEPA-Base: one module at a time, the gate on the minibatch, merges, answer,
     cost.
 
+    The `extra` of a line tells the parent's bound (`parent_ucb`) and how often it had been a parent (`parent_chosen`).
+
     | | OpenTrace | here |
     |---|---|---|
     | parent | drawn by examples won, as its other two | highest upper confidence bound |
