@@ -39,6 +39,7 @@ def test_of_equal_means_the_newest_goes_on_and_a_plateau_is_crossed(context: Any
     memory = context(numeric(), script({"s1.c0.p0": 6.0}))
     memory.search(BasicSearch, num_steps=1, num_proposals=1)
     assert kept(memory) == [["s1.c0.p0"]]  # as far from 3 as the start
+    assert memory.told("search.step")[0]["best"] == "seed" and memory.best_state == {"x": 0.0}  # the saved one
 
 
 def test_one_backward_pass_gives_all_proposals_of_a_step(context: Any) -> None:

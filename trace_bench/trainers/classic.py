@@ -40,7 +40,7 @@ class Walk:
         self.everything = tuple(search.examples(search.selection))
         self._ids = {example.id for example in getattr(search.problem, search.selection)}
         self._samples = search.random("validation")
-        self._judged: dict[str, tuple[float, int, Candidate]] = {}
+        self._judged: dict[str, float] = {}
         self._note(self.population.seed, search.start.rollouts, search.start.split)
 
     def more(self, step: int) -> bool:
@@ -67,14 +67,14 @@ class Walk:
         return size == 0 or size >= len(self.everything)
 
     def score(
-        self, step: int, candidate: Candidate, sample: Sequence[int], reason: str, **extra: Any
+        self, step: int, candidate: Candidate, sample: Sequence[int], reason: str
     ) -> Generator[Step, None, float]:
         """Mean of a candidate that the search goes on with anyway. What was judged on everything is not scored on
         everything again."""
         if tuple(sample) == self.everything and candidate.id in self._judged:
-            return self._judged[candidate.id][0]
+            return self._judged[candidate.id]
         rollouts = self.population.judge(candidate, sample)
-        yield self.line(step, candidate, rollouts, accepted=True, reason=reason, **extra)
+        yield self.line(step, candidate, rollouts, accepted=True, reason=reason)
         return self.population.mean(rollouts)
 
     def judge(self, step: int, candidate: Candidate, reason: str) -> Generator[Step, None, float]:
@@ -99,16 +99,16 @@ class Walk:
         **more: Any,
     ) -> None:  # fmt: skip
         """The event ``search.step``, and a line to read if ``verbose``."""
-        mean, _, best = max(self._judged.values(), key=lambda judged: judged[:2])
-        natural, known = self.population.orientation.oriented(mean), len(self.population.known)
+        best = max(self._judged, key=self._judged.__getitem__)  # of equal ones the first, as the saved best state is
+        natural, known = self.population.orientation.oriented(self._judged[best]), len(self.population.known)
         self.search.log.event(
             "search.step", step=step, explored=[c.id for c in explored], children=[c.id for c in children],
-            kept=[c.id for c in kept], best=best.id, best_mean=natural, known=known, **more,
+            kept=[c.id for c in kept], best=best, best_mean=natural, known=known, **more,
         )  # fmt: skip
         if self.params["verbose"]:
             going = ", ".join(c.id for c in kept)
-            print(f"step {step}: on with {going}; best {best.id} {natural:.6g}, {known} known", flush=True)  # noqa: T201
+            print(f"step {step}: on with {going}; best {best} {natural:.6g}, {known} known", flush=True)  # noqa: T201
 
     def _note(self, candidate: Candidate, rollouts: Sequence[Rollout], split: str) -> None:
         if split == self.search.selection and self._ids <= {r.example_id for r in rollouts}:
-            self._judged[candidate.id] = (self.population.mean(rollouts), candidate.created, candidate)
+            self._judged[candidate.id] = self.population.mean(rollouts)
