@@ -89,6 +89,7 @@ def test_defaults_are_filled_in_and_whole_numbers_become_floats_where_due(tmp_pa
 
 
 PS = TASKS + "trainers:\n  - id: PrioritySearch\n"
+MULTI = PS + "    optimizer: OptoPrimeMulti\n    optimizer_kwargs: "
 BAD: list[tuple[str, int, str, str]] = [
     (PS + "    params:\n      num_step: 3\n", 5, "trainers[0].params.num_step", "did you mean 'num_steps'?"),
     (PS + "    params: {ps_steps: 3, num_steps: 3}\n", 4, "trainers[0].params.num_steps", "two names of one argument"),
@@ -144,6 +145,16 @@ BAD: list[tuple[str, int, str, str]] = [
     (PS + "    optimizer: OptoPrim\n", 4, "trainers[0].optimizer", "did you mean 'OptoPrime'?"),
     (PS + "    optimizer: OptoPrimeBatchOpt\n", 4, "trainers[0].optimizer", "'OptoPrimeBatchOpt' is not adapted"),
     (PS + "    optimizer_kwargs: {memory_size: -1}\n", 4, "optimizer_kwargs.memory_size", "at least 0"),
+    (MULTI + "{num_responses: 0}\n", 5, "optimizer_kwargs.num_responses", "at least 1"),
+    (MULTI + "{max_temperature: 3}\n", 5, "optimizer_kwargs.max_temperature", "at most 2"),
+    (MULTI + "{selection_technique: best}\n", 5, "optimizer_kwargs.selection_technique", "one of best_of_n"),
+    (MULTI + "{temperature: 1}\n", 5, "optimizer_kwargs.temperature", "takes no 'temperature'"),
+    (
+        MULTI + "{min_temperature: 0.5, generation_technique: self_refinement}\n",
+        5,
+        "optimizer_kwargs.min_temperature",
+        "only with generation_technique temperature_variation",
+    ),
     (PS + "    params: {optimizer_kwargs: 5}\n", 4, "params.optimizer_kwargs", "must be a mapping"),
     (PS + "    params: {optimizer_kwargs: {x: 5}}\n", 4, "params.optimizer_kwargs.x", "takes no 'x'"),
     (PS + "    guide_kwargs: {x: 5}\n", 4, "trainers[0].guide_kwargs", "guide 'default' takes no 'x'"),
