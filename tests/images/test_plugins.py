@@ -66,7 +66,7 @@ def test_what_was_installed_goes_in_without_metadata_scripts_and_byte_code(insta
     assert list(plugin.files) == ["mine-1.0.data/x", *sorted(PACKAGE), "mine_more.py"]
     family = family_named("core+some-mine")
     assert family.plugin_versions == {"some-mine": "1.0"}
-    assert worker_context(family)["worker/mine/search.py"] == site / "mine" / "search.py"
+    assert worker_context(family)["plugins/mine/search.py"] == site / "mine" / "search.py"
     assert "worker/trace_bench/errors.py" in worker_context(family)
 
 

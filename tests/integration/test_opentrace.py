@@ -73,6 +73,7 @@ def test_its_trainers_run_in_containers_and_candidates_where_they_always_do(
     assert report["candidates"]["train"]["opened"] > 0
 
 
+@pytest.mark.slow
 def test_a_copy_without_trainers_is_built_and_the_sentence_says_that_it_has_none(images: Path, tmp_path: Path) -> None:
     (base, *_) = read_lock(images).bases.values()
     target = Target(base.python, base.machine, base.glibc)

@@ -28,7 +28,8 @@ class _Keeps:
     summary, source, params = "Keeps what is there.", "none", ()
     uses_llm = uses_graph = False
     def search(self, search):
-        import gepa
+        import gepa, importlib.util, sys
+        assert sys.path.index("/opt/trace-bench/plugins") < sys.path.index("/opt/trace-bench/lib")
         from acme_search.deep import said
         value = float(said())
         rollouts = search.evaluate({"guess": value}, search.examples(search.selection), search.selection)
@@ -166,11 +167,14 @@ def test_an_image_holds_the_files_of_the_package_and_no_metadata(host: Host) -> 
 
     pin = host.trace_bench("images", "build", "core+acme-search", "--json")
     (built,) = json.loads(pin.stdout)
-    code = "import os; os.chdir('/opt/trace-bench/lib'); print(sorted(os.listdir()), os.listdir('acme_search'))"
+    code = "import os, importlib.util as found; print(found.find_spec('acme_search')); os.chdir('/opt/trace-bench');"
+    code += "print(os.listdir('lib'), sorted(os.listdir('plugins')), os.listdir('plugins/acme_search'))"
     client = docker.from_env()
     said = client.containers.run(built["ref"], ["python3", "-I", "-c", code], remove=True, network_mode="none").decode()
     client.close()
-    assert said.startswith("['acme_search', 'trace_bench'] ") and "'pins.txt'" in said and "'__pycache__'" in said
+    # No process but the training phase finds them, which looks in that folder.
+    assert said.startswith("None\n['trace_bench'] ['.keep', 'acme_search'] "), said
+    assert "'pins.txt'" in said and "'__pycache__'" in said
 
 
 def _edited(host: Host, change: Callable[[Path], Any]) -> Done:

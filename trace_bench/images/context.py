@@ -40,10 +40,10 @@ def dependencies_context(family: Family, pins: list[Pin], wheels: list[Path]) ->
 
 def worker_context(family: Family) -> dict[str, Path | bytes]:
     """What ``worker.Dockerfile`` sees: itself, the sources that run inside a sandbox, and those of plug-ins."""
-    files: dict[str, Path | bytes] = {"Dockerfile": family.worker_dockerfile}
+    files: dict[str, Path | bytes] = {"Dockerfile": family.worker_dockerfile, "plugins/.keep": b""}
     files |= {f"worker/trace_bench/{name}": path for name, path in worker_sources().items()}
     for plugin in family.plugins:
-        files |= {f"worker/{name}": path for name, path in plugin.files.items()}
+        files |= {f"plugins/{name}": path for name, path in plugin.files.items()}
     return files
 
 

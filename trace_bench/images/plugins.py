@@ -1,4 +1,4 @@
-"""Trainers of other packages: which files of an installed distribution go into an image, beside the worker."""
+"""Trainers of other packages: which files of an installed distribution go into an image, for training alone."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import importlib
 import json
+import sys
 import threading
 import time
 import zlib
@@ -22,6 +23,9 @@ from trace_bench.worker.problem import Problem, Value
 from trace_bench.worker.search_loop import run_search
 from trace_bench.worker.training import Budget, Rollout, Slot, State, Step, StopTraining, selection_of
 
+PLUGINS = "/opt/trace-bench/plugins"
+"""Where an image has the files of trainer packages. No other phase can import them: not the one that scores."""
+
 MAX_SIGN_EVENTS = 200
 """Events ``candidate.signs`` of one job."""
 
@@ -37,6 +41,7 @@ def run(link: Link, start: dict[str, Any], programs: CandidatePrograms) -> dict[
     """Returns the final state and why training stopped."""
     job = start["job"]
     module, _, name = job["trainer"]["entry"].partition(":")
+    add_plugins()
     trainer = getattr(importlib.import_module(module), name)()
     if getattr(trainer, "uses_graph", False):
         from trace_bench.worker import graph
@@ -66,6 +71,12 @@ def run(link: Link, start: dict[str, Any], programs: CandidatePrograms) -> dict[
     context.tell_resumed()
     link.send("state", kind="final", values=final, claim=context.claim_of(final))
     return {"stop_reason": stop_reason, "evaluations": context.evaluations}
+
+
+def add_plugins() -> None:
+    """Put `PLUGINS` before what the image has besides the standard library: it may hold another opto."""
+    ours = [index for index, path in enumerate(sys.path) if Path(path).parent == Path(PLUGINS).parent]
+    sys.path.insert(min(ours, default=len(sys.path)), PLUGINS)
 
 
 class _SignEvents:
