@@ -17,8 +17,8 @@ from trace_bench.artifacts.yamlio import write_state
 from trace_bench.results.replay_check import LATER, compare, sentences
 
 LINE: dict[str, Any] = {
-    "step": 0, "candidate": "c", "split": "train", "score": 0.5, "best_score": 0.5, "seconds": 1.0, "prompt_tokens": 7,
-    "completion_tokens": 3, "cost_usd": 0.1, "evaluations": 1, "parameters": {"x": 0.1},
+    "step": 0, "candidate": "c", "split": "train", "score": 0.5, "best_score": 0.5, "seconds": 1.0, "llm_calls": 1,
+    "prompt_tokens": 7, "completion_tokens": 3, "cost_usd": 0.1, "evaluations": 1, "parameters": {"x": 0.1},
 }  # fmt: skip
 FIGURES: dict[str, Any] = {"score_best": 0.1 + 0.2, "image_key": "i", "llm_calls": 2, "cost_usd": 0.3,
                            "score_claimed": 0.5, "integrity_flags": ""}  # fmt: skip
@@ -114,9 +114,12 @@ def test_a_history_is_compared_line_by_line(tmp_path: Path, lines: tuple[dict[st
     assert [difference.what for difference in report.differences] == [what]
 
 
-def test_what_was_spent_by_then_does_not_count_where_calls_overlap(tmp_path: Path) -> None:
+@pytest.mark.parametrize("spent", ["llm_calls", "prompt_tokens", "completion_tokens", "cost_usd"])
+def test_what_was_spent_by_then_does_not_count_where_calls_overlap(tmp_path: Path, spent: str) -> None:
     threads = {"resolved_trainer_kwargs": {"num_threads": 4}}
-    assert report_of(tmp_path, threads, lines=({**LINE, "prompt_tokens": 8},)).equal == 1
+    lines = ({**LINE, spent: 8},)
+    assert report_of(tmp_path / "threads", threads, lines=lines).equal == 1
+    assert report_of(tmp_path / "none", lines=lines).equal == 0
 
 
 def test_a_state_counts_with_the_type_of_its_value(tmp_path: Path) -> None:
