@@ -270,6 +270,14 @@ def test_a_trainer_may_be_named_as_other_frameworks_name_it_and_is_the_same_job(
     assert ours == theirs and theirs.trainer_id == "NoOp"
 
 
+def test_another_name_may_stand_for_parameters_too(tmp_path: Path) -> None:
+    sizes = []
+    for given in ("", ", params: {max_history_size: 3}"):
+        [beam] = variants(tmp_path, f"trainers: [{{id: BeamsearchHistoryAlgorithm{given}}}]\n")
+        sizes.append((beam.trainer_id, beam.params["max_history_size"]))
+    assert sizes == [("BeamSearch", 10), ("BeamSearch", 3)]
+
+
 def test_a_trainer_that_cannot_be_had_is_refused_with_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_text(TASKS + "trainers: [SearchTemplate]\n")

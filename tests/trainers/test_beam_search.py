@@ -95,29 +95,34 @@ def test_the_first_of_the_beam_is_judged_on_everything_now_and_then(
     assert [s.step for s in memory.steps[1:] if len(s.rollouts) == 4] == judged
 
 
+def remembered(prompt: str) -> list[str]:
+    """The lines of `prompt` about states that were kept."""
+    return [line for line in prompt.splitlines() if line.startswith(("The best values so far", '{"values"'))]
+
+
 @pytest.mark.parametrize(("direction", "better"), [("maximize", "higher"), ("minimize", "lower")])
-def test_prompts_begin_with_what_was_kept_and_its_scores(context: Any, direction: str, better: str) -> None:
+def test_prompts_tell_what_was_kept_and_its_scores(context: Any, direction: str, better: str) -> None:
     memory = context(numeric(direction=direction), script(ANSWERS))
     memory.search(BeamSearch, max_depth=2, beam_width=2, num_proposals=2, max_history_size=5)
-    told = [call.prompt.split("\n\n")[0] for call in memory.calls]
-    assert all("The best values" not in text for text in told[:2])
+    told = [remembered(call.prompt) for call in memory.calls]
+    assert told[:2] == [[], []]
     sign = -1.0 if direction == "maximize" else 1.0
     expected = [
         f"The best values so far, oldest first, with their mean scores on validation examples ({better} is better):",
-        f'{{"variables": {{"x0": 1.0}}, "score": {2.0 * sign}}}',
-        f'{{"variables": {{"x0": 2.0}}, "score": {1.0 * sign}}}',
+        f'{{"values": {{"x": 1.0}}, "score": {2.0 * sign}}}',
+        f'{{"values": {{"x": 2.0}}, "score": {1.0 * sign}}}',
     ]
-    assert [text.splitlines() for text in told[2:]] == [expected] * 4
+    assert told[2:] == [expected] * 4
 
 
 def test_the_history_is_no_longer_than_asked_for_and_keeps_the_latest(context: Any) -> None:
     memory = context(numeric(), seeded(1))
     memory.search(BeamSearch, max_depth=4, beam_width=2, num_proposals=2, max_history_size=3)
-    shown = [call.prompt.split("\n\n")[0].count('"score"') for call in memory.calls]
-    assert shown == [0, 0] + [2] * 4 + [3] * 8
+    shown = [len(remembered(call.prompt)) for call in memory.calls]
+    assert shown == [0, 0] + [1 + 2] * 4 + [1 + 3] * 8
     best_of_third = kept(memory)[2][0]
     x = next(s.state["x"] for s in memory.steps if s.candidate == best_of_third)
-    assert f'{{"variables": {{"x0": {x}}}' in memory.calls[-1].prompt.split("\n\n")[0].splitlines()[-1]
+    assert f'{{"values": {{"x": {x}}}' in remembered(memory.calls[-1].prompt)[-1]
     without = context(numeric(), seeded(1))
     without.search(BeamSearch, max_depth=4, beam_width=2, num_proposals=2)
     assert all("The best values" not in call.prompt for call in without.calls)

@@ -44,7 +44,7 @@ def test_every_trainer_says_what_it_does_and_after_whom(name: str) -> None:
 def test_other_names_lead_to_trainers_and_unavailable_ones_to_a_reason() -> None:
     text = PAGE.read_text()
     for alias, name in ALIASES.items():
-        assert load_trainer(alias) is TRAINERS[name] and f"| `{alias}` | `{name}` |" in text
+        assert load_trainer(alias) is TRAINERS[name] and f"| `{alias}` | `{name}`" in text
     for name, reason in UNAVAILABLE.items():
         assert name not in TRAINERS and f"| `{name}` | {reason} |" in text
 

@@ -22,7 +22,7 @@ from trace_bench.config.models import (
 )
 from trace_bench.config.source import Path_, Problem, Rows, Source, Table
 from trace_bench.suites.registry import normalise_id
-from trace_bench.trainers.names import canonical
+from trace_bench.trainers.names import PRESETS, canonical
 
 ALIASES: Mapping[type[Section], Mapping[str, str]] = {
     RunConfig: {"runs_root": "runs_dir", "n_concurrent": "max_workers", "seed": "seeds"},
@@ -181,9 +181,15 @@ def _trainer(entry: Any, index: int, source: Source, problems: list[Problem]) ->
         shown = source.shown((*path, "knobs"))
         problems.append(Problem(trainer.lines["knobs"], f"unknown key {shown!r}; write each knob on the entry itself"))
         del trainer["knobs"]
-    if isinstance(trainer.get("id"), str):
-        trainer["id"] = canonical(trainer["id"].strip())
+    written = trainer["id"].strip() if isinstance(trainer.get("id"), str) else ""
+    if written:
+        trainer["id"] = canonical(written)
     _gather_knobs(trainer, "knobs", problems, prefix="")
+    if written in PRESETS:
+        knobs = trainer.setdefault("knobs", Table(line=trainer.line))
+        for name, value in PRESETS[written].items():
+            knobs.setdefault(name, value)
+            knobs.lines.setdefault(name, trainer.lines.get("id"))
     return trainer
 
 

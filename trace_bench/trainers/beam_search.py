@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Generator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trace_bench.trainers.base import Param, Search, State, Step
@@ -14,7 +14,6 @@ from trace_bench.trainers.common_params import NUM_THREADS, VERBOSE
 
 if TYPE_CHECKING:
     from trace_bench.trainers.candidates import Candidate
-    from trace_bench.trainers.proposer import Prompt
 
 
 class BeamSearch:
@@ -129,9 +128,7 @@ class _Beam(Walk):
         explored, calls = beam, []
         sample = self.sample(self._size)
         for i, candidate in enumerate(beam):
-            told = self.population.explore(candidate, self.minibatches.take())
-            if told.prompt is not None:
-                told = replace(told, prompt=self._with_history(told.prompt))
+            told = self.population.explore(candidate, self.minibatches.take(), self._history())
             calls += self.population.calls(candidate, told, depth, f"c{i}", self.params["num_proposals"])
         ranking: list[_Scored] = []
         children: list[Candidate] = []
@@ -162,23 +159,14 @@ class _Beam(Walk):
         size = self.params["max_history_size"]
         self._kept = [*self._kept, *reversed(ranking)][-size:] if size else []
 
-    def _with_history(self, prompt: Prompt) -> Prompt:
-        """`prompt` after the states that were kept last, named and chosen as it names its variables."""
+    def _history(self) -> str:
+        """What prompts say of the states that were kept last; nothing where none is remembered."""
         if not self._kept:
-            return prompt
+            return ""
         better = "higher" if self.search.problem.direction == "maximize" else "lower"
-        lines = [
-            json.dumps(
-                {
-                    "variables": {v.prompt_name: kept.candidate.state[v.parameter.name] for v in prompt.variables},
-                    "score": self.population.orientation.oriented(kept.mean),
-                }
-            )
-            for kept in self._kept
-        ]
         told = (
             f"The best values so far, oldest first, with their mean scores on validation examples ({better} is better):"
         )
-        system, user = prompt.messages[:-1], prompt.messages[-1]
-        content = "\n".join([told, *lines, "", user["content"]])
-        return replace(prompt, messages=(*system, {**user, "content": content}))
+        score = self.population.orientation.oriented
+        lines = [json.dumps({"values": dict(k.candidate.state), "score": score(k.mean)}) for k in self._kept]
+        return "\n".join([told, *lines])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 ALIASES: Mapping[str, str] = MappingProxyType(
     {
@@ -11,6 +12,7 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "MinibatchAlgorithm": "Minibatch",
         "BasicSearchAlgorithm": "BasicSearch",
         "BeamsearchAlgorithm": "BeamSearch",
+        "BeamsearchHistoryAlgorithm": "BeamSearch",
         "UCBSearchAlgorithm": "UCBSearch",
         "GEPAAlgorithmBase": "GEPA-Base",
         "GEPAUCBSearch": "GEPA-UCB",
@@ -18,6 +20,9 @@ ALIASES: Mapping[str, str] = MappingProxyType(
     }
 )
 """Names of OpenTrace and of the Trace-Bench prototype, to our own. A job is of the trainer, whatever it was called."""
+
+PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({"BeamsearchHistoryAlgorithm": {"max_history_size": 10}})
+"""Parameters that other names stand for besides, where the config says nothing else."""
 
 UNAVAILABLE: Mapping[str, str] = MappingProxyType(
     {

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_bench.trainers.base import Param, Trainer
-from trace_bench.trainers.names import ALIASES, UNAVAILABLE, other_names
+from trace_bench.trainers.names import ALIASES, PRESETS, UNAVAILABLE, other_names
 from trace_bench.trainers.registry import load_trainers
 
 _HEAD = """# Trainers
@@ -171,9 +171,15 @@ def _table(params: Iterable[Param]) -> list[str]:
     return lines
 
 
+def _preset(alias: str) -> str:
+    given = PRESETS.get(alias, {})
+    return "".join(f", `{name}: {_shown(value)}`" for name, value in given.items())
+
+
 def _names() -> list[str]:
     lines = ["## Other names", "Names of OpenTrace and of the Trace-Bench prototype stand for these:", ""]
-    lines += ["| name | trainer |", "|---|---|", *(f"| `{alias}` | `{name}` |" for alias, name in ALIASES.items()), ""]
+    rows = (f"| `{alias}` | `{name}`{_preset(alias)} |" for alias, name in ALIASES.items())
+    lines += ["| name | trainer |", "|---|---|", *rows, ""]
     lines += ["These cannot be had:", "", "| name | why |", "|---|---|"]
     return [*lines, *(f"| `{name}` | {reason} |" for name, reason in UNAVAILABLE.items())]
 
