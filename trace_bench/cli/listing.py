@@ -98,11 +98,17 @@ def _show_trainer(trainer: Mapping[str, Any]) -> None:
     for param in trainer["params"]:
         also = f" (also {', '.join(param['aliases'])})" if param["aliases"] else ""
         choices = f"; one of {', '.join(map(str, param['choices']))}" if param["choices"] else ""
-        when = "".join(f"; only with {name} {' or '.join(map(str, v))}" for name, v in param["when"].items())
+        when = "".join(f"; only with {name} {_values(v)}" for name, v in param["when"].items())
         emit()
         emit(f"  {param['name']}: {param['type']} = {json.dumps(param['default'])}{also}")
         emit(f"      {param['doc']}{choices}{when}")
     emit()
+
+
+def _values(effective: Any) -> str:
+    if isinstance(effective, dict):
+        return f"other than {_values(effective['other_than'])}"
+    return " or ".join(v if isinstance(v, str) else json.dumps(v) for v in effective)
 
 
 def schema_command(name: str | None) -> None:

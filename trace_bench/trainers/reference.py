@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from trace_bench.trainers.base import Param, Trainer
+from trace_bench.trainers.base import OtherThan, Param, Trainer
 from trace_bench.trainers.names import ALIASES, PRESETS, UNAVAILABLE, other_names
 from trace_bench.trainers.registry import load_trainers
 
@@ -79,7 +79,7 @@ def _param(param: Param) -> dict[str, Any]:
         "maximum": param.maximum,
         "choices": None if param.choices is None else list(param.choices),
         "aliases": list(param.aliases),
-        "when": {name: list(values) for name, values in param.when.items()},
+        "when": {name: effective(values) for name, values in param.when.items()},
         "changes_results": param.changes_results,
         "doc": param.doc,
     }
@@ -163,10 +163,7 @@ def _table(params: Iterable[Param]) -> list[str]:
     for param in params:
         aliases = ", ".join(f"`{alias}`" for alias in param.aliases)
         choices = f": {', '.join(f'`{choice}`' for choice in param.choices)}" if param.choices else ""
-        when = "".join(
-            f"; only with `{name}` {' or '.join(f'`{_shown(v)}`' for v in values)}"
-            for name, values in param.when.items()
-        )
+        when = "".join(f"; only with `{name}` {_words(values)}" for name, values in param.when.items())
         lines.append(f"| `{param.name}` | {_default(param.default)} | {aliases} | {param.doc}{choices}{when} |")
     return lines
 
@@ -174,6 +171,17 @@ def _table(params: Iterable[Param]) -> list[str]:
 def _preset(alias: str) -> str:
     given = PRESETS.get(alias, {})
     return "".join(f", `{name}: {_shown(value)}`" for name, value in given.items())
+
+
+def effective(values: tuple[Any, ...]) -> list[Any] | dict[str, list[Any]]:
+    """The values of another parameter beside which one has an effect, as JSON; ``{"other_than": […]}`` where it is said
+    by those beside which it has none."""
+    return {"other_than": list(values)} if isinstance(values, OtherThan) else list(values)
+
+
+def _words(values: tuple[Any, ...]) -> str:
+    listed = " or ".join(f"`{_shown(value)}`" for value in values)
+    return f"other than {listed}" if isinstance(values, OtherThan) else listed
 
 
 def _names() -> list[str]:
