@@ -68,14 +68,13 @@ class Proposer:
         state: Mapping[str, Value],
         indices: Sequence[int],
         past: Past = (),
-        *,
         context: str = "",
         only: Collection[str] | None = None,
     ) -> Explored:
         """Run `state` on the training examples `indices`, send their feedback back once, and word the prompt.
 
         Args:
-            context: what else the model is told, as a section of its own; empty: no such section.
+            context: what else the model is told, word for word, before it is asked for an answer; may be empty.
             only: names of the parameters that may change; the others are shown as inputs. None: all that are trainable.
 
         Raises:
