@@ -114,7 +114,8 @@ class Proposer:
             return None
         score = mean_score([t.rollout for t in traced])
         better = score if self._problem.direction == "maximize" else -score
-        self.history.append(Seen(view.seen, view.feedback, better))
+        values = {graph.parameters[p.name].py_name: state[p.name] for p in self._problem.trainable}
+        self.history.append(Seen(values, view.feedback, better))
         return self._optimizer.word(view)
 
     def proposals(self, asks: Sequence[Ask]) -> Generator[State | None, None, None]:
