@@ -147,8 +147,10 @@ def test_opro_shows_of_the_past_only_what_may_change(context: Any) -> None:
     problem = greeting()
     proposer, memory = proposer_of(context, problem, "OPRO")
     asked(proposer, memory, problem.initial_state())
-    user = asked(proposer, memory, problem.initial_state(), only=["greet"])
-    assert "greet0" in user and "decide0" not in user
+    for name in ("greet", "decide"):
+        user = asked(proposer, memory, problem.initial_state(), only=[name])
+        assert user.count(f'"{name}0":') == len(memory.calls), "in each pair, whatever might change when it was seen"
+        assert ("greet0" in user, "decide0" in user) == (name == "greet", name == "decide")
 
 
 # -- TextGrad -------------------------------------------------------------------------------------------------------

@@ -15,6 +15,8 @@ from trace_bench.trainers.answers import Unusable, suggestion
 
 MAX_TAGGED = 1000
 """Values between tags that are read of one answer."""
+MAX_CONSTRAINT = 4000
+"""Characters of a constraint that an answer repeats behind a value."""
 _OPEN = re.compile(r'<variable(?:\s{1,8}name\s{0,8}=\s{0,8}"([^"<>\n]{1,200})"[^<>]{0,200})?\s{0,8}>')
 _NAME = re.compile(r"\s{0,64}<name>([^<]{1,400})</name>")
 _VALUE = re.compile(r"\s{0,64}<value>")
@@ -96,13 +98,21 @@ def read_tags(text: str) -> Found | None:
     return Found(values, broken, framed=True)
 
 
+def _without_space(text: str, start: int, end: int) -> int:
+    """Where white space before `end` begins."""
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    return end
+
+
 def _value_end(text: str, start: int) -> tuple[int, int]:
     """Where the value that begins at `start` ends, and where reading goes on; (-1, -1) if it does not end."""
     at = start
     while (at := text.find("</variable>", at)) >= 0:
-        last = at
-        while last > start and text[last - 1].isspace():
-            last -= 1
+        last = _without_space(text, start, at)
+        if text.endswith("</constraint>", start, last):  # repeated as the prompt shows it; it is no part of the value
+            begun = text.rfind("<constraint>", max(start, last - MAX_CONSTRAINT), last)
+            last = _without_space(text, start, begun) if begun >= 0 else last
         if text.endswith("</value>", start, last):
             return last - len("</value>"), at + len("</variable>")
         at += 1

@@ -77,8 +77,8 @@ def kind_of(view: View, name: str, value: object) -> str:
 
 
 def with_context(context: str) -> str:
-    """The section of a prompt that holds a trainer's own text; empty if there is none."""
-    return f"\nThis context may help.\n\n{context}\n\n" if context else ""
+    """A trainer's own text as a paragraph of a prompt; empty if there is none."""
+    return f"\n{context}\n\n" if context else ""
 
 
 def request_of(kwargs: Mapping[str, Any], **fields: Any) -> dict[str, Any]:

@@ -100,7 +100,14 @@ documentation, variables, constraints, inputs, values in between, outputs, feedb
                 "last usable answer",
                 choices=("best_of_n", "majority", "last"),
             ),
-            Param("max_temperature", 1.3, float, "sampling temperature of the first call", minimum=0.0, maximum=2.0),
+            Param(
+                "max_temperature",
+                1.3,
+                float,
+                "sampling temperature of the first call; with the other techniques, of each",
+                minimum=0.0,
+                maximum=2.0,
+            ),
             Param(
                 "min_temperature",
                 0.0,

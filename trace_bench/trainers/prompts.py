@@ -22,7 +22,7 @@ class Seen:
     """What the search was told about one state on one minibatch.
 
     Attributes:
-        variables: by their names in a prompt.
+        variables: all that are trainable, by their names in a prompt, whichever of them might change.
         score: mean over the minibatch; higher is better, whatever the problem's direction.
     """
 

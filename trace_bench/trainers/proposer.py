@@ -72,14 +72,13 @@ class Proposer:
         state: Mapping[str, Value],
         indices: Sequence[int],
         past: Past = (),
-        *,
         context: str = "",
         only: Collection[str] | None = None,
     ) -> Explored:
         """Run `state` on the training examples `indices`, send their feedback back once, and word the prompt.
 
         Args:
-            context: what else the model is told, as a section of its own; empty: no such section.
+            context: what else the model is told, word for word, before it is asked for an answer; may be empty.
             only: names of the parameters that may change; the others are shown as inputs. None: all that are trainable.
 
         Raises:
@@ -128,7 +127,8 @@ class Proposer:
             return None
         score = mean_score([t.rollout for t in traced])
         better = score if self._problem.direction == "maximize" else -score
-        self.history.append(Seen(view.seen, view.feedback, better))
+        values = {graph.parameters[p.name].py_name: state[p.name] for p in self._problem.trainable}
+        self.history.append(Seen(values, view.feedback, better))
         return self._optimizer.word(view)
 
     def proposals(self, asks: Sequence[Ask]) -> Generator[State | None, None, None]:
