@@ -209,11 +209,14 @@ def check_parameters(trainer: str, found: dict[str, Any]) -> None:
 
 
 def check_search(found: dict[str, Any]) -> None:
-    """It is a function of its seed, stops in order, and each call has a slot of its own."""
+    """It is a function of its seed, stops in order, survives a model without a word, and names each call by a slot."""
     first = next(iter(found.values()))
     assert found["again"]["digest"] == first["digest"]
     assert found["budget of evaluations"]["stop"] == found["budget of calls"]["stop"] == "budget"
     assert found["budget of calls"]["calls"] == 2 and found["budget of evaluations"]["evaluations"] <= 6
+    for speechless in (case for name, case in found.items() if name.startswith("speechless")):
+        assert speechless["stop"] == "completed" and "proposal.unusable" in speechless["events"]
+        assert max(speechless["scores"]) == speechless["scores"][0]
     for case in found.values():
         assert case["slots"] == case["calls"]
         assert case["scores"]
