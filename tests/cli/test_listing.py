@@ -56,7 +56,8 @@ def test_listing_works_from_anywhere_without_an_engine(tmp_path: Path) -> None:
 
 
 def test_trainers_are_listed_with_what_they_take() -> None:
-    assert set(cli("list-trainers").stdout.splitlines()) >= {"NoOp\tavailable", "PrioritySearch\tavailable"}
+    listed = cli("list-trainers").stdout.splitlines()
+    assert {"NoOp\tavailable", "PrioritySearch\tavailable"} <= set(listed) and listed == sorted(listed)
     assert set(cli("list-trainers", "--all").stdout.splitlines()) >= {"NoOp\tavailable"}
     rows = {row["id"]: row for row in json.loads(cli("list-trainers", "--json").stdout)}
     names = {parameter["name"] for parameter in rows["PrioritySearch"]["params"]}
