@@ -227,12 +227,14 @@ CASES: dict[str, tuple[Case, ...]] = {
 }
 
 
-def run(name: str, problem: str, params: dict[str, Any], **budget: int) -> dict[str, Any]:
+def run(
+    name: str, problem: str, params: dict[str, Any], model: Callable[..., str] | None = None, **budget: int
+) -> dict[str, Any]:
     """One search: a digest of all that it did, what it printed, and what came of it."""
     trainer = getattr(importlib.import_module(ENTRIES[name]), name)
     spawner = ForkingSpawner()
     programs = CandidatePrograms(spawner, seed=1)  # type: ignore[arg-type]
-    memory = MemoryContext(eval(problem), programs, MODELS[name], seed=7, budget=Budget(**budget))
+    memory = MemoryContext(eval(problem), programs, model or MODELS[name], seed=7, budget=Budget(**budget))
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         memory.search(trainer, **params)
@@ -265,6 +267,11 @@ def main(name: str) -> None:
     found["again"] = run(name, first.problem, first.base)
     for what in ("evaluations", "calls"):
         found[f"budget of {what}"] = run(name, first.problem, first.base, **{what: 6 if what == "evaluations" else 2})
+    bases: list[dict[str, Any]] = [{}]
+    if name == "DSPyTrainer":
+        bases = [_dspy(optimizer) for optimizer in ("mipro", "copro", "simba", "gepa")]
+    for small in bases:
+        found[f"speechless {small}"] = run(name, first.problem, small, lambda *_: "")
     json.dump(found, sys.stdout)
 
 

@@ -16,7 +16,11 @@ from trace_bench.trainers.population import state_key
 from trace_bench.worker.graph_nodes import clipped
 from trace_bench.worker.problem import Value
 
-KINDS = {"int": "whole number", "float": "number", "code": "Python source", "text": "text"}
+KINDS = {"int": "whole number", "float": "number", "code": "piece of Python source", "text": "text"}
+
+
+class Unanswered(Unusable):
+    """The model's answer holds no text. An event has said so."""
 
 
 class Foreign:
@@ -113,7 +117,7 @@ class Foreign:
         `otherwise`.
 
         Raises:
-            Unusable: it holds none, and there is no `otherwise`.
+            Unanswered: it holds none, and there is no `otherwise`.
         """
         response = self.respond(messages, slot, **request)
         try:
@@ -121,7 +125,7 @@ class Foreign:
         except Unusable as why:
             self.event("proposal.unusable", slot=str(slot), reason=str(why))
             if otherwise is None:
-                raise
+                raise Unanswered(str(why)) from None
             return otherwise
 
     def respond(self, messages: Sequence[Mapping[str, Any]], slot: Slot, **request: Any) -> dict[str, Any]:

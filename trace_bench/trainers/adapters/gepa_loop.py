@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trace_bench.trainers.adapters.bridge import Bridge
-from trace_bench.trainers.adapters.foreign import Foreign
+from trace_bench.trainers.adapters.foreign import Foreign, Unanswered
 from trace_bench.trainers.adapters.imports import importing
 from trace_bench.trainers.answers import Unusable
 from trace_bench.trainers.base import Rollout, Search, Slot, State
@@ -230,6 +230,8 @@ class _Reflection(StatelessReflectionLM):  # type: ignore[misc]
             try:
                 ((one, _),) = super().reflect_many([(candidate, dataset, [name])])
                 value = self._foreign.value(name, one.new_texts[name])
+            except Unanswered:
+                continue
             except Unusable as why:
                 self._foreign.rejected(slot, why)
                 continue

@@ -14,8 +14,10 @@ from trace_bench.trainers.adapters import sections
 from trace_bench.trainers.adapters.bridge import Bridge
 from trace_bench.trainers.adapters.foreign import Foreign
 from trace_bench.trainers.adapters.imports import importing
+from trace_bench.trainers.answers import content
 from trace_bench.trainers.base import Rollout, Search, Slot, State
 from trace_bench.trainers.candidates import Minibatches
+from trace_bench.trainers.population import state_key
 from trace_bench.worker.graph_nodes import clipped
 
 # numpy serves the package's novelty check by embeddings, which is off.
@@ -129,7 +131,8 @@ class Run:
 
     async def generate_with_context(self, system_message: str, messages: list[dict[str, str]]) -> str:
         told = [{"role": "system", "content": system_message}, *messages]
-        return self._foreign.ask(told, self._slot, max_tokens=self._search.params["max_tokens"])
+        # What it raises is the iteration's error, of which `submit` tells.
+        return content(self._foreign.respond(told, self._slot, max_tokens=self._search.params["max_tokens"]))
 
     # The package's evaluator.
 
@@ -140,11 +143,15 @@ class Run:
             Unusable: it is none; the package tells of it as of any failed iteration.
         """
         self._program = program
-        if program in self._states:
-            same = self._name_of(program)
-            self._foreign.event("proposal.dropped", slot=str(self._slot), reason="duplicate", same_as=same)
-            return dict(self._metrics[program])
         state = self._foreign.read(sections.read(self._problem, program))
+        same = next((known for known, other in self._states.items() if state_key(other) == state_key(state)), None)
+        if same is not None:
+            name = self._name_of(same)
+            self._foreign.event("proposal.dropped", slot=str(self._slot), reason="duplicate", same_as=name)
+            tables: tuple[dict[str, Any], ...] = (self._states, self._metrics, self._feedback)
+            for table in tables:
+                table[program] = table[same]
+            return dict(self._metrics[program])
         rollouts = self._foreign.evaluate(state, self._search.selection)
         name = f"s{self._iteration}.p0"
         self._foreign.tell(self._iteration, name, (self._parent,), state, rollouts, self._search.selection)

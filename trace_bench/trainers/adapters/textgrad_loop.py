@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 import os
@@ -12,7 +13,7 @@ from typing import Any
 from trace_bench.trainers.adapters.bridge import Bridge
 from trace_bench.trainers.adapters.foreign import Foreign
 from trace_bench.trainers.adapters.imports import importing
-from trace_bench.trainers.answers import Unusable
+from trace_bench.trainers.answers import Unusable, content
 from trace_bench.trainers.base import Rollout, Search, Slot, State
 from trace_bench.trainers.candidates import Minibatches
 from trace_bench.trainers.population import state_key
@@ -84,6 +85,7 @@ class Run:
         self._search = search
         self._foreign = Foreign(search, bridge)
         self._step = self._calls = 0
+        self._updating = False
         self._scored: dict[Any, list[Rollout]] = {state_key(search.start.state): list(search.start.rollouts)}
 
     def __call__(self) -> None:
@@ -131,6 +133,7 @@ class Run:
     def _update(self, variables: dict[str, Any], optimizers: dict[str, Any], state: State) -> State:
         """The state that comes of one update of each parameter; what is unusable stays as it is."""
         proposed = dict(state)
+        self._updating = True
         for parameter, optimizer in optimizers.items():
             try:
                 optimizer.step()
@@ -139,6 +142,7 @@ class Run:
                 self._foreign.event("proposal.unusable", slot=str(self._slot), reason="the answer has no tags")
             except Unusable as why:
                 self._foreign.rejected(self._slot, why)
+        self._updating = False
         return proposed
 
     def _judge(self, proposed: State, state: State, name: str) -> tuple[State, str] | None:
@@ -169,7 +173,12 @@ class Run:
         return Slot(self._step, "textgrad", self._calls)
 
     def answer(self, prompt: str, system_prompt: str) -> str:
-        """The model's; an unusable one is empty."""
+        """The model's; an unusable one is empty, of which `_update` tells where it is to be an update."""
         self._calls += 1
         messages = [{"role": "system", "content": system_prompt}, {"role": "user", "content": prompt}]
-        return self._foreign.ask(messages, self._slot, otherwise="", max_tokens=self._search.params["max_tokens"])
+        request = {"max_tokens": self._search.params["max_tokens"]}
+        if self._updating:
+            with contextlib.suppress(Unusable):
+                return content(self._foreign.respond(messages, self._slot, **request))
+            return ""
+        return self._foreign.ask(messages, self._slot, otherwise="", **request)
