@@ -33,7 +33,7 @@ LATER = {
 }  # fmt: skip
 """Columns that rows of earlier versions do not have, or mean otherwise: those without the column that is named."""
 TIMES = frozenset({"seconds"})
-SPENT = frozenset({"prompt_tokens", "completion_tokens", "cost_usd"})
+SPENT = frozenset({"llm_calls", "prompt_tokens", "completion_tokens", "cost_usd"})
 THREADS = ("num_threads", "threads")
 """Parameters of trainers that let calls overlap."""
 SUMS = frozenset({"cost_usd"})
