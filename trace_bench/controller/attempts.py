@@ -55,7 +55,7 @@ def keep_attempt(job: JobLayout, *, calls: bool = False) -> None:
 
 def mend(job: JobLayout) -> None:
     """Cut off what a controller that died left unfinished: of the history, say, that it wrote while the job ran."""
-    for path in (job.state_history, job.events, job.cassette):
+    for path in (job.state_history, job.events, job.cassette, job.checkpoint):
         repair_journal(path)
 
 

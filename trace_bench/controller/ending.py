@@ -138,10 +138,10 @@ def recorded(
     row = results_row(meta, result, usage, seconds, run, front)
     # What is recorded as ended is not run again: after a power cut, all that belongs to it must be there.
     write_json(job.meta, meta)
-    sync_tree(job.root)
-    write_json(job.results, row)  # from here on the job has ended
     if is_final(row) and row.status == "ok":
         job.checkpoint.unlink(missing_ok=True)
+    sync_tree(job.root)
+    write_json(job.results, row)  # from here on the job has ended
     return row
 
 
