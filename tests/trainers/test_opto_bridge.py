@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 import zipfile
@@ -38,12 +39,14 @@ def checkout(copy: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def importable(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The checkout's trainers beside the trace-opt that is installed here, which is the same."""
-    import opto
-
+    # What imported it before, if anything did, gave it another stand-in for black than the bridge does.
+    for name in [name for name in sys.modules if name == "opto" or name.startswith("opto.")]:
+        monkeypatch.delitem(sys.modules, name)
+    opto = importlib.import_module("opto")
     monkeypatch.setattr(opto, "__path__", [*opto.__path__, str(checkout / "opto")])
     monkeypatch.syspath_prepend(str(checkout))
     yield checkout
-    for name in [name for name in sys.modules if name.startswith(("opto.trainer", "examples"))]:
+    for name in [name for name in sys.modules if name.split(".")[0] in ("opto", "examples")]:
         del sys.modules[name]
 
 

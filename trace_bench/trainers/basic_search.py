@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Generator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trace_bench.trainers.base import Param, Search, State, Step
+from trace_bench.trainers.base import OtherThan, Param, Search, State, Step
 from trace_bench.trainers.classic import EVAL_FREQUENCY, NUM_EPOCHS, NUM_STEPS, TRAIN_BATCH_SIZE, Walk
 from trace_bench.trainers.common_params import NUM_THREADS, VERBOSE
 
@@ -55,7 +56,7 @@ class BasicSearch:
             "examples of the selection split that a step's states are compared on, a fresh sample each; 0: all",
             minimum=0,
         ),
-        EVAL_FREQUENCY,
+        replace(EVAL_FREQUENCY, when={"validate_examples": OtherThan((0,))}),
         NUM_THREADS,
         VERBOSE,
     )

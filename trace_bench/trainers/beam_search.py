@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from trace_bench.trainers.base import Param, Search, State, Step
+from trace_bench.trainers.base import OtherThan, Param, Search, State, Step
 from trace_bench.trainers.classic import EVAL_FREQUENCY, TRAIN_BATCH_SIZE, Walk
 from trace_bench.trainers.common_params import NUM_THREADS, VERBOSE
 
@@ -76,7 +76,7 @@ class BeamSearch:
             "states kept last, with their scores, that each prompt begins with; 0: none",
             minimum=0,
         ),
-        EVAL_FREQUENCY,
+        replace(EVAL_FREQUENCY, when={"validation_dataset_size": OtherThan((0,))}),
         NUM_THREADS,
         VERBOSE,
     )

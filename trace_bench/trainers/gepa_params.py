@@ -9,9 +9,7 @@ from trace_bench.trainers.common_params import NUM_THREADS, VERBOSE
 
 MINIBATCH = 3
 """Examples, as in the paper."""
-ONE_AT_A_TIME = replace(
-    NUM_THREADS, doc="taken, so that it can be set for all trainers; each iteration asks for one proposal here"
-)
+ONE_AT_A_TIME = replace(NUM_THREADS, doc="proposals asked for at a time, of which there is one in each iteration here")
 UCB_CONSTANT = Param(
     "ucb_exploration_constant",
     1.0,

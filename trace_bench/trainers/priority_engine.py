@@ -70,6 +70,7 @@ RANKING = (
         True,
         bool,
         "the candidate of highest mean score is always among those explored, whatever its priority",
+        when={"score_function": OtherThan(("mean",))},
     ),
 )
 VALIDATE_AGAIN = (

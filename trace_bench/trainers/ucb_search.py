@@ -9,7 +9,7 @@ from collections.abc import Generator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trace_bench.trainers.base import Param, Search, State, Step
+from trace_bench.trainers.base import OtherThan, Param, Search, State, Step
 from trace_bench.trainers.classic import EVAL_FREQUENCY, NUM_EPOCHS, NUM_STEPS, TRAIN_BATCH_SIZE, Walk
 from trace_bench.trainers.common_params import VERBOSE
 
@@ -74,7 +74,7 @@ class UCBSearch:
             "examples of the selection split that a proposal is scored on, a fresh sample each; 0: all",
             minimum=0,
         ),
-        EVAL_FREQUENCY,
+        replace(EVAL_FREQUENCY, when={"evaluation_batch_size": OtherThan((0,))}),
         VERBOSE,
     )
     uses_llm = True
