@@ -30,7 +30,7 @@ COLUMNS = (
 LATER = frozenset(COLUMNS[COLUMNS.index("score_claimed") :])
 """Columns that rows of earlier versions do not have."""
 TIMES = frozenset({"seconds"})
-SPENT = frozenset({"prompt_tokens", "completion_tokens", "cost_usd"})
+SPENT = frozenset({"llm_calls", "prompt_tokens", "completion_tokens", "cost_usd"})
 THREADS = ("num_threads", "threads")
 """Parameters of trainers that let calls overlap."""
 SUMS = frozenset({"cost_usd"})
