@@ -55,7 +55,9 @@ def test_its_trainers_run_in_containers_and_candidates_where_they_always_do(
     checked = cli("validate", "--config", str(path), home=images)
     assert checked.returncode == 0 and "OK trainer opto:Minibatch" in checked.stdout, checked.stderr
     result = run(tmp_path, images, **wanted)
-    assert [(row["status"], row["integrity"]) for row in result["jobs"]] == [("ok", "protected")] * 2, result["stderr"]
+    assert [(row["status"], row["integrity"]) for row in result["jobs"]] == [("ok", "unprotected")] * 2, result[
+        "stderr"
+    ]
     assert result["jobs"][1]["score_best"] == 1.0 > result["jobs"][1]["score_initial"]
     assert [row["llm_calls"] for row in result["jobs"]] == [3, 6], "three passes over one and over two examples"
 

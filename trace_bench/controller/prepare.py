@@ -29,7 +29,7 @@ from trace_bench.identity import test_seed
 from trace_bench.matrix import Job
 from trace_bench.sandbox.base import Backend, Resources
 from trace_bench.suites.spec import Task
-from trace_bench.trainers.registry import entry_of
+from trace_bench.trainers.registry import entry_of, executes_candidates
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def prepare(
         objective=objective,
         image=image,
         backend=backend.name,
-        integrity=backend.integrity,
+        integrity="unprotected" if executes_candidates(job.trainer_id) else backend.integrity,
         created_at=created,
     )
     return JobPlan(

@@ -16,6 +16,9 @@ from typing import Any
 
 from trace_bench.worker.problem import Parameter, Value
 
+MOST_CHARACTERS = 100_000
+"""Of one value. Every later prompt holds it, and a model that has lost itself writes on until it is cut off."""
+
 
 class Unusable(Exception):
     """An answer, or one value of it, cannot be used. The text is one sentence."""
@@ -144,6 +147,8 @@ def _text(value: Any) -> str:
 
 
 def _encodable(text: str) -> str:
+    if len(text) > MOST_CHARACTERS:
+        raise Unusable(f"the value has {len(text)} characters, and {MOST_CHARACTERS} is the most")
     try:
         text.encode()
     except UnicodeEncodeError:

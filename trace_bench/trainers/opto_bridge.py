@@ -41,6 +41,7 @@ class OptoTrainer:
     uses_llm = True
     uses_graph = False
     layer = "opentrace"
+    executes_candidates = True
     found: opto_scan.Found
 
     def search(self, search: Search) -> Generator[Step, None, State | None]:

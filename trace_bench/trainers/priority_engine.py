@@ -130,10 +130,12 @@ class PriorityEngine:
         explored = self.select(step)
         batches = [self.minibatches.take() for _ in range(self.params["num_batches"])]
         context = self.context(step, explored)
-        told = []
-        for one in self._explore(explored, batches, context):
-            told.append(one)
-            yield from self.report(step, one)
+        told: list[Told] = []
+        for i, candidate in enumerate(explored):
+            for one in self._explore(i, candidate, batches, context):
+                told.append(one)
+                yield from self.report(step, one)
+            yield from self._judge_again(step, candidate)
         yield from self.settle(step, explored)
         calls = self.calls(step, told)
         children = yield from self._children(step, explored, calls)
@@ -244,17 +246,21 @@ class PriorityEngine:
         return [c for c in forgotten if c.created not in left]
 
     def _explore(
-        self, explored: Sequence[Candidate], batches: Sequence[tuple[int, ...]], context: str
+        self, i: int, candidate: Candidate, batches: Sequence[tuple[int, ...]], context: str
     ) -> Generator[Told, None, None]:
-        """Run the explored candidates on all minibatches; one backward pass each, in slot order."""
-        for i, candidate in enumerate(explored):
-            for j, minibatch in enumerate(batches):
-                place = f"c{i}" if len(batches) == 1 else f"c{i}.b{j}"
-                told = Told(candidate, place, self.population.explore(candidate, minibatch, context))
-                self.seen(candidate, told.explored.rollouts, "train")
-                yield told
-            if self.search.problem.validate and self.params.get("validate_exploration_candidates"):
-                self.seen(candidate, self.population.judge(candidate), "validate")
+        """Run an explored candidate on all minibatches; one backward pass each, in slot order."""
+        for j, minibatch in enumerate(batches):
+            place = f"c{i}" if len(batches) == 1 else f"c{i}.b{j}"
+            told = Told(candidate, place, self.population.explore(candidate, minibatch, context))
+            self.seen(candidate, told.explored.rollouts, "train")
+            yield told
+
+    def _judge_again(self, step: int, candidate: Candidate) -> Generator[Step, None, None]:
+        """Score an explored candidate on the validation set again, if that was asked for."""
+        if self.search.problem.validate and self.params.get("validate_exploration_candidates"):
+            rollouts = self.population.judge(candidate)
+            self.seen(candidate, rollouts, "validate")
+            yield self.population.step(step, candidate, rollouts, reason="explored, and judged again")
 
     def _children(
         self, step: int, explored: Sequence[Candidate], calls: Sequence[Call]

@@ -127,6 +127,11 @@ def entry_of(name: str) -> str:
     return _point(name).value
 
 
+def executes_candidates(name: str) -> bool:
+    """Whether the trainer `name` may run a candidate's source in its own process: jobs of it are unprotected."""
+    return bool(getattr(load_trainer(name), "executes_candidates", False))
+
+
 def distribution_of(point: EntryPoint) -> str:
     """The installed distribution that declares `point`, by its normalised name (PEP 503); empty if none does."""
     return re.sub(r"[-_.]+", "-", point.dist.name).lower() if point.dist is not None else ""
