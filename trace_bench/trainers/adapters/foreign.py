@@ -37,6 +37,9 @@ class Foreign:
         self._orientation = Orientation.of(search.problem)
         self._parameters = {p.name: p for p in search.problem.trainable}
         self._names = {state_key(search.start.state): search.start.candidate}
+        self._known: dict[Any, dict[int, Rollout]] = {
+            (state_key(search.start.state), search.start.split): dict(enumerate(search.start.rollouts))
+        }
         self.start = self.texts(search.start.state)
         self.bounds = self._orientation.bounds(search.problem.score_range)
 
@@ -67,14 +70,15 @@ class Foreign:
             raise Unusable(f"{name}: {why}") from None
 
     def evaluate(self, state: Mapping[str, Value], split: str, indices: Iterable[int] | None = None) -> list[Rollout]:
-        """`state` on examples of `split` (all of them, if none are named). The start on all of the selection split has
-        been evaluated already, and costs nothing."""
-        whole = self.search.examples(split)
-        chosen = list(whole if indices is None else indices)
-        start = self.search.start
-        if split == start.split and chosen == list(whole) and state_key(state) == state_key(start.state):
-            return list(start.rollouts)
-        return self._bridge.call(lambda: self.search.evaluate(state, chosen, split))
+        """`state` on examples of `split` (all of them, if none are named), in that order. What was evaluated before, the
+        start on the selection split with it, costs nothing: frameworks repeat examples, and ask for states again."""
+        chosen = list(self.search.examples(split) if indices is None else indices)
+        known = self._known.setdefault((state_key(state), split), {})
+        missing = [index for index in dict.fromkeys(chosen) if index not in known]
+        if missing:
+            rollouts = self._bridge.call(lambda: self.search.evaluate(state, missing, split))
+            known.update(zip(missing, rollouts, strict=True))
+        return [known[index] for index in chosen]
 
     def score(self, rollout: Rollout) -> float:
         """Its score; higher is better."""

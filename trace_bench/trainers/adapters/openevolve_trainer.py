@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from trace_bench.trainers.base import Param, Search, State, Step
+from trace_bench.trainers.base import OtherThan, Param, Search, State, Step
 from trace_bench.trainers.common_params import VERBOSE
 
+_ISLANDS = {"num_islands": OtherThan((1,))}
 _PARAMS = (
     Param("iterations", 10, int, "iterations: one program each", minimum=1, aliases=("num_iters",)),
     Param("num_islands", 5, int, "populations that evolve beside each other", minimum=1),
     Param("population_size", 1000, int, "programs that are kept, over all islands", minimum=2),
     Param("archive_size", 100, int, "best programs that exploitation draws parents from", minimum=1),
     Param("feature_bins", 10, int, "cells of each of the two axes (complexity, diversity) of the grid", minimum=1),
-    Param("migration_interval", 50, int, "generations of an island between two migrations", minimum=1),
-    Param("migration_rate", 0.1, float, "part of an island that migrates, best first", minimum=0.0, maximum=1.0),
+    Param("migration_interval", 50, int, "generations of an island between two migrations", minimum=1, when=_ISLANDS),
+    Param("migration_rate", 0.1, float, "part of an island that migrates, best first", minimum=0.0, maximum=1.0,
+          when=_ISLANDS),
     Param("exploration_ratio", 0.2, float, "chance that a parent is any of its island", minimum=0.0, maximum=1.0),
     Param("exploitation_ratio", 0.7, float, "chance that a parent is of the archive", minimum=0.0, maximum=1.0),
     Param("num_top_programs", 3, int, "best programs of the island that a prompt shows", minimum=0),
