@@ -69,10 +69,22 @@ class Foreign:
         except Unusable as why:
             raise Unusable(f"{name}: {why}") from None
 
-    def evaluate(self, state: Mapping[str, Value], split: str, indices: Iterable[int] | None = None) -> list[Rollout]:
-        """`state` on examples of `split` (all of them, if none are named), in that order. What was evaluated before, the
-        start on the selection split with it, costs nothing: frameworks repeat examples, and ask for states again."""
+    def evaluate(
+        self,
+        state: Mapping[str, Value],
+        split: str,
+        indices: Iterable[int] | None = None,
+        *,
+        again: bool = False,
+    ) -> list[Rollout]:
+        """`state` on examples of `split` (all of them, if none are named), in that order.
+
+        What was evaluated before, the start on the selection split with it, costs nothing: frameworks repeat examples,
+        and come back to states. One that samples the same again and again on purpose gets it `again`, and pays.
+        """
         chosen = list(self.search.examples(split) if indices is None else indices)
+        if again:
+            return self._bridge.call(lambda: self.search.evaluate(state, chosen, split))
         known = self._known.setdefault((state_key(state), split), {})
         missing = [index for index in dict.fromkeys(chosen) if index not in known]
         if missing:

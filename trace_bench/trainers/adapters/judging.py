@@ -61,7 +61,7 @@ class Judging:
         another = self._group is not None and (state_key(self._group[0]), self._group[1]) != key[:2]
         if another or index in self._rollouts:
             self.flush()
-        (rollout,) = self._foreign.evaluate(state, split, [index])
+        (rollout,) = self._foreign.evaluate(state, split, [index], again=self._every_time)
         self._known[key] = rollout
         self._group = (state, split)
         self._rollouts[index] = rollout
