@@ -76,6 +76,8 @@ def trainers_command(names: Sequence[str], *, every: bool, as_json: bool) -> Non
             known = {name for name, ok, _ in rows if ok}
             cells += [(alias, "available", f"is {name}") for alias, name in ALIASES.items() if name in known]
         emit_rows(("trainer", "state", "reason"), sorted(cells))
+        if every:
+            note("list-trainers NAME shows what a trainer does, after which paper, and all of its parameters")
         return
     classes = load_trainers()
     emit_json(

@@ -60,6 +60,8 @@ def content(response: Mapping[str, Any]) -> str:
     Raises:
         Unusable: there is none.
     """
+    if isinstance(refused := response.get("refused"), str):
+        raise Unusable(f"the provider refused the request: {refused}")
     try:
         text = response["choices"][0]["message"]["content"]
     except (KeyError, IndexError, TypeError):

@@ -45,6 +45,7 @@ class BeamSearch:
     ### Where it differs from OpenTrace
     | OpenTrace (`BeamsearchAlgorithm`) | here | why |
     |---|---|---|
+    | `BeamSearch` of experimental is PrioritySearch with a memory of the beam's size | the algorithm of `BeamsearchAlgorithm` | a beam has depths; for the other, PrioritySearch with `long_term_memory_size` |
     | of equal means the first expanded | the newest | one rule in all trainers; a plateau can be crossed |
     | a proposal known already is scored again, and can fill the beam with copies | dropped (event `proposal.dropped`) | a place in the beam is a place for another state |
     | a beam is scored again once for each time it is listed | once in a depth | |

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from trace_bench.errors import TrainerError
-from trace_bench.trainers.base import Param
+from trace_bench.trainers.base import OtherThan, Param
 
 DEFAULT_OPTIMIZER = "OptoPrime"
 
@@ -91,6 +91,7 @@ documentation, variables, constraints, inputs, values in between, outputs, feedb
                 "what a call after the first is told: temperature_variation, nothing; self_refinement, the answer "
                 "before it, to be improved; iterative_alternatives, all answers before it, to differ from",
                 choices=("temperature_variation", "self_refinement", "iterative_alternatives"),
+                when={"num_responses": OtherThan((1,))},
             ),
             Param(
                 "selection_technique",
@@ -99,6 +100,7 @@ documentation, variables, constraints, inputs, values in between, outputs, feedb
                 "who chooses: best_of_n, the model, in one more call; majority, the most frequent state; last, the "
                 "last usable answer",
                 choices=("best_of_n", "majority", "last"),
+                when={"num_responses": OtherThan((1,))},
             ),
             Param(
                 "max_temperature",

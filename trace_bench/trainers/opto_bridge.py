@@ -92,6 +92,7 @@ class _Bridge:
         self.steps: list[Step] = []
         self.known: dict[Any, dict[tuple[str, int], Rollout]] = {}
         self.calls = 0
+        self.rejected: set[str] = set()
         self.end: tuple[bool, Any] = (True, None)
         start = {(search.selection, index): rollout for index, rollout in enumerate(search.start.rollouts)}
         self.known[state_key(search.start.state)] = start
@@ -191,6 +192,9 @@ class _Bridge:
         state, why = self.state_of(agent)
         if state is None:
             example = getattr(search.problem, split)[index]
+            if why not in self.rejected:
+                self.rejected.add(why)
+                search.log.event("proposal.rejected", reason=why)
             return Response.of(Rollout(example.id, search.problem.failure_score, why, failed=True))
         rollouts = self._judge(state)
         if (split, index) not in rollouts:

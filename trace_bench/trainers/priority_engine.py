@@ -52,7 +52,7 @@ MEMORY = (
         int,
         "the same of the short-term memory",
         minimum=0,
-        when={"memory_update_frequency": OtherThan((0,))},
+        when={"memory_update_frequency": OtherThan((0, 1))},
     ),
 )
 RANKING = (

@@ -28,9 +28,10 @@ error before anything starts. `trace-bench list-trainers NAME` shows the same as
 (the validation data, or the training data where a task has none): step 0, candidate `seed`, the same for each search
 and paid from the same budget. From then on each evaluated candidate is a line of `state_history.jsonl` with its
 parents, score, best so far, what had been spent (evaluations, model calls, tokens, cost, seconds), and whether the
-search goes on with it and why. The best so far is the best mean over *all* examples of the selection split;
-candidates that were tried on fewer are history. Budgets (`evaluations`, `calls`, `tokens`, `usd`, `seconds`) end any
-search within one step.
+search goes on with it and why. Runs of a candidate on minibatches, for the prompt of its children, count among the
+evaluations; they are lines only where a trainer's section says so. The best so far is the best mean over *all*
+examples of the selection split; candidates that were tried on fewer are history. Budgets (`evaluations`, `calls`,
+`tokens`, `usd`, `seconds`) end any search within one step.
 
 **Words.** Scores are in a task's natural units wherever you see them; inside they are turned so that higher is
 better, and `priority` and the like in `state_history.jsonl` are such internal numbers. A candidate is named by its

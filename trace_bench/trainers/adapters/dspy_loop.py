@@ -123,6 +123,10 @@ class Run:
                 self._foreign.warn(f"dspy gave up on an answer of the model, and the search ended there: {said}")
                 return None
         self._judging.flush()
+        if not self._foreign.asked:
+            self._foreign.warn(
+                f"{self._optimizer} of dspy has asked no model: it saw nothing in the scores to learn from"
+            )
         for program in others:
             self._judging.whole(self.state(program), search.selection)
         return self.state(best)

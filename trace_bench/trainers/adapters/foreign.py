@@ -28,6 +28,7 @@ class Foreign:
 
     Attributes:
         start: the initial state, as texts.
+        asked: a model was asked.
         bounds: (lowest, highest) score that the task can give, higher is better; None if it does not say.
     """
 
@@ -37,6 +38,7 @@ class Foreign:
         self._orientation = Orientation.of(search.problem)
         self._parameters = {p.name: p for p in search.problem.trainable}
         self._names = {state_key(search.start.state): search.start.candidate}
+        self.asked = False
         self._known: dict[Any, dict[int, Rollout]] = {
             (state_key(search.start.state), search.start.split): dict(enumerate(search.start.rollouts))
         }
@@ -146,6 +148,7 @@ class Foreign:
 
     def respond(self, messages: Sequence[Mapping[str, Any]], slot: Slot, **request: Any) -> dict[str, Any]:
         """The model's whole answer, as OpenAI's chat completions have it."""
+        self.asked = True
         told = [dict(message) for message in messages]
         return self._bridge.call(lambda: self.search.chat(told, slot=slot, **request))
 

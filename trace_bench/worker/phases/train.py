@@ -26,6 +26,10 @@ from trace_bench.worker.training import Budget, Rollout, Slot, State, Step, Stop
 PLUGINS = "/opt/trace-bench/plugins"
 """Where an image has the files of trainer packages. No other phase can import them: not the one that scores."""
 
+ONE_REQUEST = (400, 413, 422)
+"""What a provider says of one request that it does not take, being too long, say, or filtered: others may do."""
+MOST_REFUSED = 5
+"""Such answers in a row that are taken for a matter of single requests."""
 MAX_SIGN_EVENTS = 200
 """Events ``candidate.signs`` of one job."""
 
@@ -144,6 +148,7 @@ class WorkerTrainContext:
         self._initial_split: str | None = None
         self._watch = watch
         self._calls = 0
+        self._replied, self._refused = False, 0
         self._checkpoint = Checkpoint(lines, lambda line: link.send("checkpoint", line=line), self.event)
         self._resuming = self._checkpoint.as_of is not None
         if lines and not self._resuming:
@@ -288,6 +293,9 @@ class WorkerTrainContext:
     ) -> dict[str, Any]:
         """One chat completion through the gateway.
 
+        A request that the provider does not take, while it takes others, is answered with no text, and with why
+        (``refused``): that is a bad answer to this one, and no end of the job.
+
         Raises:
             StopTraining: the budget is used up, or a stop was asked for.
             PhaseFailure: at ``provider``: the gateway has no answer.
@@ -297,7 +305,8 @@ class WorkerTrainContext:
         if variables:
             packed = zlib.compress(json.dumps(list(variables)).encode())
             headers["X-Trace-Bench-Variables"] = base64.b64encode(packed).decode()
-        return self._post("/v1/chat/completions", {"model": self._model, "messages": messages, **request}, headers)
+        asked = {"model": self._model, "messages": messages, **request}
+        return self._post("/v1/chat/completions", asked, headers, refusable=True)
 
     def embed(self, texts: Sequence[str], *, slot: Slot, model: str = "") -> list[list[float]]:
         """One vector for each text, in order, through the gateway. Raises as `chat` does."""
@@ -313,7 +322,9 @@ class WorkerTrainContext:
             raise PhaseFailure("provider", "provider_error", "the answer does not hold one vector for each text")
         return vectors
 
-    def _post(self, path: str, request: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
+    def _post(
+        self, path: str, request: Mapping[str, Any], headers: Mapping[str, str], *, refusable: bool = False
+    ) -> dict[str, Any]:
         import http.client
 
         connection = http.client.HTTPConnection("127.0.0.1", self._port)
@@ -333,6 +344,7 @@ class WorkerTrainContext:
         except ValueError:
             reply = {}
         if response.status == 200 and isinstance(reply, dict):
+            self._replied, self._refused = True, 0
             return reply
         error_body = reply.get("error", {}) if isinstance(reply, dict) else {}
         if isinstance(error_body, dict) and error_body.get("code") == "budget_exhausted":
@@ -340,7 +352,19 @@ class WorkerTrainContext:
         if isinstance(error_body, dict) and error_body.get("code") == "training_stopped" and self._stop_at is not None:
             raise StopTraining(self._stop_at["reason"])
         message = error_body.get("message") if isinstance(error_body, dict) else None
-        raise PhaseFailure("provider", "provider_error", f"HTTP {response.status}: {message or 'no explanation'}")
+        said = f"HTTP {response.status}: {message or 'no explanation'}"
+        self._refused += 1
+        if refusable and response.status in ONE_REQUEST and self._replied and self._refused <= MOST_REFUSED:
+            choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": ""}}
+            usage = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+            return {
+                "object": "chat.completion",
+                "model": self._model,
+                "choices": [choice],
+                "usage": usage,
+                "refused": said,
+            }
+        raise PhaseFailure("provider", "provider_error", said)
 
 
 def _check_text(state: State) -> None:
