@@ -61,6 +61,7 @@ def test_trainers_are_listed_with_what_they_take() -> None:
     assert all(line.endswith("\tavailable") for line in listed)
     every = cli("list-trainers", "--all").stdout.splitlines()
     assert set(listed) | {"NoOpTrainer\tavailable\tis NoOp"} <= set(every)
+    assert "BeamsearchHistoryAlgorithm\tavailable\tis BeamSearch with max_history_size 10" in every
     (template,) = [line for line in every if line.startswith("SearchTemplate\t")]
     assert template.startswith("SearchTemplate\tunavailable\tis the frame")
     rows = {row["id"]: row for row in json.loads(cli("list-trainers", "--json").stdout)}

@@ -229,3 +229,10 @@ def test_a_summary_counts_as_a_call_of_the_budget(context: Any) -> None:
     memory.search(POLCA, num_steps=5, num_candidates=1, use_summarizer=True, epsilon=0.0)
     assert [c.slot.candidate for c in memory.calls] == ["summary", "c0", "c0"]
     assert memory.stop_reason == "budget" and len(memory.steps) == 3
+
+
+def test_children_that_were_paid_for_are_judged_when_a_budget_ends_among_the_proposals(context: Any) -> None:
+    memory = context(spread(train=3), seeded(1), budget=Budget(calls=3))
+    memory.search(POLCA, num_proposals=5, epsilon=0.001)
+    assert memory.stop_reason == "budget" and len(memory.calls) == 3
+    assert [s.candidate for s in memory.steps] == ["seed", "s1.c0.p0", "s1.c0.p1", "s1.c0.p2"]

@@ -74,7 +74,7 @@ def trainers_command(names: Sequence[str], *, every: bool, as_json: bool) -> Non
         cells = [(name, "available" if ok else "unavailable", *([] if ok else [reason])) for name, ok, reason in rows]
         if every:
             known = {name for name, ok, _ in rows if ok}
-            cells += [(alias, "available", f"is {name}") for alias, name in ALIASES.items() if name in known]
+            cells += [(alias, "available", _other_name(alias)) for alias, name in ALIASES.items() if name in known]
         emit_rows(("trainer", "state", "reason"), sorted(cells))
         if every:
             note("list-trainers NAME shows what a trainer does, after which paper, and all of its parameters")
@@ -86,6 +86,13 @@ def trainers_command(names: Sequence[str], *, every: bool, as_json: bool) -> Non
             for name, available, reason in rows
         ]
     )
+
+
+def _other_name(alias: str) -> str:
+    from trace_bench.trainers.names import ALIASES, PRESETS
+
+    given = [f"{name} {value}" for name, value in PRESETS.get(alias, {}).items()]
+    return f"is {ALIASES[alias]}{' with ' + ', '.join(given) if given else ''}"
 
 
 def _show_trainer(trainer: Mapping[str, Any]) -> None:

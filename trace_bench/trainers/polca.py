@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trace_bench.errors import TrainerError
-from trace_bench.trainers.base import OtherThan, Param, Rollout, Search, Slot, State, Step
+from trace_bench.trainers.base import OtherThan, Param, Rollout, Search, Slot, State, Step, StopTraining
 from trace_bench.trainers.priority_engine import LOOP, MEMORY, RANKING, RUNNING, VALIDATE_AGAIN, PriorityEngine
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ class POLCA:
     on a training example. The event `search.summary` has the text.
 
     A step costs what one of PrioritySearch does, less the evaluations of dropped children, and at most one embedding
-    call and one summary. A budget that ends in the middle of proposing leaves the children of that step unevaluated:
-    they are compared with each other first.
+    call and one summary. A budget that ends in the middle of proposing still has the children before it compared and
+    evaluated, as far as it allows.
 
     ### Where it differs from the paper and from OpenTrace
     | paper, OpenTrace (experimental) | here | why |
@@ -124,8 +124,21 @@ class PolcaEngine(PriorityEngine):
     def admit(self, step: int, explored: Sequence[Candidate], children: Iterator[Candidate]) -> Iterable[Candidate]:
         if not self.accepted:
             return children
-        proposed = list(children)
-        return self._apart(step, explored, proposed) if proposed else []
+        return self._admitted(step, explored, children)
+
+    def _admitted(self, step: int, explored: Sequence[Candidate], children: Iterator[Candidate]) -> Iterator[Candidate]:
+        """Those of all children together that join the net. A stop among the proposals waits for those before it: they
+        are paid for."""
+        proposed: list[Candidate] = []
+        stop: StopTraining | None = None
+        try:
+            proposed.extend(children)
+        except StopTraining as caught:
+            stop = caught
+        if proposed:
+            yield from self._apart(step, explored, proposed)
+        if stop is not None:
+            raise stop
 
     def _apart(self, step: int, explored: Sequence[Candidate], children: Sequence[Candidate]) -> list[Candidate]:
         """Those of `children` that join the net; the others are dropped."""

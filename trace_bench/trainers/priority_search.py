@@ -60,6 +60,7 @@ class PrioritySearch:
     ### Where it differs from OpenTrace
     | OpenTrace (experimental) | here | why |
     |---|---|---|
+    | the answer is the candidate of highest mean, over validation scores and the minibatches it was explored on | the same; the best state is apart: the best on all of the selection split | as there; means over other examples do not compare |
     | the first iteration only collects; `num_steps=1` proposes nothing | every step proposes | a step should be a step |
     | stops when `num_epochs` and `num_steps` are reached, `num_epochs` 1 | the same rule, default 0 | by default `num_steps` is the budget, whatever the size of the data |
     | `num_candidates` 10, `num_proposals` 1 | 2 and 2 | as existing Trace-Bench configs expect |
