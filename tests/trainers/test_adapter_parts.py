@@ -126,6 +126,20 @@ def test_scores_of_one_state_that_follow_each_other_are_one_step(context: Any) -
     assert rejected["variable"] == "x"
 
 
+def test_an_example_that_fills_a_minibatch_twice_is_paid_once(context: Any) -> None:
+    seen: list[list[str]] = []
+
+    def work(foreign: Foreign) -> None:
+        state = {"x": 1.0}
+        for indices in ([0, 1, 0, 0], [1, 0]):
+            seen.append([r.example_id for r in foreign.evaluate(state, "train", indices)])
+        foreign.tell(1, "c", (), state, foreign.evaluate(state, "train"), "train")
+
+    memory = within(context, numeric(train=2), work)
+    assert seen == [["t0", "t1", "t0", "t0"], ["t1", "t0"]]
+    assert memory.evaluations == 2 + 2  # the start, and each example once
+
+
 def test_a_sampling_framework_gets_a_score_each_time(context: Any) -> None:
     def work(foreign: Foreign) -> None:
         judging = Judging(foreign, every_time=True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_bench.trainers.answers import Unusable, Variable, cast, content, pick, suggestion
+from trace_bench.trainers.answers import MOST_CHARACTERS, Unusable, Variable, cast, content, pick, suggestion
 from trace_bench.worker.problem import Parameter
 
 CODE = Parameter("code", "def f(): ...", "code")
@@ -159,3 +159,16 @@ def test_reading_any_text_ends_in_a_suggestion_or_unusable(text: str) -> None:
         assert str(why)
     else:
         assert found is None or isinstance(found, dict)
+
+
+@pytest.mark.parametrize("kind", ["text", "code"])
+def test_a_value_has_a_most(kind: Any) -> None:
+    parameter = Parameter("p", "", kind, entry="f")
+    assert cast(parameter, "x" * MOST_CHARACTERS)
+    with pytest.raises(Unusable, match="100001 characters, and 100000 is the most"):
+        cast(parameter, "x" * (MOST_CHARACTERS + 1))
+
+
+def test_a_request_that_was_refused_says_by_whom_and_why() -> None:
+    with pytest.raises(Unusable, match="the provider refused the request: HTTP 400: too long"):
+        content({"refused": "HTTP 400: too long", "choices": [{"message": {"content": ""}}]})

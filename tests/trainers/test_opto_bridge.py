@@ -19,7 +19,7 @@ from trace_bench.images.layers import family_named
 from trace_bench.images.recipe import image_key
 from trace_bench.trainers import opto_scan
 from trace_bench.trainers.base import Budget
-from trace_bench.trainers.registry import additions_of, entry_of, list_trainers, load_trainer
+from trace_bench.trainers.registry import additions_of, entry_of, executes_candidates, list_trainers, load_trainer
 from trace_bench.worker.problem import Parameter, Problem, examples
 
 NAMES = ["Beam", "Minibatch", "Parallel", "Raising", "Swallowing"]
@@ -66,6 +66,7 @@ def test_trainers_are_found_by_reading_and_nothing_is_imported(checkout: Path) -
     assert rows == {f"opto:{name}": True for name in NAMES}
     assert entry_of("opto:Beam") == "trace_bench.trainers.opto_bridge:Beam"
     assert additions_of("opto:Beam", load_trainer("opto:Beam")) == ("opentrace",)
+    assert executes_candidates("opto:Beam") and not executes_candidates("PrioritySearch")
     code = "import sys; from trace_bench.trainers.registry import list_trainers as listed; listed(); "
     code += "print('opto' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -139,6 +139,8 @@ def test_explored_candidates_are_validated_again_only_if_asked_to(context: Any) 
         memory = context(numeric(train=1, validate=4), seeded(1))
         search(memory, num_steps=3, num_candidates=1, num_proposals=1, validate_exploration_candidates=again)
         counts[again] = sum(split == "validate" for split, _ in memory.evaluated)
+        judged_again = [s for s in memory.steps if s.reason == "explored, and judged again"]
+        assert [len(s.rollouts) for s in judged_again] == ([4] * 3 if again else [])
     assert counts == {False: 1 + 3, True: 1 + 3 + 3}
 
 
