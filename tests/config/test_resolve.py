@@ -109,7 +109,7 @@ BAD: list[tuple[str, int, str, str]] = [
         PS + "    params: {short_term_memory_size: 3}\n",
         4,
         "trainers[0].params.short_term_memory_size",
-        "it has no effect with memory_update_frequency 0, only with memory_update_frequency other than 0; delete it",
+        "it has no effect with memory_update_frequency 0, only with memory_update_frequency other than 0 or 1",
     ),
     (
         PS.replace("PrioritySearch", "POLCA") + "    params: {epsilon: 0, embedding_model: job}\n",

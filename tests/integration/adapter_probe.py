@@ -173,7 +173,6 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case("skip_perfect_score", False, {"num_iters": 12}),
         Case("use_merge", True, {"num_iters": 14, "reflection_minibatch_size": 1}, TWO),
         Case("max_merge_invocations", 0, {"num_iters": 14, "reflection_minibatch_size": 1, "use_merge": True}, TWO),
-        Case("cache_evaluation", True, {"num_iters": 8}, "one_text(validate=0)"),
         Case("max_tokens", 100, {"num_iters": 3}),
         Case("verbose", True, {"num_iters": 3}),
     ),

@@ -90,7 +90,7 @@ class Run:
         perfect = foreign.bounds[1] + self._shift if foreign.bounds is not None else None
         judges = [Item(search.selection, i, judging=True) for i in search.examples(search.selection)]
         names = ("candidate_selection_strategy", "reflection_minibatch_size", "module_selector", "use_merge",
-                 "acceptance_criterion", "cache_evaluation", "max_merge_invocations")  # fmt: skip
+                 "acceptance_criterion", "max_merge_invocations")  # fmt: skip
         result = optimize(
             seed_candidate=foreign.start,
             trainset=Items(

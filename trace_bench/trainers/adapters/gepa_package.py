@@ -53,7 +53,6 @@ _PARAMS = (
     ),
     Param("use_merge", False, bool, "merge candidates that are good at different examples"),
     Param("max_merge_invocations", 5, int, "merges that may be accepted", minimum=0, when={"use_merge": (True,)}),
-    Param("cache_evaluation", False, bool, "a candidate is scored on an example once"),
     Param("max_tokens", 0, int, "tokens of an answer at most; 0: the provider's own limit", minimum=0),
     VERBOSE,
 )
