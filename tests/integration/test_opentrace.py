@@ -87,6 +87,7 @@ def test_a_copy_without_trainers_is_built_and_the_sentence_says_that_it_has_none
     home = tmp_path / "home"
     home.mkdir()
     (home / "images.lock.json").write_bytes((images / "images.lock.json").read_bytes())
+    (images / "cache").mkdir(exist_ok=True)  # nothing had to be downloaded, if the engine had every image
     (home / "cache").symlink_to(images / "cache")
     built = cli("images", "build", "llm4ad+opentrace", "--opentrace", str(wheel), "--json", home=home)
     assert [pin["plugins"] for pin in json.loads(built.stdout)] == [{"opentrace": "0.1.3.8"}], built.stderr
