@@ -156,6 +156,8 @@ def without_effect(argument: Argument, values: Mapping[str, Any]) -> str | None:
     for name, effective in argument.when.items():
         if values.get(name) not in effective:
             wanted = " or ".join(_plain(value) for value in effective)
+            if effective and effective[0] not in effective:  # it lists what has none: `trainers.base.OtherThan`
+                wanted = f"other than {wanted}"
             return f"it has no effect with {name} {_plain(values.get(name))}, only with {name} {wanted}"
     return None
 

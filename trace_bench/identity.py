@@ -160,7 +160,7 @@ class FingerprintPrefix:
         sources_hash: str,
         budget: Mapping[str, Any],
         splits: Mapping[str, Any],
-        objective: str,
+        objective: str | Mapping[str, Any],
         limits: Mapping[str, Any],
     ) -> None:
         inputs = {
@@ -192,7 +192,7 @@ def fingerprint(
     sources_hash: str,
     budget: Mapping[str, Any],
     splits: Mapping[str, Any],
-    objective: str,
+    objective: str | Mapping[str, Any],
     limits: Mapping[str, Any],
 ) -> str:
     """The fingerprint of one job; arguments as of `FingerprintPrefix`."""

@@ -4,7 +4,7 @@ model, seed by seed. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from trace_bench.errors import ConfigError
 from trace_bench.identity import JobIdPrefix
 from trace_bench.suites.spec import Task
 from trace_bench.trainers.base import Trainer
+from trace_bench.trainers.registry import additions_of
 
 STUB = FrozenDict({"id": "stub"})
 """The identity of the built-in model that needs no provider."""
@@ -44,7 +45,9 @@ class Job:
             (``wall_seconds``, ``cpu_seconds``, ``memory_bytes``) and ``sandbox`` (``cpus``, ``memory_bytes``,
             ``disk_bytes``, ``tmp_bytes``, ``pids``, ``gpus``).
         sandbox: resources (bytes) and controls of the job's sandbox.
-        image_family: the family of the pinned image that the job runs in.
+        image_family: the family of the pinned image that the job runs in: that of its task, with what its trainer adds
+            (``core+gepa``).
+        objective: what its states are compared by.
     """
 
     job_id: str
@@ -66,6 +69,7 @@ class Job:
     limits: FrozenDict
     sandbox: SandboxConfig
     image_family: str
+    objective: FrozenDict
 
 
 def expand(config: RunConfig, tasks: Mapping[str, Task], trainers: Mapping[str, type[Trainer]]) -> list[Job]:
@@ -83,6 +87,7 @@ def expand(config: RunConfig, tasks: Mapping[str, Task], trainers: Mapping[str, 
     if problems:
         raise ConfigError("\n".join(dict.fromkeys(problems)))
     models = models_of(config)
+    additions = {name: additions_of(name, trainer) for name, trainer in trainers.items()}
     jobs: list[Job] = []
     first: dict[str, tuple[TaskChoice, Variant]] = {}
     for choice in choices:
@@ -93,7 +98,8 @@ def expand(config: RunConfig, tasks: Mapping[str, Task], trainers: Mapping[str, 
                 problems.append(_repeated(config, (choice, variant), same))
                 continue
             for model, prefix in prefixes:
-                jobs += _jobs(config, choice, variant, model, prefix)
+                family = image_family(choice.task.image_family, additions[variant.trainer_id])
+                jobs += _jobs(config, choice, variant, model, prefix, family)
     if problems:
         raise ConfigError("\n".join(dict.fromkeys(problems)))
     return jobs
@@ -139,16 +145,22 @@ def _prefix(config: RunConfig, choice: TaskChoice, variant: Variant, model: Froz
         optimizer=variant.optimizer,
         optimizer_kwargs=variant.optimizer_kwargs,
         guide=trainer.guide,
-        guide_kwargs=trainer.guide_kwargs,
+        guide_kwargs=variant.guide_kwargs,
         model=model,
     )
 
 
-def _jobs(config: RunConfig, choice: TaskChoice, variant: Variant, model: FrozenDict, prefix: JobIdPrefix) -> list[Job]:
+def image_family(of_task: str, additions: Sequence[str]) -> str:
+    """The family of a task's image with what a trainer needs besides: ``core+gepa``."""
+    return "+".join(dict.fromkeys((*of_task.split("+"), *additions)))
+
+
+def _jobs(
+    config: RunConfig, choice: TaskChoice, variant: Variant, model: FrozenDict, prefix: JobIdPrefix, family: str
+) -> list[Job]:
     """One job for each seed. Everything but id and seed is shared between them."""
     trainer = config.trainers[variant.trainer]
     name = VariantName(variant.index, variant.label)
-    guide_kwargs = FrozenDict(trainer.guide_kwargs)
     return [
         Job(
             job_id=prefix.job_id(seed),
@@ -161,7 +173,7 @@ def _jobs(config: RunConfig, choice: TaskChoice, variant: Variant, model: Frozen
             optimizer=variant.optimizer,
             optimizer_kwargs=variant.optimizer_kwargs,
             guide=trainer.guide,
-            guide_kwargs=guide_kwargs,
+            guide_kwargs=variant.guide_kwargs,
             logger=trainer.logger,
             eval_kwargs=choice.eval_kwargs,
             seed=seed,
@@ -169,7 +181,8 @@ def _jobs(config: RunConfig, choice: TaskChoice, variant: Variant, model: Frozen
             splits=choice.splits,
             limits=choice.limits,
             sandbox=choice.sandbox,
-            image_family=choice.task.image_family,
+            image_family=family,
+            objective=choice.objective,
         )
         for seed in config.seeds
     ]

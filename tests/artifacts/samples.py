@@ -142,12 +142,38 @@ ENTRY: dict[str, Any] = {
 SAMPLES: dict[str, Any] = {
     "job": JOB,
     "event": EVENT,
+    "checkpoint": {
+        "key": HASH,
+        "nth": 0,
+        "seconds": 0.5,
+        "signs": {HASH: [{"kind": "import", "line": 1, "text": "import os"}]},
+        "rollouts": [{"example_id": "a", "score": 1.0, "feedback": "fine", "failed": False}],
+    },
     "history": HISTORY,
     "state": STATES["initial"],
     "states": STATES,
     "result": RESULT,
     "job_meta": META,
     "results": RESULTS,
+    "pareto": {
+        "job_id": "0123456789ab",
+        "split": "validate",
+        "metrics": {"base_loss": "minimize", "accuracy": "maximize"},
+        "points": [
+            {
+                "line": 2,
+                "candidate": "s1.c0.p0",
+                "step": 1,
+                "score": -0.5,
+                "metrics": {"base_loss": 1.0, "accuracy": 0.5},
+                "parameters": {"guess": 2.5},
+            },
+        ],
+        "reference": {"base_loss": 6.0, "accuracy": 0.0},
+        "reference_from": {"base_loss": "task", "accuracy": "worst"},
+        "hypervolume": 2.5,
+        "candidates": 2,
+    },
     "llm_call": LLM_CALL,
     "manifest": {"run_id": "r", "config_hash": HASH, "generated_at": TIME, "jobs": [ENTRY]},
     "lock": {

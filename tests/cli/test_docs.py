@@ -67,7 +67,7 @@ def test_the_reference_names_no_option_that_is_not_there() -> None:
     known = {
         option for command in COMMANDS for option in re.findall(r"--[a-z-]+", cli(*command.split(), "--help").stdout)
     }
-    known |= {"--base", "--registry"}
+    known |= {"--base", "--opentrace", "--registry"}
     for option in re.findall(r"--[a-z][a-z-]+", (DOCS / "reference" / "cli.md").read_text()):
         assert option in known, option
 
@@ -117,17 +117,15 @@ def test_the_config_of_the_how_to_runs_and_continues(tmp_path: Path) -> None:
 
 
 def test_the_trainer_of_the_how_to_searches(tmp_path: Path) -> None:
-    page = (DOCS / "how-to" / "add-a-trainer.md").read_text()
-    (source,) = re.findall(r"^   ```python\n(.*?)^   ```", page, re.MULTILINE | re.DOTALL)
-    (entry,) = re.findall(r'^   RandomSteps = "([\w.:]+)"$', page, re.MULTILINE)
-    import textwrap
-
+    names = write_files_of("how-to/add-a-trainer.md", tmp_path)
+    source = (tmp_path / names[0]).read_text()
+    (entry,) = re.findall(r'^RandomSteps = "([\w.:]+)"$', (tmp_path / names[1]).read_text(), re.MULTILINE)
     from trace_bench.trainers.base import Budget, Rollout, Step
     from trace_bench.worker.problem import Parameter, Problem, examples
     from trace_bench.worker.search_loop import run_search
 
     space: dict[str, type] = {}
-    exec(compile(textwrap.dedent(source), "add-a-trainer.md", "exec"), space)
+    exec(compile(source, "add-a-trainer.md", "exec"), space)
     trainer = space[entry.partition(":")[2]]()
     steps: list[Step] = []
 

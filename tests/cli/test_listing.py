@@ -15,7 +15,7 @@ def test_all_tasks_are_listed_one_a_line() -> None:
     done = cli("list-tasks")
     ids = done.stdout.splitlines()
     assert (done.returncode, done.stderr) == (0, "")
-    assert len(ids) == 10 and ids == sorted(ids) and all(id_.count(":") == 1 for id_ in ids)
+    assert len(ids) == 12 and ids == sorted(ids) and all(id_.count(":") == 1 for id_ in ids)
 
 
 @pytest.mark.parametrize("separator", [",", "+", ", "])
@@ -38,7 +38,7 @@ def test_a_known_suite_without_tasks_lists_nothing_and_says_so_apart(form: list[
 
 def test_tasks_as_json() -> None:
     rows = json.loads(cli("list-tasks", "--json").stdout)
-    assert len(rows) == 10 and all(Path(row["folder"], "task.toml").is_file() for row in rows)
+    assert len(rows) == 12 and all(Path(row["folder"], "task.toml").is_file() for row in rows)
 
 
 def test_a_further_root_adds_its_tasks() -> None:
@@ -52,16 +52,32 @@ def test_a_root_that_is_no_folder_is_refused() -> None:
 
 def test_listing_works_from_anywhere_without_an_engine(tmp_path: Path) -> None:
     done = cli("list-tasks", cwd=tmp_path, DOCKER_HOST=NO_ENGINE)
-    assert len(done.stdout.split()) == 10 and list(tmp_path.iterdir()) == []
+    assert len(done.stdout.split()) == 12 and list(tmp_path.iterdir()) == []
 
 
 def test_trainers_are_listed_with_what_they_take() -> None:
-    assert cli("list-trainers").stdout.splitlines() == ["NoOp\tavailable", "PrioritySearch\tavailable"]
-    assert set(cli("list-trainers", "--all").stdout.splitlines()) >= {"NoOp\tavailable"}
+    listed = cli("list-trainers").stdout.splitlines()
+    assert listed == sorted(listed) and {"NoOp\tavailable", "PrioritySearch\tavailable"} <= set(listed)
+    assert all(line.endswith("\tavailable") for line in listed)
+    every = cli("list-trainers", "--all").stdout.splitlines()
+    assert set(listed) | {"NoOpTrainer\tavailable\tis NoOp"} <= set(every)
+    assert "BeamsearchHistoryAlgorithm\tavailable\tis BeamSearch with max_history_size 10" in every
+    (template,) = [line for line in every if line.startswith("SearchTemplate\t")]
+    assert template.startswith("SearchTemplate\tunavailable\tis the frame")
     rows = {row["id"]: row for row in json.loads(cli("list-trainers", "--json").stdout)}
     names = {parameter["name"] for parameter in rows["PrioritySearch"]["params"]}
     assert {"num_steps", "num_candidates", "num_proposals"} <= names
     assert rows["PrioritySearch"]["summary"] and rows["PrioritySearch"]["available"]
+
+
+def test_a_trainer_is_shown_with_its_semantics_under_any_of_its_names() -> None:
+    shown = cli("list-trainers", "PrioritySearch", "NoOpTrainer").stdout
+    assert "PrioritySearch: Explores the best" in shown and "arXiv:2603.14769" in shown and "NoOp: Evaluates" in shown
+    assert "ucb_exploration_constant: float = 1.0" in shown and "only with score_function ucb" in shown
+    (row,) = json.loads(cli("list-trainers", "NoOpTrainer", "--json").stdout)
+    assert row["id"] == "NoOp" and row["aliases"] == ["NoOpTrainer"] and "baseline" in row["semantics"]
+    assert "there is no trainer 'NoOpp'; did you mean 'NoOp'?" in refused("list-trainers", "NoOpp")
+    assert "'SearchTemplate' is not available: it is the frame" in refused("list-trainers", "SearchTemplate")
 
 
 def test_schemas_are_those_of_the_folder() -> None:
@@ -72,4 +88,4 @@ def test_schemas_are_those_of_the_folder() -> None:
 
 
 def test_an_unknown_schema_lists_the_known_ones() -> None:
-    assert "no schema 'nope'; known are env, event" in refused("schema", "nope")
+    assert "no schema 'nope'; known are checkpoint, env, event" in refused("schema", "nope")

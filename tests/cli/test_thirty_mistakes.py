@@ -43,8 +43,8 @@ CONFIGS: dict[str, tuple[str | bytes, int | None, tuple[str, ...]]] = {
     "a task that is not there": ("tasks: [internal:numeric_parm]\n", 1, ("did you mean 'internal:numeric_param'?",)),
     "a suite that is not there": ("tasks: [nope:x]\n", 1, ("there is no suite 'nope'", "known are")),
     "a trainer that is not there": (TASKS + "trainers: [NoOpp]\n", 2, ("no trainer 'NoOpp'; did you mean 'NoOp'?",)),
-    "an optimizer that is not there": (SEARCH + "    optimizer: OPRO\n", 4, ("'OPRO' is not adapted yet; known are",)),
-    "a guide that is not there": (SEARCH + "    guide: LLMJudge\n", 4, ("guide must be 'default', not 'LLMJudge'",)),
+    "an optimizer that is not there": (SEARCH + "    optimizer: OPPO\n", 4, ("'OPPO' is not known; did you mean",)),
+    "a guide that is not there": (SEARCH + "    guide: Jury\n", 4, ("guide is 'Jury'", "known are default, LLMJudge")),
     "a logger that is not there": (SEARCH + "    logger: WandbLogger\n", 4, ("logger is 'WandbLogger'", "known are")),
     "an optimizer for a trainer that uses none": (
         TASKS + "trainers:\n  - id: NoOp\n    optimizer: OptoPrime\n",

@@ -68,6 +68,16 @@ def test_layers_of_parameters_lie_over_each_other_whatever_name_they_use(tmp_pat
     ]
 
 
+def test_a_parameter_that_has_no_effect_with_some_values_is_taken_with_all_others(tmp_path: Path) -> None:
+    [polca] = variants(tmp_path, "trainers: [{id: POLCA, params: {embedding_model: job}}]\n")
+    assert (polca.params["epsilon"], polca.params["embedding_model"]) == (0.1, "job")
+    [search] = variants(
+        tmp_path,
+        "trainers: [{id: PrioritySearch, params: {ps_mem_update: 3, short_term_memory_size: 2}}]\n",
+    )
+    assert (search.params["memory_update_frequency"], search.params["short_term_memory_size"]) == (3, 2)
+
+
 def test_defaults_are_filled_in_and_whole_numbers_become_floats_where_due(tmp_path: Path) -> None:
     [one] = variants(
         tmp_path, "trainers: [{id: PrioritySearch, params: {ucb_exploration_constant: 2, score_function: ucb}}]\n"
@@ -79,6 +89,7 @@ def test_defaults_are_filled_in_and_whole_numbers_become_floats_where_due(tmp_pa
 
 
 PS = TASKS + "trainers:\n  - id: PrioritySearch\n"
+MULTI = PS + "    optimizer: OptoPrimeMulti\n    optimizer_kwargs: "
 BAD: list[tuple[str, int, str, str]] = [
     (PS + "    params:\n      num_step: 3\n", 5, "trainers[0].params.num_step", "did you mean 'num_steps'?"),
     (PS + "    params: {ps_steps: 3, num_steps: 3}\n", 4, "trainers[0].params.num_steps", "two names of one argument"),
@@ -93,6 +104,24 @@ BAD: list[tuple[str, int, str, str]] = [
         5,
         "ucb_exploration_constant",
         "delete it; trainer 'PrioritySearch' takes here num_steps, num_epochs",
+    ),
+    (
+        PS + "    params: {short_term_memory_size: 3}\n",
+        4,
+        "trainers[0].params.short_term_memory_size",
+        "it has no effect with memory_update_frequency 0, only with memory_update_frequency other than 0 or 1",
+    ),
+    (
+        PS.replace("PrioritySearch", "POLCA") + "    params: {epsilon: 0, embedding_model: job}\n",
+        4,
+        "trainers[0].params.embedding_model",
+        "it has no effect with epsilon 0.0, only with epsilon other than 0; delete it",
+    ),
+    (
+        PS.replace("PrioritySearch", "POLCA") + "    params: {summary_frequency: 2}\n",
+        4,
+        "trainers[0].params.summary_frequency",
+        "it has no effect with use_summarizer false, only with use_summarizer true; delete it",
     ),
     (PS + "    params: {num_steps: '3'}\n", 4, "trainers[0].params.num_steps", "must be a whole number"),
     (PS + "    params: {num_steps: 2.0}\n", 4, "trainers[0].params.num_steps", "must be a whole number"),
@@ -114,11 +143,27 @@ BAD: list[tuple[str, int, str, str]] = [
     (PS + "trainer_kwargs:\n  num_stepz: 2\n", 5, "trainer_kwargs.num_stepz", "did you mean 'num_steps'?"),
     (PS + "optimizer_kwargs: {memory: 2}\n", 4, "optimizer_kwargs.memory", "did you mean 'memory_size'?"),
     (PS + "    optimizer: OptoPrim\n", 4, "trainers[0].optimizer", "did you mean 'OptoPrime'?"),
-    (PS + "    optimizer: OPRO\n", 4, "trainers[0].optimizer", "'OPRO' is not adapted yet"),
+    (PS + "    optimizer: OptoPrimeBatchOpt\n", 4, "trainers[0].optimizer", "'OptoPrimeBatchOpt' is not adapted"),
     (PS + "    optimizer_kwargs: {memory_size: -1}\n", 4, "optimizer_kwargs.memory_size", "at least 0"),
+    (MULTI + "{num_responses: 0}\n", 5, "optimizer_kwargs.num_responses", "at least 1"),
+    (MULTI + "{max_temperature: 3}\n", 5, "optimizer_kwargs.max_temperature", "at most 2"),
+    (MULTI + "{selection_technique: best}\n", 5, "optimizer_kwargs.selection_technique", "one of best_of_n"),
+    (MULTI + "{temperature: 1}\n", 5, "optimizer_kwargs.temperature", "takes no 'temperature'"),
+    (
+        MULTI + "{min_temperature: 0.5, generation_technique: self_refinement}\n",
+        5,
+        "optimizer_kwargs.min_temperature",
+        "only with generation_technique temperature_variation",
+    ),
     (PS + "    params: {optimizer_kwargs: 5}\n", 4, "params.optimizer_kwargs", "must be a mapping"),
     (PS + "    params: {optimizer_kwargs: {x: 5}}\n", 4, "params.optimizer_kwargs.x", "takes no 'x'"),
-    (PS + "    guide_kwargs: {x: 5}\n", 4, "trainers[0].guide_kwargs", "takes no arguments"),
+    (PS + "    guide_kwargs: {x: 5}\n", 4, "trainers[0].guide_kwargs", "guide 'default' takes no 'x'"),
+    (
+        PS + "    guide: LLMJudge\n    guide_kwargs: {tokens: 5}\n",
+        5,
+        "guide_kwargs.tokens",
+        "did you mean 'max_tokens'",
+    ),
     (PS + "    logger_kwargs: {x: 5}\n", 4, "trainers[0].logger_kwargs", "takes no arguments"),
     (TASKS + "trainers: [PriortySearch]\n", 2, "trainers[0]", "did you mean 'PrioritySearch'?"),
     (TASKS + "trainers: [{id: NoOp, optimizer: OptoPrime}]\n", 2, "optimizer", "uses no optimizer"),
@@ -217,3 +262,26 @@ def test_a_broken_task_spec_is_named_by_its_own_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         resolve(load_config(path))
     assert str(caught.value).startswith(f"{task / 'task.toml'}, line 3: is not valid TOML")
+
+
+def test_a_trainer_may_be_named_as_other_frameworks_name_it_and_is_the_same_job(tmp_path: Path) -> None:
+    [ours] = variants(tmp_path, "trainers: [NoOp]\n")
+    [theirs] = variants(tmp_path, "trainers: [{id: NoOpTrainer}]\n")
+    assert ours == theirs and theirs.trainer_id == "NoOp"
+
+
+def test_another_name_may_stand_for_parameters_too(tmp_path: Path) -> None:
+    sizes = []
+    for given in ("", ", params: {max_history_size: 3}"):
+        [beam] = variants(tmp_path, f"trainers: [{{id: BeamsearchHistoryAlgorithm{given}}}]\n")
+        sizes.append((beam.trainer_id, beam.params["max_history_size"]))
+    assert sizes == [("BeamSearch", 10), ("BeamSearch", 3)]
+
+
+def test_a_trainer_that_cannot_be_had_is_refused_with_the_reason(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(TASKS + "trainers: [SearchTemplate]\n")
+    with pytest.raises(
+        ConfigError, match=r"line \d+: trainers\[0\].*'SearchTemplate' is not available: it is the frame"
+    ):
+        resolve(load_config(path))

@@ -34,6 +34,7 @@ MESSAGES: dict[str, dict[str, Any]] = {
     },
     "log": {"phase": "train", "text": "words\n"},
     "llm.request": {"id": "odd", "phase": "train", "method": "POST", "path": "/v1/chat/completions", "headers": {}},
+    "checkpoint": {"seconds": 0.1},
     "ack": {"received": 0},
     "hello": {"received": 0, "forgotten": 0},
     "heartbeat": {},

@@ -25,7 +25,7 @@ from trace_bench.controller.run import RunResult
 from trace_bench.errors import ConfigError
 from trace_bench.gateway.base import Provider, ProviderReply, ProviderRequest
 
-TIMES = {"run_id", "time_seconds"}
+TIMES = {"run_id", "time_seconds", "train_seconds"}
 LLM = {"provider": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1", "temperature": 0.5}
 
 

@@ -187,6 +187,13 @@ def test_named_variables_come_before_the_others(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_a_step_is_written_in_the_form_that_is_asked_for(tmp_path: Path) -> None:
+    model = provider(tmp_path, {"default": {"set": {"x": {"value": 2.5}}}})
+    said = content(ask(model, variables=[{**X, "format": "tags"}]))
+    assert said.endswith("<variable>\n<name>x0</name>\n<value>\n2.5\n</value>\n</variable>")
+    assert content(ask(model, variables=[{**X, "format": "improved"}])) == "<IMPROVED_VARIABLE>2.5</IMPROVED_VARIABLE>"
+
+
 @pytest.mark.parametrize(("then", "said"), [("last", "abbbb"), ("repeat", "ababa")])
 def test_a_sequence_is_told_in_turn(tmp_path: Path, then: str, said: str) -> None:
     model = provider(tmp_path, {"default": {"sequence": ["a", {"text": "b"}], "then": then}})

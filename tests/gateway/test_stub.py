@@ -167,6 +167,25 @@ def test_values_stay_the_same_from_release_to_release(open_scope: OpenScope) -> 
     assert got == [{"f": "b"}, {"x": 1.05060112457834, "k": 4}, {"f": "c"}, {"x": 4.556927506023153, "f": "b"}]
 
 
+def test_an_answer_has_the_form_that_the_header_names(open_scope: OpenScope) -> None:
+    scope = open_scope()
+    x: dict[str, Any] = {"name": "x", "kind": "int", "value": 1, "bounds": [1, 2]}  # it can become 2 only
+    texts = []
+    for form in ("json", "tags", "improved"):
+        body = json.loads(scope.handle(chat(f"step={form}", [{**x, "format": form}])).body)
+        texts.append(body["choices"][0]["message"]["content"])
+    assert json.loads(texts[0])["suggestion"] == {"x": 2}
+    assert texts[1].endswith("</reasoning>\n<variable>\n<name>x</name>\n<value>\n2\n</value>\n</variable>")
+    assert texts[2] == "<IMPROVED_VARIABLE>2</IMPROVED_VARIABLE>"
+
+
+@pytest.mark.parametrize("form", ["tags", "improved"])
+def test_an_answer_of_another_form_that_can_change_nothing_is_inert(open_scope: OpenScope, form: str) -> None:
+    response = open_scope().handle(chat("s", [{"name": "f", "kind": "code", "value": "a", "format": form}]))
+    assert response.inert
+    assert "<variable>" not in response.body.decode() and "<IMPROVED" not in response.body.decode()
+
+
 def test_n_choices_differ(open_scope: OpenScope) -> None:
     response = open_scope().handle(chat(n=3))
     choices = json.loads(response.body)["choices"]
@@ -232,6 +251,8 @@ def test_content_in_parts_is_counted(open_scope: OpenScope) -> None:
         encode_variables([{"name": "x", "kind": "int", "value": 1, "bounds": [3]}]),
         encode_variables([{"name": "x", "kind": "code", "value": "", "alternatives": [1]}]),
         encode_variables([{"name": "x", "kind": "int", "value": 1, "surprise": 1}]),
+        encode_variables([{"name": "x", "kind": "int", "value": 1, "format": "yaml"}]),
+        encode_variables([{"name": "x", "kind": "int", "value": 1, "format": ["json"]}]),
         encode_variables([{"name": "x", "kind": "int", "value": 1}] * 2),
         encode_variables([{"name": "x", "kind": "int", "value": 10**310}]),
     ],

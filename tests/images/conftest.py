@@ -22,7 +22,7 @@ _PRELUDE = """
 import json, os, sys
 from dataclasses import asdict
 from trace_bench.errors import TraceBenchError
-from trace_bench.images import build, pins, recipe, registry
+from trace_bench.images import build, layers, pins, recipe, registry
 def said(call):
     try:
         return asdict(call())

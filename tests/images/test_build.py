@@ -20,7 +20,7 @@ pytestmark = pytest.mark.docker
 Built = tuple[Checkout, dict[str, Any]]
 
 
-def _inside(engine: Any, ref: str, code: str) -> Any:
+def inside(engine: Any, ref: str, code: str) -> Any:
     output = engine.containers.run(
         ref, ["python3", "-I", "-c", f"import json, sys\n{code}\nprint(json.dumps(answer))"],
         remove=True, network_mode="none", read_only=True, labels={"trace-bench.test": "images"},
@@ -33,7 +33,7 @@ def test_isolated_interpreter_sees_worker_and_graph_library(engine: Any, built: 
 import importlib.util, trace_bench.worker, trace_bench.trainers.base, trace_bench.suites.base
 names = ["trace_bench", "opto", "pip_is_absent", "litellm", "pydantic", "docker"]
 answer = {n: (s := importlib.util.find_spec(n)) and s.origin for n in names}"""
-    found = _inside(engine, built[1]["ref"], code)
+    found = inside(engine, built[1]["ref"], code)
     assert found["trace_bench"] == "/opt/trace-bench/lib/trace_bench/__init__.py"
     assert found["opto"] == "/opt/trace-bench/site/opto/__init__.py"
     assert [n for n in ("litellm", "pydantic", "docker") if found[n]] == []
@@ -46,7 +46,7 @@ answer = [os.path.join(d, n) for d, dirs, files in os.walk("/", topdown=True)
           if not dirs.__setitem__(slice(None), [x for x in dirs if os.path.join(d, x) not in ("/proc", "/sys")])
           for n in [*dirs, *files] if n == "wheelhouse" or n.endswith(".whl")]
 answer += [p for p in ("/root/.cache", "/install", "/etc/apt/sources.list") if os.path.exists(p)]"""
-    assert _inside(engine, built[1]["ref"], code) == []
+    assert inside(engine, built[1]["ref"], code) == []
 
 
 def test_the_engine_keeps_no_stage_of_the_build(
@@ -69,7 +69,7 @@ answer = {}
 for module in (json, opto, trace_bench.errors):
     cached = pathlib.Path(importlib.util.cache_from_source(module.__file__))
     answer[module.__name__] = int.from_bytes(cached.read_bytes()[4:8], "little")"""
-    flags = _inside(engine, built[1]["ref"], code)
+    flags = inside(engine, built[1]["ref"], code)
     assert flags["opto"] == flags["trace_bench.errors"] == 0b01  # hash-based, not checked (PEP 552)
     assert flags["json"] in (0b00, 0b01)
 
@@ -86,7 +86,7 @@ def test_environment_command_and_labels(engine: Any, built: Built) -> None:
     assert image.labels["trace-bench.image-key"] == pin["key"]
     assert image.labels["org.opencontainers.image.version"]
     assert pin["ref"] == f"trace-bench/core:{pin['key'][:12]}"
-    assert _inside(engine, pin["ref"], "import os; answer = os.path.isdir('/out')") is True
+    assert inside(engine, pin["ref"], "import os; answer = os.path.isdir('/out')") is True
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_labels_name_source_revision_and_version(checkout: Checkout, remote: str
     git("add", ".")
     git("commit", "-q", "-m", "a checkout")
     git("remote", "add", "origin", remote)
-    ask = "answer = build._provenance(recipe.family_named('core'))"
+    ask = "answer = build._provenance(layers.family_named('core'))"
     labels = checkout.python(ask)
     prefix = "org.opencontainers.image."
     assert labels.get(prefix + "source") == source

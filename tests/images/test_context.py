@@ -8,7 +8,7 @@ import tarfile
 from pathlib import Path
 
 from trace_bench.images.context import dependencies_context, worker_context, write_context
-from trace_bench.images.recipe import family_named
+from trace_bench.images.layers import family_named
 from trace_bench.suites.registry import load_suites
 from trace_bench.trainers.registry import entry_of
 
@@ -59,5 +59,5 @@ def test_what_runs_inside_imports_nothing_that_the_context_leaves_out(tmp_path: 
 
 
 def test_dependencies_context_holds_the_wheels_it_was_given(tmp_path: Path) -> None:
-    names = set(dependencies_context(family_named("core"), [tmp_path / "x-1-py3-none-any.whl"]))
+    names = set(dependencies_context(family_named("core"), [], [tmp_path / "x-1-py3-none-any.whl"]))
     assert names == {"Dockerfile", "wheelhouse/requirements.txt", "wheelhouse/x-1-py3-none-any.whl"}

@@ -66,6 +66,21 @@ def test_pushed_image_runs_by_digest_and_is_pulled_again(
     assert stranger.call("pins.verify", "core")["ref"] == pushed["ref"]
 
 
+def test_a_family_with_a_layer_is_pushed_and_pulled(
+    registry: str, built: tuple[Checkout, dict[str, Any]], tmp_path: Path, remove_later: Callable[[str], None]
+) -> None:
+    checkout = Checkout(built[0].folder, tmp_path / "home")
+    pin = checkout.call("build.build", "core+gepa")
+    remove_later(pin["ref"])
+    pushed = checkout.call("registry.push", "core+gepa", registry)
+    assert pushed["ref"].startswith(f"{registry}/trace-bench/core__gepa@sha256:"), pushed
+    remove_later(f"{registry}/trace-bench/core__gepa:{pin['key'][:12]}")
+    stranger = Checkout(built[0].folder, tmp_path / "elsewhere")
+    pulled = stranger.call("registry.pull", pushed["ref"])
+    assert (pulled["family"], pulled["key"]) == ("core+gepa", pushed["ref"].rpartition("@")[2])
+    assert stranger.call("pins.ensure", "core+gepa", allow_build=False)["ref"] == pushed["ref"]
+
+
 def test_a_tag_is_not_pulled(checkout: Checkout) -> None:
     said = checkout.call("registry.pull", "127.0.0.1:1/trace-bench/core:latest")
     assert said["exit_code"] == 2 and "names no digest" in said["error"]

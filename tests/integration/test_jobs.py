@@ -76,7 +76,7 @@ def test_the_salt_is_published_when_the_run_is_over(smoke: dict[str, Any]) -> No
 def test_every_shipped_task_builds_and_scores_under_noop(images: Path, tmp_path: Path) -> None:
     listed = cli("list-tasks").stdout.split()
     tasks = [t for t in listed if t != "internal:non_trainable"]
-    assert len(tasks) == 9
+    assert len(tasks) == 11
     got = run(tmp_path, images, tasks=tasks, trainers=["NoOp"], max_workers=2, eval_kwargs={"n_items": 100})
     assert got["code"] == 0, [(r["task_id"], r["feedback"]) for r in got["jobs"] if r["status"] != "ok"]
     for row in got["jobs"]:

@@ -22,7 +22,7 @@ EVERY = ["internal:numeric_param", "internal:asking", "llm4ad:circle_packing", "
 SIZES = {"num_steps": 2, "num_candidates": 2, "num_proposals": 2}
 SEARCH = {"id": "PrioritySearch", "params_variants": [SIZES, {**SIZES, "num_threads": 4}]}
 THREADS = {"id": "PrioritySearch", "params": {**SIZES, "num_proposals": 4, "num_threads": 4}}
-TIMES = {"run_id", "time_seconds"}
+TIMES = {"run_id", "time_seconds", "train_seconds"}
 
 
 def rows(folder: str | Path) -> list[dict[str, str]]:

@@ -218,7 +218,11 @@ def test_scores_that_are_withheld_are_in_no_row(kind: str) -> None:
         {**META, "status": "failed", "failure": failure, "integrity_report": {"claims": LIE["claims"]}}
     )
     row = results_row(meta, result(), Usage(), 1.0, RunLayout(Path("r")))
-    assert {getattr(row, name) for name in Results.model_fields if name.startswith("score_")} == {None, "maximize"}
+    assert {getattr(row, name) for name in Results.model_fields if name.startswith("score_")} == {
+        None,
+        "maximize",
+        0,
+    }, "score_evaluations says how much was scored, not what came of it"
 
 
 def test_a_changed_scorer_withholds_the_scores_even_if_the_job_says_that_it_is_well(tmp_path: Path) -> None:

@@ -44,15 +44,16 @@ def many() -> list[LeaderboardRow]:
 
 
 def test_a_pipe_gets_all_columns_and_the_direction_in_one() -> None:
-    text = leaderboard_text(rank([results(score_best=-0.5, score_initial=-3.0, time_seconds=1.25, total_tokens=120)]))
+    text = leaderboard_text(rank([results(score_best=-0.5, score_initial=-3.0, time_seconds=1.25, total_tokens=120,
+                                          evaluations=30, llm_calls=7)]))  # fmt: skip
     header, row = text.splitlines()
     assert header.split() == [
-        "task", "#", "trainer", "variant", "optimizer", "model", "seeds", "initial", "best", "test", "s", "tokens",
-        "usd", "direction",
+        "task", "#", "trainer", "variant", "optimizer", "model", "seeds", "initial", "best", "test", "evals",
+        "calls", "s", "tokens", "usd", "direction",
     ]  # fmt: skip
     assert row.split() == [
-        "internal:numeric_param", "1", "NoOp", "0", "OptoPrime", "stub", "1", "-3", "-0.5", "-", "1.2", "120",
-        "-", "maximize",
+        "internal:numeric_param", "1", "NoOp", "0", "OptoPrime", "stub", "1", "-3", "-0.5", "-", "30", "7", "1.2",
+        "120", "-", "maximize",
     ]  # fmt: skip
 
 
@@ -75,7 +76,7 @@ def test_a_task_is_a_heading_with_its_direction_and_what_is_common_is_said_once(
     long = f"a_name_that_is_long={'x' * 30}"
     assert lines[0] == "all: optimizer OptoPrime, model stub, no test score"
     assert lines[1] == f"variants: all with num_steps=2,num_proposals=2,{long}"
-    assert lines[2].split() == ["#", "trainer", "variant", "seeds", "initial", "best", "s", "tokens"]
+    assert lines[2].split() == ["#", "trainer", "variant", "seeds", "initial", "best", "evals", "s", "tokens"]
     assert lines[3] == "internal:numeric_param  higher is better"
     assert lines[4].split()[:3] == ["1", "PrioritySearch", "num_candidates=0"]
     assert lines[7] == "llm4ad:a_task_of_a_long_name  lower is better" and len(lines) == 11

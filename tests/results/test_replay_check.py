@@ -17,11 +17,11 @@ from trace_bench.artifacts.yamlio import write_state
 from trace_bench.results.replay_check import LATER, compare, sentences
 
 LINE: dict[str, Any] = {
-    "step": 0, "candidate": "c", "split": "train", "score": 0.5, "best_score": 0.5, "seconds": 1.0, "prompt_tokens": 7,
-    "completion_tokens": 3, "cost_usd": 0.1, "evaluations": 1, "parameters": {"x": 0.1},
+    "step": 0, "candidate": "c", "split": "train", "score": 0.5, "best_score": 0.5, "seconds": 1.0, "llm_calls": 1,
+    "prompt_tokens": 7, "completion_tokens": 3, "cost_usd": 0.1, "evaluations": 1, "parameters": {"x": 0.1},
 }  # fmt: skip
 FIGURES: dict[str, Any] = {"score_best": 0.1 + 0.2, "image_key": "i", "llm_calls": 2, "cost_usd": 0.3,
-                           "score_claimed": 0.5, "integrity_flags": ""}  # fmt: skip
+                           "score_claimed": 0.5, "integrity_flags": "", "score_evaluations": 0}  # fmt: skip
 
 
 def make(root: Path, *, cpu: str = "cpu", lines: tuple[dict[str, Any], ...] = (LINE,), x: Any = 0.5) -> RunLayout:
@@ -57,6 +57,7 @@ def test_what_only_time_changes_is_no_difference(tmp_path: Path) -> None:
         {"score_best": 0.3},
         {"score_test": 1.0},
         {"evaluations": 1},
+        {"score_evaluations": 2},
         {"llm_calls": 3},
         {"cost_usd": 0.31},
         {"stub_inert": True},
@@ -107,6 +108,7 @@ def test_the_tolerance_is_the_tasks(tmp_path: Path) -> None:
         (({**LINE, "candidate": "d"},), "state_history line 1, candidate"),
         (({**LINE, "parameters": {"x": 0.2}},), "state_history line 1, parameters"),
         (({**LINE, "prompt_tokens": 8},), "state_history line 1, prompt_tokens"),
+        (({**LINE, "llm_calls": 2},), "state_history line 1, llm_calls"),
     ],
 )
 def test_a_history_is_compared_line_by_line(tmp_path: Path, lines: tuple[dict[str, Any], ...], what: str) -> None:
@@ -114,9 +116,10 @@ def test_a_history_is_compared_line_by_line(tmp_path: Path, lines: tuple[dict[st
     assert [difference.what for difference in report.differences] == [what]
 
 
-def test_what_was_spent_by_then_does_not_count_where_calls_overlap(tmp_path: Path) -> None:
+@pytest.mark.parametrize("spent", ["llm_calls", "prompt_tokens", "completion_tokens", "cost_usd"])
+def test_what_was_spent_by_then_does_not_count_where_calls_overlap(tmp_path: Path, spent: str) -> None:
     threads = {"resolved_trainer_kwargs": {"num_threads": 4}}
-    assert report_of(tmp_path, threads, lines=({**LINE, "prompt_tokens": 8},)).equal == 1
+    assert report_of(tmp_path, threads, lines=({**LINE, spent: LINE[spent] + 1},)).equal == 1
 
 
 def test_a_state_counts_with_the_type_of_its_value(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from tests.artifacts.samples import META, RESULT
 from trace_bench.artifacts import schema
 from trace_bench.artifacts.contract import WorkerResult
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.artifacts.records import JobMeta, Results, Usage
+from trace_bench.artifacts.records import JobMeta, ParetoFront, Results, Usage
 from trace_bench.errors import HarnessError
 from trace_bench.results.rows import results_row
 
@@ -88,3 +88,33 @@ def test_only_paths_that_exist_are_given(tmp_path: Path) -> None:
 def test_a_job_that_has_not_ended_has_no_row(tmp_path: Path, status: str) -> None:
     with pytest.raises(HarnessError, match=f"is {status}"):
         row(tmp_path, meta(status=status), None)
+
+
+METRICS = {"loss": {"direction": "minimize", "failure": 9}, "hits": {"direction": "maximize", "failure": 0}}
+MEASURED = {"score": 0.5, "loss": 1.0, "hits": 2.0}
+
+
+def test_metrics_of_each_state_are_official_means_of_those_that_the_task_declares(tmp_path: Path) -> None:
+    states = {
+        "initial": {"validate": 0.1, "metrics": {"validate": MEASURED, "train": {"loss": 8.0}}},
+        "best": {"validate": 0.2, "test": 0.3, "metrics": {"validate": {**MEASURED, "forged": 1.0}, "test": MEASURED}},
+        "final": {"train": 0.2, "metrics": {"train": {"loss": 3.0}}},
+    }
+    objective = {"mode": "weighted", "metrics": METRICS, "weights": {"loss": 1}}
+    got = row(tmp_path, meta(objective=objective), result(scores=states))
+    assert (got.objective, got.metrics_initial, got.metrics_best) == ("weighted", MEASURED, MEASURED)
+    assert (got.metrics_test, got.metrics_final) == (MEASURED, {"loss": 3.0})
+    plain = row(tmp_path, meta(), result(scores=states))
+    assert (plain.objective, plain.metrics_initial, plain.metrics_best) == ("scalar", {}, {})
+
+
+def test_metrics_and_hypervolume_are_withheld_with_the_scores(tmp_path: Path) -> None:
+    front = ParetoFront(
+        job_id="0123456789ab", split="train", metrics={}, points=(), reference={}, reference_from={},
+        hypervolume=2.0, candidates=1,
+    )  # fmt: skip
+    states = {"best": {"validate": 0.2, "metrics": {"validate": MEASURED}}}
+    for report, metrics, volume in (({}, MEASURED, 2.0), ({"flags": ["scorer_changed"]}, {}, None)):
+        m = meta(objective={"metrics": METRICS}, integrity_report=report)
+        got = results_row(m, result(scores=states), USAGE, 1.0, RunLayout(tmp_path), front)
+        assert (got.metrics_best, got.hypervolume) == (metrics, volume)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet
 import pytest
 
 from tests.artifacts.samples import ENTRY, HASH, RESULTS, TIME
@@ -19,6 +20,8 @@ from trace_bench.artifacts.writers import write_json
 from trace_bench.errors import HarnessError
 from trace_bench.results import tables as tables_module
 from trace_bench.results.leaderboard import LeaderboardRow, rank
+from trace_bench.results.parquet import write_parquet
+from trace_bench.results.render import leaderboard_text
 from trace_bench.results.tables import COLUMNS, LiveTables, RunTables, read_rows, write_files_index
 
 FIRST_COLUMNS = (
@@ -303,3 +306,46 @@ def test_every_file_is_indexed_with_its_hash_and_schema(run: RunLayout, tmp_path
     assert (stdout.size, stdout.sha256, stdout.schema_name) == (3, hashlib.sha256(b"out").hexdigest(), None)
     assert entries[f"jobs/{job.job_id}/results.json"].schema_name == "results"
     schema.validate("files_index", json.loads(run.files_index.read_text()))
+
+
+def test_metrics_have_columns_of_their_own_and_the_table_stays_rectangular(run: RunLayout) -> None:
+    one = {"metrics_best": {"score": 1.0, "loss": 2.0}, "metrics_initial": {"loss": 4.0}, "hypervolume": 8.0}
+    put(
+        run,
+        results("0" * 12, score_best=1.0, **one),
+        results("1" * 12, score_best=1.0, seed=8, **{**one, "metrics_best": {"score": 1.0, "loss": 3.0}}),
+        results("2" * 12, score_best=1.0, task_id="internal:other", metrics_best={"hits": 5.0}),
+        results("3" * 12, score_best=1.0, task_id="internal:plain"),
+    )
+    rows = RunTables(run).refresh()
+    written = read_csv(run.results_csv)
+    metrics = ["metric_best:score", "metric_initial:loss", "metric_best:loss", "metric_best:hits"]
+    assert list(written[0]) == [*COLUMNS, *metrics]
+    assert [[row[name] for name in metrics] for row in written] == [
+        ["1.0", "4.0", "2.0", ""], ["1.0", "4.0", "3.0", ""], ["", "", "", "5.0"], ["", "", "", ""],
+    ]  # fmt: skip
+    write_parquet(run.results_parquet, rows)
+    table = pyarrow.parquet.read_table(run.results_parquet)
+    assert table.column_names == list(written[0]) and table.column("metric_best:loss").to_pylist() == [2, 3, None, None]
+    board = read_csv(run.leaderboard)
+    means = {row["task_id"]: (row["metric_mean:loss"], row["metric_mean:hits"], row["hypervolume"]) for row in board}
+    assert means == {
+        "internal:numeric_param": ("2.5", "", "8.0"), "internal:other": ("", "5.0", ""), "internal:plain": ("", "", ""),
+    }  # fmt: skip
+
+
+def test_a_metric_that_a_seed_lacks_has_no_mean() -> None:
+    rows = [
+        results(f"{i}" * 12, seed=i, score_best=1.0, metrics_best=metrics)
+        for i, metrics in enumerate([{"loss": 1.0, "hits": 1.0}, {"loss": 3.0}])
+    ]
+    (row,) = rank(rows)
+    assert row.metrics == {"loss": 2.0} and row.hypervolume is None
+
+
+def test_a_leaderboard_for_people_lists_metrics_where_there_are_any() -> None:
+    many = {f"m{i}": float(i) for i in range(9)}
+    told = leaderboard_text(rank([results(score_best=1.0, metrics_best=many, hypervolume=2.5)]))
+    assert "metrics of the best states, means over seeds; the first 6 of 9, all are in leaderboard.csv" in told
+    assert " m5 " in told and " m6 " not in told and told.rstrip().endswith("2.5")
+    assert "metrics" not in leaderboard_text(rank([results(score_best=1.0)]))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from trace_bench.suites.code_task import CodeGuide
+from trace_bench.worker.evaluate import evaluate_state
 from trace_bench.worker.problem import BuildContext, CandidateError, Problem, ProblemError, ScoreError
 
 TOML = """
@@ -99,6 +100,23 @@ def test_scores_in_natural_units_with_feedback_in_words(folder: Path, build_at: 
     assert problem.guide(None, BETTER, example.reference)[1].startswith(
         "Score 0 (lower is better). That reaches the best known score, 0."
     )
+
+
+def test_an_evaluator_may_measure_metrics_that_the_spec_declares(folder: Path, build_at: BuildTask) -> None:
+    spec, evaluator = folder / "task.toml", folder / "evaluator.py"
+    evaluator.write_text(evaluator.read_text().rstrip() + ', {"size": abs(answer)}\n')
+    declared = '\n[metrics.size]\ndirection = "minimize"\nfailure = 999\nrange = [0, 900]\n'
+    plain = build_at(folder)
+    with pytest.raises(ProblemError, match=r"where \(score, feedback\) is due"):
+        evaluate_state(plain, {"code": BETTER}, plain.train, plain.guide.programs)  # type: ignore[attr-defined]
+    spec.write_text(spec.read_text() + declared)
+    problem = build_at(folder)
+    programs = problem.guide.programs  # type: ignore[attr-defined]
+    good, *_ = evaluate_state(problem, {"code": BETTER}, problem.train, programs)
+    bad, *_ = evaluate_state(problem, {"code": "def double(x):\n    return None\n"}, problem.train, programs)
+    assert good.score == 0.0 and good.metrics == {"score": 0.0, "size": abs(2 * problem.train[0].reference)}
+    assert bad.failed and bad.metrics == {"score": problem.failure_score, "size": 999.0}
+    assert problem.metrics["size"].range == (900.0, 0.0)
 
 
 def test_every_instance_runs_in_a_fresh_process(folder: Path, build_at: BuildTask) -> None:

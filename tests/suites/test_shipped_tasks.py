@@ -17,12 +17,14 @@ from trace_bench.suites.registry import resolve
 from trace_bench.suites.spec import load_task_spec
 from trace_bench.suites.task_folder import load_module
 from trace_bench.worker.evaluate import evaluate_state
-from trace_bench.worker.problem import CandidateError, Problem, Programs
+from trace_bench.worker.problem import CandidateError, Problem, ProblemError, Programs
 
 TASKS = (
     "internal:code_param",
     "internal:numeric_param",
+    "internal:many_param",
     "internal:multi_param",
+    "internal:multiobjective_convex",
     "internal:non_trainable",
     "trace_examples:greeting_stub",
     "trace_examples:train_single_node_stub",
@@ -133,9 +135,72 @@ def test_a_number_scores_minus_its_distance_to_three(task: str, name: str, build
     assert "too large" in problem.guide(None, 5.0, problem.train[0].reference)[1]
 
 
+CAMEL = "internal:multiobjective_convex"
+
+
+def test_the_two_losses_are_known_at_known_points(build_task: BuildTask) -> None:
+    problem = build_task(CAMEL)
+    for x1, x2, base in [
+        (0.0, 0.0, 0.0), (0.0898420131, -0.7126564030, -1.03162845349), (-0.0898420131, 0.7126564030, -1.03162845349),
+        (1.7036067249, -0.7960835687, -0.21546382438), (1.0, 1.0, 3.2 + 1 / 30), (3.0, 2.0, 162.9),
+    ]:  # fmt: skip
+        score, feedback, metrics = problem.guide(None, [x1, x2], None)  # type: ignore[misc]
+        assert metrics == {"base_loss": pytest.approx(base, abs=1e-9), "reg_loss": x1 * x1 + x2 * x2}
+        assert score == metrics["base_loss"] + metrics["reg_loss"] and "base_loss" in feedback
+
+
+def test_no_point_has_a_lower_loss_than_the_best_known_and_none_is_as_bad_as_a_failure(build_task: BuildTask) -> None:
+    problem = build_task(CAMEL)
+    spec = load_task_spec(resolve(CAMEL).folder)
+    camel = load_module(resolve(CAMEL).folder / "problem.py").camel
+    points = [(a / 20, b / 20) for a in range(-60, 61) for b in range(-40, 41)]
+    sums = [camel(x1, x2) + x1 * x1 + x2 * x2 for x1, x2 in points]
+    assert spec.score.best_known is not None
+    assert spec.score.best_known <= min(sums) < spec.score.best_known + 0.01
+    assert math.isclose(camel(0.0619465738, -0.6174708060) + 0.0619465738**2 + 0.6174708060**2, spec.score.best_known)
+    for name, values in (
+        ("base_loss", [camel(*point) for point in points]),
+        ("reg_loss", [x1 * x1 + x2 * x2 for x1, x2 in points]),
+    ):
+        metric = spec.metrics[name]
+        assert metric.range is not None and metric.range[0] <= min(values) and max(values) <= metric.range[1] + 1e-9
+        assert metric.failure > max(values) and problem.metrics[name].failure == metric.failure
+    assert problem.failure_score > max(sums)
+
+
+@pytest.mark.parametrize("wrong", ["x = [0, 0]", None, math.nan, 3.0001, True])
+def test_what_is_no_point_is_worse_than_every_point(wrong: Any, build_task: BuildTask, programs: Programs) -> None:
+    problem = build_task(CAMEL)
+    (failed,) = evaluate_state(problem, {"x1": wrong, "x2": 0.0}, problem.train, programs)
+    (worst,) = evaluate_state(problem, {"x1": 3.0, "x2": 2.0}, problem.train, programs)
+    assert failed.failed and not worst.failed and failed.metrics.keys() == worst.metrics.keys()
+    assert all(failed.metrics[name] > worst.metrics[name] for name in failed.metrics)
+
+
+@pytest.mark.parametrize("start", [[1.0], [0.0, 2.5], ["a", 0.0], [0.0, 0.0, 0.0]])
+def test_a_start_that_is_no_point_is_refused(start: list[Any], build_task: BuildTask) -> None:
+    with pytest.raises(ProblemError, match=r"eval_kwargs.start: .*; give"):
+        build_task(CAMEL, start=start)
+    assert build_task(CAMEL, start=[1, -1]).initial_state() == {"x1": 1.0, "x2": -1.0}
+
+
 def test_numeric_param_starts_where_it_is_told(build_task: BuildTask) -> None:
     assert build_task("internal:numeric_param").initial_state() == {"guess": 0.0}
     assert build_task("internal:numeric_param", start=-4).initial_state() == {"guess": -4.0}
+
+
+def test_many_numbers_are_judged_by_every_example_otherwise(build_task: BuildTask, score: Score) -> None:
+    problem = build_task("internal:many_param")
+    hidden = problem.train[0].reference["hidden"]
+    assert score(problem, **hidden) == 0
+    one_off = score(problem, **hidden | {"p2": hidden["p2"] - 1})
+    shares = [e.reference["weights"][2] / sum(e.reference["weights"]) for e in problem.train]
+    assert one_off == pytest.approx(-mean(shares)) and len(set(shares)) == len(shares)
+    _, feedback = problem.guide(None, [*list(hidden.values())[:2], hidden["p2"] - 1, *list(hidden.values())[3:]],
+                                problem.train[0].reference)  # fmt: skip
+    assert feedback == "p2 costs most: it is too small."
+    other = build_task("internal:many_param", seed=2)
+    assert other.train[0].reference["hidden"] != hidden and problem.validate[0] != problem.train[0]
 
 
 def test_two_integers_score_by_their_sum(build_task: BuildTask, score: Score) -> None:

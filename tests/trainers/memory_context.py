@@ -63,7 +63,11 @@ class MemoryContext:
     seed: int = 1
     optimizer: str = "OptoPrime"
     optimizer_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    guide: str = "default"
+    guide_kwargs: Mapping[str, Any] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
+    embedded: list[tuple[Slot, tuple[str, ...]]] = field(default_factory=list)
+    vectors: Callable[[str], list[float]] | None = None
     steps: list[Step] = field(default_factory=list)
     events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -74,6 +78,7 @@ class MemoryContext:
     best_state: State = field(default_factory=dict)
     best_score: float | None = None
     stop_reason: str = ""
+    finish_reason: str = "stop"
 
     def search(self, trainer: Any = PrioritySearch, **params: Any) -> State:
         """Run `trainer` on the one loop; what it is not told is default. `stop_reason` says how it ended."""
@@ -104,13 +109,18 @@ class MemoryContext:
             raise StopTraining("budget")
         self.calls.append(Call(slot, messages, list(variables), request))
         content = self.model(messages, slot, list(variables))
-        return {"choices": [{"message": {"role": "assistant", "content": content}, "finish_reason": "stop"}]}
+        return {
+            "choices": [{"message": {"role": "assistant", "content": content}, "finish_reason": self.finish_reason}]
+        }
 
     def check(self) -> None:
         pass
 
     def embed(self, texts: Sequence[str], *, slot: Slot, model: str = "") -> list[list[float]]:
-        """Vectors of letter frequencies: equal for equal texts, near for similar ones."""
+        """`vectors` of each text; else letter frequencies: equal for equal texts, near for similar ones."""
+        self.embedded.append((slot, tuple(texts)))
+        if self.vectors is not None:
+            return [self.vectors(text) for text in texts]
         return [[text.count(chr(97 + i)) / (len(text) or 1) for i in range(26)] for text in texts]
 
     def record(self, step: base.Step) -> None:
@@ -129,6 +139,10 @@ class MemoryContext:
 
     def warn(self, message: str) -> None:
         self.warnings.append(message)
+
+    def events_of(self, prefix: str) -> list[tuple[str, dict[str, Any]]]:
+        """Events whose kind begins with `prefix`, but for those of dropped proposals, which are no bad answers."""
+        return [(k, f) for k, f in self.events if k.startswith(prefix) and k != "proposal.dropped"]
 
     def told(self, kind: str) -> list[dict[str, Any]]:
         return [fields for name, fields in self.events if name == kind]

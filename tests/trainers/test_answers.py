@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_bench.trainers.answers import Unusable, Variable, cast, content, pick, suggestion
+from trace_bench.trainers.answers import MOST_CHARACTERS, Unusable, Variable, cast, content, pick, suggestion
 from trace_bench.worker.problem import Parameter
 
 CODE = Parameter("code", "def f(): ...", "code")
@@ -26,6 +26,7 @@ FLOAT = Parameter("x", 1.0, "float", bounds=(-1.0, 1.0))
         'Let me think about {x0} first.\n{"suggestion": {"x0": 1}}\nThat is all.',
         '{"reasoning": "I would TERMINATE here", "suggestion": {"x0": 1}}',
         '{"reasoning": "two\nlines", "suggestion": {"x0": 1}}',
+        "{a}{b} " * 500 + '{"reasoning": "{c}{d}", "suggestion": {"x0": 1}}' + " {e}" * 500,
     ],
 )
 def test_a_suggestion_is_found_wherever_it_stands(answer: str) -> None:
@@ -158,3 +159,16 @@ def test_reading_any_text_ends_in_a_suggestion_or_unusable(text: str) -> None:
         assert str(why)
     else:
         assert found is None or isinstance(found, dict)
+
+
+@pytest.mark.parametrize("kind", ["text", "code"])
+def test_a_value_has_a_most(kind: Any) -> None:
+    parameter = Parameter("p", "", kind, entry="f")
+    assert cast(parameter, "x" * MOST_CHARACTERS)
+    with pytest.raises(Unusable, match="100001 characters, and 100000 is the most"):
+        cast(parameter, "x" * (MOST_CHARACTERS + 1))
+
+
+def test_a_request_that_was_refused_says_by_whom_and_why() -> None:
+    with pytest.raises(Unusable, match="the provider refused the request: HTTP 400: too long"):
+        content({"refused": "HTTP 400: too long", "choices": [{"message": {"content": ""}}]})

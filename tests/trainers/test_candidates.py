@@ -60,6 +60,19 @@ def test_a_new_priority_replaces_the_old_one() -> None:
         memory.pop()
 
 
+def test_a_memory_forgets_those_of_lowest_priority_and_of_equals_the_oldest() -> None:
+    memory = Memory()
+    for created, priority in enumerate([3.0, 1.0, 1.0, 5.0]):
+        memory.push(candidate(created), priority)
+    memory.push(candidate(3), 0.0)
+    assert [c.created for c in memory.trim(2)] == [1, 3]
+    assert [c.created for c in memory] == [0, 2] and memory.trim(2) == []
+    memory.remove(candidate(0))
+    assert memory.pop().created == 2
+    with pytest.raises(IndexError):
+        memory.pop()
+
+
 def test_draining_moves_candidates_with_their_priority() -> None:
     short, long = Memory(), Memory()
     long.push(candidate(0, 0.0), 2.0)

@@ -139,6 +139,8 @@ def test_explored_candidates_are_validated_again_only_if_asked_to(context: Any) 
         memory = context(numeric(train=1, validate=4), seeded(1))
         search(memory, num_steps=3, num_candidates=1, num_proposals=1, validate_exploration_candidates=again)
         counts[again] = sum(split == "validate" for split, _ in memory.evaluated)
+        judged_again = [s for s in memory.steps if s.reason == "explored, and judged again"]
+        assert [len(s.rollouts) for s in judged_again] == ([4] * 3 if again else [])
     assert counts == {False: 1 + 3, True: 1 + 3 + 3}
 
 
@@ -252,6 +254,30 @@ def test_what_stays_in_long_term_memory_is_out_of_reach_until_the_merge(context:
     reachable.update(s.candidate for s in memory.steps if s.step >= 5)
     for names in explored[5:8]:
         assert set(names) <= reachable
+
+
+def test_a_memory_of_one_explores_what_has_most_priority_and_nothing_else(context: Any) -> None:
+    memory = context(numeric(train=1), scripted)
+    search(memory, num_steps=3, long_term_memory_size=1, num_candidates=2)
+    steps = memory.told("search.step")
+    assert [e["explored"] for e in steps] == [["seed"], ["s1.c0.p1"], ["s2.c0.p0"]]
+    assert [set(e["forgotten"]) for e in steps[:2]] == [{"seed", "s1.c0.p0"}, {"s1.c0.p1", "s2.c0.p1"}]
+
+
+def test_a_short_term_memory_forgets_what_the_long_term_one_keeps(context: Any) -> None:
+    memory = context(numeric(train=1), scripted)
+    search(memory, num_steps=3, memory_update_frequency=3, short_term_memory_size=1)
+    assert [e["explored"] for e in memory.told("search.step")] == [["seed"], ["s1.c0.p1"], ["s2.c0.p0"]]
+
+
+def test_the_best_is_explored_whatever_its_priority_unless_told_otherwise(context: Any) -> None:
+    """By time the oldest goes first: the seed, and the best only because it is the best."""
+    explored = {}
+    for best in (True, False):
+        memory = context(numeric(), scripted)
+        search(memory, num_steps=2, score_function="time", num_candidates=1, use_best_candidate_to_explore=best)
+        explored[best] = [e["explored"] for e in memory.told("search.step")]
+    assert explored == {True: [["seed"], ["s1.c0.p1"]], False: [["seed"], ["seed"]]}
 
 
 def test_num_epochs_goes_on_until_the_data_was_seen(context: Any) -> None:

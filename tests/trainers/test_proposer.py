@@ -7,11 +7,11 @@ import sys
 from typing import Any
 
 import pytest
-from memory_context import DECIDE_BROKEN, greeting, numeric, suggest
+from memory_context import DECIDE_BROKEN, DECIDE_RIGHT, GREET_RIGHT, greeting, numeric, suggest
 
 from trace_bench.errors import TrainerError
 from trace_bench.trainers.base import Slot
-from trace_bench.trainers.proposer import Proposer
+from trace_bench.trainers.proposer import Ask, Proposer
 from trace_bench.worker.problem import Example, Parameter, Problem
 
 SLOT = Slot(1, "c0")
@@ -19,10 +19,6 @@ SLOT = Slot(1, "c0")
 
 def silent(*_: Any) -> str:
     return suggest()
-
-
-def answer(text: str, reason: str = "stop") -> dict[str, Any]:
-    return {"choices": [{"message": {"content": text}, "finish_reason": reason}]}
 
 
 def test_the_prompt_of_a_number_shows_value_constraint_result_and_feedback(context: Any) -> None:
@@ -69,6 +65,26 @@ def test_a_broken_operator_tells_its_error_to_the_next_proposal(context: Any) ->
     assert explored.rollouts[0].failed
     # greet was never reached, so it is no variable of this prompt.
     assert [v.prompt_name for v in explored.prompt.variables] == ["decide0"]
+
+
+@pytest.mark.parametrize(("only", "other"), [("decide", "greet"), ("greet", "decide")])
+def test_a_prompt_can_be_held_to_some_of_the_parameters_and_the_others_stay_as_they_are(
+    context: Any, only: str, other: str
+) -> None:
+    problem = greeting()
+    text = suggest(**{f"{only}0": f"def {only}(*args): ...", f"{other}0": "anything"})
+    memory = context(problem, lambda *_: text)
+    proposer = Proposer(problem, memory)
+    state = {"decide": DECIDE_RIGHT, "greet": GREET_RIGHT}
+    explored = proposer.explore(state, [0, 1], only=(only,))
+    assert [r.score for r in explored.rollouts] == [1.0, 1.0]  # it is the state that runs, not the start
+    user = explored.prompt.messages[1]["content"]
+    begin, end = user.index("#Variables"), user.index("#Inputs")
+    assert f"(code) {only}0:" in user[begin:end] and f"{other}0:" not in user[begin:end]
+    assert [v.prompt_name for v in explored.prompt.variables] == [f"{only}0"]
+    (read,) = proposer.proposals([Ask(explored.prompt, SLOT)])
+    assert read == {**state, only: f"def {only}(*args): ..."}
+    assert memory.told("proposal.unknown_variables") == [{"slot": str(SLOT), "names": [f"{other}0"]}]
 
 
 def test_source_in_a_problem_without_agent_is_marked_as_code(context: Any) -> None:
@@ -145,6 +161,25 @@ def test_without_memory_nothing_is_remembered(context: Any) -> None:
     assert "in the past" not in prompt.messages[1]["content"]
 
 
+def test_context_stands_in_the_prompt_and_only_what_may_change_is_a_variable(context: Any) -> None:
+    problem = greeting()
+    explored = Proposer(problem, context(problem, silent)).explore(
+        problem.initial_state(), [0], context="A hint from elsewhere.", only=["greet"]
+    )
+    user = explored.prompt.messages[1]["content"]
+    assert "A hint from elsewhere." in user
+    assert [v.parameter.name for v in explored.prompt.variables] == ["greet"]
+    variables, inputs = user.split("#Variables")[1].split("#Inputs")
+    assert "(code) greet0" in variables and "decide0" not in variables
+    assert "(code) decide0:def decide(query):" in inputs
+
+
+def test_what_is_no_trainable_parameter_cannot_be_the_only_one(context: Any) -> None:
+    problem = greeting()
+    with pytest.raises(TrainerError, match=r"^'zzz' is no trainable parameter; there are decide, greet\.$"):
+        Proposer(problem, context(problem, silent)).explore(problem.initial_state(), [0], only=["zzz"])
+
+
 def test_an_error_of_the_model_is_passed_on_and_not_asked_again(context: Any) -> None:
     def failing(*_: Any) -> str:
         raise ConnectionError("no model today")
@@ -154,7 +189,7 @@ def test_an_error_of_the_model_is_passed_on_and_not_asked_again(context: Any) ->
     proposer = Proposer(problem, memory)
     prompt = proposer.explore({"x": 1.0}, [0]).prompt
     with pytest.raises(ConnectionError, match="no model today"):
-        proposer.ask(prompt, SLOT)
+        proposer.propose(Ask(prompt, SLOT))
     assert len(memory.calls) == 1
 
 
@@ -162,7 +197,7 @@ def test_the_request_names_slot_variables_and_limits(context: Any) -> None:
     problem = numeric()
     memory = context(problem, silent, optimizer_kwargs={"max_tokens": 99})
     proposer = Proposer(problem, memory)
-    proposer.ask(proposer.explore({"x": 1.0}, [0]).prompt, SLOT)
+    proposer.propose(Ask(proposer.explore({"x": 1.0}, [0]).prompt, SLOT))
     (call,) = memory.calls
     assert call.slot == SLOT
     assert call.request == {"response_format": {"type": "json_object"}, "max_tokens": 99}
@@ -173,10 +208,10 @@ def test_the_request_names_slot_variables_and_limits(context: Any) -> None:
 
 def read(context: Any, text: str, **fields: Any) -> tuple[Any, Any]:
     problem = greeting()
-    memory = context(problem, silent)
+    memory = context(problem, lambda *_: text, **fields)
     proposer = Proposer(problem, memory)
     prompt = proposer.explore(problem.initial_state(), [0]).prompt
-    return proposer.read(prompt, answer(text, **fields), SLOT), memory
+    return next(proposer.proposals([Ask(prompt, SLOT)])), memory
 
 
 def test_what_a_proposal_leaves_out_stays_as_it_is(context: Any) -> None:
@@ -211,17 +246,17 @@ def test_an_answer_that_cannot_be_used_is_an_event_and_no_error(context: Any, te
 
 
 def test_a_cut_off_answer_says_so(context: Any) -> None:
-    _, memory = read(context, '{"suggestion": {"greet0": "def', reason="length")
+    _, memory = read(context, '{"suggestion": {"greet0": "def', finish_reason="length")
     assert "cut off at max_tokens" in memory.told("proposal.unusable")[0]["reason"]
 
 
 def test_a_number_out_of_bounds_is_rejected_with_one_warning(context: Any) -> None:
     problem = numeric()
-    memory = context(problem, silent)
+    values = iter((11, -11))
+    memory = context(problem, lambda *_: suggest(x0=next(values)))
     proposer = Proposer(problem, memory)
-    prompt = proposer.explore({"x": 1.0}, [0]).prompt
-    for value in (11, -11):
-        assert proposer.read(prompt, answer(suggest(x0=value)), SLOT) is None
+    ask = Ask(proposer.explore({"x": 1.0}, [0]).prompt, SLOT)
+    assert list(proposer.proposals([ask, ask])) == [None, None]
     assert len(memory.told("proposal.rejected")) == 2
     assert len(memory.warnings) == 1
     assert "bounds from -10 to 10" in memory.warnings[0]
@@ -244,8 +279,8 @@ def test_a_response_that_depends_on_no_parameter_gives_no_prompt(context: Any) -
 
 def test_an_optimizer_that_cannot_be_had_stops_before_anything_is_paid(context: Any) -> None:
     problem = numeric()
-    with pytest.raises(TrainerError, match="OPRO"):
-        Proposer(problem, context(problem, silent, optimizer="OPRO"))
+    with pytest.raises(TrainerError, match="OptoPrimeBatchOpt"):
+        Proposer(problem, context(problem, silent, optimizer="OptoPrimeBatchOpt"))
 
 
 def add(a: int, b: int, c: int) -> int:

@@ -35,6 +35,8 @@ class Outcome:
     stderr: str
     files: dict[str, bytes]
     requests: list[dict[str, Any]] = field(default_factory=list)
+    checkpoint: list[dict[str, Any]] = field(default_factory=list)
+    """What the search learnt, as the host keeps it."""
 
     @property
     def states(self) -> dict[str, Any]:
@@ -117,8 +119,9 @@ def run_worker(
     on_message: Callable[[WorkerProcess, Message], None] | None = None,
     env: dict[str, str] | None = None,
     python: str = sys.executable,
+    checkpoint: list[dict[str, Any]] | None = None,
 ) -> Outcome:
-    """Run one job to its end."""
+    """Run one job to its end, or on from `checkpoint`, what an earlier attempt had learnt."""
     worker = WorkerProcess(uid_base, env=env, python=python)
     outcome = Outcome(None, None, [], [], "", "", {})
     deadline = time.monotonic() + timeout
@@ -126,7 +129,10 @@ def run_worker(
     found: list[Message] | None = []
     try:
         worker.send(worker.mailbox.pack_ephemeral("hello", {"controller": "t", "received": 0, "lease": 20}))
-        worker.send(worker.mailbox.pack("job", {"job": spec}, blob))
+        lines = b"".join(json.dumps(line).encode() + b"\n" for line in checkpoint or ())
+        seconds = max((line.get("seconds", 0.0) for line in checkpoint or ()), default=0.0)
+        known = {"checkpoint_bytes": len(lines), "seconds_before": seconds}
+        worker.send(worker.mailbox.pack("job", {"job": spec, **known}, blob + lines))
         while time.monotonic() < deadline:
             if time.monotonic() - last_beat > 2:
                 last_beat = time.monotonic()
@@ -150,6 +156,8 @@ def run_worker(
                         worker.send(worker.mailbox.pack("heldout", {"test_seed": 4242}))
                 elif kind == "history":
                     outcome.history.append(header["line"])
+                elif kind == "checkpoint":
+                    outcome.checkpoint.append({**json.loads(message.blob), "seconds": header["seconds"]})
                 elif kind == "log":
                     outcome.log += header["text"]
                 elif kind == "llm.request":

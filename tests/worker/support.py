@@ -38,6 +38,7 @@ def run(folder: Path, code: str = "", *, env: dict[str, str] | None = None, **op
     """Run a job whose task and trainer are in `code` (after `HEADER`)."""
     name = f"mod_{abs(hash((str(folder), code))):x}"
     (folder / f"{name}.py").write_text(HEADER + textwrap.dedent(code))
-    spec = job({"builder": f"{name}:build"}, {"id": "T", "entry": f"{name}:Trainer"}, **options.pop("over", {}))
+    trainer = {"id": "T", "entry": f"{name}:Trainer", **options.pop("trainer", {})}
+    spec = job({"builder": f"{name}:build"}, trainer, **options.pop("over", {}))
     spec["limits"].update(options.pop("limits", {}))
     return run_worker(spec, env={"PYTHONPATH": str(folder), **(env or {})}, **options)

@@ -33,6 +33,8 @@ State = dict[Name, Value]
 Split = Literal["train", "validate", "test"]
 Direction = Literal["maximize", "minimize"]
 Mode = Literal["stub", "real", "replay"]
+Metrics = dict[Name, float]
+"""Metrics by name, natural units."""
 Integrity = Literal["protected", "unprotected"]
 Status = Literal["ok", "failed", "skipped"]
 StopReason = Literal["completed", "budget", "timeout", "interrupted"]
@@ -71,6 +73,13 @@ class OptimizerRef(Model):
     """What turns feedback into a proposal; `kwargs` with defaults filled in."""
 
     id: str
+    kwargs: Json = {}
+
+
+class GuideRef(Model):
+    """Who words the feedback that the optimizer gets; `kwargs` with defaults filled in."""
+
+    id: str = "default"
     kwargs: Json = {}
 
 
@@ -120,10 +129,52 @@ class StopPoint(Model):
     killed: bool = False
 
 
+class MetricSpec(Model):
+    """One metric of a task, as the run's objective reads it.
+
+    Attributes:
+        failure: what a candidate that fails on an example gets for it, natural units.
+        reference: of the hypervolume, natural units; None where the task names none.
+        range: lowest and highest value, natural units, in either order.
+    """
+
+    direction: Direction
+    failure: float
+    reference: float | None = None
+    range: tuple[float, float] | None = None
+
+
+class ObjectiveSpec(Model):
+    """What states of one job are compared by; nothing is left to defaults.
+
+    Attributes:
+        score_key: of mode ``scalar``: what the score is. ``score`` is the task's own.
+        score_direction: of the task's own score.
+        weights: of the sum over metrics, each with its sign turned so that higher is better.
+        metrics: what the task declares; empty for one that declares nothing but its score.
+        pareto_metrics: what a front is of, in order; none where there is but a score.
+        references: of the hypervolume, natural units, as the config names them; they go before the task's.
+        missing_value: what a metric gets that a guide leaves out, its sign turned so that higher is better.
+        seed: of ``random_seeded``; None is the job's.
+    """
+
+    mode: Literal["scalar", "weighted", "pareto"] = "scalar"
+    score_key: Name = "score"
+    score_direction: Direction = "maximize"
+    weights: dict[Name, Annotated[float, Field(ge=0)]] = {}
+    metrics: dict[Name, MetricSpec] = {}
+    pareto_metrics: tuple[Name, ...] = ()
+    references: Metrics = {}
+    tie_break: Literal["weighted", "lexicographic", "random_seeded"] = "weighted"
+    missing_value: float | None = None
+    seed: int | None = None
+
+
 class JobSpec(Model):
     """``job.json``: all that a sandbox is told. No token, no test seed, no address.
 
     Attributes:
+        objective: what states are compared by.
         until: the last phase that runs. A job that ends with ``build`` says what its problem is like: nothing is
             trained or scored, and no model is asked. No part of its identity.
         stop_at: of mode replay: where training ends. No clock ends it there.
@@ -136,11 +187,13 @@ class JobSpec(Model):
     task: TaskRef
     trainer: TrainerRef
     optimizer: OptimizerRef
+    guide: GuideRef = GuideRef()
     seed: int
     mode: Mode
     model: ModelRef
     budget: Budget = Budget()
     limits: JobLimits = JobLimits()
+    objective: ObjectiveSpec = ObjectiveSpec()
     until: Literal["build", "score"] = "score"
     stop_at: StopPoint | None = None
 
@@ -178,14 +231,16 @@ class BuildReport(Model):
 class HistoryLine(Model):
     """A line of ``state_history.jsonl``: one evaluated candidate, as the trainer saw it (no official score).
 
-    `score` is the mean over this line's rollouts on `split`; `best_score` the best so far, this line included, of
-    those on all examples of the selection split. `seconds` is since training started; calls, tokens, cost and
+    `score` is the mean over this line's rollouts on `split`; `best_score` that of the best so far, this line included,
+    of those on all examples of the selection split. `seconds` is since training started; calls, tokens, cost and
     evaluations are cumulative.
 
     Attributes:
         parents: ids of the candidates it was made from: none for the start, several for a merged one.
         accepted: whether the search goes on with it; None where it keeps every candidate.
         reason: why it was accepted or not.
+        metrics: means over the same rollouts, natural units; of tasks that declare metrics.
+        comparable: it is of all examples of the selection split, so that it could become the best.
     """
 
     step: Count
@@ -202,8 +257,34 @@ class HistoryLine(Model):
     completion_tokens: Count = 0
     cost_usd: Usd = 0.0
     evaluations: Count
+    metrics: Metrics = {}
+    comparable: bool = False
     parameters: State
     extra: Json = {}
+
+
+class CheckpointHead(Model):
+    """The first line of ``checkpoint.jsonl``: what the others are of."""
+
+    fingerprint: str
+
+
+class CheckpointLine(Model):
+    """A further line of ``checkpoint.jsonl``: what one evaluation of a search came to, in the trainer's own words.
+
+    Attributes:
+        key: SHA-256 (hex) of what was evaluated, and on which examples.
+        nth: how often the search had asked the same before.
+        seconds: of training by then, over all attempts.
+        rollouts: one for each example.
+        signs: of sources that were started for it first, by their SHA-256.
+    """
+
+    key: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    nth: Count
+    seconds: Seconds
+    rollouts: tuple[Json, ...]
+    signs: dict[str, tuple[Json, ...]] = {}
 
 
 class States(Model):
@@ -231,14 +312,17 @@ class ExampleScore(Model):
     score: float
     failed: bool = False
     feedback: str = ""
+    metrics: Metrics = {}
 
 
 class StateScores(Model):
-    """Official scores of one state: the mean per split, None where the split is empty or was not reached."""
+    """Official scores of one state: the mean per split, None where the split is empty or was not reached; likewise the
+    means of `metrics`, by split."""
 
     train: float | None = None
     validate_: Annotated[float | None, Field(alias="validate")] = None
     test: float | None = None
+    metrics: dict[Split, Metrics] = {}
     examples: tuple[ExampleScore, ...] = ()
 
     model_config = ConfigDict(
@@ -250,6 +334,11 @@ class StateScores(Model):
         """The score that states are compared by: on validation data where there is any, else on training
         data."""
         return self.train if self.validate_ is None else self.validate_
+
+    @property
+    def selection_metrics(self) -> Metrics:
+        """The metrics of the same split."""
+        return self.metrics.get("train" if self.validate_ is None else "validate", {})
 
 
 class Scores(Model):
@@ -370,7 +459,9 @@ class WorkerResult(Model):
     Attributes:
         stop_reason: why training ended; None if it never began.
         stop_point: where training was ended; None if it came to its end.
-        seconds: wall time per phase (``build``, ``train``, ``score``).
+        evaluations: in training, over all attempts; what the budget is of. `score_evaluations` are the scorer's.
+        train_seconds: of training, over all attempts, as far as what came of them is known.
+        seconds: wall time per phase (``build``, ``train``, ``score``) of the last attempt.
         stub_inert: the stub model got only requests that it could not change anything for.
     """
 
@@ -381,6 +472,8 @@ class WorkerResult(Model):
     stop_point: StopPoint | None = None
     scores: Scores = Scores()
     evaluations: Count = 0
+    score_evaluations: Count = 0
+    train_seconds: Seconds | None = None
     llm_calls: Count = 0
     seconds: dict[Name, Seconds] = {}
     warnings: tuple[str, ...] = ()

@@ -17,6 +17,7 @@ EVENTS = "events.jsonl"
 HISTORY = "state_history.jsonl"
 STATES = "states.json"
 RESULT = "result.json"
+CHECKPOINT = "checkpoint.jsonl"
 STDOUT = "stdout.log"
 STDERR = "stderr.log"
 """Last words of a sandbox that broke, in the folder of the attempt."""
@@ -63,6 +64,11 @@ class JobLayout:
         return self.root / "llm.jsonl"
 
     @property
+    def checkpoint(self) -> Path:
+        """What the search has learnt so far, for another attempt; gone once the job is ok."""
+        return self.root / CHECKPOINT
+
+    @property
     def artifacts(self) -> Path:
         return self.root / "artifacts"
 
@@ -81,6 +87,11 @@ class JobLayout:
     @property
     def state_history(self) -> Path:
         return self.artifacts / HISTORY
+
+    @property
+    def pareto(self) -> Path:
+        """The trade-offs that the search found, made from its history."""
+        return self.artifacts / "pareto.json"
 
     @property
     def extra(self) -> Path:
@@ -230,8 +241,10 @@ _SCHEMAS = {
     "job_meta.json": "job_meta",
     "results.json": "results",
     "llm.jsonl": "llm_call",
+    "checkpoint.jsonl": "checkpoint",
     "state_history.jsonl": "history",
     "artifacts/state_history.jsonl": "history",
+    "artifacts/pareto.json": "pareto",
     "artifacts/initial_state.yaml": "state",
     "artifacts/best_state.yaml": "state",
     "artifacts/final_state.yaml": "state",

@@ -14,12 +14,16 @@ from trace_bench.artifacts.contract import (
     Integrity,
     JobLimits,
     Json,
+    Metrics,
     Mode,
     Model,
     ModelRef,
     Name,
+    ObjectiveSpec,
     OptimizerRef,
     Seconds,
+    Split,
+    State,
     StateKind,
     Status,
     StopPoint,
@@ -138,7 +142,9 @@ class LlmCall(Model):
 
 
 class ImageRecord(Model):
-    """The image of a job. `key` is identity, `image_id` is evidence only (see DESIGN "Identity")."""
+    """The image of a job. `key` is identity, `image_id` is evidence only (see DESIGN "Identity"). `plugins` are
+    packages whose files it holds beside the worker: name to version, and commit where there is one.
+    """
 
     family: str
     ref: str
@@ -147,6 +153,7 @@ class ImageRecord(Model):
     base: str = ""
     built_at: str = ""
     repo_digest: str | None = None
+    plugins: dict[str, str] = {}
 
 
 class ControlRecord(Model):
@@ -245,6 +252,7 @@ class JobMeta(Model):
     model: ModelRef
     budget: Budget = Budget()
     limits: JobLimits = JobLimits()
+    objective: ObjectiveSpec = ObjectiveSpec()
     image: ImageRecord | None = None
     backend: str = ""
     integrity: Integrity
@@ -270,9 +278,12 @@ class Results(Model):
 
     `score_initial`, `score_final` and `score_best` are official means on the validation split, or on the
     training split of a task without one; `score_test` is the best state's on held-out data. `score_claimed` is what
-    training said of the best state, and counts for nothing. `integrity_flags` are words of
+    training said of the best state, and counts for nothing. All of them are of what the `objective` (its mode) compares
+    states by; `metrics_…` are official means of each metric on the same splits (`metrics_test` of the best state),
+    natural units, and `hypervolume` is that of ``pareto.json``. `integrity_flags` are words of
     `trace_bench.results.integrity.FLAGS`, with a space between. Paths are relative to the run. `llm_calls` and all that
-    is counted with it is what `Usage` says.
+    is counted with it is what `Usage` says. `evaluations` and `train_seconds` are what training spent over all its
+    attempts; rows of earlier versions, which have no `score_evaluations`, count the scorer's evaluations among them.
     """
 
     run_id: str
@@ -323,11 +334,64 @@ class Results(Model):
     reasoning_tokens: Count = 0
     score_claimed: float | None = None
     integrity_flags: str = ""
+    score_evaluations: Count = 0
+    train_seconds: Seconds | None = None
+    objective: str = "scalar"
+    metrics_initial: Metrics = {}
+    metrics_final: Metrics = {}
+    metrics_best: Metrics = {}
+    metrics_test: Metrics = {}
+    hypervolume: float | None = None
     initial_state_path: str | None = None
     best_state_path: str | None = None
     final_state_path: str | None = None
     state_history_path: str | None = None
+    pareto_path: str | None = None
     tb_logdir: str | None = None
+
+
+class ParetoPoint(Model):
+    """A state of the history that no other one dominates.
+
+    Attributes:
+        line: of ``state_history.jsonl``, from 1.
+        metrics: means over all examples of the split, natural units, as training saw them.
+        parameters: None where the states together would be too large; `line` has them.
+    """
+
+    line: Annotated[int, Field(ge=1)]
+    candidate: Name
+    step: Count
+    score: float
+    metrics: Metrics
+    parameters: State | None = None
+
+
+class ParetoFront(Model):
+    """``pareto.json``: the trade-offs that a search found, from ``state_history.jsonl`` alone.
+
+    What training saw, and no official score. A front is of the states that were judged on all examples of `split`.
+
+    Attributes:
+        metrics: what dominance looked at, in its order, and which way each is better.
+        points: best first on the first metric.
+        reference: the point that the hypervolume is measured from, natural units.
+        reference_from: by metric, who names it: the ``config``, the ``task``, or the ``worst`` value of all candidates.
+        hypervolume: of what the front dominates down to `reference`, in the product of the metrics' units; None for
+            more than three metrics, or if it is beyond a double.
+        candidates: how many different states were compared.
+        left_out: lines that were not looked at, and members of the front that are not listed, for there were too many.
+    """
+
+    job_id: str
+    split: Split
+    metrics: dict[Name, Direction]
+    points: tuple[ParetoPoint, ...]
+    reference: Metrics
+    reference_from: dict[Name, Literal["config", "task", "worst"]]
+    hypervolume: float | None = None
+    candidates: Count
+    left_out: Count = 0
 
 
 class ManifestEntry(Model):

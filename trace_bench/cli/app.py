@@ -242,13 +242,16 @@ def list_tasks(
 
 @app.command("list-trainers", epilog="Example: trace-bench list-trainers --all")
 def list_trainers(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Trainers to be shown with all of their parameters.")
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="Unavailable ones too, with the reason.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Print the trainers, one a line."""
+    """Print the trainers, one a line, or all about some."""
     from trace_bench.cli.listing import trainers_command
 
-    trainers_command(every=every, as_json=as_json)
+    trainers_command(names or [], every=every, as_json=as_json)
 
 
 @app.command(epilog="Example: trace-bench schema results")
@@ -424,11 +427,23 @@ def llm_cache(
 
 
 @images_app.command("build", epilog="Example: trace-bench images build core llm4ad")
-def images_build(families: Families = None, base: Base = None, as_json: Json = False) -> None:
+def images_build(
+    families: Families = None,
+    base: Base = None,
+    opentrace: Annotated[
+        str | None,
+        typer.Option(
+            "--opentrace",
+            metavar="PATH",
+            help="A checkout or wheel of OpenTrace: FAMILY+opentrace is built too. Default: $OPENTRACE.",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
     """Build images and lock them."""
     from trace_bench.cli.images import build_command
 
-    build_command(families or [], base, as_json=as_json)
+    build_command(families or [], base, opentrace, as_json=as_json)
 
 
 @images_app.command(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
@@ -12,13 +13,22 @@ from trace_bench.errors import ExitCode, TraceBenchError
 from trace_bench.images.build import build
 from trace_bench.images.lock import ImagePin, lock_path, read_lock
 from trace_bench.images.pins import list_images, verify
+from trace_bench.images.plugins import OPENTRACE
 from trace_bench.images.recipe import load_families
 from trace_bench.images.registry import pull, push
+from trace_bench.trainers.opto_scan import VARIABLE, location
 
 
-def build_command(families: Sequence[str], base: str | None, *, as_json: bool) -> None:
-    """Build `families` (all if empty) and lock them."""
-    _each(families or sorted(load_families()), lambda name: build(name, base=base, progress=note), as_json=as_json)
+def build_command(families: Sequence[str], base: str | None, opentrace: str | None, *, as_json: bool) -> None:
+    """Build `families` (all if empty) and lock them; where a copy of OpenTrace is named, those that are named with it
+    too.
+    """
+    if opentrace is not None:
+        os.environ[VARIABLE] = opentrace
+    named = list(families)
+    if location() is not None:
+        named += [f"{name}+{OPENTRACE}" for name in families if OPENTRACE not in name.split("+")]
+    _each(named or sorted(load_families()), lambda name: build(name, base=base, progress=note), as_json=as_json)
 
 
 def list_command(*, as_json: bool) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.errors import ConfigError
@@ -48,40 +50,74 @@ def suites_of(bench: str | None) -> list[str] | None:
     return wanted
 
 
-def trainers_command(*, every: bool, as_json: bool) -> None:
-    """``id<TAB>available|unavailable``, with the reason where there is one; in columns on a terminal."""
-    from trace_bench.cli.tables import emit_rows  # not for `list-tasks`, which is to be quick
-    from trace_bench.trainers.registry import list_trainers, load_trainers
+def trainers_command(names: Sequence[str], *, every: bool, as_json: bool) -> None:
+    """``id<TAB>available|unavailable``, with the reason where there is one; in columns on a terminal.
 
+    Args:
+        names: of trainers to be shown with their parameters, source and semantics; none lists all.
+    """
+    from trace_bench.cli.tables import emit_rows  # not for `list-tasks`, which is to be quick
+    from trace_bench.trainers.names import ALIASES
+    from trace_bench.trainers.reference import described
+    from trace_bench.trainers.registry import list_trainers, load_trainer, load_trainers
+
+    if names:
+        found = [described(load_trainer(name)) for name in names]
+        if as_json:
+            emit_json([{"available": True, "reason": "", **trainer} for trainer in found])
+        else:
+            for trainer in found:
+                _show_trainer(trainer)
+        return
     rows = [row for row in list_trainers() if every or row[1]]
     if not as_json:
         cells = [(name, "available" if ok else "unavailable", *([] if ok else [reason])) for name, ok, reason in rows]
-        emit_rows(("trainer", "state", "reason"), cells)
+        if every:
+            known = {name for name, ok, _ in rows if ok}
+            cells += [(alias, "available", _other_name(alias)) for alias, name in ALIASES.items() if name in known]
+        emit_rows(("trainer", "state", "reason"), sorted(cells))
+        if every:
+            note("list-trainers NAME shows what a trainer does, after which paper, and all of its parameters")
         return
     classes = load_trainers()
-    listed = []
-    for name, available, reason in rows:
-        trainer = classes.get(name)
-        listed.append(
-            {
-                "id": name,
-                "available": available,
-                "reason": reason,
-                "summary": trainer.summary if trainer else None,
-                "source": trainer.source if trainer else None,
-                "params": [
-                    {
-                        "name": p.name,
-                        "type": p.type.__name__,
-                        "default": p.default,
-                        "aliases": list(p.aliases),
-                        "doc": p.doc,
-                    }
-                    for p in (trainer.params if trainer else ())
-                ],
-            }
-        )
-    emit_json(listed)
+    emit_json(
+        [
+            {"available": available, "reason": reason, **described(classes.get(name), name)}
+            for name, available, reason in rows
+        ]
+    )
+
+
+def _other_name(alias: str) -> str:
+    from trace_bench.trainers.names import ALIASES, PRESETS
+
+    given = [f"{name} {value}" for name, value in PRESETS.get(alias, {}).items()]
+    return f"is {ALIASES[alias]}{' with ' + ', '.join(given) if given else ''}"
+
+
+def _show_trainer(trainer: Mapping[str, Any]) -> None:
+    """All that there is to know of a trainer, for people."""
+    emit(f"{trainer['id']}: {trainer['summary']}")
+    emit(f"source: {trainer['source']}")
+    if trainer["aliases"]:
+        emit(f"also called: {', '.join(trainer['aliases'])}")
+    emit()
+    for line in trainer["semantics"].splitlines():
+        emit(line)
+    for param in trainer["params"]:
+        also = f" (also {', '.join(param['aliases'])})" if param["aliases"] else ""
+        choices = f"; one of {', '.join(map(str, param['choices']))}" if param["choices"] else ""
+        when = "".join(f"; only with {name} {_values(v)}" for name, v in param["when"].items())
+        emit()
+        emit(f"  {param['name']}: {param['type']} = {json.dumps(param['default'])}{also}")
+        emit(f"      {param['doc']}{choices}{when}")
+    emit()
+
+
+def _values(effective: Any) -> str:
+    if isinstance(effective, dict):
+        return f"other than {_values(effective['other_than'])}"
+    return " or ".join(v if isinstance(v, str) else json.dumps(v) for v in effective)
 
 
 def schema_command(name: str | None) -> None:

@@ -37,7 +37,12 @@ def print_outcome(layout: RunLayout, rows: Sequence[Results], planned: int, *, t
     unprotected = any(row.integrity == "unprotected" for row in ended)
     ranked = shown_to_people(rows)
     emit(leaderboard_text(ranked, screen()).rstrip("\n"))
-    for sentence in (flags_sentence(rows), left_out_sentence(ranked), unprotected_sentence(ended)):
+    for sentence in (
+        flags_sentence(rows),
+        left_out_sentence(ranked),
+        unprotected_sentence(ended),
+        inert_sentence(ended),
+    ):
         if sentence:
             emit(printable(sentence, 2000))
     emit()
@@ -51,6 +56,18 @@ def print_outcome(layout: RunLayout, rows: Sequence[Results], planned: int, *, t
         "results": layout.results_csv,
         "leaderboard": f"{layout.leaderboard}{but}",
     })  # fmt: skip
+
+
+def inert_sentence(rows: Sequence[Results]) -> str:
+    """Which results say nothing, since the stub model could change nothing; empty if none."""
+    inert = sorted({row.trainer_id for row in rows if row.stub_inert})
+    if not inert:
+        return ""
+    number = sum(row.stub_inert for row in rows)
+    what = "job" if number == 1 else "jobs"
+    return (
+        f"The stub model is inert for {', '.join(inert)}: the scores of {number} {what} say that it ran, and no more."
+    )
 
 
 def counts_text(rows: Sequence[Results], planned: int) -> str:

@@ -21,6 +21,7 @@ from trace_bench.cli.show import job_json, manifest_of, moment, note_of, scores
 from trace_bench.cli.show_integrity import print_evidence, print_integrity
 from trace_bench.cli.tables import emit_pairs, emit_table
 from trace_bench.cli.tally import number as finite
+from trace_bench.config.objectives import SCORE
 from trace_bench.controller.ownership import has_controller
 from trace_bench.errors import Boundary, HarnessError
 from trace_bench.results.integrity import flags_of, is_withheld
@@ -110,6 +111,7 @@ def show_job(run: RunLayout, text: str, *, every: bool, as_json: bool) -> None:
     emit_pairs(_outcome(job))
     for title, header, cells in (
         ("scores", ("state", "train", "validate", "test"), _scores(job)),
+        ("metrics", ("state", "metric", "train", "validate", "test"), _metrics(job)),
         ("attempts", ("attempt", "started", "ended", "status", "failure"), _attempts(job.meta)),
         ("controls not in force", ("control", "wanted", "is"), _controls(job.meta)),
         (job.history.title, ("step", "candidate", "split", "score", "best", "s", "evaluations"), _history(job.history)),
@@ -229,6 +231,14 @@ def _model_name(model: ModelRef) -> str:
     return f"{model.id} ({': '.join(parts)})" if parts else model.id
 
 
+def _evaluations(row: Results) -> str:
+    return (
+        f"{row.evaluations} in training, {row.score_evaluations} in scoring"
+        if row.score_evaluations
+        else str(row.evaluations)
+    )
+
+
 def _outcome(job: _Job) -> list[tuple[str, str]]:
     row, meta, state = job.row, job.meta, job.line.state
     failure = job.failure if state in ("failed", "interrupted") else None
@@ -238,12 +248,14 @@ def _outcome(job: _Job) -> list[tuple[str, str]]:
     if row is not None:
         pairs += [
             ("stop reason", row.stop_reason or ""),
+            ("objective", _objective(meta) if meta is not None else ""),
             ("score", "" if withheld else scores(row, row.score_direction)),
+            ("hypervolume", "" if row.hypervolume is None else number(row.hypervolume)),
             ("withheld", "its scores, which count for nothing: see the failure" if withheld else ""),
             ("flags", printable(" ".join(flags_of(row)), 300)),
             ("test", "" if row.score_test is None else number(row.score_test)),
             ("time", "" if row.time_seconds is None else f"{row.time_seconds:.1f} s"),
-            ("evaluations", str(row.evaluations)),
+            ("evaluations", _evaluations(row)),
             ("tokens", f"{row.total_tokens} ({row.prompt_tokens} in, {row.completion_tokens} out){_of_which(row)}"),
             ("calls", f"{row.llm_calls}{_in_tries(row)}"),
             ("cost", f"{dollars(row.cost_usd)} USD"),
@@ -260,6 +272,18 @@ def _outcome(job: _Job) -> list[tuple[str, str]]:
     for place, warning in enumerate(meta.warnings if meta else ()):
         pairs.append(("warnings" if place == 0 else " ", printable(warning, 2000)))
     return pairs
+
+
+def _objective(meta: JobMeta) -> str:
+    """What states were compared by, where it is not the task's own score."""
+    objective = meta.objective
+    if objective.mode == "scalar":
+        return "" if objective.score_key == SCORE else printable(f"the metric {objective.score_key} alone")
+    weights = ", ".join(f"{name} {weight:g}" for name, weight in objective.weights.items())
+    if objective.mode == "weighted":
+        return printable(f"weighted sum: {weights}", 400)
+    fronts = ", ".join(objective.pareto_metrics)
+    return printable(f"pareto over {fronts}; tie-break {objective.tie_break}; score by weights {weights}", 400)
 
 
 def _of_which(row: Results) -> str:
@@ -286,6 +310,24 @@ def _scores(job: _Job) -> list[tuple[str, ...]]:
         for name, found in states.items()
         if found is not None
     ]
+
+
+def _metrics(job: _Job) -> list[tuple[str, ...]]:
+    """Official means of each metric by state and split, of a task that declares any."""
+    declared = job.meta.objective.metrics if job.meta is not None else {}
+    own = job.meta.objective.score_direction if job.meta is not None else "maximize"
+    ways = {SCORE: own, **{name: metric.direction for name, metric in declared.items()}}
+    scores = job.scores
+    if not declared or scores is None:
+        return []
+    return [
+        (kind, f"{printable(name, 60)} {'↑' if way == 'maximize' else '↓'}", *(
+            number(found.metrics.get(split, {}).get(name)) for split in ("train", "validate", "test")
+        ))
+        for kind, found in (("initial", scores.initial), ("best", scores.best), ("final", scores.final))
+        if found is not None
+        for name, way in ways.items()
+    ]  # fmt: skip
 
 
 def _attempts(meta: JobMeta | None) -> list[tuple[str, ...]]:
@@ -361,6 +403,7 @@ def _files(job: _Job) -> list[str]:
         files.events,
         files.cassette,
         files.state_history,
+        files.pareto,
         files.initial_state,
         files.best_state,
         files.final_state,

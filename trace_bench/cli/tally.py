@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -57,7 +58,7 @@ class Totals:
             sum(row.prompt_tokens for row in rows),
             sum(row.completion_tokens for row in rows),
             sum(row.total_tokens for row in rows),
-            sum(row.cost_usd for row in rows),
+            math.fsum(row.cost_usd for row in rows),
             sum(map(failed_by_infrastructure, rows)),
             sum(bool(row.integrity_flags) for row in rows),
         )

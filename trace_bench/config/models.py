@@ -7,6 +7,7 @@ A new key is one field here and one line in ``docs/reference/config.md``; a seco
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -24,16 +25,18 @@ from pydantic import (
 )
 
 from trace_bench.arguments import describe
-from trace_bench.config.frozen import FrozenDict, FrozenMap, thaw
+from trace_bench.config.frozen import FrozenDict, FrozenMap, freeze, thaw
 from trace_bench.config.sizes import Size, format_size
 from trace_bench.config.source import Source
+from trace_bench.trainers.guides import DEFAULT_GUIDE, GUIDE_WORDS, GUIDES
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _LARGEST_SEED = 2**63 - 1
 SCRIPTED = "scripted:"
 """Before the file of a built-in model that follows a script."""
-LOGGERS = ("default", "none", "ConsoleLogger")
+TENSORBOARD = "TensorboardLogger"
+LOGGERS = ("default", "none", "ConsoleLogger", TENSORBOARD)
 LOGGER_WORDS = {
     **dict.fromkeys(("none", "null", "off", "disable", "disabled"), "none"),
     **dict.fromkeys(("default", "config", ""), "default"),
@@ -93,8 +96,11 @@ def _no_time_limit(value: Any) -> Any:
     return None if value == 0 and not isinstance(value, bool) and isinstance(value, int | float) else value
 
 
-def _only_default(value: Any) -> Any:
-    return "default" if value is None else value
+def _guide(value: Any) -> Any:
+    name = DEFAULT_GUIDE if value is None else GUIDE_WORDS.get(value, value) if isinstance(value, str) else value
+    if isinstance(name, str) and name not in GUIDES:
+        raise ValueError(f"is {describe(name)}, which this release does not have; known are {', '.join(GUIDES)}")
+    return name
 
 
 def logger_name(value: Any) -> Any:
@@ -111,7 +117,8 @@ def logger_name(value: Any) -> Any:
 def _logger(value: Any) -> Any:
     name = logger_name(value)
     if isinstance(name, str) and name not in LOGGERS:
-        raise ValueError(f"is {describe(name)}, which this release does not have; known are {', '.join(LOGGERS)}")
+        why = " (it sends what a job does to a service on the network)" if name == "WandbLogger" else ""
+        raise ValueError(f"is {describe(name)}, which this release does not have{why}; known are {', '.join(LOGGERS)}")
     return name
 
 
@@ -196,11 +203,13 @@ class TrainerConfig(Section):
     optimizer: Text | None = None
     """None is the trainer's default."""
     optimizer_kwargs: FrozenMap = Field(default_factory=FrozenDict)
-    guide: Annotated[Literal["default"], BeforeValidator(_only_default)] = "default"
-    """The task's own."""
+    guide: Annotated[str, BeforeValidator(_guide)] = DEFAULT_GUIDE
+    """Who words the optimizer's feedback; scores are always those of the task's own guide."""
     guide_kwargs: FrozenMap = Field(default_factory=FrozenDict)
-    logger: Annotated[Literal["default", "none", "ConsoleLogger"], BeforeValidator(_logger)] = "default"
-    """The job's own files; the other names mean the same here."""
+    logger: Annotated[Literal["default", "none", "ConsoleLogger", "TensorboardLogger"], BeforeValidator(_logger)] = (
+        "default"
+    )
+    """The job's own files, and with TensorboardLogger its ``tb/``; the other names mean the same here."""
     logger_kwargs: FrozenMap = Field(default_factory=FrozenDict)
 
 
@@ -300,6 +309,61 @@ class SplitsConfig(Section):
     test: Count | None = None
 
 
+class ObjectiveConfig(Section):
+    """What states are compared by. A metric is one that every task of the run declares, or ``score``, its own score."""
+
+    mode: Literal["scalar", "weighted", "pareto"] = "scalar"
+    """One number as it is; a weighted sum of metrics; dominance, with `tie_break` among those that none dominates."""
+    score_key: Text = "score"
+    """Of mode scalar: the metric that is compared; ``score`` is the task's own score."""
+    weights: Annotated[dict[str, Annotated[float, Field(ge=0)]], AfterValidator(freeze)] = Field(
+        default_factory=FrozenDict
+    )
+    """Of the sum of metrics, each with its sign turned so that higher is better; empty: the tasks' own weights."""
+    minimize: Names = ()
+    """Metrics of which lower is better, whatever the task says."""
+    pareto_metrics: Names = ()
+    """What dominance looks at, in order; empty: all metrics of the task."""
+    tie_break: Literal["weighted", "lexicographic", "random_seeded"] = "weighted"
+    """Of mode pareto: who is best among the states that none dominates."""
+    missing_value: float | None = None
+    """What a metric gets that a guide leaves out, its sign turned so that higher is better; None: that is an error."""
+    seed: Annotated[int, Field(ge=0, le=_LARGEST_SEED)] | None = None
+    """Of tie_break random_seeded; None is the job's."""
+    reference: Annotated[dict[str, float], AfterValidator(freeze)] = Field(default_factory=FrozenDict)
+    """Where the hypervolume is measured from, by metric, over what the task says."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_a_mapping(cls, data: Any) -> Any:
+        if isinstance(data, Mapping | cls):
+            return data
+        raise ValueError(
+            f"must be score, weighted, pareto, or a mapping such as {{mode: pareto}}, not {describe(data)}"
+        )
+
+    @model_validator(mode="after")
+    def _all_of_it_counts(self) -> ObjectiveConfig:
+        if self.weights and not any(self.weights.values()):
+            raise ValueError("has weights that are all 0, which compares nothing; give one of them more")
+        unused = [
+            (self.weights and self.mode == "scalar", "weights", "mode weighted or pareto"),
+            (self.score_key != "score" and self.mode != "scalar", "score_key", "mode scalar"),
+            (self.tie_break != "weighted" and self.mode != "pareto", "tie_break", "mode pareto"),
+            (self.seed is not None and self.tie_break != "random_seeded", "seed", "tie_break random_seeded"),
+        ]
+        for given, key, where in unused:
+            if given:
+                raise ValueError(f"has {key}, which counts with {where} only; take it out, or change that")
+        for key in ("minimize", "pareto_metrics"):
+            names = getattr(self, key)
+            if len(set(names)) < len(names):
+                raise ValueError(f"names a metric twice in {key}; name each once")
+        if len(self.pareto_metrics) == 1:
+            raise ValueError("has one metric in pareto_metrics, and nothing to trade it for; name two or more")
+        return self
+
+
 class RunConfig(Section):
     """A whole config."""
 
@@ -345,8 +409,8 @@ class RunConfig(Section):
     """Of mode replay: the run (a folder, or its name below ``runs_dir``) whose recorded answers are given again."""
     budget: BudgetConfig = BudgetConfig()
     splits: SplitsConfig = SplitsConfig()
-    objective: Literal["score"] = "score"
-    """What states are compared by: the task's score."""
+    objective: ObjectiveConfig = ObjectiveConfig()
+    """What states are compared by; as they come, the task's own score."""
 
     _source: Source = PrivateAttr(default_factory=Source)
 

@@ -10,6 +10,7 @@ from trace_bench.config.models import (
     ImagesConfig,
     LlmConfig,
     LlmLimitsConfig,
+    ObjectiveConfig,
     PricesConfig,
     RunBudgetConfig,
     RunConfig,
@@ -21,6 +22,7 @@ from trace_bench.config.models import (
 )
 from trace_bench.config.source import Path_, Problem, Rows, Source, Table
 from trace_bench.suites.registry import normalise_id
+from trace_bench.trainers.names import PRESETS, canonical
 
 ALIASES: Mapping[type[Section], Mapping[str, str]] = {
     RunConfig: {"runs_root": "runs_dir", "n_concurrent": "max_workers", "seed": "seeds"},
@@ -58,7 +60,11 @@ SECTIONS: Mapping[str, type[Section]] = {
     "llm": LlmConfig,
     "budget": BudgetConfig,
     "splits": SplitsConfig,
+    "objective": ObjectiveConfig,
 }
+
+OBJECTIVES = {"score": "scalar", "scalar": "scalar", "weighted": "weighted", "pareto": "pareto"}
+"""Words that stand for an objective: its mode, with all else as it comes."""
 
 ENTRIES: Mapping[str, type[Section]] = {"tasks": TaskConfig, "trainers": TrainerConfig, "llms": LlmConfig}
 """Lists of sections."""
@@ -107,11 +113,24 @@ def normalise(root: Table, file: str, problems: list[Problem]) -> Table:
     for name, section in SECTIONS.items():
         if isinstance(top.get(name), Table):
             top[name] = _section(top[name], section, (name,), source, problems)
+    _spell_out_objective(top)
     _gather_knobs(top, "trainer_kwargs", problems, prefix="/")
     _each(top, "tasks", lambda i, entry: _task(entry, i, source, problems))
     _each(top, "trainers", lambda i, entry: _trainer(entry, i, source, problems))
     _each(top, "llms", lambda i, entry: _llm(entry, i, source, problems))
     return top
+
+
+def _spell_out_objective(top: Table) -> None:
+    """``objective: pareto`` as the mapping that it stands for; what is no such word stays, to be refused."""
+    word = top.get("objective")
+    if isinstance(word, str) and word in OBJECTIVES:
+        table = Table({"mode": OBJECTIVES[word]}, top.lines.get("objective"))
+        table.lines["mode"] = top.lines.get("objective")
+        table.names["mode"] = ""
+        if "objective" in top.origins:
+            table.origins["mode"] = top.origins["objective"]
+        top["objective"] = table
 
 
 def _section(table: Table, section: type[Section], path: Path_, source: Source, problems: list[Problem]) -> Table:
@@ -162,7 +181,15 @@ def _trainer(entry: Any, index: int, source: Source, problems: list[Problem]) ->
         shown = source.shown((*path, "knobs"))
         problems.append(Problem(trainer.lines["knobs"], f"unknown key {shown!r}; write each knob on the entry itself"))
         del trainer["knobs"]
+    written = trainer["id"].strip() if isinstance(trainer.get("id"), str) else ""
+    if written:
+        trainer["id"] = canonical(written)
     _gather_knobs(trainer, "knobs", problems, prefix="")
+    if written in PRESETS:
+        knobs = trainer.setdefault("knobs", Table(line=trainer.line))
+        for name, value in PRESETS[written].items():
+            knobs.setdefault(name, value)
+            knobs.lines.setdefault(name, trainer.lines.get("id"))
     return trainer
 
 

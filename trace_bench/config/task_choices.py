@@ -14,6 +14,7 @@ from typing import Any
 from trace_bench.arguments import find, hint
 from trace_bench.config.frozen import FrozenDict, freeze
 from trace_bench.config.models import RunConfig, SandboxConfig
+from trace_bench.config.objectives import resolve_objective
 from trace_bench.config.source import Path_
 from trace_bench.errors import ConfigError
 from trace_bench.suites.spec import Task, resolve_eval_kwargs
@@ -31,6 +32,7 @@ class TaskChoice:
         splits: examples of each split, as far as spec and config say; a task may make it depend on its arguments.
         limits: time limits of the job, of one candidate process, and the sandbox's resources: all that can
             change a score.
+        objective: what its states are compared by.
     """
 
     entry: int
@@ -39,6 +41,7 @@ class TaskChoice:
     splits: FrozenDict
     limits: FrozenDict
     sandbox: SandboxConfig
+    objective: FrozenDict
 
     @property
     def path(self) -> Path_:
@@ -72,6 +75,7 @@ def resolve_tasks(config: RunConfig, tasks: Mapping[str, Task], problems: list[s
                 splits=freeze(splits),
                 limits=freeze(_limits(config, task, eval_kwargs, sandbox)),
                 sandbox=sandbox,
+                objective=resolve_objective(config.objective, task, config.source, problems),
             )
         )
     if len(choices) == len(config.tasks):

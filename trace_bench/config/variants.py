@@ -13,9 +13,10 @@ from typing import Any
 
 from trace_bench.arguments import Argument, Where, canonical, checked, describe, find, hint, without_effect
 from trace_bench.config.frozen import FrozenDict, freeze
-from trace_bench.config.models import RunConfig, TrainerConfig
+from trace_bench.config.models import TENSORBOARD, RunConfig, TrainerConfig
 from trace_bench.config.source import Path_
 from trace_bench.trainers.base import Trainer
+from trace_bench.trainers.guides import DEFAULT_GUIDE, GUIDES
 from trace_bench.trainers.optimizers import DEFAULT_OPTIMIZER, OPTIMIZERS, UNAVAILABLE
 from trace_bench.trainers.registry import arguments_of
 
@@ -43,6 +44,7 @@ class Variant:
     optimizer: str
     optimizer_kwargs: FrozenDict
     given: FrozenDict
+    guide_kwargs: FrozenDict
 
     @property
     def path(self) -> Path_:
@@ -60,7 +62,7 @@ def resolve_variants(config: RunConfig, trainers: Mapping[str, type[Trainer]], p
             problems.append(f"{where}: there is no trainer {entry.id!r}{hint(entry.id, trainers)}")
             continue
         classes.append(trainers[entry.id])
-        _guide_and_logger_take_nothing(config, index, problems)
+        _logger_takes_nothing(config, index, problems)
         variants += _Entry(config, index, trainers[entry.id], problems, taken).variants()
     if len(classes) == len(config.trainers):
         _nothing_is_left_over(config, classes, taken, problems)
@@ -92,6 +94,7 @@ class _Entry:
         shared = self._from_top("trainer_kwargs", self._arguments, self._owner)
         on_entry = self._layer(self._entry.knobs, (*self._path, "knobs"), self._arguments, self._owner)
         optimizer, optimizer_arguments = self._optimizer()
+        guide_kwargs = self._guide()
         optimizer_owner = f"optimizer {optimizer!r}" if optimizer != NO_OPTIMIZER else self._owner
         shared_optimizer = self._from_top("optimizer_kwargs", optimizer_arguments, optimizer_owner)
         entry_optimizer = self._layer(
@@ -129,6 +132,7 @@ class _Entry:
                     optimizer=optimizer,
                     optimizer_kwargs=optimizer_kwargs,
                     given=freeze(told),
+                    guide_kwargs=guide_kwargs,
                 )
             )
         self._refuse(idle.on_entry, self._path, self._owner, {}, self._arguments)
@@ -177,6 +181,18 @@ class _Entry:
                 place = self._config.source.where((*path, key))
                 self._problems.append(f"{place} must be a mapping of keys to values, not {describe(value)}")
         return {}
+
+    def _guide(self) -> FrozenDict:
+        """The arguments of the entry's guide."""
+        name = self._entry.guide
+        arguments = arguments_of(GUIDES[name])
+        if name != DEFAULT_GUIDE and not self._trainer.uses_graph:
+            place = self._config.source.where((*self._path, "guide"))
+            self._problems.append(
+                f"{place}: {self._owner} asks no optimizer, which a guide could tell anything; delete it"
+            )
+        path: Path_ = (*self._path, "guide_kwargs")
+        return _filled(arguments, self._layer(self._entry.guide_kwargs, path, arguments, f"guide {name!r}"))
 
     def _optimizer(self) -> tuple[str, tuple[Argument, ...]]:
         named = self._entry.optimizer
@@ -239,12 +255,11 @@ def _label(given: Mapping[str, Any]) -> str:
     return text if len(text) <= _LABEL_LENGTH else text[: _LABEL_LENGTH - 1] + "…"
 
 
-def _guide_and_logger_take_nothing(config: RunConfig, index: int, problems: list[str]) -> None:
-    for noun in ("guide", "logger"):
-        key = f"{noun}_kwargs"
-        if getattr(config.trainers[index], key):
-            where = config.source.where(("trainers", index, key))
-            problems.append(f"{where}: the {noun} takes no arguments; delete this key")
+def _logger_takes_nothing(config: RunConfig, index: int, problems: list[str]) -> None:
+    if config.trainers[index].logger_kwargs:
+        where = config.source.where(("trainers", index, "logger_kwargs"))
+        why = ": its events are in tb/ of each job" if config.trainers[index].logger == TENSORBOARD else ""
+        problems.append(f"{where}: the logger takes no arguments{why}; delete this key")
 
 
 def _nothing_is_left_over(

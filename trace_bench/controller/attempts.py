@@ -29,7 +29,7 @@ def keep_attempt(job: JobLayout, *, calls: bool = False) -> None:
     """Move what the last attempt published, its result too, into that attempt's folder: the next one takes its place.
 
     Args:
-        calls: its cassette as well.
+        calls: its cassette and its checkpoint as well.
     """
     last = max(_attempts(job), default=0)
     if last == 0:
@@ -40,7 +40,7 @@ def keep_attempt(job: JobLayout, *, calls: bool = False) -> None:
     moves = {job.results: folder / job.results.name}
     moves |= {source: out / name for name, source in _places(job).items()}
     if calls:
-        moves[job.cassette] = folder / job.cassette.name
+        moves |= {path: folder / path.name for path in (job.cassette, job.checkpoint)}
     for source, target in moves.items():
         if source.exists() and not target.exists():
             make_folders(target.parent)
@@ -49,13 +49,13 @@ def keep_attempt(job: JobLayout, *, calls: bool = False) -> None:
                 # It must have gone for good before its files go.
                 sync_folder(target.parent)
                 sync_folder(source.parent)
-    for state in (job.initial_state, job.best_state, job.final_state):
-        state.unlink(missing_ok=True)  # they are in states.json too
+    for made in (job.initial_state, job.best_state, job.final_state, job.pareto):
+        made.unlink(missing_ok=True)  # from states.json and the history
 
 
 def mend(job: JobLayout) -> None:
     """Cut off what a controller that died left unfinished: of the history, say, that it wrote while the job ran."""
-    for path in (job.state_history, job.events, job.cassette):
+    for path in (job.state_history, job.events, job.cassette, job.checkpoint):
         repair_journal(path)
 
 

@@ -19,12 +19,16 @@ from trace_bench.artifacts.provenance import cpu_model, now
 from trace_bench.artifacts.records import Attempt, AttemptEvidence, ControlRecord, JobMeta, Results, Usage
 from trace_bench.artifacts.secrets import known
 from trace_bench.artifacts.writers import sync_tree, write_json, write_text
+from trace_bench.config.models import TENSORBOARD
 from trace_bench.controller.answers import Answers
 from trace_bench.controller.attempts import publish
+from trace_bench.controller.checkpoint import CheckpointFile
 from trace_bench.controller.session import SandboxGone
+from trace_bench.controller.tensorboard import write_events
 from trace_bench.errors import Boundary, ExitCode, Interrupted, SandboxError, TraceBenchError
 from trace_bench.results.integrity import integrity_report
-from trace_bench.results.rows import results_row
+from trace_bench.results.pareto import pareto_front
+from trace_bench.results.rows import is_final, results_row
 from trace_bench.sandbox.base import Sandbox
 from trace_bench.sandbox.errors import SandboxGone as SandboxRemoved
 
@@ -45,6 +49,8 @@ class Ending:
     """What ends more than this job."""
     answers: Answers | None = None
     """The LLM calls of the session, of which some may be under way."""
+    checkpoint: CheckpointFile | None = None
+    """What the search learns; None in a replay, which repeats it all."""
     warnings: list[str] = field(default_factory=list)
     told: frozenset[str] = frozenset()
     """Reasons that the sandbox was given to stop."""
@@ -92,6 +98,8 @@ def recorded(
     killed = failure is not None and failure.kind == "interrupted"
     if ending.collected is not None:
         publish(ending.collected, job)
+    if meta.logger == TENSORBOARD:
+        write_events(job)
     attempt = Attempt(
         number=number,
         started_at=meta.started_at or now(),
@@ -103,7 +111,8 @@ def recorded(
     )
     stop_reason = result.stop_reason if result is not None else "interrupted" if killed else None
     cut = ending.cut_by_run_budget or ("budget" in ending.told and stop_reason == "budget")
-    warnings = [*meta.warnings, *ending.warnings, *(result.warnings if result is not None else ())]
+    told = ending.checkpoint.warnings if ending.checkpoint is not None else []
+    warnings = [*meta.warnings, *ending.warnings, *told, *(result.warnings if result is not None else ())]
     meta = meta.model_copy(
         update={
             "status": status,
@@ -123,9 +132,14 @@ def recorded(
             "cpu_model": cpu_model(),
         }
     )
-    row = results_row(meta, result, usage, seconds, run)
+    front = pareto_front(job.state_history, job.job_id, meta.objective)
+    if front is not None:
+        write_json(job.pareto, front, durable=False)
+    row = results_row(meta, result, usage, seconds, run, front)
     # What is recorded as ended is not run again: after a power cut, all that belongs to it must be there.
     write_json(job.meta, meta)
+    if is_final(row) and row.status == "ok":
+        job.checkpoint.unlink(missing_ok=True)
     sync_tree(job.root)
     write_json(job.results, row)  # from here on the job has ended
     return row

@@ -17,13 +17,14 @@ from pathlib import Path
 from trace_bench.artifacts import layout as files
 from trace_bench.artifacts.collector import CollectLimits, collect
 from trace_bench.artifacts.contract import Failure, Scores
-from trace_bench.artifacts.layout import RunLayout
+from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.provenance import now
 from trace_bench.artifacts.records import ControlRecord, Results, Usage
 from trace_bench.artifacts.writers import sync_folder, write_json, write_text
 from trace_bench.controller.answers import AFTER_A_BREAK, AFTER_THE_END
 from trace_bench.controller.attempts import earlier_attempts, keep_attempt, mend, next_attempt
 from trace_bench.controller.attribution import attributed
+from trace_bench.controller.checkpoint import CheckpointFile
 from trace_bench.controller.ending import (
     Ending,
     ends_more,
@@ -170,7 +171,7 @@ class JobRunner:
             ending.failure = Failure(boundary=error.boundary, kind="damaged_cassette", message=str(error))
             return recorded(self.layout, job, number, meta, ending, Usage(), time.monotonic() - started)
         row: Results | None = None
-        with scope:
+        with scope, self._checkpoint_of(plan, job, number, ending):
 
             def record() -> Results:
                 failures = scope.provider_failures()
@@ -204,6 +205,17 @@ class JobRunner:
         if ending.fatal is not None:
             raise ending.fatal
         return row
+
+    @contextmanager
+    def _checkpoint_of(self, plan: JobPlan, job: JobLayout, number: int, ending: Ending) -> Iterator[None]:
+        """What the search has learnt so far, and learns in this attempt."""
+        if self.recording is not None:
+            yield
+            return
+        aside = job.attempt(number) / files.CHECKPOINT
+        with contextlib.closing(CheckpointFile(job.checkpoint, plan.spec.fingerprint, aside)) as found:
+            ending.checkpoint = found
+            yield
 
     def _settle_replay(self, recording: Recording, plan: JobPlan, scope: Scope, ending: Ending, folder: Path) -> None:
         """A request that is not recorded is the job's failure; what was paid for and not asked again counts."""
@@ -358,6 +370,9 @@ class JobRunner:
             on_answer=start.over if start is not None else lambda: None,
             reattach=reattach,
         )
+        if ending.checkpoint is not None:
+            session.checkpoint = ending.checkpoint.beside(plan.task)
+            session.on_checkpoint = ending.checkpoint.add
         ending.answers = session.answers
         try:
             if start is None:

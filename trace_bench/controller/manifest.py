@@ -12,6 +12,7 @@ from trace_bench.artifacts.writers import write_pieces
 from trace_bench.config.frozen import thaw
 from trace_bench.controller.prepare import model_ref
 from trace_bench.matrix import Job
+from trace_bench.trainers.registry import executes_candidates
 
 Outcome = tuple[str, str | None]
 """Status and reason of a job that has come to its end."""
@@ -77,7 +78,7 @@ class ManifestLines:
                 "suite": job.suite,
                 "trainer_id": job.trainer_id,
                 "variant": job.variant.label,
-                "integrity": self._integrity,
+                "integrity": "unprotected" if executes_candidates(job.trainer_id) else self._integrity,
                 "score_direction": direction,
                 "raw_params": thaw(job.raw_params),
                 "resolved_optimizer": job.optimizer,

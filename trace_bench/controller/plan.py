@@ -16,6 +16,7 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.provenance import package_versions
 from trace_bench.artifacts.records import GitInfo, ImageRecord, Lock, ModelPrices, Results
 from trace_bench.config.models import RunConfig, SandboxConfig
+from trace_bench.config.objectives import direction_of
 from trace_bench.config.resolve import Resolved
 from trace_bench.config.sizes import format_size
 from trace_bench.controller.manifest import ManifestLines, Outcome, write_manifest
@@ -155,6 +156,7 @@ class RunPlan:
         return prepare(
             planned.job,
             self.material[planned.task_id],
+            self.lock.images[planned.job.image_family],
             planned.fingerprint,
             config=self.config,
             run_id=self.run_id,
@@ -300,7 +302,7 @@ def plan_run(
         reused=reused,
         adopted=before.adopted if before else {},
         leftovers=(*before.leftovers, *strangers) if before else (),
-        material={task_id: Material(task, blobs[task_id], pins[task.image_family]) for task_id, task in used.items()},
+        material={task_id: Material(task, blobs[task_id]) for task_id, task in used.items()},
         stamp=stamp,
         recording=recording,
         spent=spent,
@@ -344,10 +346,10 @@ def _decided(
                 sources_hash,
                 budget,
                 job.splits,
-                config.objective,
+                job.objective,
                 job.limits,
             )
-            direction = task.spec.score.direction
+            direction = direction_of(job.objective)
             last = job
         mark = marks.fingerprint(prefix.full_digest(job.seed))
         verdict: Verdict = before.decide(job.job_id, mark) if before is not None else NEW

@@ -11,9 +11,11 @@ from typing import Any
 
 from trace_bench.artifacts.contract import (
     Budget,
+    GuideRef,
     JobLimits,
     JobSpec,
     ModelRef,
+    ObjectiveSpec,
     OptimizerRef,
     StopPoint,
     TaskRef,
@@ -22,11 +24,12 @@ from trace_bench.artifacts.contract import (
 from trace_bench.artifacts.records import ImageRecord, JobMeta
 from trace_bench.config.frozen import thaw
 from trace_bench.config.models import RunConfig
+from trace_bench.config.objectives import direction_of
 from trace_bench.identity import test_seed
 from trace_bench.matrix import Job
 from trace_bench.sandbox.base import Backend, Resources
 from trace_bench.suites.spec import Task
-from trace_bench.trainers.registry import entry_of
+from trace_bench.trainers.registry import entry_of, executes_candidates
 
 
 @dataclass(frozen=True)
@@ -52,21 +55,16 @@ class JobPlan:
 
 @dataclass(frozen=True)
 class Material:
-    """What the jobs of one task and variant share.
-
-    Attributes:
-        blob: the task folder as a tar.
-        image: the pin that they run in.
-    """
+    """What the jobs of one task share; `blob` is its folder as a tar."""
 
     task: Task
     blob: bytes
-    image: ImageRecord
 
 
 def prepare(
     job: Job,
     material: Material,
+    image: ImageRecord,
     fingerprint: str,
     *,
     config: RunConfig,
@@ -77,7 +75,7 @@ def prepare(
     stop_at: StopPoint | None = None,
 ) -> JobPlan:
     """`job` in full. `created` is when it was planned, in UTC; `stop_at` is where a replay of it ends."""
-    task, image = material.task, material.image
+    task = material.task
     budget = Budget(**config.budget.model_dump(exclude={"run"}))
     limits = thaw(job.limits)
     sandbox = job.sandbox
@@ -89,6 +87,7 @@ def prepare(
         pids=sandbox.pids,
     )
     model = model_ref(job.model)
+    objective = ObjectiveSpec(**job.objective)
     optimizer = OptimizerRef(id=job.optimizer, kwargs=thaw(job.optimizer_kwargs))
     eval_kwargs, params = thaw(job.eval_kwargs), thaw(job.params)
     spec = JobSpec(
@@ -105,11 +104,13 @@ def prepare(
         ),
         trainer=TrainerRef(id=job.trainer_id, entry=entry_of(job.trainer_id), params=params),
         optimizer=optimizer,
+        guide=GuideRef(id=job.guide, kwargs=thaw(job.guide_kwargs)),
         seed=job.seed,
         mode=config.mode,
         model=model,
         budget=budget,
         limits=job_limits,
+        objective=objective,
         stop_at=stop_at,
     )
     meta = JobMeta(
@@ -119,7 +120,7 @@ def prepare(
         task_id=job.task_id,
         suite=job.suite,
         task_hash=task.content_hash,
-        score_direction=task.spec.score.direction,
+        score_direction=direction_of(job.objective),
         tolerance=task.spec.tolerance,
         timing_sensitive=task.spec.timing_sensitive,
         eval_kwargs=eval_kwargs,
@@ -136,9 +137,10 @@ def prepare(
         model=model,
         budget=budget,
         limits=job_limits,
+        objective=objective,
         image=image,
         backend=backend.name,
-        integrity=backend.integrity,
+        integrity="unprotected" if executes_candidates(job.trainer_id) else backend.integrity,
         created_at=created,
     )
     return JobPlan(

@@ -83,6 +83,8 @@ class Session:
         reattach: opens the stream again after it broke, for the conversation to go on by the numbers; None if the
             sandbox has ended. Without it a stream that breaks is the end.
         mended: how often that was done.
+        checkpoint: what earlier attempts have learnt: JSON lines, and the seconds of training that were in them.
+        on_checkpoint: called with each new line, and its seconds.
     """
 
     stream: Stream
@@ -99,6 +101,8 @@ class Session:
     told: frozenset[str] = frozenset()
     reattach: Callable[[], Stream | None] | None = None
     mended: int = 0
+    checkpoint: tuple[bytes, float] = (b"", 0.0)
+    on_checkpoint: Callable[[bytes, Any], None] = lambda data, seconds: None
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _decoder: Decoder = field(default_factory=Decoder)
     _mailbox: Mailbox = field(default_factory=Mailbox)
@@ -147,7 +151,9 @@ class Session:
                 self._over = True
 
     def _hand_over(self) -> None:
-        self._send("job", {"job": dict(self.job)}, self.task)
+        lines, seconds = self.checkpoint
+        known = {"checkpoint_bytes": len(lines), "seconds_before": seconds} if lines else {}
+        self._send("job", {"job": dict(self.job), **known}, self.task + lines)
 
     def _serve(self) -> dict[str, Any]:
         last_beat = heard = time.monotonic()
@@ -239,6 +245,8 @@ class Session:
             self.listener.history(_mapping(header, "line"))
         elif kind == "log":
             self.listener.log(str(header.get("phase")), str(header.get("text", "")))
+        elif kind == "checkpoint":
+            self.on_checkpoint(message.blob, header.get("seconds"))
         elif kind == "llm.request":
             self._on_llm_request(header, message.blob)
         elif kind == "done":

@@ -23,7 +23,9 @@ from trace_bench.controller.recording import recording_of
 from trace_bench.controller.records import write_records
 from trace_bench.controller.run import Run, RunResult
 from trace_bench.controller.scripts import with_scripts
+from trace_bench.controller.tensorboard import check_tensorboard
 from trace_bench.errors import ConfigError
+from trace_bench.images.layers import family_named
 from trace_bench.images.pins import ensure
 from trace_bench.images.recipe import worker_sources_hash
 from trace_bench.resources import package_dir
@@ -58,6 +60,7 @@ def plan_config(
     else:
         config = recording.fitted(config)
         learn_secrets(config, os.environ)
+    check_tensorboard(config)
     prices = prices_of(config, warnings)
     with ThreadPoolExecutor(max_workers=1) as aside:
         git = aside.submit(capture_git, package_dir())  # two processes, while the engine is asked
@@ -161,10 +164,20 @@ def image_source(
     say: Callable[[str], None],
     warn: Callable[[str], None],
 ) -> ImageSource:
-    """Where `backend` has its images from. The local backend has none: its key is the interpreter's version."""
+    """Where `backend` has its images from. The local backend has none: its key is the interpreter's version, and the
+    content of what an image would have beside the worker.
+    """
     if backend.name == "local":
-        version = f"local:python-{platform.python_version()}"
-        return lambda family: ImageRecord(family=family, ref="local", key=version)
+
+        def local(family: str) -> ImageRecord:
+            version = f"local:python-{platform.python_version()}"
+            if "+" not in family:
+                return ImageRecord(family=family, ref="local", key=version)
+            added = family_named(family)
+            key = "+".join([version, *(plugin.content_hash for plugin in added.plugins)])
+            return ImageRecord(family=family, ref="local", key=key, plugins=added.plugin_versions)
+
+        return local
 
     def pinned(family: str) -> ImageRecord:
         pin = ensure(
@@ -184,6 +197,7 @@ def image_source(
             base=pin.base,
             built_at=pin.built_at,
             repo_digest=pin.repo_digest,
+            plugins=dict(pin.plugins),
         )
 
     return pinned

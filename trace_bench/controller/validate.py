@@ -25,6 +25,7 @@ from trace_bench.controller.prepare import JobPlan
 from trace_bench.controller.prices import prices_of
 from trace_bench.controller.schedule import Room
 from trace_bench.controller.start import completed, image_source, plan_config
+from trace_bench.controller.tensorboard import check_tensorboard
 from trace_bench.errors import Boundary, EnvironmentUnavailable, Interrupted
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
@@ -68,10 +69,11 @@ def plan_of_suites(
 ) -> RunPlan:
     """`plan_config`, with the jobs of `suites` only. All of `config` is checked, but no image built for the others."""
     config = completed(config)
+    check_tensorboard(config)
     resolved = resolve(config, roots)
     jobs = jobs_of(config, resolved)
     backend = get_backend(config.backend)
-    wanted = {task.image_family for task in resolved.tasks.values() if task.suite.name in suites}
+    wanted = {job.image_family for job in jobs if job.suite in suites}
     warnings: list[str] = []
     prices = prices_of(config, warnings)
     pinned = image_source(config, backend, build=build, say=say, warn=warnings.append)

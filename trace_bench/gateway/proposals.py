@@ -1,18 +1,26 @@
-"""How the stub model changes variables: seeded steps for numbers, alternatives for code and text."""
+"""How the built-in models change variables, and how they write it down.
+
+The stub makes seeded steps for numbers and picks alternatives for code and text. An answer is in the form that the
+prompt asks for, which the private header says.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from trace_bench.artifacts import jsonio
 from trace_bench.artifacts.contract import Value
 from trace_bench.gateway.draws import Draws
 
 SMALLEST_STEP = 1e-3
 """Relative to the range of a variable, or to its magnitude where it has no bounds."""
 TRIES = 8
+FORMATS = ("json", "tags", "improved")
+"""How an answer gives new values: in a JSON object's ``suggestion``; each with its name, between tags; or one value
+alone, between tags."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +31,7 @@ class Variable:
         kind: ``int``, ``float``, ``code`` or ``text``.
         bounds: inclusive; numbers only.
         alternatives: other admissible values; the only ones for code and text.
+        format: one of `FORMATS`.
     """
 
     name: str
@@ -30,6 +39,7 @@ class Variable:
     value: Value
     bounds: tuple[float, float] | None = None
     alternatives: tuple[Value, ...] = ()
+    format: str = "json"
 
     @classmethod
     def parse(cls, item: object) -> Variable:
@@ -40,7 +50,7 @@ class Variable:
         """
         if not isinstance(item, dict):
             raise ValueError("an item is not an object")
-        unknown = item.keys() - {"name", "kind", "value", "bounds", "alternatives"}
+        unknown = item.keys() - {"name", "kind", "value", "bounds", "alternatives", "format"}
         if unknown:
             raise ValueError(f"an item has the unknown key {min(unknown)!r}")
         name, kind = item.get("name"), item.get("kind")
@@ -60,7 +70,10 @@ class Variable:
         alternatives = item.get("alternatives") or []
         if not isinstance(alternatives, list) or not all(_fits(kind, a) for a in alternatives):
             raise ValueError(f"the alternatives of {name!r} are not a list of kind {kind}")
-        return cls(name, kind, value, tuple(bounds) if bounds else None, tuple(alternatives))
+        form = item.get("format", "json")
+        if form not in FORMATS:
+            raise ValueError(f"the format of {name!r} is none of {', '.join(FORMATS)}")
+        return cls(name, kind, value, tuple(bounds) if bounds else None, tuple(alternatives), form)
 
 
 def propose(variables: Sequence[Variable], draws: Draws) -> dict[str, Value]:
@@ -75,6 +88,22 @@ def propose(variables: Sequence[Variable], draws: Draws) -> dict[str, Value]:
     if not chosen:
         chosen = {draws.sub("one").pick(sorted(fresh))}
     return {name: value for name, value in fresh.items() if name in chosen}
+
+
+def written(variables: Sequence[Variable], suggestion: Mapping[str, Value], reasoning: str) -> str:
+    """An answer that suggests these values, in the form that is asked for; that of the first of `variables` counts."""
+    match variables[0].format if variables else "json":
+        case "tags":
+            changes = "".join(
+                f"\n<variable>\n<name>{name}</name>\n<value>\n{value}\n</value>\n</variable>"
+                for name, value in suggestion.items()
+            )
+            return f"<reasoning>\n{reasoning}\n</reasoning>{changes}"
+        case "improved":
+            value = next(iter(suggestion.values()), None)
+            return reasoning if value is None else f"<IMPROVED_VARIABLE>{value}</IMPROVED_VARIABLE>"
+        case _:
+            return jsonio.dumps({"reasoning": reasoning, "answer": "", "suggestion": suggestion})
 
 
 def changed(variable: Variable, draws: Draws) -> Value | None:

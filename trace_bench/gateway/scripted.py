@@ -18,7 +18,7 @@ from trace_bench.artifacts import jsonio
 from trace_bench.artifacts.records import LlmTry
 from trace_bench.gateway.base import ProviderError, ProviderReply, ProviderRequest, Refusal
 from trace_bench.gateway.draws import Draws
-from trace_bench.gateway.proposals import Variable
+from trace_bench.gateway.proposals import Variable, written
 from trace_bench.gateway.script import PLACEHOLDER, Answer, Match, Rule, Script, Step
 from trace_bench.gateway.stub import StubProvider, count_tokens, decode_variables
 
@@ -189,7 +189,7 @@ class _Filled:
         if answer.steps is not None:
             suggestion = self._suggestion(answer.steps)
             reasoning = f"The script changes {', '.join(suggestion) or 'nothing'}."
-            return jsonio.dumps({"reasoning": reasoning, "answer": "", "suggestion": suggestion}), [], bool(suggestion)
+            return written(self.asked.variables, suggestion, reasoning), [], bool(suggestion)
         if answer.tools is not None:
             calls = [
                 {

@@ -22,7 +22,7 @@ from trace_bench.artifacts import jsonio
 from trace_bench.gateway.base import ProviderReply, ProviderRequest, Refusal
 from trace_bench.gateway.draws import Draws
 from trace_bench.gateway.fields import COMPLETIONS, EMBEDDINGS, MAX_CHOICES, RESPONSES
-from trace_bench.gateway.proposals import Variable, propose
+from trace_bench.gateway.proposals import Variable, propose, written
 
 MAX_VARIABLES_BYTES = 4 << 20
 """Of the variables header once unpacked."""
@@ -97,18 +97,7 @@ def _chat(request: ProviderRequest) -> ProviderReply:
     contents = []
     for choice in range(choices):
         suggestion = propose(variables, Draws(request.seed, place, choice))
-        contents.append(
-            (
-                jsonio.dumps(
-                    {
-                        "reasoning": _reasoning(suggestion),
-                        "answer": "",
-                        "suggestion": suggestion,
-                    }
-                ),
-                bool(suggestion),
-            )
-        )
+        contents.append((written(variables, suggestion, _reasoning(suggestion)), bool(suggestion)))
     prompt_tokens = count_tokens("".join(_text(message) for message in messages))
     completion_tokens = sum(count_tokens(content) for content, _ in contents)
     body = {

@@ -24,10 +24,11 @@ from trace_bench.images.base import resolve_base, wanted_base
 from trace_bench.images.context import dependencies_context, worker_context, write_context
 from trace_bench.images.debian import Progress
 from trace_bench.images.engine import connect, engine_errors, inspect_image
+from trace_bench.images.layers import added_pins, family_named
 from trace_bench.images.lock import Base, ImagePin, Lock, building, read_lock, record
 from trace_bench.images.paths import cache_home
-from trace_bench.images.recipe import Family, dependencies_key, family_named, image_key
-from trace_bench.images.wheels import Target, gather
+from trace_bench.images.recipe import Family, dependencies_key, image_key
+from trace_bench.images.wheels import Target, gather, gather_pins
 from trace_bench.resources import package_dir
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ FAMILY_LABEL = "trace-bench.family"
 KEY_LABEL = "trace-bench.image-key"
 BASE_LABEL = "trace-bench.base"
 PARTS_LABEL = "trace-bench.parts"
+PLUGINS_LABEL = "trace-bench.plugins"
 
 _LAST_LINES = 20
 _LAYER = re.compile(r"^ ---> ([0-9a-f]{12})$")
@@ -69,7 +71,7 @@ def build(
         refresh_base: look for a newer base even though the lock knows one.
 
     Raises:
-        ConfigError: there is no such family.
+        ConfigError: there is no such family or addition, or one that does not fit what it stands on.
         EnvironmentUnavailable: no engine, no base, a wheel that cannot be had, or a build that fails.
     """
     say = progress or silent
@@ -84,7 +86,7 @@ def build(
 def build_on(base: Base, family: Family, engine: DockerClient, progress: Progress, home: Path | None) -> ImagePin:
     """`build` on a base that has been found. The caller holds `trace_bench.images.lock.building`."""
     key = image_key(family.recipe, base.identity)
-    ref = f"trace-bench/{family.name}:{key[:12]}"
+    ref = f"{family.repository}:{key[:12]}"
     image = labelled_image(engine, ref, key)
     if image is None:
         below = _dependencies(family, base, engine, progress)
@@ -95,6 +97,7 @@ def build_on(base: Base, family: Family, engine: DockerClient, progress: Progres
             KEY_LABEL: key,
             BASE_LABEL: base.identity,
             PARTS_LABEL: json.dumps(parts, sort_keys=True),
+            **({PLUGINS_LABEL: json.dumps(family.plugin_versions, sort_keys=True)} if family.plugins else {}),
             **_provenance(family),
         }
         docker_build(engine, ref, worker_context(family), {"BASE": below, **family.arguments}, labels, progress)
@@ -113,6 +116,7 @@ def build_on(base: Base, family: Family, engine: DockerClient, progress: Progres
         base=base.identity,
         built_at=str(image["Created"]),
         parts=family.recipe.parts(base.identity),
+        plugins=family.plugin_versions,
     )
     return record(pin, base, home=home)
 
@@ -134,13 +138,16 @@ def _dependencies(family: Family, base: Base, engine: DockerClient, progress: Pr
     below = base.ref
     target = Target(base.python, base.machine, base.glibc)
     for member in family.lineage:
+        if not member.requirements:
+            continue
         key = dependencies_key(member, base.identity)
-        ref = f"trace-bench/{member.name}-deps:{key[:12]}"
+        ref = f"{member.repository}-deps:{key[:12]}"
         if labelled_image(engine, ref, key) is None:
+            pins = added_pins(member, target)
             progress(f"gathering the wheels of {member.name}")
-            wheels = gather([member.bootstrap, member.requirements], target, cache_home())
+            wheels = [*gather([member.bootstrap], target, cache_home()), *gather_pins(pins, target, cache_home())]
             progress(f"building {ref}")
-            context = dependencies_context(member, wheels)
+            context = dependencies_context(member, pins, wheels)
             docker_build(engine, ref, context, {"BASE": below}, {KEY_LABEL: key}, progress)
         below = ref
     return below

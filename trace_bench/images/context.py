@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from trace_bench.images.recipe import Family, worker_sources
+from trace_bench.images.wheels import Pin, requirements_text
 
 
 def write_context(files: Mapping[str, Path | bytes], into: IO[bytes]) -> None:
@@ -29,18 +30,20 @@ def write_context(files: Mapping[str, Path | bytes], into: IO[bytes]) -> None:
                     archive.addfile(_member(name, 0o644, tarfile.REGTYPE, source.stat().st_size), content)
 
 
-def dependencies_context(family: Family, wheels: list[Path]) -> dict[str, Path | bytes]:
-    """What the family's Dockerfile sees: itself, and a wheelhouse with its requirements."""
+def dependencies_context(family: Family, pins: list[Pin], wheels: list[Path]) -> dict[str, Path | bytes]:
+    """What the family's Dockerfile sees: itself, and a wheelhouse with its requirements, `pins`."""
     files: dict[str, Path | bytes] = {"Dockerfile": family.dockerfile}
-    files["wheelhouse/requirements.txt"] = family.requirements
+    files["wheelhouse/requirements.txt"] = requirements_text(pins).encode()
     files |= {f"wheelhouse/{wheel.name}": wheel for wheel in wheels}
     return files
 
 
 def worker_context(family: Family) -> dict[str, Path | bytes]:
-    """What ``worker.Dockerfile`` sees: itself, and the sources that run inside a sandbox."""
-    files: dict[str, Path | bytes] = {"Dockerfile": family.worker_dockerfile}
+    """What ``worker.Dockerfile`` sees: itself, the sources that run inside a sandbox, and those of plug-ins."""
+    files: dict[str, Path | bytes] = {"Dockerfile": family.worker_dockerfile, "plugins/.keep": b""}
     files |= {f"worker/trace_bench/{name}": path for name, path in worker_sources().items()}
+    for plugin in family.plugins:
+        files |= {f"plugins/{name}": path for name, path in plugin.files.items()}
     return files
 
 

@@ -67,6 +67,7 @@ class ImagePin:
         base: identity of the base (see `Base.identity`).
         built_at: ISO 8601, as the engine has it.
         repo_digest: ``repository@sha256:…`` if a registry has the image.
+        plugins: packages whose files it holds beside the worker: name to version (and commit, where there is one).
         parts: content hashes of the recipe, to name what changed (see `trace_bench.images.recipe.PARTS`).
         drift: the parts in which today's recipe differs. Never in the lock; not empty only where drift was
             accepted, and then it belongs into the run's warnings.
@@ -82,6 +83,7 @@ class ImagePin:
     built_at: str
     repo_digest: str | None = None
     parts: Mapping[str, str] = field(default_factory=dict)
+    plugins: Mapping[str, str] = field(default_factory=dict)
     drift: tuple[str, ...] = ()
 
 

@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trace_bench.errors import EnvironmentUnavailable
+from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.images.base import identity_in_engine, resolve_base, wanted_base
 from trace_bench.images.build import build, build_on, labelled_image, silent
 from trace_bench.images.debian import Progress
 from trace_bench.images.engine import connect, engine_errors
+from trace_bench.images.layers import family_named
 from trace_bench.images.lock import Base, ImagePin, Lock, building, lock_path, read_lock, record
-from trace_bench.images.recipe import PARTS, Family, family_named, key_of_parts, load_families
+from trace_bench.images.recipe import PARTS, Family, key_of_parts, load_families
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -36,6 +37,7 @@ _PART_NAMES = {
     "requirements": "requirements",
     "worker": "worker sources",
     "arguments": "build arguments",
+    "plugins": "trainer package",
 }
 
 
@@ -142,25 +144,36 @@ def verify(family: str, *, engine: DockerClient | None = None, home: Path | None
 
 
 def list_images(*, engine: DockerClient | None = None, home: Path | None = None) -> list[ImageStatus]:
-    """All families in alphabetical order. Works without an engine, then without saying what is present."""
+    """All families in alphabetical order, each followed by what is locked of it with additions. Works without an
+    engine, then without saying what is present.
+    """
     lock = read_lock(home)
     try:
         client = connect(engine)
     except EnvironmentUnavailable:
         client = None
     shown = []
-    for name, family in load_families().items():
+    for name in sorted({*load_families(), *(name for name in lock.images if "+" in name)}):
         pin = lock.images.get(name)
+        family = _known(name)
         shown.append(
             ImageStatus(
                 family=name,
-                title=family.title,
+                title=family.title if family else "what it adds is not installed here",
                 pin=pin,
                 present=_present(client, pin) if pin is not None and client is not None else None,
-                drift=_recipe_drift(pin, family) if pin is not None else (),
+                drift=_recipe_drift(pin, family) if pin is not None and family is not None else (),
             )
         )
     return shown
+
+
+def _known(name: str) -> Family | None:
+    """None for additions that are not there any more, or that were built elsewhere."""
+    try:
+        return family_named(name)
+    except ConfigError:
+        return None
 
 
 def _drift(pin: ImagePin, family: Family, lock: Lock, wanted: str | None, engine: DockerClient) -> tuple[str, ...]:
@@ -178,7 +191,7 @@ def _drift(pin: ImagePin, family: Family, lock: Lock, wanted: str | None, engine
 
 def _recipe_drift(pin: ImagePin, family: Family) -> tuple[str, ...]:
     today = family.recipe.parts(pin.base)
-    return tuple(part for part in PARTS if pin.parts.get(part) != today[part])
+    return tuple(part for part in PARTS if pin.parts.get(part) != today.get(part))
 
 
 def _present(engine: DockerClient, pin: ImagePin) -> bool:

@@ -14,12 +14,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.resources import data_dir, package_dir
 
-PARTS = ("base", "dockerfile", "requirements", "worker", "arguments")
-"""What a key is made of, in the order in which drift is reported."""
+if TYPE_CHECKING:
+    from trace_bench.images.plugins import Plugin
+
+PARTS = ("base", "dockerfile", "requirements", "worker", "arguments", "plugins")
+"""What a key is made of, in the order in which drift is reported. ``plugins`` is there only where there are some."""
 
 WORKER_SOURCES = ("__init__.py", "errors.py", "suites", "trainers", "worker")
 """What of the package runs inside a sandbox, relative to it."""
@@ -29,45 +33,58 @@ _FORMAT = "trace-bench image 1"
 
 @dataclass(frozen=True)
 class Family:
-    """One folder of ``images/``.
+    """What jobs of one kind run in: a folder of ``images/``, or such a family with additions (see `layers`).
 
     Attributes:
-        name: of the folder.
+        name: of the folder; with additions ``family+layer``, ``family+distribution`` …
         title: for people.
-        folder: holds ``Dockerfile``, ``requirements.txt`` and ``family.toml``.
+        root: the folder ``images/`` that the recipe is from.
+        dockerfile: adds the requirements to the parent.
+        requirements: files with hashed pins of what this family adds to its parent. Without any it adds no image of its
+            own below the worker's.
         parent: the family whose dependencies this one stands on; None stands on the base itself.
         preload: modules that the supervisor imports before it forks the phases.
+        plugin: an installed distribution whose files go beside the worker.
     """
 
     name: str
     title: str
-    folder: Path
+    root: Path
+    dockerfile: Path
+    requirements: tuple[Path, ...]
     parent: Family | None = None
     preload: tuple[str, ...] = ()
+    plugin: Plugin | None = None
 
     @property
-    def dockerfile(self) -> Path:
-        return self.folder / "Dockerfile"
-
-    @property
-    def requirements(self) -> Path:
-        """Hashed pins of what this family adds to its parent."""
-        return self.folder / "requirements.txt"
+    def repository(self) -> str:
+        """The name of its images: a tag's repository knows no plus sign, and no family two underscores."""
+        return f"trace-bench/{self.name.replace('+', '__')}"
 
     @property
     def bootstrap(self) -> Path:
         """Hashed pin of the installer, the same for all families."""
-        return self.folder.parent / "bootstrap.txt"
+        return self.root / "bootstrap.txt"
 
     @property
     def worker_dockerfile(self) -> Path:
         """Adds the worker to any family."""
-        return self.folder.parent / "worker.Dockerfile"
+        return self.root / "worker.Dockerfile"
 
     @property
     def lineage(self) -> tuple[Family, ...]:
         """From the family that stands on the base down to this one."""
         return (*(self.parent.lineage if self.parent else ()), self)
+
+    @property
+    def plugins(self) -> tuple[Plugin, ...]:
+        """Of it and its ancestors."""
+        return tuple(f.plugin for f in self.lineage if f.plugin is not None)
+
+    @property
+    def plugin_versions(self) -> dict[str, str]:
+        """Version of each, by name."""
+        return {plugin.name: plugin.version for plugin in self.plugins}
 
     @property
     def arguments(self) -> dict[str, str]:
@@ -89,6 +106,7 @@ class Recipe:
     requirements: str
     worker: str
     arguments: str
+    plugins: str = ""
 
     @classmethod
     def of(cls, family: Family) -> Recipe:
@@ -98,20 +116,21 @@ class Recipe:
             EnvironmentUnavailable: a file of the recipe is missing.
         """
         lineage = family.lineage
-        dockerfiles = [*(f.dockerfile for f in lineage), family.worker_dockerfile]
-        requirements = [family.bootstrap, *(f.requirements for f in lineage)]
+        dockerfiles = [*(f.dockerfile for f in lineage if f.requirements), family.worker_dockerfile]
+        requirements = [family.bootstrap, *(path for f in lineage for path in f.requirements)]
         return cls(
             family=family.name,
-            dockerfile=_digest([_read(path) for path in dockerfiles]),
-            requirements=_digest([_read(path) for path in requirements]),
+            dockerfile=digest([_read(path) for path in dockerfiles]),
+            requirements=digest([_read(path) for path in requirements]),
             worker=worker_sources_hash(),
-            arguments=_digest([json.dumps(family.arguments, sort_keys=True).encode()]),
+            arguments=digest([json.dumps(family.arguments, sort_keys=True).encode()]),
+            plugins="".join(plugin.content_hash for plugin in family.plugins),
         )
 
     def parts(self, base: str) -> dict[str, str]:
         """The hash of each part, named as in `PARTS`; `base` is the identity of the base."""
         named = {"base": base} | {part: str(getattr(self, part)) for part in PARTS if part != "base"}
-        return {part: named[part] for part in PARTS}
+        return {part: named[part] for part in PARTS if named[part]}
 
 
 def image_key(recipe: Recipe, base: str) -> str:
@@ -121,14 +140,14 @@ def image_key(recipe: Recipe, base: str) -> str:
 
 def key_of_parts(family: str, parts: Mapping[str, str]) -> str:
     """The key of an image from its recorded parts."""
-    return _digest([_FORMAT.encode(), family.encode(), json.dumps(dict(parts), sort_keys=True).encode()])
+    return digest([_FORMAT.encode(), family.encode(), json.dumps(dict(parts), sort_keys=True).encode()])
 
 
 def dependencies_key(family: Family, base: str) -> str:
     """The key of `family` without the worker: of the layer that changes seldom and that children stand on."""
-    lineage = family.lineage
-    contents = [_read(path) for f in lineage for path in (f.dockerfile, f.requirements)]
-    return _digest([_FORMAT.encode(), b"dependencies", base.encode(), _read(family.bootstrap), *contents])
+    adding = [f for f in family.lineage if f.requirements]
+    contents = [_read(path) for f in adding for path in (f.dockerfile, *f.requirements)]
+    return digest([_FORMAT.encode(), b"dependencies", base.encode(), _read(family.bootstrap), *contents])
 
 
 def load_families(root: Path | None = None) -> dict[str, Family]:
@@ -143,25 +162,13 @@ def load_families(root: Path | None = None) -> dict[str, Family]:
         folder = root if root is not None else data_dir("images")
     except FileNotFoundError as error:
         raise EnvironmentUnavailable(str(error)) from error
-    raw = {path.parent.name: _read_toml(path) for path in sorted(folder.glob("*/family.toml"))}
+    raw = {path.parent.name: read_toml(path) for path in sorted(folder.glob("*/family.toml"))}
     if not raw:
         raise EnvironmentUnavailable(f"{folder} holds no image family; reinstall the package")
     families: dict[str, Family] = {}
     for name in raw:
         _load(name, folder, raw, families, ())
     return dict(sorted(families.items()))
-
-
-def family_named(name: str, root: Path | None = None) -> Family:
-    """The family `name`.
-
-    Raises:
-        ConfigError: there is none of that name.
-    """
-    families = load_families(root)
-    if name not in families:
-        raise ConfigError(f"there is no image family {name!r}; choose one of {', '.join(families)}")
-    return families[name]
 
 
 def worker_sources(package: Path | None = None) -> dict[str, Path]:
@@ -172,7 +179,7 @@ def worker_sources(package: Path | None = None) -> dict[str, Path]:
         path = root / name
         found.extend(path.rglob("*") if path.is_dir() else [path])
     relative = {path.relative_to(root).as_posix(): path for path in found if path.is_file()}
-    return {name: relative[name] for name in sorted(relative) if not _is_residue(name)}
+    return {name: relative[name] for name in sorted(relative) if not is_residue(name)}
 
 
 def worker_sources_hash(package: Path | None = None) -> str:
@@ -180,7 +187,7 @@ def worker_sources_hash(package: Path | None = None) -> str:
     chunks: list[bytes] = []
     for name, path in worker_sources(package).items():
         chunks += [name.encode(), _read(path)]
-    return _digest(chunks)
+    return digest(chunks)
 
 
 def _load(
@@ -194,15 +201,8 @@ def _load(
         return families[name]
     place = folder / name / "family.toml"
     table = raw[name]
-    if unknown := sorted(set(table) - {"title", "parent", "preload"}):
-        raise ConfigError(f"{place}: unknown key {unknown[0]!r}; it knows title, parent and preload")
-    title, parent, preload = table.get("title"), table.get("parent"), table.get("preload", [])
-    if not isinstance(title, str) or not title:
-        raise ConfigError(f"{place}: title must be a text; describe the family in a few words")
-    if not isinstance(preload, list) or not all(
-        isinstance(m, str) and m.replace(".", "_").isidentifier() for m in preload
-    ):
-        raise ConfigError(f"{place}: preload must be a list of module names")
+    title, preload = title_and_preload(place, table, ("parent",))
+    parent = table.get("parent")
     if parent is not None and (not isinstance(parent, str) or parent not in raw):
         raise ConfigError(f"{place}: parent {parent!r} is no family; choose one of {', '.join(raw)}")
     if parent in (*below, name):
@@ -210,14 +210,37 @@ def _load(
     families[name] = Family(
         name=name,
         title=title,
-        folder=place.parent,
+        root=folder,
+        dockerfile=place.parent / "Dockerfile",
+        requirements=(place.parent / "requirements.txt",),
         parent=_load(parent, folder, raw, families, (*below, name)) if isinstance(parent, str) else None,
-        preload=tuple(preload),
+        preload=preload,
     )
     return families[name]
 
 
-def _is_residue(name: str) -> bool:
+def title_and_preload(
+    place: Path, table: Mapping[str, object], more: tuple[str, ...] = ()
+) -> tuple[str, tuple[str, ...]]:
+    """What ``family.toml`` and ``layer.toml`` have in common, besides which they may have the keys `more`.
+
+    Raises:
+        ConfigError: an unknown key, or a value that is none; with the file.
+    """
+    known = ("title", *more, "preload")
+    if unknown := sorted(set(table) - set(known)):
+        raise ConfigError(f"{place}: unknown key {unknown[0]!r}; it knows {', '.join(known[:-1])} and {known[-1]}")
+    title, preload = table.get("title"), table.get("preload", [])
+    if not isinstance(title, str) or not title:
+        raise ConfigError(f"{place}: title must be a text; describe it in a few words")
+    if not isinstance(preload, list) or not all(
+        isinstance(m, str) and m.replace(".", "_").isidentifier() for m in preload
+    ):
+        raise ConfigError(f"{place}: preload must be a list of module names")
+    return title, tuple(preload)
+
+
+def is_residue(name: str) -> bool:
     """True for byte code, and for what editors and file managers leave behind."""
     return name.endswith((".pyc", "~")) or any(p == "__pycache__" or p.startswith(".") for p in name.split("/"))
 
@@ -231,14 +254,14 @@ def _read(path: Path) -> bytes:
         ) from error
 
 
-def _read_toml(path: Path) -> dict[str, object]:
+def read_toml(path: Path) -> dict[str, object]:
     try:
         return tomllib.loads(_read(path).decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: {error}; correct the file") from error
 
 
-def _digest(chunks: list[bytes]) -> str:
+def digest(chunks: list[bytes]) -> str:
     """SHA-256 of `chunks`, each with its length, so that moving a byte from one to the next is seen."""
     total = hashlib.sha256()
     for chunk in chunks:

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
-from trace_bench.images.build import BASE_LABEL, FAMILY_LABEL, KEY_LABEL, PARTS_LABEL, silent
+from trace_bench.images.build import BASE_LABEL, FAMILY_LABEL, KEY_LABEL, PARTS_LABEL, PLUGINS_LABEL, silent
 from trace_bench.images.debian import Progress
 from trace_bench.images.engine import connect, engine_errors, inspect_image
+from trace_bench.images.layers import family_named
 from trace_bench.images.lock import ImagePin, building, record
 from trace_bench.images.pins import verify
 from trace_bench.images.recipe import key_of_parts
@@ -48,7 +49,7 @@ def push(
     client = connect(engine)
     with building(home):
         pin = verify(family, engine=client, home=home)
-        repository, tag = f"{registry}/trace-bench/{family}", key_of_parts(family, pin.parts)[:12]
+        repository, tag = f"{registry}/{family_named(family).repository}", key_of_parts(family, pin.parts)[:12]
         say(f"pushing {repository}:{tag}")
         with engine_errors(f"push {repository}:{tag}"):
             client.api.tag(pin.ref, repository, tag)
@@ -101,8 +102,9 @@ def pull(
     labels = image["Config"].get("Labels") or {}
     try:
         family, base, parts = labels[FAMILY_LABEL], labels[BASE_LABEL], json.loads(labels[PARTS_LABEL])
+        plugins = {str(name): str(version) for name, version in json.loads(labels.get(PLUGINS_LABEL, "{}")).items()}
         honest = key_of_parts(family, parts) == labels[KEY_LABEL] and parts["base"] == base
-    except (KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, ValueError):
         honest = False
     if not honest:
         raise EnvironmentUnavailable(
@@ -117,6 +119,7 @@ def pull(
         built_at=str(image["Created"]),
         repo_digest=ref,
         parts=parts,
+        plugins=plugins,
     )
     with building(home):
         return record(pin, home=home)

@@ -17,9 +17,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from packaging.markers import InvalidMarker, Marker
+
 from trace_bench.errors import EnvironmentUnavailable
 
-_PIN = re.compile(r"^(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[^\s;\\]+)")
+_PIN = re.compile(
+    r"^(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[^\s;\\]+)\s*(;(?P<marker>.*?))?(?=\s--hash|\s*$)"
+)
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 _NEWEST_MANYLINUX_2014 = 17
 
@@ -36,6 +40,18 @@ class Target:
     def folder(self) -> str:
         return f"cp{self.python.replace('.', '')}-{self.machine}-glibc{self.glibc}"
 
+    def fits(self, pin: Pin) -> bool:
+        """Whether `pin` is for this target, by its marker (``; python_version < '3.12'``)."""
+        if not pin.marker:
+            return True
+        here = {
+            "implementation_name": "cpython", "implementation_version": f"{self.python}.0", "os_name": "posix",
+            "platform_machine": self.machine, "platform_python_implementation": "CPython",
+            "platform_release": "", "platform_system": "Linux", "platform_version": "", "sys_platform": "linux",
+            "python_full_version": f"{self.python}.0", "python_version": self.python,
+        }  # fmt: skip
+        return Marker(pin.marker).evaluate(here)
+
     @property
     def platforms(self) -> list[str]:
         """Platform tags that fit, newest first (PEP 600: a glibc runs what was built against an older one)."""
@@ -46,11 +62,21 @@ class Target:
 
 @dataclass(frozen=True)
 class Pin:
-    """One line of a hashed requirements file."""
+    """One line of a hashed requirements file.
+
+    Attributes:
+        marker: for which targets it is, as PEP 508 has it; empty for all.
+    """
 
     name: str
     version: str
     hashes: frozenset[str]
+    marker: str = ""
+
+    @property
+    def key(self) -> str:
+        """The name, normalised (PEP 503)."""
+        return re.sub(r"[-_.]+", "-", self.name).lower()
 
     @property
     def prefix(self) -> str:
@@ -73,32 +99,41 @@ def read_pins(path: Path) -> list[Pin]:
                 f"{path}, entry {number}: {line.split(' ')[0]!r} is not pinned with hashes; run "
                 f"scripts/lock-requirements"
             )
-        pins.append(Pin(match["name"], match["version"], hashes))
+        marker = (match["marker"] or "").strip()
+        try:
+            Marker(marker or "python_version > '0'")
+        except InvalidMarker as error:
+            raise EnvironmentUnavailable(f"{path}, entry {number}: {str(error).splitlines()[0]}") from error
+        pins.append(Pin(match["name"], match["version"], hashes, marker))
     return pins
 
 
 def gather(requirements: Sequence[Path], target: Target, cache: Path) -> list[Path]:
-    """The wheels of `requirements` for `target`, one per pin, from `cache` or else downloaded into it.
+    """The wheels of `requirements` for `target`, one per pin that fits, from `cache` or else downloaded into it.
 
     Raises:
         EnvironmentUnavailable: a wheel is neither there nor to be had; the message says what pip said.
     """
+    pins = [pin for path in requirements for pin in read_pins(path)]
+    return gather_pins([pin for pin in pins if target.fits(pin)], target, cache)
+
+
+def gather_pins(pins: Sequence[Pin], target: Target, cache: Path) -> list[Path]:
+    """The wheels of `pins`, as `gather`."""
     house = cache / "wheels" / target.folder
     house.mkdir(parents=True, exist_ok=True)
+    found = {pin: _kept(pin, house) for pin in pins}
+    if missing := [pin for pin in pins if found[pin] is None]:
+        _download(missing, target, house)
+        found |= {pin: _kept(pin, house) for pin in missing}
     wheels: list[Path] = []
-    for path in requirements:
-        pins = read_pins(path)
-        found = {pin: _kept(pin, house) for pin in pins}
-        if missing := [pin for pin in pins if found[pin] is None]:
-            _download(missing, target, house)
-            found |= {pin: _kept(pin, house) for pin in missing}
-        for pin, wheel in found.items():
-            if wheel is None:
-                raise EnvironmentUnavailable(
-                    f"pip brought no wheel of {pin.name}=={pin.version} that matches {path}; run "
-                    f"scripts/lock-requirements"
-                )
-            wheels.append(wheel)
+    for pin, wheel in found.items():
+        if wheel is None:
+            raise EnvironmentUnavailable(
+                f"pip brought no wheel of {pin.name}=={pin.version} that matches its hashes; run "
+                f"scripts/lock-requirements"
+            )
+        wheels.append(wheel)
     return wheels
 
 
@@ -116,7 +151,7 @@ def _download(pins: Sequence[Pin], target: Target, house: Path) -> None:
     platforms = [word for tag in target.platforms for word in ("--platform", tag)]
     with tempfile.TemporaryDirectory(dir=house, prefix=".download-") as folder:
         wanted = Path(folder) / "requirements.txt"
-        wanted.write_text("".join(_requirement(pin) for pin in pins), "utf-8")
+        wanted.write_text(requirements_text(pins), "utf-8")
         command = [
             *pip_command(), "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:",
             "--require-hashes", "--implementation", "cp", "--python-version", target.python, *platforms,
@@ -134,9 +169,10 @@ def _download(pins: Sequence[Pin], target: Target, house: Path) -> None:
             wheel.replace(house / wheel.name)
 
 
-def _requirement(pin: Pin) -> str:
-    hashes = "".join(f" --hash=sha256:{value}" for value in sorted(pin.hashes))
-    return f"{pin.name}=={pin.version}{hashes}\n"
+def requirements_text(pins: Sequence[Pin]) -> str:
+    """A hashed requirements file of `pins`, without their markers."""
+    hashes = {pin: "".join(f" --hash=sha256:{value}" for value in sorted(pin.hashes)) for pin in pins}
+    return "".join(f"{pin.name}=={pin.version}{hashes[pin]}\n" for pin in pins)
 
 
 def pip_command() -> list[str]:

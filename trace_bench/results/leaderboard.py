@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from trace_bench.artifacts.contract import Direction
@@ -30,7 +30,10 @@ class LeaderboardRow:
     """Scores are in the task's natural units. `best_job_id` is the job of the best seed, `score_std` the
     sample standard deviation over seeds (None for one), `jobs` how many seeds counted, of `seeds` that have a row.
     `failed_jobs` of the others failed for a reason of their own; `unfinished_jobs` say nothing (provider, sandbox,
-    harness, cut off, never ran). `flagged_jobs` of those that count have flags, all of them in `integrity_flags`."""
+    harness, cut off, never ran). `flagged_jobs` of those that count have flags, all of them in `integrity_flags`.
+    `metrics` are means over seeds of the best states' metrics, `hypervolume` that of their fronts. What was spent
+    (`evaluations` and `train_seconds` in training, calls, tokens, dollars, seconds of the job) is a mean over the seeds
+    that count."""
 
     rank: int
     task_id: str
@@ -56,6 +59,11 @@ class LeaderboardRow:
     unfinished_jobs: int
     flagged_jobs: int
     integrity_flags: str
+    evaluations: float
+    llm_calls: float
+    train_seconds: float | None
+    metrics: Mapping[str, float]
+    hypervolume: float | None
 
     @classmethod
     def columns(cls) -> tuple[str, ...]:
@@ -141,6 +149,11 @@ def _row(members: list[Results], everyone: Sequence[Results]) -> LeaderboardRow:
         unfinished_jobs=sum(not is_final(row) for row in others),
         flagged_jobs=sum(bool(row.integrity_flags) for row in members),
         integrity_flags=" ".join(flags),
+        evaluations=_mean([row.evaluations for row in members]),
+        llm_calls=_mean([row.llm_calls for row in members]),
+        train_seconds=_mean_or_none(row.train_seconds for row in members),
+        metrics=_metrics(members),
+        hypervolume=_mean_or_none(row.hypervolume for row in members),
     )
 
 
@@ -168,6 +181,12 @@ def _deviation(values: Sequence[float]) -> float | None:
         return statistics.stdev(values) if len(values) > 1 else None
     except OverflowError:
         return None
+
+
+def _metrics(rows: Sequence[Results]) -> dict[str, float]:
+    """Means of those metrics that every row has."""
+    means = {name: _mean_or_none(row.metrics_best.get(name) for row in rows) for name in rows[0].metrics_best}
+    return {name: mean for name, mean in means.items() if mean is not None}
 
 
 def _mean_or_none(values: Iterable[float | None]) -> float | None:

@@ -19,6 +19,7 @@ from trace_bench.artifacts import jsonio
 from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.secrets import known
 from trace_bench.artifacts.writers import write_bytes
+from trace_bench.results.metric_columns import metric_columns
 
 # NumPy, which pyarrow imports, sets this for the time of its import, and takes it away again. Another thread that asks
 # for any variable in that instant ends the process: glibc's getenv reads what setenv moves. Set here, before there are
@@ -47,11 +48,14 @@ def write_parquet(path: Path, rows: Sequence[Results]) -> None:
     import pyarrow.parquet
 
     kinds = {name: _kind(field.annotation) for name, field in Results.model_fields.items()}
+    metrics = metric_columns(rows)
     fields = [pyarrow.field(name, pyarrow.type_for_alias(_TYPES[kind])) for name, kind in kinds.items()]
+    fields += [pyarrow.field(name, pyarrow.float64()) for name in metrics]
     schema = pyarrow.schema(fields, metadata={"trace_bench": __version__})
     columns = [
         pyarrow.array([_value(getattr(row, name)) for row in rows], type=schema.field(name).type) for name in kinds
     ]
+    columns += [pyarrow.array([value(row) for row in rows], type=pyarrow.float64()) for value in metrics.values()]
     sink = pyarrow.BufferOutputStream()
     pyarrow.parquet.write_table(
         pyarrow.Table.from_arrays(columns, schema=schema),

@@ -15,12 +15,15 @@ from trace_bench.results.integrity import MARK
 from trace_bench.results.leaderboard import LeaderboardRow
 
 _HEADER = (
-    "task", "#", "trainer", "variant", "optimizer", "model", "seeds", "initial", "best", "test", "s", "tokens",
-    "usd", "direction",
+    "task", "#", "trainer", "variant", "optimizer", "model", "seeds", "initial", "best", "test", "evals",
+    "calls", "s", "tokens", "usd", "direction",
 )  # fmt: skip
-_NUMERIC = frozenset({"#", "seeds", "initial", "best", "test", "s", "tokens", "usd"})
+_NUMERIC = frozenset({"#", "seeds", "initial", "best", "test", "evals", "calls", "s", "tokens", "usd"})
 _ELASTIC = {"variant": 8, "trainer": 14, "optimizer": 8, "model": 8}
-_SPARE = ("tokens", "s", "initial", "usd")
+_FOR_PIPES = frozenset({"task", "calls", "direction"})
+_SPARE = ("tokens", "s", "initial", "evals", "usd")
+MOST_METRICS = 6
+"""Columns of metrics below a leaderboard."""
 NOTHING: Mapping[str, int] = MappingProxyType({})
 EMPTY = "No job qualifies for the leaderboard: failed and unprotected jobs are left out, and those that were cut off."
 BETTER = {"maximize": "higher is better", "minimize": "lower is better"}
@@ -46,7 +49,8 @@ class Screen:
 
 
 def leaderboard_text(rows: Sequence[LeaderboardRow], screen: Screen | None = None) -> str:
-    """The leaderboard as text. ``best`` is the mean over seeds with its standard deviation.
+    """The leaderboard as text. ``best`` is the mean over seeds with its standard deviation,
+    ``evals`` (in training), ``calls`` and what follows are means of what was spent.
 
     For a pipe (no `screen`) all columns are there. A terminal gets a section per task, headed by the direction, and a
     line above that says what holds for all rows.
@@ -55,13 +59,39 @@ def leaderboard_text(rows: Sequence[LeaderboardRow], screen: Screen | None = Non
         return EMPTY + "\n"
     cells = [_cells(row) for row in rows]
     if screen is None:
-        return aligned(_HEADER, cells, _NUMERIC)
+        return aligned(_HEADER, cells, _NUMERIC) + _metrics_text(rows, None)
+    shown = [place for place, name in enumerate(_HEADER) if name not in _FOR_PIPES]
     header, short, said = told_once(
-        _HEADER[1:-1], [row[1:-1] for row in cells], ("variant", "optimizer", "model", "test")
+        [_HEADER[place] for place in shown],
+        [[row[place] for place in shown] for row in cells],
+        ("variant", "optimizer", "model", "test"),
     )
     sections = [heading(row.task_id, row.score_direction, screen) for row in rows]
     table = framed(header, short, _NUMERIC, screen=screen, elastic=_ELASTIC, spare=_SPARE, sections=sections)
-    return "".join(f"{line}\n" for line in said) + table
+    return "".join(f"{line}\n" for line in said) + table + _metrics_text(rows, screen)
+
+
+def _metrics_text(rows: Sequence[LeaderboardRow], screen: Screen | None) -> str:
+    """The metrics of the best states below a leaderboard; nothing where no task has any."""
+    measured = [row for row in rows if row.metrics]
+    names = list(dict.fromkeys(name for row in measured for name in row.metrics))
+    if not names:
+        return ""
+    shown = names[:MOST_METRICS]
+    header = ("task", "#", "trainer", "variant", *(printable(name, 40) for name in shown), "hypervolume")
+    cells = [
+        (*_cells(row)[:4], *(number(row.metrics.get(name)) for name in shown), number(row.hypervolume))
+        for row in measured
+    ]
+    title = "metrics of the best states, means over seeds"
+    title += (
+        f"; the first {MOST_METRICS} of {len(names)}, all are in leaderboard.csv" if len(names) > len(shown) else ""
+    )
+    numeric = ("#", *header[4:])
+    if screen is None:
+        return f"\n{title}\n{aligned(header, cells, numeric)}"
+    table = framed(header, cells, numeric, screen=screen, elastic={"variant": 8, "task": 8}, spare=("variant",))
+    return f"\n{title}\n{table}"
 
 
 def left_out_sentence(rows: Sequence[LeaderboardRow]) -> str:
@@ -94,6 +124,8 @@ def _cells(row: LeaderboardRow) -> tuple[str, ...]:
         number(row.score_initial),
         f"{number(row.score_mean)}{spread}{MARK if row.flagged_jobs else ''}",
         number(row.score_test),
+        f"{row.evaluations:.0f}",
+        f"{row.llm_calls:.0f}",
         number(row.time_seconds, 1),
         f"{row.total_tokens:.0f}",
         dollars(row.cost_usd) if row.cost_usd else "-",

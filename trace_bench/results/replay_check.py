@@ -24,12 +24,17 @@ COLUMNS = (
     "status", "failure_boundary", "failure_kind", "stop_reason", "score_initial", "score_final", "score_best",
     "score_test", "evaluations", "llm_calls", "prompt_tokens", "completion_tokens", "total_tokens", "cost_usd",
     "stub_inert", "cut_by_run_budget", "cached_tokens", "reasoning_tokens", "score_claimed", "integrity_flags",
+    "score_evaluations",
+    "objective", "metrics_initial", "metrics_final", "metrics_best", "metrics_test", "hypervolume",
 )  # fmt: skip
 """What of a row must be equal."""
-LATER = frozenset({"score_claimed", "integrity_flags"})
-"""Columns that rows of earlier versions do not have."""
+LATER = {
+    **{name: name for name in COLUMNS[COLUMNS.index("score_claimed") :]},
+    "evaluations": "score_evaluations",
+}
+"""Columns that rows of earlier versions do not have, or mean otherwise: those without the column that is named."""
 TIMES = frozenset({"seconds"})
-SPENT = frozenset({"prompt_tokens", "completion_tokens", "cost_usd"})
+SPENT = frozenset({"llm_calls", "prompt_tokens", "completion_tokens", "cost_usd"})
 THREADS = ("num_threads", "threads")
 """Parameters of trainers that let calls overlap."""
 SUMS = frozenset({"cost_usd"})
@@ -112,7 +117,7 @@ def _differences(
     recorded: RunLayout, replayed: RunLayout, before: Results, row: Results, tolerance: float
 ) -> Iterator[ReplayDifference]:
     for column in COLUMNS:
-        if column in LATER and column not in before.model_fields_set:
+        if column in LATER and LATER[column] not in before.model_fields_set:
             continue
         old, new = getattr(before, column), getattr(row, column)
         if not same(old, new, max(tolerance, 1e-12) if column in SUMS else tolerance):

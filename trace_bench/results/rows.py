@@ -6,7 +6,8 @@ from pathlib import Path
 
 from trace_bench.artifacts.contract import Failure, Scores, StateScores, WorkerResult
 from trace_bench.artifacts.layout import JobLayout, RunLayout
-from trace_bench.artifacts.records import JobMeta, ManifestEntry, Results, Usage
+from trace_bench.artifacts.records import JobMeta, ManifestEntry, ParetoFront, Results, Usage
+from trace_bench.config.objectives import SCORE
 from trace_bench.errors import HarnessError
 from trace_bench.results.integrity import is_withheld
 
@@ -19,10 +20,12 @@ def results_row(
     usage: Usage,
     seconds: float | None,
     run: RunLayout,
+    front: ParetoFront | None = None,
 ) -> Results:
     """The row of a job that has come to its end.
 
     Args:
+        front: of its history, where the task has metrics.
         result: what the sandbox wrote, once collected; None if there is none.
         usage: as the gateway metered it. What the sandbox says about calls is not used.
         seconds: wall time of the job as the host measured it; where it is None, the sum over the sandbox's phases.
@@ -85,6 +88,14 @@ def results_row(
         fingerprint=meta.fingerprint,
         score_claimed=report.claims["best"].score if "best" in report.claims and not withheld else None,
         integrity_flags=" ".join(report.flags),
+        score_evaluations=result.score_evaluations if result else 0,
+        train_seconds=result.train_seconds if result else None,
+        objective=meta.objective.mode,
+        metrics_initial=_metrics(meta, scores.initial),
+        metrics_final=_metrics(meta, scores.final),
+        metrics_best=_metrics(meta, scores.best),
+        metrics_test=_metrics(meta, scores.best, test=True),
+        hypervolume=front.hypervolume if front is not None and not withheld else None,
         failure_boundary=failure.boundary if failure else None,
         feedback=_feedback(failure, scores.best),
         stub_inert=meta.model.provider == "stub" and usage.calls > 0 and usage.inert == usage.calls,
@@ -142,6 +153,15 @@ def _selection(scores: StateScores | None) -> float | None:
     return scores.selection if scores else None
 
 
+def _metrics(meta: JobMeta, scores: StateScores | None, *, test: bool = False) -> dict[str, float]:
+    """Official means of the metrics that the task declares, and of its own score among them; of no others, whatever the
+    sandbox says."""
+    if scores is None or not meta.objective.metrics:
+        return {}
+    found = scores.metrics.get("test", {}) if test else scores.selection_metrics
+    return {name: found[name] for name in (SCORE, *meta.objective.metrics) if name in found}
+
+
 def _feedback(failure: Failure | None, best: StateScores | None) -> str:
     """Why the job failed, or what the guide says of the best state: of the first example that it fails, else
     of the first."""
@@ -162,6 +182,7 @@ def _paths(run: RunLayout, job: JobLayout) -> dict[str, str | None]:
         "best_state_path": job.best_state,
         "final_state_path": job.final_state,
         "state_history_path": job.state_history,
+        "pareto_path": job.pareto,
         "tb_logdir": job.tb,
     }
     return {name: run.relative(path) if path.exists() else None for name, path in files.items()}

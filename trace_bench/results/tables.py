@@ -27,10 +27,11 @@ from trace_bench.artifacts.writers import write_csv, write_json
 from trace_bench.errors import Boundary, HarnessError
 from trace_bench.results.integrity import flag_counts
 from trace_bench.results.leaderboard import LeaderboardRow, rank
+from trace_bench.results.metric_columns import metric_columns
 from trace_bench.results.rows import skipped_row, was_cut
 
 COLUMNS = tuple(Results.model_fields)
-"""Columns of ``results.csv``."""
+"""Columns of ``results.csv``, before those of metrics."""
 
 
 class RunTables:
@@ -156,7 +157,9 @@ def write_tables(
         planned: number of jobs of the run.
         unprotected, failed: as of `rank`.
     """
-    write_csv(run.results_csv, COLUMNS, ([getattr(row, c) for c in COLUMNS] for row in rows))
+    metrics = metric_columns(rows)
+    cells = ([getattr(row, c) for c in COLUMNS] + [value(row) for value in metrics.values()] for row in rows)
+    write_csv(run.results_csv, (*COLUMNS, *metrics), cells)
     write_json(run.summary, summarise(run.run_id, rows, planned, tags), durable=False)
     write_leaderboard(run.leaderboard, rank(rows, unprotected=unprotected, failed=failed))
 
@@ -234,8 +237,10 @@ def summarise(run_id: str, rows: Sequence[Results], planned: int, tags: Sequence
 
 def write_leaderboard(path: Path, ranked: Iterable[LeaderboardRow]) -> None:
     """``leaderboard.csv``; it has its header even if no job qualifies."""
-    columns = LeaderboardRow.columns()
-    write_csv(path, columns, ([getattr(row, c) for c in columns] for row in ranked))
+    rows, columns = list(ranked), LeaderboardRow.columns()
+    metrics = list(dict.fromkeys(name for row in rows for name in row.metrics))
+    cells = ([getattr(row, c) for c in columns] + [row.metrics.get(name) for name in metrics] for row in rows)
+    write_csv(path, (*columns, *(f"metric_mean:{name}" for name in metrics)), cells)
 
 
 def write_files_index(run: RunLayout) -> FilesIndex:

@@ -17,7 +17,7 @@ The folder holds ``task.toml``, the programs that it names under ``[candidates]`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -129,15 +129,15 @@ class CodeGuide:
     limits: Limits
     score: Scoring
 
-    def __call__(self, query: Any, response: Any, reference: Any) -> tuple[float, str]:
+    def __call__(self, query: Any, response: Any, reference: Any) -> Any:
         if not isinstance(response, str):
             raise CandidateError("compile", f"the program must be source text, not {type(response).__name__}")
         try:
             with self.programs.open(response, self.entry, self.limits) as program:
-                value, remark = self.evaluator.evaluate(program, reference)
+                value, remark, *metrics = self.evaluator.evaluate(program, reference)
         except CandidateError as error:
             raise _with_source_line(error, response) from error
-        return value, f"{self._verdict(value)} {remark}".rstrip()
+        return value, f"{self._verdict(value)} {remark}".rstrip(), *metrics
 
     def _verdict(self, value: float) -> str:
         score = self.score
@@ -179,7 +179,8 @@ class _Evaluator:
             raise ProblemError(f"{place(self.path)}: instances() gave {size} for {split} where {count} were asked for")
         return tuple(Example(id=f"{split}-{i}", reference=instance) for i, instance in enumerate(made))
 
-    def evaluate(self, program: Program, instance: Any) -> tuple[float, str]:
+    def evaluate(self, program: Program, instance: Any) -> Sequence[Any]:
+        """Score and feedback, and metrics by name if the task has any."""
         watched = _Watched(program)
         try:
             outcome = self.module.evaluate(watched, instance, **self.kwargs)
@@ -189,9 +190,10 @@ class _Evaluator:
             if error is watched.fault:  # the candidate runner's trouble (a lost sandbox, a stop), not the task's
                 raise
             raise task_fault(self.path, error) from error
-        if not isinstance(outcome, tuple) or len(outcome) != 2 or not isinstance(outcome[1], str):
-            raise ProblemError(f"{place(self.path)}: evaluate() must return (score, feedback)")
-        return checked_score(outcome[0]), outcome[1]
+        if not isinstance(outcome, tuple) or len(outcome) not in (2, 3) or not isinstance(outcome[1], str):
+            raise ProblemError(f"{place(self.path)}: evaluate() must return (score, feedback) or, with its metrics, "
+                               "(score, feedback, metrics)")  # fmt: skip
+        return checked_score(outcome[0]), *outcome[1:]
 
     def scoring(self, declared: Scoring) -> Scoring:
         where = place(self.path)

@@ -37,6 +37,7 @@ COMMON_EVAL_KWARGS = (
 a candidate.
 """
 
+_METRIC = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 Interaction = Literal["solve", "policy", "fit", "agent", "value"]
 Direction = Literal["maximize", "minimize"]
 _Names = Annotated[tuple[str, ...], Strict(False)]
@@ -55,6 +56,21 @@ class ScoreSpec(_Table):
     """What a candidate that fails gets for an example."""
     best_known: float | None = None
     range: Annotated[tuple[float, float], Strict(False)] | None = None
+
+
+class MetricSpec(_Table):
+    """One thing beside the score that the guide measures of an answer. Numbers are in its natural units."""
+
+    direction: Direction
+    failure: float
+    """What a candidate that fails on an example gets."""
+    weight: Annotated[float, Field(ge=0)] = 1.0
+    """In weighted sums, unless a config says otherwise."""
+    reference: float | None = None
+    """Of the hypervolume: a value that is just too bad to count."""
+    range: Annotated[tuple[float, float], Strict(False)] | None = None
+    """Lowest and highest value, as far as known."""
+    doc: str = ""
 
 
 class SplitSpec(_Table):
@@ -117,6 +133,7 @@ class TaskSpec(_Table):
     licence: str = ""
     tolerance: Annotated[float, Field(ge=0)] = 1e-9
     timing_sensitive: bool = False
+    metrics: dict[str, MetricSpec] = Field(default_factory=dict)
     splits: SplitSpec = SplitSpec()
     limits: LimitSpec = LimitSpec()
     eval_kwargs: dict[str, EvalKwargSpec] = Field(default_factory=dict)
@@ -138,6 +155,15 @@ class TaskSpec(_Table):
         own = tuple(spec.argument(name) for name, spec in self.eval_kwargs.items())
         common = COMMON_EVAL_KWARGS if self.is_code_task else ()
         return own + tuple(a for a in common if a.name not in self.eval_kwargs)
+
+    @model_validator(mode="after")
+    def _metrics_have_names(self) -> TaskSpec:
+        for name in self.metrics:
+            if name == "score":
+                raise ValueError("metrics.score: 'score' is the task's own score; call the metric something else")
+            if not _METRIC.fullmatch(name):
+                raise ValueError(f"metrics.{name}: a metric's name is a Python identifier of up to 64 letters")
+        return self
 
     @model_validator(mode="after")
     def _code_tasks_are_whole(self) -> TaskSpec:
@@ -338,6 +364,7 @@ def _known_keys(location: tuple[str, ...]) -> list[str]:
         "score": ScoreSpec,
         "splits": SplitSpec,
         "limits": LimitSpec,
+        "metrics": MetricSpec,
         "eval_kwargs": EvalKwargSpec,
         "candidates": CandidateSpec,
     }

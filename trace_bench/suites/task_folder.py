@@ -13,11 +13,12 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 
+from trace_bench.worker.objective import metrics_of
 from trace_bench.worker.problem import BuildContext, Direction, Problem, ProblemError
 
 
@@ -45,7 +46,7 @@ def build(context: BuildContext) -> Problem:
     if "candidates" in context.spec:
         from trace_bench.suites import code_task
 
-        return code_task.build(context)
+        return _measured(code_task.build(context), context)
     path = context.task_dir / "problem.py"
     builder = getattr(load_module(path), "build", None)
     if not callable(builder):
@@ -58,7 +59,15 @@ def build(context: BuildContext) -> Problem:
         raise task_fault(path, error) from error
     if not isinstance(problem, Problem):
         raise ProblemError(f"{place(path)}: build() returned {type(problem).__name__} where a Problem is due")
-    return problem
+    return _measured(problem, context)
+
+
+def _measured(problem: Problem, context: BuildContext) -> Problem:
+    """`problem` with the metrics that the task spec declares. What they are compared by, the run says."""
+    try:
+        return replace(problem, metrics=metrics_of(problem, context.spec.get("metrics", {})))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ProblemError(f"task.toml, [metrics]: {type(error).__name__}: {error}") from error
 
 
 def scoring(context: BuildContext) -> Scoring:

@@ -9,11 +9,15 @@ from __future__ import annotations
 import json
 import math
 import re
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from trace_bench.worker.problem import Parameter, Value
+
+MOST_CHARACTERS = 100_000
+"""Of one value. Every later prompt holds it, and a model that has lost itself writes on until it is cut off."""
 
 
 class Unusable(Exception):
@@ -33,9 +37,15 @@ class Variable:
     parameter: Parameter
     value: Value
 
-    def header(self) -> dict[str, Any]:
-        """What the stub model is told, in a private header that no provider sees."""
+    def header(self, answer_format: str = "json") -> dict[str, Any]:
+        """What the stub model is told, in a private header that no provider sees.
+
+        Args:
+            answer_format: how the prompt asks for new values: ``json``, ``tags`` or ``improved``.
+        """
+        form = {"format": answer_format} if answer_format != "json" else {}
         return {
+            **form,
             "name": self.prompt_name,
             "kind": self.parameter.kind,
             "value": self.value,
@@ -50,6 +60,8 @@ def content(response: Mapping[str, Any]) -> str:
     Raises:
         Unusable: there is none.
     """
+    if isinstance(refused := response.get("refused"), str):
+        raise Unusable(f"the provider refused the request: {refused}")
     try:
         text = response["choices"][0]["message"]["content"]
     except (KeyError, IndexError, TypeError):
@@ -86,8 +98,11 @@ def suggestion(text: str) -> dict[str, Any] | None:
 
 
 def _object_starts(text: str, limit: int = 64) -> list[int]:
-    """Where a JSON object may start, outermost first; at most `limit` places, so that reading ends soon."""
-    return [match.start() for match in re.finditer(r"\{", text)][:limit]
+    """Where the JSON object may start: the first `limit` places, and as many before the last "suggestion", so that
+    reading ends soon, and braces in a long text before the object do no harm."""
+    starts = [match.start() for match in re.finditer(r"\{", text)]
+    before = bisect_left(starts, text.rfind('"suggestion"'))
+    return [*starts[:limit], *starts[max(before - limit, limit) : before]]
 
 
 def pick(suggested: Mapping[str, Any], variables: Sequence[Variable]) -> tuple[dict[str, Any], list[str]]:
@@ -134,6 +149,8 @@ def _text(value: Any) -> str:
 
 
 def _encodable(text: str) -> str:
+    if len(text) > MOST_CHARACTERS:
+        raise Unusable(f"the value has {len(text)} characters, and {MOST_CHARACTERS} is the most")
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""What PrioritySearch remembers: candidates with their scores, the heap that ranks them, and the minibatches.
+"""What a search remembers: candidates with their scores, the heap that ranks them, and the minibatches.
 
 Scores in here are oriented: higher is better, whatever the problem's direction (`Orientation`).
 """
@@ -9,12 +9,12 @@ import heapq
 import math
 import random
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trace_bench.trainers.base import Rollout
 from trace_bench.trainers.proposer import Past
-from trace_bench.worker.evaluate import mean_of_huge
+from trace_bench.worker.objective import mean_of_huge
 from trace_bench.worker.problem import Problem, Value
 
 
@@ -29,6 +29,7 @@ class Candidate:
         past: what its ancestors were told, for the optimizer's memory.
         scores: of all rollouts so far, oriented.
         by_example: the same scores by ``(split, example id)``.
+        vectors: metrics of all rollouts so far, natural units; empty for a task that declares none.
     """
 
     id: str
@@ -38,6 +39,7 @@ class Candidate:
     past: Past = ()
     scores: list[float] = field(default_factory=list)
     by_example: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+    vectors: list[Mapping[str, float]] = field(default_factory=list)
 
     @property
     def mean(self) -> float:
@@ -48,6 +50,7 @@ class Candidate:
         """Remember `rollouts`; returns their oriented scores."""
         scores = [orientation.oriented(r.score) for r in rollouts]
         self.scores.extend(scores)
+        self.vectors.extend(r.metrics for r in rollouts if r.metrics)
         for rollout, score in zip(rollouts, scores, strict=True):
             self.by_example.setdefault((split, rollout.example_id), []).append(score)
         return scores
@@ -113,6 +116,10 @@ class Memory:
     def __len__(self) -> int:
         return len(self._candidates)
 
+    def __iter__(self) -> Iterator[Candidate]:
+        """In order of creation."""
+        return iter([self._candidates[created] for created in sorted(self._candidates)])
+
     def push(self, candidate: Candidate, priority: float) -> None:
         """Add `candidate`, or give it a new priority."""
         self._candidates[candidate.created] = candidate
@@ -131,6 +138,22 @@ class Memory:
             if self._priority.get(-created) == -negative:
                 del self._priority[-created]
                 return self._candidates.pop(-created)
+
+    def remove(self, candidate: Candidate) -> None:
+        """Take `candidate` out.
+
+        Raises:
+            KeyError: it is not in it.
+        """
+        del self._priority[candidate.created]
+        del self._candidates[candidate.created]
+
+    def trim(self, size: int) -> list[Candidate]:
+        """Forget all but the `size` candidates of highest priority; returns those forgotten, the highest first."""
+        ranked = sorted(self._candidates.values(), key=lambda c: (self._priority[c.created], c.created), reverse=True)
+        for candidate in ranked[size:]:
+            self.remove(candidate)
+        return ranked[size:]
 
     def best(self) -> Candidate:
         """The candidate of highest mean score, which stays; of equal ones the newest.

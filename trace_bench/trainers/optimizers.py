@@ -3,44 +3,261 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any
 
 from trace_bench.errors import TrainerError
-from trace_bench.trainers.base import Param
+from trace_bench.trainers.base import OtherThan, Param
 
 DEFAULT_OPTIMIZER = "OptoPrime"
 
-OPTIMIZERS: Mapping[str, tuple[Param, ...]] = MappingProxyType(
-    {
-        "OptoPrime": (
+_MAX_TOKENS = Param("max_tokens", 4096, int, "limit on the tokens of one answer", minimum=1)
+_MAX_TOKENS_V2 = Param("max_tokens", 8192, int, "limit on the tokens of one answer", minimum=1)
+_OBJECTIVE = Param(
+    "objective", "", str, "instruction in place of the problem's own objective; empty: the problem's own"
+)
+_TEMPERATURE = Param(
+    "temperature",
+    None,
+    float,
+    "sampling temperature of each call; null: the model's own",
+    minimum=0.0,
+    maximum=2.0,
+)
+_ANCESTORS = Param(
+    "memory_size",
+    0,
+    int,
+    "past (variables, feedback) pairs of a candidate's ancestors shown in the prompt",
+    minimum=0,
+)
+_ORDER = "which pairs those are: score, the best ones, the best of them last; time, the latest ones, oldest first"
+_MAX_VALUE_CHARS = Param(
+    "max_value_chars",
+    2000,
+    int,
+    "longer values are clipped in the prompt; the variables that may change never are",
+    minimum=1,
+)
+
+
+@dataclass(frozen=True)
+class OptimizerInfo:
+    """An optimizer, as the host lists it.
+
+    Attributes:
+        source: paper or page that it follows.
+        entry: ``module:Class`` of what the proposer drives (`trace_bench.trainers.proposer.Optimizer`).
+        doc: its section of ``docs/reference/trainers.md``, in Markdown.
+    """
+
+    name: str
+    summary: str
+    source: str
+    params: tuple[Param, ...]
+    entry: str
+    doc: str
+
+
+_INFOS = (
+    OptimizerInfo(
+        name="OptoPrime",
+        summary="Shows the graph as a pseudo-program; one call, answered in JSON.",
+        source="Cheng, Nie, Swaminathan: Trace is the Next AutoDiff, arXiv:2406.16218; trace-opt 0.1.3.8",
+        params=(_ANCESTORS, _MAX_TOKENS, _OBJECTIVE, _TEMPERATURE),
+        entry="trace_bench.trainers.optimizer_optoprime:OptoPrime",
+        doc="""\
+The minimal graph from parameters to result becomes a pseudo-program in the prompt (instruction, code,
+documentation, variables, constraints, inputs, values in between, outputs, feedback), in the words of trace-opt
+0.1.3.8. The model answers `{"reasoning", "answer", "suggestion": {variable: value}}`. A proposal costs one call.
+`docs/design/graph.md` lists what was changed about trace-opt's own handling, and why.
+""",
+    ),
+    OptimizerInfo(
+        name="OptoPrimeMulti",
+        summary="Several answers to OptoPrime's prompt, at falling temperatures, of which one is chosen.",
+        source="trace-opt 0.1.3.8, OptoPrimeMulti; its techniques from later versions of OpenTrace",
+        params=(
+            _ANCESTORS,
+            _MAX_TOKENS,
+            _OBJECTIVE,
+            Param("num_responses", 5, int, "answers for one proposal, of which one is chosen", minimum=1),
+            Param(
+                "generation_technique",
+                "temperature_variation",
+                str,
+                "what a call after the first is told: temperature_variation, nothing; self_refinement, the answer "
+                "before it, to be improved; iterative_alternatives, all answers before it, to differ from",
+                choices=("temperature_variation", "self_refinement", "iterative_alternatives"),
+                when={"num_responses": OtherThan((1,))},
+            ),
+            Param(
+                "selection_technique",
+                "best_of_n",
+                str,
+                "who chooses: best_of_n, the model, in one more call; majority, the most frequent state; last, the "
+                "last usable answer",
+                choices=("best_of_n", "majority", "last"),
+                when={"num_responses": OtherThan((1,))},
+            ),
+            Param(
+                "max_temperature",
+                1.3,
+                float,
+                "sampling temperature of the first call; with the other techniques, of each",
+                minimum=0.0,
+                maximum=2.0,
+            ),
+            Param(
+                "min_temperature",
+                0.0,
+                float,
+                "sampling temperature of the last call; in between it falls evenly",
+                minimum=0.0,
+                maximum=2.0,
+                when={"generation_technique": ("temperature_variation",)},
+            ),
+        ),
+        entry="trace_bench.trainers.optimizer_optoprime:OptoPrimeMulti",
+        doc="""\
+OptoPrime's prompt, asked `num_responses` times for one proposal. The `i`-th of `n` calls has the temperature `max -
+i * (max - min) / (n - 1)`, from `i = 0`; with the other techniques all have `max_temperature`. Unusable answers are
+left out (each is an event); if the usable ones propose fewer than two different states, there is nothing to choose.
+A proposal costs `num_responses` calls, and one more where the model chooses (at temperature 0). Of equally frequent
+states the one that was proposed first is taken; where the model's choice cannot be read, the last one.
+
+| trace-opt 0.1.3.8 | here | why |
+|---|---|---|
+| takes the last answer, at the lowest temperature | `best_of_n`; `last` for that | the others are paid for nothing |
+| never stores a `temperature_range` | sends `max_temperature` to `min_temperature` | |
+| an error of a call becomes an `IndexError` | such errors are the gateway's; a bad answer is an event | |
+""",
+    ),
+    OptimizerInfo(
+        name="OPRO",
+        summary="Shows what was tried in the whole search and what came of it, and no graph; one call.",
+        source="Yang et al.: Large Language Models as Optimizers, arXiv:2309.03409; trace-opt 0.1.3.8",
+        params=(
+            Param(
+                "memory_size",
+                20,
+                int,
+                "(variables, feedback) pairs of the search shown in the prompt, the candidate's own among them",
+                minimum=1,
+            ),
+            Param("memory_order", "score", str, _ORDER, choices=("score", "time")),
+            _MAX_TOKENS,
+            _OBJECTIVE,
+            _TEMPERATURE,
+        ),
+        entry="trace_bench.trainers.optimizer_opro:OPRO",
+        doc="""\
+The prompt holds pairs of variables and feedback, each with the minibatch's score, in the words of trace-opt
+0.1.3.8, and the objective. A pair is added whenever the search explores a candidate on a minibatch, in that order,
+so results do not depend on threads. The candidate at hand is always the last pair; what a proposal leaves out stays
+as it is there. Scores of different minibatches are compared as they are; of equal ones the later counts as the
+better. The answer is `{"suggestion": {variable: value}}`; a proposal costs one call.
+
+| trace-opt 0.1.3.8 | the paper | here |
+|---|---|---|
+| all pairs, as they came | the 20 best, ascending | the `memory_size` best, or latest (`memory_order`) |
+| of one optimizer | all that were scored | all that were explored: what was only scored has no feedback |
+| no types, no constraints | in the task's words | a list of both: a value that breaks one is lost |
+""",
+    ),
+    OptimizerInfo(
+        name="TextGrad",
+        summary="Sends feedback back through the graph in words, a call for each edge, then rewrites each variable.",
+        source="Yuksekgonul et al.: TextGrad, arXiv:2406.07496; trace-opt 0.1.3.8",
+        params=(
             Param(
                 "memory_size",
                 0,
                 int,
-                "past (variables, feedback) pairs of a candidate's ancestors shown in the prompt",
+                "past values of a variable shown when it is rewritten (the paper's momentum), of the candidate's "
+                "ancestors",
                 minimum=0,
             ),
-            Param("max_tokens", 4096, int, "limit on the tokens of one answer", minimum=1),
-            Param(
-                "objective",
-                "",
-                str,
-                "instruction in place of the problem's own objective; empty: the problem's own",
-            ),
+            _MAX_TOKENS,
+            _OBJECTIVE,
+            _TEMPERATURE,
         ),
-    }
+        entry="trace_bench.trainers.optimizer_textgrad:TextGrad",
+        doc="""\
+Feedback enters at the response to each example, and goes back through the graph in words. For each edge towards a
+variable the model is asked how the value at its lower end should change; several such texts about one value in
+between are merged by another call; in the end each variable that criticism reached is rewritten, between
+`<IMPROVED_VARIABLE>` tags, in one call that shows all criticism of it. Prompts are those of trace-opt 0.1.3.8. A
+proposal costs `E + M + V` calls for `E` edges, `M` values in between with several texts about them, and `V`
+variables: 2 for a problem without an agent and a minibatch of one, 11 for two operators in a row and a minibatch of
+three. That is many times what OptoPrime costs; mind it where optimizers are compared under one budget of calls.
+Each call is an attempt (`attempt=0, 1, …`) at the proposal's slot. A criticism that is no text is an event, and its
+edge is left out.
+
+| trace-opt 0.1.3.8 | here | why |
+|---|---|---|
+| asks about every edge | asks where a variable lies below | nobody reads the other criticism |
+| joins the examples by an edge for each | each starts with its own feedback | as in the paper; a call less for each |
+| shows ten words of each end of the variable to rewrite | shows it in full | it is replaced in full |
+| never shows the objective | shows it, with the feedback and each variable | a task's rules would be unknown |
+| shows a criticism as a Python object | shows its text, up to 8000 characters | |
+| casts values by `type(old)(new)` | checks them by the parameter's kind | `bool("False")` is true |
+""",
+    ),
+    OptimizerInfo(
+        name="OptoPrimeV2",
+        summary="Shows the graph as a pseudo-program; one call, answered between tags instead of in JSON.",
+        source="OpenTrace (experimental), OptoPrimeV2; the wording is our own",
+        params=(_ANCESTORS, _MAX_TOKENS_V2, _OBJECTIVE, _TEMPERATURE, _MAX_VALUE_CHARS),
+        entry="trace_bench.trainers.optimizer_tags:OptoPrimeV2",
+        doc="""\
+The sections of OptoPrime's prompt, with values between tags, and an answer between tags:
+`<reasoning>…</reasoning>`, then for each changed variable `<variable><name>…</name><value>…</value></variable>`.
+Code needs no escaping, so fewer answers are lost than with JSON. A proposal costs one call. Tags are read as they
+stand: no entity is resolved, and a value ends where `</value>` is followed by `</variable>`; empty lines around a
+value, spaces around one of a single line, and one CDATA section are taken off. `memory_size` and `max_value_chars`
+(`initial_var_char_limit` there) are as in OpenTrace, but the variables that may change are shown in full, since
+what is cut off would be lost by rewriting.
+""",
+    ),
+    OptimizerInfo(
+        name="OPROv2",
+        summary="Shows the solution, its feedback and past solutions, and no graph; answered between tags.",
+        source="OpenTrace (experimental), OPROv2, after arXiv:2309.03409; the wording is our own",
+        params=(
+            Param(
+                "memory_size",
+                5,
+                int,
+                "past (variables, feedback) pairs of the search shown in the prompt, besides the candidate's own",
+                minimum=0,
+            ),
+            Param("memory_order", "time", str, _ORDER, choices=("score", "time")),
+            _MAX_TOKENS_V2,
+            _OBJECTIVE,
+            _TEMPERATURE,
+            _MAX_VALUE_CHARS,
+        ),
+        entry="trace_bench.trainers.optimizer_tags:OPROv2",
+        doc="""\
+Instruction, past solutions with their feedback, the candidate's variables in full, and its feedback; the answer is
+as with OptoPrimeV2. The past is that of the whole search, as with OPRO, and by default the latest five pairs, as in
+OpenTrace. A proposal costs one call.
+""",
+    ),
 )
+
+OPTIMIZER_INFOS: Mapping[str, OptimizerInfo] = MappingProxyType({info.name: info for info in _INFOS})
+"""Every available optimizer, by name."""
+
+OPTIMIZERS: Mapping[str, tuple[Param, ...]] = MappingProxyType({info.name: info.params for info in _INFOS})
 """Name of each available optimizer to its arguments."""
 
 UNAVAILABLE: Mapping[str, str] = MappingProxyType(
     {
-        "OPRO": "is not adapted yet",
-        "TextGrad": "is not adapted yet",
-        "OptoPrimeMulti": "is not adapted yet",
-        "OptoPrimeV2": "is not part of trace-opt 0.1.3.8",
-        "OPROv2": "is not part of trace-opt 0.1.3.8",
+        "OptoPrimeBatchOpt": "is not adapted",
     }
 )
 """Names that configs of other frameworks use, with why they cannot be had here."""
@@ -50,7 +267,7 @@ def resolve_optimizer(name: str, kwargs: Mapping[str, Any]) -> tuple[str, dict[s
     """The optimizer's name and all of its arguments, defaults filled in. An empty `name` is the default one.
 
     Raises:
-        TrainerError: no such optimizer, no such argument, or an argument of the wrong type or too small.
+        TrainerError: no such optimizer, no such argument, or an argument of the wrong type or out of bounds.
     """
     name = name or DEFAULT_OPTIMIZER
     available = ", ".join(OPTIMIZERS)
@@ -65,15 +282,22 @@ def resolve_optimizer(name: str, kwargs: Mapping[str, Any]) -> tuple[str, dict[s
             raise TrainerError(f"the optimizer {name} takes no argument {key!r}. {hint}")
     resolved = {key: param.default for key, param in params.items()}
     for key, value in kwargs.items():
-        _check(name, params[key], value)
-        resolved[key] = value
+        resolved[key] = _checked(name, params[key], value)
     return name, resolved
 
 
-def _check(optimizer: str, param: Param, value: Any) -> None:
+def _checked(optimizer: str, param: Param, value: Any) -> Any:
+    if value is None and param.default is None:
+        return None
+    if param.type is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    whose = f"{param.name} of the optimizer {optimizer} is {value!r}; give"
     if not isinstance(value, param.type) or (isinstance(value, bool) and param.type is not bool):
-        raise TrainerError(
-            f"{param.name} of the optimizer {optimizer} is {value!r}; give a value of type {param.type.__name__}."
-        )
+        raise TrainerError(f"{whose} a value of type {param.type.__name__}.")
     if param.minimum is not None and isinstance(value, int | float) and value < param.minimum:
-        raise TrainerError(f"{param.name} of the optimizer {optimizer} is {value!r}; give at least {param.minimum:g}.")
+        raise TrainerError(f"{whose} at least {param.minimum:g}.")
+    if param.maximum is not None and isinstance(value, int | float) and value > param.maximum:
+        raise TrainerError(f"{whose} at most {param.maximum:g}.")
+    if param.choices is not None and value not in param.choices:
+        raise TrainerError(f"{whose} one of {', '.join(map(str, param.choices))}.")
+    return value

@@ -5,13 +5,15 @@ A trainer decides who is explored, what is kept and when it ends; this is what a
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trace_bench.trainers.base import Rollout, Search, Slot, Step
+from trace_bench.trainers.base import Rollout, Search, Slot, State, Step
 from trace_bench.trainers.candidates import Candidate, Minibatches, Orientation, oriented_mean
 from trace_bench.trainers.proposer import Ask, Explored, Prompt
+from trace_bench.worker.objective import means, ranking
 from trace_bench.worker.problem import Value
 
 UNCONNECTED = "no response depends on a trainable parameter"
@@ -43,6 +45,7 @@ class Population:
         self.seed = Candidate(start.candidate, dict(start.state), (), 0)
         self.seed.add(start.rollouts, start.split, self.orientation)
         self.known: dict[Any, Candidate] = {state_key(self.seed.state): self.seed}
+        self._created = 0
 
     def __iter__(self) -> Iterator[Candidate]:
         return iter(self.known.values())
@@ -56,9 +59,18 @@ class Population:
             )
         return Minibatches(count, min(size, count), self._search.seed)
 
-    def explore(self, candidate: Candidate, minibatch: Sequence[int]) -> Explored:
-        """Run `candidate` on training examples, through the graph; its scores count from now on."""
-        explored: Explored = self._search.proposer.explore(candidate.state, minibatch, candidate.past)
+    def explore(
+        self, candidate: Candidate, minibatch: Sequence[int], context: str = "", *, only: Sequence[str] = ()
+    ) -> Explored:
+        """Run `candidate` on training examples, through the graph; its scores count from now on.
+
+        Args:
+            context: what the prompt says besides, if anything.
+            only: names of the parameters that its children may change; empty: all of them.
+        """
+        explored: Explored = self._search.proposer.explore(
+            candidate.state, minibatch, candidate.past, context=context, only=only or None
+        )
         candidate.add(explored.rollouts, "train", self.orientation)
         return explored
 
@@ -78,17 +90,37 @@ class Population:
 
         What cannot be used, changes nothing or is known already is an event, and has cost a proposal.
         """
+        with contextlib.closing(self._proposed(calls)) as proposed:
+            for call, state in proposed:
+                child = self._child(call, state)
+                if child is not None:
+                    yield child
+
+    def successors(self, calls: Sequence[Call]) -> Generator[Candidate, None, None]:
+        """As `children`, for searches that move: a state that is known already is yielded as the candidate it is (event
+        ``proposal.known``), and only what changes nothing is left out."""
+        with contextlib.closing(self._proposed(calls)) as proposed:
+            for call, state in proposed:
+                known = self.known.get(state_key(state))
+                if known is None or known is call.parent:
+                    known = self._child(call, state)
+                else:
+                    self._search.log.event("proposal.known", slot=str(call.slot), same_as=known.id)
+                if known is not None:
+                    yield known
+
+    def _proposed(self, calls: Sequence[Call]) -> Generator[tuple[Call, State], None, None]:
         proposals = self._search.proposer.proposals([Ask(call.prompt, call.slot) for call in calls])
         try:
             for call, state in zip(calls, proposals, strict=True):
-                if state is None:
-                    continue
-                name = f"s{call.slot.step}.{call.slot.candidate}.p{call.slot.proposal}"
-                child = self.add(name, state, (call.parent,), call.prompt.past, slot=str(call.slot))
-                if child is not None:
-                    yield child
+                if state is not None:
+                    yield call, state
         finally:
             proposals.close()
+
+    def _child(self, call: Call, state: State) -> Candidate | None:
+        name = f"s{call.slot.step}.{call.slot.candidate}.p{call.slot.proposal}"
+        return self.add(name, state, (call.parent,), call.prompt.past, slot=str(call.slot))
 
     def add(
         self, name: str, state: Mapping[str, Value], parents: Sequence[Candidate], past: Any = (), **place: Any
@@ -99,9 +131,14 @@ class Population:
             reason = "unchanged" if known in parents else "duplicate"
             self._search.log.event("proposal.dropped", **place, reason=reason, same_as=known.id)
             return None
-        child = Candidate(name, dict(state), tuple(p.id for p in parents), len(self.known), past)
+        self._created += 1
+        child = Candidate(name, dict(state), tuple(p.id for p in parents), self._created, past)
         self.known[key] = child
         return child
+
+    def forget(self, candidate: Candidate) -> None:
+        """Drop `candidate`, so that the same state is a new candidate when it is proposed again."""
+        del self.known[state_key(candidate.state)]
 
     def judge(
         self, candidate: Candidate, indices: Sequence[int] | None = None, split: str | None = None
@@ -142,8 +179,21 @@ class Population:
         return oriented_mean([self.orientation.oriented(r.score) for r in rollouts])
 
     def best(self) -> Candidate:
-        """The candidate of highest mean score; of equal ones the newest."""
-        return max((c for c in self.known.values() if c.scores), key=lambda c: (c.mean, c.created))
+        """The first of all candidates that are `ranked`."""
+        return self.ranked(self.known.values())[0]
+
+    def ranked(self, candidates: Iterable[Candidate]) -> list[Candidate]:
+        """Those of `candidates` that have scores, best first: by mean score, of equal ones the newest first.
+
+        Where the run's objective is dominance: by non-dominated front of their mean metrics, within a front by its
+        tie-break, of equal ones the oldest first.
+        """
+        scored = sorted((c for c in candidates if c.scores), key=lambda c: c.created)
+        problem = self._search.problem
+        if problem.comparison.mode != "pareto":
+            return sorted(scored, key=lambda c: (c.mean, c.created), reverse=True)
+        order = ranking(problem, [means(c.vectors) for c in scored], self._search.seed, [c.created for c in scored])
+        return [scored[i] for i in order]
 
 
 def state_key(state: Mapping[str, Value]) -> tuple[tuple[str, str, Value], ...]:

@@ -1,172 +1,93 @@
-"""PrioritySearch: a search over candidates kept in a priority queue.
-
-After Ren, Nie, Xie, Cheng (POLCA, arXiv:2603.14769), without its filter and summarizer, and after
-`PrioritySearch` of OpenTrace (experimental). Where it differs, `docs/reference/trainers.md` says how and why.
-"""
+"""PrioritySearch: a search over candidates kept in a priority queue."""
 
 from __future__ import annotations
 
-import contextlib
-import math
-from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Generator
 
-from trace_bench.trainers.base import Param, Rollout, Search, State, Step
-from trace_bench.trainers.common_params import NUM_THREADS, VERBOSE
-
-if TYPE_CHECKING:
-    from trace_bench.trainers.candidates import Candidate, Memory
-    from trace_bench.trainers.population import Call
-
-_PARAMS = (
-    Param("num_steps", 5, int, "iterations: explore, propose, evaluate", minimum=1, aliases=("ps_steps",)),
-    Param("num_epochs", 0, int, "go on until this many passes over the training data are done, too", minimum=0),
-    Param("num_batches", 1, int, "minibatches for each explored candidate", minimum=1, aliases=("ps_batches",)),
-    Param("num_candidates", 2, int, "candidates explored in one step", minimum=1, aliases=("ps_candidates",)),
-    Param("num_proposals", 2, int, "proposals for each candidate and minibatch", minimum=1, aliases=("ps_proposals",)),
-    Param(
-        "memory_update_frequency",
-        0,
-        int,
-        "steps for which new candidates stay in a memory of their own; 0: there is one memory only",
-        minimum=0,
-        aliases=("ps_mem_update",),
-    ),
-    Param("train_batch_size", 1, int, "examples in a minibatch", minimum=1, aliases=("batch_size",)),
-    Param("score_function", "mean", str, "priority of a candidate", choices=("mean", "ucb", "time")),
-    Param(
-        "ucb_exploration_constant",
-        1.0,
-        float,
-        "weight of the exploration bonus",
-        minimum=0.0,
-        when={"score_function": ("ucb",)},
-    ),
-    Param("validate_exploration_candidates", False, bool, "score explored candidates on the validation set again"),
-    NUM_THREADS,
-    VERBOSE,
-)
+from trace_bench.trainers.base import Param, Search, State, Step
+from trace_bench.trainers.priority_engine import LOOP, MEMORY, RANKING, RUNNING, VALIDATE_AGAIN, PriorityEngine
 
 
 class PrioritySearch:
-    """Explores the best candidates, lets an optimizer propose children, and ranks them by their scores."""
+    """Keeps every candidate in a priority queue, explores the best of them, and asks an optimizer for several children
+    of each. After the core of POLCA (Ren, Nie, Xie, Cheng, arXiv:2603.14769) and `PrioritySearch` of OpenTrace
+    (experimental).
+
+    ### What a step does
+    1. **Explore.** The candidate of highest mean score (unless `use_best_candidate_to_explore` is false), and those of
+       highest priority after it, `num_candidates` together. In the first step there is only the start, `seed`, which
+       has priority over everything.
+    2. **Run.** Each of them runs on the same `num_batches` minibatches of `train_batch_size` examples, drawn without
+       replacement from a permutation of the training data that is fresh in each epoch. A candidate that fails on an
+       example gets the task's failure score for it; the error's text is the feedback.
+    3. **Propose.** For each candidate and minibatch: one backward pass through the graph of the whole minibatch, then
+       `num_proposals` model calls with the prompt that comes of it. What a proposal leaves out is taken from its
+       parent. A proposal that changes nothing, or that is a state already known, is dropped (event `proposal.dropped`).
+    4. **Evaluate.** Children are scored on all of the validation split, or, where a task has none, of the training
+       split. Each is one line of `state_history.jsonl`, named by its place in the search: `s3.c0.p1` is step 3,
+       explored candidate 0, proposal 1 (`s3.c0.b1.p1` with several minibatches).
+    5. **Rank.** Explored candidates and children go (back) into the memory with their priority; then it forgets all but
+       the `long_term_memory_size` of highest priority. Of equal ones the newest comes first.
+
+    The trainer returns the state of highest mean score over all that it was ever scored on. Every candidate is kept
+    (`accepted` is null). A step costs at most `C·B` minibatch runs, and `C·B·P` model calls and evaluations of children
+    on the whole selection split, for `C` candidates, `B` minibatches and `P` proposals.
+
+    ### Priority
+    With `mean` the mean of all of a candidate's scores, minibatches included, `n` the number of them, `t` the number of
+    the step, and `low`, `high` the ends of the task's score range, all turned so that higher is better:
+
+    | value | priority |
+    |---|---|
+    | `mean` | `mean` |
+    | `ucb` | `mean + c · sqrt(ln(t + 2) / n) · (high − low)`, clipped to `low … high` |
+    | `time` | minus the order of creation: the oldest first |
+
+    A task without a score range (`[score] range`) gives `ucb` the spread of the scores seen so far and no clipping; a
+    warning says so.
+
+    ### Memory
+    With `memory_update_frequency` `k` above 0, what a step explored or made goes into a short-term memory, the only one
+    that is explored, until after every `k`-th step it is merged into the long-term one, from which the next step
+    explores. A candidate that a memory forgets is not explored again; it is still known (nobody pays for it twice), and
+    it is still the answer if no other has a higher mean.
+
+    ### Events
+    `search.step` (explored, children, best, known, and forgotten: what no memory holds any more) · `proposal.dropped`
+    (`unchanged` or `duplicate`, with the candidate it equals) · `proposal.skipped` (no response depends on a trainable
+    parameter), and those of the optimizer.
+
+    ### Where it differs from OpenTrace
+    | OpenTrace (experimental) | here | why |
+    |---|---|---|
+    | the answer is the candidate of highest mean, over validation scores and the minibatches it was explored on | the same; the best state is apart: the best on all of the selection split | as there; means over other examples do not compare |
+    | the first iteration only collects; `num_steps=1` proposes nothing | every step proposes | a step should be a step |
+    | stops when `num_epochs` and `num_steps` are reached, `num_epochs` 1 | the same rule, default 0 | by default `num_steps` is the budget, whatever the size of the data |
+    | `num_candidates` 10, `num_proposals` 1 | 2 and 2 | as existing Trace-Bench configs expect |
+    | the start is pushed `num_candidates` times | once | a known state is never explored twice in one step; use `num_proposals` |
+    | the best candidate can be in the queue several times | each candidate is in it once | a place in the queue is a place for another candidate |
+    | duplicates are kept | dropped before they are paid for | |
+    | without validation data children are scored on the step's minibatch | on all training data | means over different examples do not compare |
+    | explored candidates are validated again in each step | only with `validate_exploration_candidates` | most guides are deterministic: it costs and tells nothing |
+    | the start has no validation score until it was explored | it is validated first | a baseline to compare children with |
+    | `time` is said to put the newest first, and its formula the oldest | the formula | |
+    | ties and `time` use the wall clock | the order of creation | |
+    | score range (0, 1) unless given | that of the task | |
+    | heap array cut off at a size limit | those of highest priority are kept | cutting a heap's array does not keep the best |
+    | parameters that are not known are ignored | an error | nothing is silently ignored |
+    """  # noqa: E501  # rows of tables
 
     name = "PrioritySearch"
     summary = "Explores the best candidates of a priority queue and asks an optimizer for children of each."
     source = "Ren, Nie, Xie, Cheng: POLCA, arXiv:2603.14769; OpenTrace (experimental), PrioritySearch"
-    params: tuple[Param, ...] = _PARAMS
+    params: tuple[Param, ...] = (*LOOP, *MEMORY, *RANKING, *VALIDATE_AGAIN, *RUNNING)
     uses_llm = True
     uses_graph = True
 
-    def search(self, search: Search) -> Generator[Step, None, State]:
+    def search(self, search: Search) -> Generator[Step, None, State | None]:
         """Return the state of highest mean score.
 
         Raises:
             StopTraining: passed on.
         """
-        return (yield from _Run(search).run())
-
-
-class _Run:
-    def __init__(self, search: Search) -> None:
-        # Imported here: the host imports this module to list trainers, and needs nothing of these.
-        from trace_bench.trainers.candidates import Memory
-        from trace_bench.trainers.population import Population
-
-        self.search = search
-        self.params = search.params
-        self.population = Population(search)
-        self.seed = self.population.seed
-        self.clip = self.population.bounds
-        self.minibatches = self.population.minibatches(self.params["train_batch_size"])
-        if self.params["score_function"] == "ucb" and self.clip is None:
-            search.log.warn("the task states no score range; score_function ucb scales its bonus by the scores seen.")
-        self.long_term, self.short_term = Memory(), Memory()
-
-    def run(self) -> Generator[Step, None, State]:
-        self.long_term.push(self.seed, math.inf)
-        step = 0
-        while step < self.params["num_steps"] or self.minibatches.epochs < self.params["num_epochs"]:
-            step += 1
-            yield from self._iterate(step)
-        return dict(self.population.best().state)
-
-    def _iterate(self, step: int) -> Generator[Step, None, None]:
-        explored = self._select(step)
-        batches = [self.minibatches.take() for _ in range(self.params["num_batches"])]
-        calls = self._explore(step, explored, batches)
-        children = yield from self._children(step, calls)
-        memory = self._memory(step)
-        for candidate in (*explored, *children):
-            memory.push(candidate, self._priority(candidate, step))
-        best = self.population.best()
-        mean = self.population.orientation.oriented(best.mean)
-        known = len(self.population.known)
-        self.search.log.event(
-            "search.step", step=step, explored=[c.id for c in explored], children=[c.id for c in children],
-            best=best.id, best_mean=mean, known=known,
-        )  # fmt: skip
-        if self.params["verbose"]:
-            new = f"{len(children)} new candidates of {len(calls)} proposals"
-            print(f"step {step}: best {best.id} {mean:.6g}, {new}, {known} known", flush=True)  # noqa: T201
-
-    def _memory(self, iterations: int) -> Memory:
-        """The memory in use after `iterations`; the short-term one is merged every so many of them."""
-        every = self.params["memory_update_frequency"]
-        if every == 0:
-            return self.long_term
-        if iterations % every == 0:
-            self.short_term.drain_into(self.long_term)
-            return self.long_term
-        return self.short_term
-
-    def _select(self, step: int) -> list[Candidate]:
-        """The best candidate by mean score, and those of highest priority, which leave the memory until they
-        are pushed back."""
-        memory = self._memory(step - 1)
-        best = memory.best()
-        explored = [best]
-        while len(explored) < self.params["num_candidates"] and len(memory):
-            candidate = memory.pop()
-            if candidate is not best:
-                explored.append(candidate)
-        return explored
-
-    def _explore(self, step: int, explored: Sequence[Candidate], batches: Sequence[tuple[int, ...]]) -> list[Call]:
-        """Run the explored candidates on all minibatches; one backward pass each, in slot order."""
-        calls: list[Call] = []
-        for i, candidate in enumerate(explored):
-            for j, minibatch in enumerate(batches):
-                place = f"c{i}" if len(batches) == 1 else f"c{i}.b{j}"
-                told = self.population.explore(candidate, minibatch)
-                calls += self.population.calls(candidate, told, step, place, self.params["num_proposals"])
-            if self.search.problem.validate and self.params["validate_exploration_candidates"]:
-                self.population.judge(candidate)
-        return calls
-
-    def _children(self, step: int, calls: Sequence[Call]) -> Generator[Step, None, list[Candidate]]:
-        """Ask for, check and score the proposals, in slot order."""
-        children: list[Candidate] = []
-        with contextlib.closing(self.population.children(calls)) as proposed:
-            for child in proposed:
-                rollouts: Sequence[Rollout] = self.population.judge(child)
-                yield self.population.step(step, child, rollouts, priority=self._priority(child, step))
-                children.append(child)
-        return children
-
-    def _priority(self, candidate: Candidate, iterations: int) -> float:
-        """Priority after `iterations`; higher is explored earlier."""
-        from trace_bench.trainers.candidates import upper_confidence_bound
-
-        match self.params["score_function"]:
-            case "time":
-                return -float(candidate.created)
-            case "ucb":
-                scores: list[Any] = [score for known in self.population.known.values() for score in known.scores]
-                low, high = self.clip or (min(scores), max(scores))
-                constant = self.params["ucb_exploration_constant"]
-                return upper_confidence_bound(
-                    candidate.mean, len(candidate.scores), iterations, constant, high - low, self.clip
-                )
-            case _:
-                return candidate.mean
+        return (yield from PriorityEngine(search).run())

@@ -1,60 +1,45 @@
-"""Proposals by OptoPrime over the graph of one minibatch (Cheng, Nie, Swaminathan, arXiv:2406.16218).
+"""Runs candidates through the graph, and turns feedback into proposals with an optimizer.
 
-trace-opt's `OptoPrime` collects the minimal subgraph and words the prompt. Asking the model and reading its
-answer are ours: trace-opt asks twice on any error, drops suggestions that contain "def" and are no Python, casts
-``bool("False")`` to True, and takes "TERMINATE" anywhere in an answer for a refusal (`docs/design/graph.md`).
+Graph work is serial, under the graph's lock, and ends in a prompt of plain data. Proposals are made from prompts, on
+any thread: what an optimizer does with a prompt depends on nothing but the prompt, the slot and the model's answers.
+Whatever there is to tell of it is told in the order of slots.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Generator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any
+import importlib
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
+from typing import Any, Protocol
 
 from trace_bench.errors import TrainerError
-from trace_bench.trainers.answers import Unusable, Variable, cast, content, pick, suggestion
-from trace_bench.trainers.base import Rollout, Slot, State, TrainContext
-from trace_bench.trainers.optimizers import resolve_optimizer
+from trace_bench.trainers.base import Slot, State, StopTraining, TrainContext
+from trace_bench.trainers.guides import DEFAULT_GUIDE
+from trace_bench.trainers.judge import LLMJudge
+from trace_bench.trainers.optimizer_graph import View, view_of
+from trace_bench.trainers.optimizers import OPTIMIZER_INFOS, resolve_optimizer
+from trace_bench.trainers.prompts import Ask, AskModel, Explored, Past, Prompt, Proposal, Seen, Told
+from trace_bench.worker.evaluate import mean_score
 from trace_bench.worker.graph import load
-from trace_bench.worker.graph_nodes import clipped
 from trace_bench.worker.minibatch_graph import MinibatchGraph, Traced
 from trace_bench.worker.problem import Problem, Value
 
-Past = tuple[tuple[Mapping[str, Value], str], ...]
-"""(variables, feedback) of a candidate's ancestors, oldest first."""
+__all__ = ["Ask", "Explored", "Optimizer", "Past", "Prompt", "Proposer"]
 
 
-@dataclass(frozen=True)
-class Prompt:
-    """What the model is asked about one candidate on one minibatch; the same for each of its proposals.
+class Optimizer(Protocol):
+    """Turns feedback into a proposal. Made once for a search, from its arguments; it keeps nothing between calls."""
 
-    Attributes:
-        state: of the candidate; what a proposal leaves out stays as it is there.
-        past: of a child that comes of this prompt.
-    """
+    def word(self, view: View) -> Prompt:
+        """What the model is to be asked, as plain data. The graph is open, and its lock held."""
 
-    messages: tuple[Mapping[str, str], ...]
-    variables: tuple[Variable, ...]
-    state: Mapping[str, Value]
-    past: Past
+    def propose(self, prompt: Prompt, ask: AskModel, slot: Slot) -> Proposal:
+        """Ask the model, once or several times, and read the answers. May run on any thread.
 
-
-@dataclass(frozen=True)
-class Explored:
-    """A candidate run on a minibatch. `prompt` is None where no response depends on a trainable parameter."""
-
-    rollouts: tuple[Rollout, ...]
-    prompt: Prompt | None
-
-
-@dataclass(frozen=True)
-class Ask:
-    """One proposal to be asked for. Its `slot` names it in the search, and with it every call that it takes."""
-
-    prompt: Prompt
-    slot: Slot
+        Each call has a slot of its own: `slot` with another attempt number. A bad answer is an event of the proposal,
+        and is not asked for again; errors of `ask` are passed on.
+        """
 
 
 class Proposer:
@@ -63,27 +48,54 @@ class Proposer:
     Args:
         num_threads: proposals asked for at a time. More of them overlap, and change nothing else.
 
+    Attributes:
+        history: what was explored so far, in order; optimizers that learn from the whole search are shown of it.
+
     Raises:
         TrainerError: `TrainContext.optimizer` or its arguments cannot be taken, or trace-opt is missing.
     """
 
     def __init__(self, problem: Problem, context: TrainContext, num_threads: int = 1) -> None:
         name, self._kwargs = resolve_optimizer(context.optimizer, context.optimizer_kwargs)
-        if name != "OptoPrime":
-            raise TrainerError(f"the optimizer {name!r} cannot be used. Use OptoPrime.")
         load()
+        module, _, made_by = OPTIMIZER_INFOS[name].entry.partition(":")
+        self._optimizer: Optimizer = getattr(importlib.import_module(module), made_by)(self._kwargs)
         self._problem = problem
         self._context = context
         self._num_threads = num_threads
         self._warned: set[tuple[str, str]] = set()
+        self.history: list[Seen] = []
+        self._judge = _judge(problem, context)
 
-    def explore(self, state: Mapping[str, Value], indices: Sequence[int], past: Past = ()) -> Explored:
+    def explore(
+        self,
+        state: Mapping[str, Value],
+        indices: Sequence[int],
+        past: Past = (),
+        context: str = "",
+        only: Collection[str] | None = None,
+    ) -> Explored:
         """Run `state` on the training examples `indices`, send their feedback back once, and word the prompt.
 
+        Args:
+            context: what else the model is told, word for word, before it is asked for an answer; may be empty.
+            only: names of the parameters that may change; the others are shown as inputs. None: all that are trainable.
+
         Raises:
+            TrainerError: `only` names what is no trainable parameter.
             StopTraining: passed on.
             TaskError: the task's own code failed.
         """
+        names = {p.name for p in self._problem.trainable}
+        if only is not None and (unknown := sorted(set(only) - names)):
+            raise TrainerError(f"{unknown[0]!r} is no trainable parameter; there are {', '.join(sorted(names))}.")
+        told = Told(
+            past=past,
+            history=tuple(self.history),
+            context=context,
+            only=frozenset(names if only is None else only),
+            objective=self._kwargs["objective"] or self._problem.objective,
+        )
         outside = None
         if self._problem.agent is None:
             outside = self._context.evaluate(state, list(indices), "train")
@@ -96,162 +108,105 @@ class Proposer:
                     self._context.check()
                     self._context.count_evaluations(1)
                     traced.append(graph.run(self._problem.train[index]))
-            return Explored(tuple(t.rollout for t in traced), self._prompt(graph, traced, state, past))
+            if self._judge is not None:
+                traced = [self._judged(self._judge, t, index, state) for t, index in zip(traced, indices, strict=True)]
+            return Explored(tuple(t.rollout for t in traced), self._prompt(graph, traced, state, told))
+
+    def _judged(self, judge: LLMJudge, traced: Traced, index: int, state: Mapping[str, Value]) -> Traced:
+        """`traced` with the judge's words for feedback."""
+        self._context.check()
+        response = traced.target._data if self._problem.agent else state[self._problem.trainable[0].name]
+        feedback = judge.feedback(self._problem.train[index], response, traced.rollout)
+        return replace(traced, rollout=replace(traced.rollout, feedback=feedback))
 
     def _prompt(
-        self, graph: MinibatchGraph, traced: Sequence[Traced], state: Mapping[str, Value], past: Past
+        self, graph: MinibatchGraph, traced: Sequence[Traced], state: Mapping[str, Value], told: Told
     ) -> Prompt | None:
-        target, feedback = graph.batch(traced)
-        optimizer = _prompter(graph, self._kwargs["objective"] or self._problem.objective)
-        optimizer.zero_feedback()
-        optimizer.backward(target, feedback)
-        summary = optimizer.summarize()
-        parameters = {graph.parameters[p.name].py_name: p for p in self._problem.trainable}
-        variables = tuple(
-            Variable(name, parameter, state[parameter.name])
-            for name, parameter in parameters.items()
-            if name in summary.variables
-        )
-        if not variables:
+        view = view_of(graph, *graph.batch(traced), state, told)
+        if not view.variables:
             return None
-        seen = {v.prompt_name: v.value for v in variables}
-        size = self._kwargs["memory_size"]
-        remembered = (*past, (seen, feedback))[-size:] if size else ()
-        return Prompt(optimizer.messages(summary, past), variables, dict(state), remembered)
+        score = mean_score([t.rollout for t in traced])
+        better = score if self._problem.direction == "maximize" else -score
+        values = {graph.parameters[p.name].py_name: state[p.name] for p in self._problem.trainable}
+        self.history.append(Seen(values, view.feedback, better))
+        return self._optimizer.word(view)
 
     def proposals(self, asks: Sequence[Ask]) -> Generator[State | None, None, None]:
         """The state that comes of each of `asks`, in order; None where nothing does, which an event explains.
 
+        All calls are made before the first state is given, so that what had been spent when a child was recorded does
+        not depend on the number of threads either.
+
         Raises:
-            StopTraining: passed on. What has been yielded until then is the same for any number of threads, but for
-                a budget that ends at another call.
+            StopTraining: passed on, after the states that came before it. What has been yielded until then is the same
+                for any number of threads, but for a budget that ends at another call.
         """
         if self._num_threads == 1:
-            for ask in asks:
-                self._context.check()
-                yield self.read(ask.prompt, self.ask(ask.prompt, ask.slot), ask.slot)
+            yield from self._given(_made(self.propose, asks))
             return
         executor = ThreadPoolExecutor(self._num_threads, thread_name_prefix="proposals")
         try:
-            futures = [executor.submit(self.ask, ask.prompt, ask.slot) for ask in asks]
-            for ask, future in zip(asks, futures, strict=True):
-                self._context.check()
-                yield self.read(ask.prompt, future.result(), ask.slot)
+            futures = [executor.submit(self.propose, ask) for ask in asks]
+            done, left = wait(futures, return_when=FIRST_EXCEPTION)
+            if all(isinstance(future.exception(), StopTraining | None) for future in done):
+                wait(left)  # which calls a stop came before is part of the record; of a failure nothing is kept
+            yield from self._given(futures)
         finally:
             executor.shutdown(cancel_futures=True)
 
-    def ask(self, prompt: Prompt, slot: Slot) -> Mapping[str, Any]:
-        """One model call; may run on any thread. Errors are passed on as they are; nothing is asked twice."""
-        return self._context.chat(
-            [dict(message) for message in prompt.messages],
-            slot=slot,
-            variables=[variable.header() for variable in prompt.variables],
-            response_format={"type": "json_object"},
-            max_tokens=self._kwargs["max_tokens"],
-        )
+    def _given(self, futures: Sequence[Future[Proposal]]) -> Generator[State | None, None, None]:
+        for future in futures:
+            self._context.check()
+            yield self._told(future.result())
 
-    def read(self, prompt: Prompt, response: Mapping[str, Any], slot: Slot) -> State | None:
-        """The state that the answer proposes, or None where it proposes nothing.
+    def propose(self, ask: Ask) -> Proposal:
+        """One proposal, whose events are not told yet; may run on any thread. Errors of calls are passed on."""
+        return self._optimizer.propose(ask.prompt, self._ask, ask.slot)
 
-        What cannot be used is an event (``proposal.unusable`` for a whole answer, ``proposal.rejected`` for one
-        value, ``proposal.unknown_variables``, ``proposal.terminate``), never an error.
-        """
-        try:
-            suggested = suggestion(content(response))
-        except Unusable as why:
-            self._context.event("proposal.unusable", slot=str(slot), reason=f"{why}{_cut_off(response)}")
-            return None
-        if suggested is None:
-            self._context.event("proposal.terminate", slot=str(slot))
-            return None
-        picked, unknown = pick(suggested, prompt.variables)
-        if unknown:
-            self._context.event(
-                "proposal.unknown_variables", slot=str(slot), names=[clipped(n, 100) for n in unknown[:16]]
-            )
-        state = dict(prompt.state)
-        taken = 0
-        for variable in prompt.variables:
-            name = variable.parameter.name
-            if name not in picked:
-                continue
-            try:
-                state[name] = cast(variable.parameter, picked[name])
-                taken += 1
-            except Unusable as why:
-                self._reject(slot, name, str(why))
-        return state if taken else None
+    def _ask(
+        self,
+        messages: Sequence[Mapping[str, str]],
+        slot: Slot,
+        variables: Sequence[Mapping[str, Any]] = (),
+        **request: Any,
+    ) -> Mapping[str, Any]:
+        return self._context.chat([dict(m) for m in messages], slot=slot, variables=variables, **request)
 
-    def _reject(self, slot: Slot, name: str, why: str) -> None:
-        self._context.event("proposal.rejected", slot=str(slot), variable=name, reason=why)
+    def _told(self, proposal: Proposal) -> State | None:
+        """The state of `proposal`, once its events are told."""
+        for kind, fields in proposal.events:
+            self._context.event(kind, **fields)
+            if kind == "proposal.rejected":
+                self._warn(fields["variable"], fields["reason"])
+        return proposal.state
+
+    def _warn(self, name: str, why: str) -> None:
+        """One warning for each variable is enough to look at the events."""
         kind = "bounds" if "bounds" in why else "type"
-        if (name, kind) not in self._warned:  # one warning for each variable is enough to look at the events
+        known = {p.name for p in self._problem.trainable}
+        if name in known and (name, kind) not in self._warned:
             self._warned.add((name, kind))
             self._context.warn(
                 f"a proposed value of {name} was rejected: {why}. Further ones are events (proposal.rejected) only."
             )
 
 
-def _cut_off(response: Mapping[str, Any]) -> str:
-    try:
-        cut = response["choices"][0]["finish_reason"] == "length"
-    except (KeyError, IndexError, TypeError):
-        cut = False
-    return " (the answer was cut off at max_tokens)" if cut else ""
+def _judge(problem: Problem, context: TrainContext) -> LLMJudge | None:
+    """Who words the feedback in place of the task's own guide; None if nobody does."""
+    if context.guide == DEFAULT_GUIDE:
+        return None
+    return LLMJudge(problem, context.chat, context, context.guide_kwargs)
 
 
-def _no_model(**_: Any) -> Any:
-    raise TrainerError("OptoPrime tried to call a model by itself; proposals go through Proposer.ask.")
-
-
-def _prompter(graph: MinibatchGraph, objective: str) -> Any:
-    """trace-opt's OptoPrime over the nodes of `graph`, without the parts that word the prompt wrongly."""
-    opto = graph.opto
-    nodes = [graph.parameters[p.name] for p in graph.problem.trainable]
-    source = {graph.parameters[p.name].py_name for p in graph.problem.parameters if p.kind == "code"}
-    trainable = {node.py_name for node in nodes}
-
-    class Prompter(opto.OptoPrime):  # type: ignore[misc, name-defined]  # trace-opt has no types
-        def summarize(self) -> Any:
-            """As OptoPrime's, with nodes of one level in the order of creation instead of that of addresses."""
-            collected = sum(self.propagator.aggregate(node.feedback) for node in self.parameters)
-            collected.graph = sorted(collected.graph, key=lambda item: (item[0], graph.order(item[1])))
-            summary = opto.node_to_function_feedback(collected)
-            summary.variables = {name: summary.roots[name] for name in summary.roots if name in trainable}
-            summary.inputs = {name: summary.roots[name] for name in summary.roots if name not in trainable}
-            return summary
-
-        def repr_node_value(self, node_dict: Mapping[str, tuple[Any, Any]]) -> str:
-            """Variables in full, everything else clipped; source is marked as the system prompt explains it."""
-            lines = []
-            for name, (value, _) in node_dict.items():
-                if name in source:
-                    lines.append(f"(code) {name}:{value}")
-                else:
-                    text = value if name in trainable else clipped(value)
-                    lines.append(f"({type(value).__name__}) {name}={text}")
-            return "\n".join(lines)
-
-        def repr_node_constraint(self, node_dict: Mapping[str, tuple[Any, Any]]) -> str:
-            return "\n".join(
-                f"({'code' if name in source else type(value).__name__}) {name}: {constraint}"
-                for name, (value, constraint) in node_dict.items()
-                if constraint is not None
-            )
-
-        def messages(self, summary: Any, past: Past) -> tuple[Mapping[str, str], ...]:
-            """System and user message. OptoPrime's own splits the prompt at a phrase that source may contain."""
-            rules = self.output_format_prompt.replace("{{", "{").replace("}}", "}")  # never formatted by trace-opt
-            told = self.user_prompt_template.format(problem_instance=str(self.problem_instance(summary)))
-            if past:
-                examples = "\n".join(json.dumps({"variables": dict(v), "feedback": f}, indent=4) for v, f in past)
-                told += f"\nBelow are some variables and their feedbacks you received in the past.\n\n{examples}\n\n"
-            return (
-                {"role": "system", "content": self.representation_prompt + rules},
-                {"role": "user", "content": told + self.final_prompt},
-            )
-
-        def _step(self, *args: Any, **kwargs: Any) -> Any:
-            return _no_model()
-
-    return Prompter(nodes, llm=_no_model, objective=objective, log=False)
+def _made(propose: Callable[[Ask], Proposal], asks: Sequence[Ask]) -> list[Future[Proposal]]:
+    """What comes of `asks`, one after the other, up to the first error."""
+    made: list[Future[Proposal]] = []
+    for ask in asks:
+        future: Future[Proposal] = Future()
+        made.append(future)
+        try:
+            future.set_result(propose(ask))
+        except Exception as error:
+            future.set_exception(error)
+            break
+    return made

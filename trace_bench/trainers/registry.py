@@ -4,6 +4,7 @@ same way.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint
 from typing import Any
@@ -11,20 +12,46 @@ from typing import Any
 from trace_bench.arguments import Argument, Where, hint, resolve
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.resources import plug_ins
+from trace_bench.trainers import opto_scan
 from trace_bench.trainers.base import Param, Trainer
+from trace_bench.trainers.names import ALIASES, UNAVAILABLE, canonical
 
 GROUP = "trace_bench.trainers"
+OURS = "trace-bench"
+BRIDGE = "trace_bench.trainers.opto_bridge"
 _ATTRIBUTES = ("name", "summary", "source", "params", "uses_llm", "uses_graph", "search")
 
 
 def _entry_points() -> dict[str, EntryPoint]:
-    found = {point.name: point for point in plug_ins(GROUP)}
+    found = {point.name: point for point in (*plug_ins(GROUP), *_of_opentrace())}
     if not found:
         raise EnvironmentUnavailable(
             f"no installed package declares an entry point of the group {GROUP!r}; install trace-bench with "
             "'pip install -e .' (or 'pip install .') in the Python that runs it"
         )
     return found
+
+
+def _of_opentrace() -> list[EntryPoint]:
+    """The trainers of the copy of OpenTrace that the user named, if one was: ``opto:<Name>``."""
+    if (place := opto_scan.location()) is None:
+        return []
+    return [
+        EntryPoint(opto_scan.PREFIX + name, f"{BRIDGE}:{name}", GROUP)
+        for name in opto_scan.trainers_of(opto_scan.files_of(place))
+    ]
+
+
+def _unknown(name: str, known: Mapping[str, EntryPoint]) -> ConfigError:
+    if name.startswith(opto_scan.PREFIX) and not any(n.startswith(opto_scan.PREFIX) for n in known):
+        place = opto_scan.location()
+        why = f"{place} has no trainers" if place else f"{opto_scan.VARIABLE} is not set"
+        return ConfigError(
+            f"there is no trainer {name!r}: {why}; set {opto_scan.VARIABLE} to a checkout of OpenTrace that has them"
+        )
+    if name in UNAVAILABLE:
+        return ConfigError(f"the trainer {name!r} is not available: it {UNAVAILABLE[name]}")
+    return ConfigError(f"there is no trainer {name!r}{hint(name, known, ALIASES)}")
 
 
 def _load(point: EntryPoint) -> type[Trainer]:
@@ -47,7 +74,10 @@ def _load(point: EntryPoint) -> type[Trainer]:
 
 
 def list_trainers() -> list[tuple[str, bool, str]]:
-    """``(id, available, reason)`` of every registered trainer, sorted by id; the reason is empty if available."""
+    """``(id, available, reason)`` of every registered trainer, and of the names in `names.UNAVAILABLE`, sorted by id.
+
+    The reason is empty if it is available.
+    """
     rows: list[tuple[str, bool, str]] = []
     for name, point in _entry_points().items():
         try:
@@ -56,7 +86,8 @@ def list_trainers() -> list[tuple[str, bool, str]]:
             rows.append((name, False, str(error)))
         else:
             rows.append((name, True, ""))
-    return rows
+    rows += [(name, False, reason) for name, reason in UNAVAILABLE.items() if name not in _entry_points()]
+    return sorted(rows)
 
 
 def load_trainers() -> dict[str, type[Trainer]]:
@@ -71,15 +102,20 @@ def load_trainers() -> dict[str, type[Trainer]]:
 
 
 def load_trainer(name: str) -> type[Trainer]:
-    """The trainer `name`.
+    """The trainer `name`, which may be one of its other names.
 
     Raises:
         ConfigError: there is none of that name (the nearest is named), or it cannot be loaded.
     """
+    return _load(_point(name))
+
+
+def _point(name: str) -> EntryPoint:
     points = _entry_points()
-    if name not in points:
-        raise ConfigError(f"there is no trainer {name!r}{hint(name, points)}")
-    return _load(points[name])
+    own = name if name in points else canonical(name)
+    if own not in points:
+        raise _unknown(name, points)
+    return points[own]
 
 
 def entry_of(name: str) -> str:
@@ -88,10 +124,36 @@ def entry_of(name: str) -> str:
     Raises:
         ConfigError: there is none of that name.
     """
-    points = _entry_points()
-    if name not in points:
-        raise ConfigError(f"there is no trainer {name!r}{hint(name, points)}")
-    return points[name].value
+    return _point(name).value
+
+
+def executes_candidates(name: str) -> bool:
+    """Whether the trainer `name` may run a candidate's source in its own process: jobs of it are unprotected."""
+    return bool(getattr(load_trainer(name), "executes_candidates", False))
+
+
+def distribution_of(point: EntryPoint) -> str:
+    """The installed distribution that declares `point`, by its normalised name (PEP 503); empty if none does."""
+    return re.sub(r"[-_.]+", "-", point.dist.name).lower() if point.dist is not None else ""
+
+
+def entry_points_of(distribution: str) -> list[EntryPoint]:
+    """The trainers of the installed distribution of that normalised name."""
+    return [point for point in _entry_points().values() if distribution_of(point) == distribution]
+
+
+def additions_of(name: str, trainer: type[Trainer]) -> tuple[str, ...]:
+    """What jobs of the trainer `name` need besides what their task's image family holds: its `layer` and, where it is
+    not of this package, the distribution that it is of. For example ``("gepa",)``.
+    """
+    point = plug_in_named(name)
+    layer, distribution = getattr(trainer, "layer", ""), distribution_of(point) if point else ""
+    return tuple(addition for addition in (layer, distribution) if addition and addition != OURS)
+
+
+def plug_in_named(name: str) -> EntryPoint | None:
+    """The entry point of the trainer `name`, if there is one."""
+    return next((point for point in plug_ins(GROUP) if point.name == name), None)
 
 
 def arguments_of(params: tuple[Param, ...]) -> tuple[Argument, ...]:

@@ -17,15 +17,38 @@ class Late:
     failure: Failure | None = None
 
 
-def late_training(job: dict[str, Any], seconds: float) -> Late | None:
-    """What ends training after `seconds` of it; None if nothing does. A replay asks no clock."""
+@dataclass
+class TrainClock:
+    """Seconds of training over all attempts at a job. While a search only comes to where an earlier attempt left it,
+    the clock stands: what it repeats has its time already.
+
+    Attributes:
+        before: seconds of earlier attempts, as far as what they learnt is known.
+        live_at: when the search went on from there (monotonic); None while it comes to it.
+    """
+
+    before: float = 0.0
+    live_at: float | None = None
+
+    def seconds(self, now: float) -> float:
+        """Since training started."""
+        return self.before if self.live_at is None else self.before + now - self.live_at
+
+
+def late_training(job: dict[str, Any], seconds: float, clock: TrainClock, now: float) -> Late | None:
+    """What ends training after `seconds` of this attempt; None if nothing does. A replay asks no clock.
+
+    The budget is of all attempts, and `clock` theirs. It ends no search that is on its way to where it was: what is
+    known by then has been paid for.
+    """
     if job["mode"] == "replay":
         return None
     allowed = job["limits"].get("job_timeout")
     if allowed is not None and seconds > allowed:
         return Late("timeout", timed_out(job))
     allowed = job["budget"].get("seconds")
-    return Late("budget") if allowed is not None and seconds > allowed else None
+    spent = 0.0 if clock.live_at is None else clock.seconds(now)
+    return Late("budget") if allowed is not None and max(seconds, spent) > allowed else None
 
 
 def timed_out(job: dict[str, Any]) -> Failure:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from trace_bench.errors import TaskError, TraceBenchError
+from trace_bench.worker.objective import SCORE, finite_mean, means
 from trace_bench.worker.problem import (
     CandidateError,
     Example,
@@ -69,28 +69,38 @@ def evaluate_example(problem: Problem, state: Mapping[str, Value], example: Exam
             else:
                 response = problem.agent(ops, example.query)
         at_work = ("guide", problem.guide)
-        score, feedback = judged(problem, example, response)
+        return judged(problem, example, response)
     except CandidateError as error:
-        return Rollout(example.id, problem.failure_score, str(error), failed=True)
+        return failed(problem, example, error)
     except (ProblemError, TraceBenchError, StopTraining):
         raise
     except Exception as error:
         raise raised_by_task(*at_work, error, example) from error
-    return Rollout(example.id, score, feedback)
 
 
-def judged(problem: Problem, example: Example, response: Any) -> tuple[float, str]:
-    """What the problem's guide says of `response`: a finite score and visible feedback.
+def failed(problem: Problem, example: Example, error: CandidateError) -> Rollout:
+    """The rollout of a candidate that `error` befell: the problem's failure score, and that of each metric."""
+    metrics = {name: metric.failure for name, metric in problem.metrics.items()}
+    return Rollout(example.id, problem.failure_score, str(error), failed=True, metrics=metrics)
+
+
+def judged(problem: Problem, example: Example, response: Any) -> Rollout:
+    """What the problem's guide says of `response`: finite metrics, the score that they come to, visible feedback.
 
     Raises:
         CandidateError: the guide raised it, or (`ScoreError`, with a warning of the job) gave no finite number.
-        ProblemError: the guide returned something else than a pair.
+        ProblemError: the guide returned something else than a pair, or a triple with the metrics that are declared.
     """
     try:
-        outcome = problem.guide(example.query, response, example.reference)
-        if not isinstance(outcome, tuple | list) or len(outcome) != 2:
-            raise ProblemError(f"the guide returned {type(outcome).__name__} where (score, feedback) is due")
-        return checked_score(outcome[0]), visible(str(outcome[1]), lines=True)
+        outcome: Any = problem.guide(example.query, response, example.reference)
+        if not isinstance(outcome, tuple | list) or len(outcome) not in ((2, 3) if problem.metrics else (2,)):
+            due = "(score, feedback, metrics)" if problem.metrics else "(score, feedback)"
+            raise ProblemError(f"the guide returned {type(outcome).__name__} where {due} is due")
+        score, feedback = checked_score(outcome[0]), visible(str(outcome[1]), lines=True)
+        metrics = _measured(problem, score, outcome[2] if len(outcome) == 3 else {})
+        if metrics:
+            score = checked_score(problem.comparison.scalar(metrics, problem.metrics))
+        return Rollout(example.id, score, feedback, metrics=metrics)
     except ScoreError as error:
         name = getattr(problem.guide, "__name__", type(problem.guide).__name__)
         problem.warn(
@@ -98,6 +108,34 @@ def judged(problem: Problem, example: Example, response: Any) -> tuple[float, st
             "wherever it happens again"
         )
         raise
+
+
+def _measured(problem: Problem, score: float, given: Any) -> dict[str, float]:
+    """All metrics of one answer, the task's own score among them; empty for a task that declares none.
+
+    Raises:
+        ScoreError: a metric is no finite number.
+        ProblemError: a metric is not declared, or lacks a value.
+    """
+    if not isinstance(given, Mapping):
+        raise ProblemError(f"the guide returned {type(given).__name__} where metrics by name are due")
+    unknown = [name for name in given if name == SCORE or name not in problem.metrics]
+    if unknown:
+        raise ProblemError(f"the guide returned the metric {unknown[0]!r}, which task.toml does not declare")
+    measured: dict[str, float] = {}
+    for name, metric in problem.metrics.items():
+        if name == SCORE:
+            measured[name] = score
+        elif name in given:
+            measured[name] = checked_score(given[name], f"the metric {name}")
+        elif problem.comparison.missing_value is not None:
+            measured[name] = metric.oriented(problem.comparison.missing_value)
+        else:
+            raise ProblemError(
+                f"the guide returned no metric {name!r}, which task.toml declares (objective.missing_value would "
+                "stand for it)"
+            )
+    return measured
 
 
 def raised_by_task(noun: str, function: Callable[..., Any] | None, error: Exception, example: Example) -> TaskError:
@@ -120,12 +158,9 @@ def evaluate_state(
 
 def mean_score(rollouts: Sequence[Rollout]) -> float:
     """Mean over `rollouts`, which are not none, in natural units. It is finite, as each is; their sum need not be."""
-    scores = [r.score for r in rollouts]
-    plain = sum(scores) / len(scores)
-    return plain if math.isfinite(plain) else mean_of_huge(scores)
+    return finite_mean([r.score for r in rollouts])
 
 
-def mean_of_huge(scores: Sequence[float]) -> float:
-    """Mean of finite numbers whose sum may be beyond a double."""
-    largest = max(map(abs, scores))
-    return largest * (math.fsum(score / largest for score in scores) / len(scores))
+def mean_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
+    """Mean of each metric over `rollouts`, natural units; empty for a task that declares none."""
+    return means(r.metrics for r in rollouts)

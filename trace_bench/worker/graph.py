@@ -36,6 +36,7 @@ class Opto:
     """What is used of trace-opt. The fields are its own classes and functions.
 
     Attributes:
+        textgrad: the module, for its prompts.
         registry: the process-wide registry of nodes, ``GRAPH``.
         lock: to be held while nodes are made or read.
     """
@@ -46,6 +47,9 @@ class Opto:
     ExceptionNode: Any
     ExecutionError: Any
     OptoPrime: Any
+    OPRO: Any
+    textgrad: Any
+    GraphPropagator: Any
     node_to_function_feedback: Any
     registry: Any
     lock: Any
@@ -69,6 +73,9 @@ def load() -> Opto:
             ExceptionNode=nodes.ExceptionNode,
             ExecutionError=sys.modules["opto.trace.errors"].ExecutionError,
             OptoPrime=prime.OptoPrime,
+            OPRO=sys.modules["opto.optimizers.opro"].OPRO,
+            textgrad=sys.modules["opto.optimizers.textgrad"],
+            GraphPropagator=sys.modules["opto.trace.propagators"].GraphPropagator,
             node_to_function_feedback=prime.node_to_function_feedback,
             registry=nodes.GRAPH,
             lock=_LOCK,
@@ -87,15 +94,24 @@ def _import() -> None:
         raise TrainerError(
             f"trace-opt {version} is installed, and {TRACE_OPT_VERSION} is needed. Install that version."
         )
-    stand_ins = {**{name: _stand_in(name) for name in _REPLACED}, **dict.fromkeys(_HIDDEN)}
-    # "Using LiteLLM as the default LLM backend." goes to stdout, and is not true here.
-    with _in_place(stand_ins), _cheap_stack(), contextlib.redirect_stdout(io.StringIO()):
+    with clients_replaced():
         importlib.import_module("opto.optimizers.optoprime")
         if importlib.util.find_spec("numpy") is None:
             # Iterating over a node imports numpy for one isinstance check. Where numpy is absent that import is
             # made now, with a stand-in; where it is present it stays lazy, since it takes as long as trace-opt.
             with _in_place({"numpy": _stand_in("numpy")}):
                 importlib.import_module("opto.trace.iterators")
+
+
+@contextlib.contextmanager
+def clients_replaced(**others: ModuleType) -> Iterator[None]:
+    """While opto is imported: what it would import and must not use is replaced, by `others` where they name it, and
+    the import is made cheap.
+    """
+    stand_ins = {**{name: _stand_in(name) for name in _REPLACED}, **dict.fromkeys(_HIDDEN), **others}
+    # "Using LiteLLM as the default LLM backend." goes to stdout, and is not true here.
+    with _in_place(stand_ins), _cheap_stack(), contextlib.redirect_stdout(io.StringIO()):
+        yield
 
 
 class _Disabled:

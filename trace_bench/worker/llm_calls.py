@@ -32,7 +32,7 @@ class LlmCalls:
         self._waiting: dict[str, tuple[dict[str, Any], bytes, Answer, int]] = {}
         self._tokens = {"prompt_tokens": 0, "completion_tokens": 0}
         self._cost_usd = 0.0
-        self._inert = 0
+        self._inert = self._good = 0
         self.number = 0
         self.answers = 0
         self.provider_failed = False
@@ -40,7 +40,7 @@ class LlmCalls:
     @property
     def all_inert(self) -> bool:
         """There were calls, and the stub model could change nothing for any of them."""
-        return bool(self.number) and self._inert == self.number
+        return bool(self._inert) and self._inert == self._good
 
     @property
     def spent(self) -> dict[str, Any]:
@@ -81,6 +81,7 @@ class LlmCalls:
             return
         self.answers += 1
         self._inert += bool(header.get("inert"))
+        self._good += int(header["status"]) < 400
         usage = header.get("usage") or {}
         for key in self._tokens:
             self._tokens[key] += int(usage.get(key, 0))

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from trace_bench.errors import TaskError, TraceBenchError
-from trace_bench.worker.evaluate import judged, raised_by_task
+from trace_bench.worker.evaluate import failed, judged, raised_by_task
 from trace_bench.worker.graph_nodes import GraphNodes, clipped
 from trace_bench.worker.graph_ops import GraphOps
+from trace_bench.worker.objective import SCORE
 from trace_bench.worker.problem import (
     CandidateError,
     Example,
@@ -34,11 +35,15 @@ class MinibatchGraph(GraphNodes):
 
     Args:
         programs: opens the sources of trainable operators.
+
+    Attributes:
+        parts: of the last `batch`: where the feedback of each example enters, and that feedback.
     """
 
     def __init__(self, problem: Problem, state: Mapping[str, Value], programs: Programs) -> None:
         super().__init__(problem, state)
         self._programs = programs
+        self.parts: tuple[tuple[Any, str], ...] = ()
 
     def __enter__(self) -> MinibatchGraph:
         super().__enter__()
@@ -54,8 +59,7 @@ class MinibatchGraph(GraphNodes):
         target = None
         try:
             target, response = self._respond(example)
-            score, feedback = judged(self.problem, example, response)
-            return Traced(Rollout(example.id, score, feedback), target)
+            return Traced(judged(self.problem, example, response), target)
         except CandidateError as error:
             # An operator's failure has a node of its own; without one, the response is where feedback enters.
             target = getattr(error, "exception_node", None) or target
@@ -80,8 +84,7 @@ class MinibatchGraph(GraphNodes):
         if target is None:
             inputs = {name: node for name, node in self.parameters.items() if node.trainable}
             target = self.exception(error, function="agent", doc="The agent.", inputs=inputs)
-        rollout = Rollout(example.id, self.problem.failure_score, str(error), failed=True)
-        return Traced(rollout, target)
+        return Traced(failed(self.problem, example, error), target)
 
     def evaluated(self, rollout: Rollout) -> Traced:
         """The graph of a problem without agent: its only trainable parameter, evaluated without a graph.
@@ -107,8 +110,8 @@ class MinibatchGraph(GraphNodes):
 
     def batch(self, traced: Sequence[Traced]) -> tuple[Any, str]:
         """One target and one feedback for all of `traced`: feedbacks that meet in one graph must be equal."""
-        better = "higher" if self.problem.direction == "maximize" else "lower"
-        told = [f"(score {t.rollout.score:.10g}, {better} is better) {t.rollout.feedback}".rstrip() for t in traced]
+        told = [f"({self._scores(t.rollout)}) {t.rollout.feedback}".rstrip() for t in traced]
+        self.parts = tuple((t.target, line) for t, line in zip(traced, told, strict=True))
         if len(traced) == 1 and isinstance(traced[0].target, self.opto.MessageNode):
             return traced[0].target, told[0]
         target = self.message(
@@ -119,3 +122,12 @@ class MinibatchGraph(GraphNodes):
             inputs={f"result_{i}": t.target for i, t in enumerate(traced)},
         )
         return target, "\n".join(f"ID [{i}]: {line}" for i, line in enumerate(told))
+
+    def _scores(self, rollout: Rollout) -> str:
+        """The score, and the metrics beside the task's own score, each with the way in which it is better."""
+        measured = {n: (v, self.problem.metrics[n].direction) for n, v in rollout.metrics.items() if n != SCORE}
+        listed = {SCORE: (rollout.score, self.problem.direction), **measured}
+        return "; ".join(
+            f"{name} {value:.10g}, {'higher' if direction == 'maximize' else 'lower'} is better"
+            for name, (value, direction) in listed.items()
+        )

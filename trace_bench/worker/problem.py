@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from trace_bench.worker.objective import Metric, Objective, Vector
 from trace_bench.worker.sentences import sentence
 
 Direction = Literal["maximize", "minimize"]
@@ -118,13 +119,15 @@ class Guide(Protocol):
     """Scores one response and explains why.
 
     Returns:
-        ``(score, feedback)``: the score in the problem's natural units and direction; feedback for the optimizer.
+        ``(score, feedback)``: the score in the problem's natural units and direction; feedback for the optimizer. Or
+        ``(score, feedback, metrics)``: beside the task's own score, the value of each metric that ``task.toml``
+        declares, by name.
 
     Raises:
         CandidateError: the response itself is at fault; the trainer then records `Problem.failure_score`.
     """
 
-    def __call__(self, query: Any, response: Any, reference: Any) -> tuple[float, str]: ...
+    def __call__(self, query: Any, response: Any, reference: Any) -> tuple[float, str] | tuple[float, str, Vector]: ...
 
 
 class Ops(Protocol):
@@ -205,6 +208,10 @@ class Problem:
         agent: None means that the response is the value of the only trainable parameter.
         test: empty unless `BuildContext.test_seed` was given and the task has held-out data.
         score_range: (worst, best) in natural units, as far as known; used to scale exploration bonuses.
+        metrics: what the guide measures, the task's own score (``score``) among it; empty for a task that declares
+            nothing but a score. Set by the worker, from ``task.toml`` and the run's objective.
+        comparison: what states are compared by. Set by the worker, together with `direction`, `failure_score` and
+            `score_range` of the number that results.
         warn: records a warning of the job; set by the worker.
     """
 
@@ -219,6 +226,8 @@ class Problem:
     agent: Agent | None = None
     score_range: tuple[float, float] | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    comparison: Objective = field(default_factory=Objective)
     warn: Callable[[str], None] = field(default=_unheard, compare=False, repr=False)
 
     @property
@@ -234,20 +243,20 @@ class Problem:
         return a > b if self.direction == "maximize" else a < b
 
 
-def checked_score(value: object) -> float:
-    """`value`, which a guide returned, as a finite float. Scalars of NumPy are numbers, and a bool is none.
+def checked_score(value: object, what: str = "the score") -> float:
+    """`value`, which a guide returned as `what`, as a finite float. Scalars of NumPy are numbers, and a bool is none.
 
     Raises:
         ScoreError: it is not a real number, or not finite.
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise ScoreError(f"the score of this answer is of type {type(value).__name__}, which is no number")
+        raise ScoreError(f"{what} of this answer is of type {type(value).__name__}, which is no number")
     try:
         score = float(value)
     except OverflowError:
-        raise ScoreError("the score of this answer is a number too large to count with") from None
+        raise ScoreError(f"{what} of this answer is a number too large to count with") from None
     if not math.isfinite(score):
-        raise ScoreError(f"the score of this answer is {score}, which is no finite number")
+        raise ScoreError(f"{what} of this answer is {score}, which is no finite number")
     return score
 
 

@@ -21,6 +21,10 @@ BOUNDARIES = ("config", "task", "trainer", "candidate", "provider", "sandbox", "
 SPLITS = ("train", "validate", "test")
 STOP_REASONS = ("completed", "budget", "timeout", "interrupted")
 LINES = 900_000
+CHECKPOINT_LINE_BYTES = 1 << 20
+"""Largest line of a checkpoint. A search with larger ones is kept up to the first of them."""
+CHECKPOINT_BYTES = 16 << 20
+"""Of all lines of the checkpoint of one job."""
 
 
 class Allowance:
@@ -40,6 +44,20 @@ class Allowance:
         self._lines -= 1
         if self._left < 0 or self._lines < 0:
             raise ValueError(f"its events and history have more than {self._total} bytes or {LINES} lines")
+
+
+def checkpoint_line(given: object) -> bytes:
+    """One line of a checkpoint, which nobody reads here. Raises ValueError if it is no line."""
+    if not isinstance(given, str) or "\n" in given:
+        raise ValueError("a line of its checkpoint is none")
+    return given.encode()
+
+
+def count(given: object) -> int:
+    """A number of evaluations. Raises ValueError if it is none."""
+    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < 1 << 53:
+        raise ValueError("its number of evaluations is none")
+    return given
 
 
 def event_kind(phase: str, kind: object) -> str:
@@ -129,9 +147,7 @@ def result(phase: str, message: dict[str, Any], state_bytes: int) -> dict[str, A
     if phase == "build":
         state(message["initial"], state_bytes)
         return _build(message)
-    evaluations = message["evaluations"]
-    if isinstance(evaluations, bool) or not isinstance(evaluations, int) or not 0 <= evaluations < 1 << 53:
-        raise ValueError("its number of evaluations is none")
+    evaluations = count(message["evaluations"])
     if phase == "train":
         if message["stop_reason"] not in STOP_REASONS:
             raise ValueError("its reason to stop is none")

@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from trace_bench.worker import memory, reports, scorer_files, spawner, wire
-from trace_bench.worker.clocks import Late, late_task, late_training, recorded_kill, timed_out
+from trace_bench.worker.checkpoint_relay import CheckpointRelay
+from trace_bench.worker.clocks import Late, TrainClock, late_task, late_training, recorded_kill, timed_out
 from trace_bench.worker.folders import make_folder_of, tree_bytes, unpack
 from trace_bench.worker.frames import Message, fits
 from trace_bench.worker.host_link import HostLink
@@ -69,11 +70,13 @@ class Supervisor:
         self._train_done = False
         self._train_end: dict[str, Any] | None = None
         self._train_evaluations = 0
+        self._train_seconds: float | None = None
         self._train_killed = False
         self._train_calls = 0
         self._checks = 0
         self._test_seed: int | None = None
         self._awaiting_seed = False
+        self._clock = TrainClock()
         self._seconds: dict[str, float] = {}
         self._phase_ends: dict[str, dict[str, int | None]] = {}
         self._warnings: list[str] = []
@@ -100,6 +103,7 @@ class Supervisor:
             on_hang_up=self._on_hang_up,
         )
         self._llm = LlmCalls(self._host.send)
+        self._checkpoint = CheckpointRelay(self._clock, self._host.send, self._event)
         self._selector.register(self._spawn, selectors.EVENT_READ, lambda _: self._on_spawner())
         while self._exit is None:
             for key, mask in self._selector.select(timeout=0.2):
@@ -146,7 +150,7 @@ class Supervisor:
                 self._kill(phase.name)
                 phase.kill_at = now + STOP_GRACE
         elif self._build is not None:
-            late = late_training(self._job, now - phase.started)
+            late = late_training(self._job, now - phase.started, self._clock, now)
             if late is not None:
                 self._failure = self._failure or late.failure
                 self._ask_to_stop(late.stop_reason)
@@ -190,7 +194,7 @@ class Supervisor:
     def _on_message(self, message: Message) -> None:
         kind, header = message.type, message.header
         if kind == "job" and not self._job:
-            self._begin(header["job"], message.blob)
+            self._begin(header["job"], self._checkpoint.split(header, message.blob))
         elif kind == "llm.response":
             self._llm.answered(header, message.blob)
         elif kind == "heldout":
@@ -219,6 +223,7 @@ class Supervisor:
             extra = self._out_dir / "extra"
             make_folder_of(extra, None if uid is None else uid + spawner.PHASE_OFFSETS["train"])
             self._start_phase("train", extra_dir=str(extra))
+            self._checkpoint.hand_over(self._phases["train"])
 
     @property
     def _build_only(self) -> bool:
@@ -295,8 +300,17 @@ class Supervisor:
         if op == "event":
             self._event(reports.event_kind(phase.name, message["kind"]), dict(message["fields"]))
         elif op == "history" and phase.name == "train":
-            line = {**message["line"], **self._llm.spent, "seconds": round(time.monotonic() - phase.started, 6)}
+            line = {**message["line"], **self._llm.spent}
+            as_of = line.pop("as_of", None)
+            # Of a trainer that is killed this is all that is known.
+            self._train_evaluations = reports.count(line["evaluations"])
+            seconds = self._clock.seconds(time.monotonic())
+            line["seconds"] = round(seconds if as_of is None else max(0.0, min(as_of, seconds)), 6)
             self._host.send("history", {"line": self._recorder.history(line)})
+        elif op == "checkpoint" and phase.name == "train":
+            self._checkpoint.pass_on(message["line"], time.monotonic())
+        elif op == "resumed" and phase.name == "train":
+            self._clock.live_at = self._clock.live_at or time.monotonic()
         elif op == "state" and phase.name == "train" and message["kind"] in ("best", "final"):
             self._recorder.state(message["kind"], reports.state(message["values"], self._state_bytes))
             self._claims[message["kind"]] = reports.claim(message.get("claim"))
@@ -389,6 +403,8 @@ class Supervisor:
         train = self._phases.get("train")
         if train is not None:
             train.started = time.monotonic()
+            if not self._clock.before:
+                self._clock.live_at = train.started
             train.tell("go")
             # What hashing needs before scoring is imported while somebody else is busy.
             importlib.import_module("hashlib")
@@ -396,6 +412,7 @@ class Supervisor:
             self._request_seed()
 
     def _after_train(self, phase: PhaseProcess) -> None:
+        self._train_seconds = round(self._clock.seconds(time.monotonic()), 6)
         self._train_done = True
         self._train_calls = self._llm.number
         if phase.result is None:
@@ -479,7 +496,9 @@ class Supervisor:
             "stop_reason": self._stop_reason if self._build is not None and not self._build_only else None,
             "stop_point": None if self._build_only else self._stop_point(),
             "scores": score.get("scores", {}),
-            "evaluations": self._train_evaluations + int(score.get("evaluations", 0)),
+            "evaluations": self._train_evaluations,
+            "score_evaluations": int(score.get("evaluations", 0)),
+            "train_seconds": self._train_seconds,
             "llm_calls": self._llm.number,
             "seconds": self._seconds,
             "warnings": self._warnings,

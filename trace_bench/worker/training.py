@@ -18,6 +18,13 @@ from trace_bench.worker.problem import Problem, Programs, Value
 State = dict[str, Value]
 
 
+class OtherThan(tuple[Any, ...]):
+    """For `Param.when`: any value but these. ``OtherThan((0,))``: an effect with every number but 0."""
+
+    def __contains__(self, value: object) -> bool:
+        return not super().__contains__(value)
+
+
 @dataclass(frozen=True)
 class Param:
     """One parameter of a trainer or an optimizer, as ``list-trainers --json`` and the docs show it.
@@ -68,12 +75,15 @@ class Slot:
 
 @dataclass(frozen=True)
 class Rollout:
-    """One candidate on one example. `score` is in natural units; a failed candidate has `failed` set."""
+    """One candidate on one example. `score` is what states are compared by (the task's own, or what the run's objective
+    makes of the metrics); a failed candidate has `failed` set. `metrics` are in natural units, the task's own score
+    among them as ``score``; empty for a task that declares none."""
 
     example_id: str
     score: float
     feedback: str
     failed: bool = False
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -203,6 +213,9 @@ class TrainContext(Protocol):
     seed: int
     optimizer: str
     optimizer_kwargs: Mapping[str, Any]
+    guide: str
+    """Who words the optimizer's feedback; ``default`` is the task's own guide."""
+    guide_kwargs: Mapping[str, Any]
     budget: Budget
     extra_dir: Path
     best_state: State
@@ -244,7 +257,9 @@ class TrainContext(Protocol):
 class Trainer(Protocol):
     """The search algorithm around optimizer and guide.
 
-    The docstring of the class, in Markdown, is its section of ``docs/reference/trainers.md``.
+    The docstring of the class, in Markdown, is its section of ``docs/reference/trainers.md``. A trainer that needs
+    packages may have two attributes more: `layer`, a folder of ``images/layers/``, and, in a package of its own,
+    `requirements`, a file beside its module with hashed pins.
     """
 
     name: str

@@ -15,6 +15,7 @@ from typing import Any
 from trace_bench.errors import TraceBenchError
 from trace_bench.worker import wire
 from trace_bench.worker.candidates import CandidatePrograms, SpawnerClient
+from trace_bench.worker.objective import with_objective
 from trace_bench.worker.problem import BuildContext, Problem, ProblemError
 from trace_bench.worker.seeding import seed_generators
 
@@ -157,7 +158,7 @@ def build_problem(
         raise PhaseFailure("task", "task_build", f"the problem does not build: {describe(error)}") from error
     if not isinstance(problem, Problem):
         raise PhaseFailure("task", "task_build", f"{task['builder']} returned no Problem")
-    return replace(problem, warn=_Once(link))
+    return replace(with_objective(problem, start["job"].get("objective", {})), warn=_Once(link))
 
 
 class _Once:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from trace_bench.worker.candidates import CandidatePrograms
-from trace_bench.worker.evaluate import evaluate_state, mean_score
+from trace_bench.worker.evaluate import evaluate_state, mean_metrics, mean_score
 from trace_bench.worker.phases import Link, PhaseFailure, build_problem
 from trace_bench.worker.problem import Problem
 from trace_bench.worker.signs import LIMIT
@@ -40,7 +40,7 @@ def run(link: Link, start: dict[str, Any], programs: CandidatePrograms) -> dict[
         scores[kind] = done[key]
         if seen[key]:
             signs[kind] = seen[key][:LIMIT]
-        means = {split: value for split, value in done[key].items() if split != "examples"}
+        means = {split: value for split, value in done[key].items() if split not in ("examples", "metrics")}
         link.send("event", kind="score", fields={"state": kind, **means})
     return {"scores": scores, "signs": signs, "evaluations": evaluations, "direction": problem.direction}
 
@@ -48,12 +48,15 @@ def run(link: Link, start: dict[str, Any], programs: CandidatePrograms) -> dict[
 def _score(problem: Problem, state: dict[str, Any], programs: CandidatePrograms) -> tuple[dict[str, Any], int]:
     selection = "validate" if problem.validate else "train"
     result: dict[str, Any] = {}
+    metrics: dict[str, dict[str, float]] = {}
     rows: list[dict[str, Any]] = []
     for split in (selection, "test"):
         chosen = getattr(problem, split)
         if chosen:
             rollouts = evaluate_state(problem, state, chosen, programs)
             result[split] = mean_score(rollouts)
+            if problem.metrics:
+                metrics[split] = mean_metrics(rollouts)
             rows += [
                 {
                     "split": split,
@@ -61,10 +64,11 @@ def _score(problem: Problem, state: dict[str, Any], programs: CandidatePrograms)
                     "score": r.score,
                     "failed": r.failed,
                     "feedback": r.feedback[:2000],
+                    "metrics": dict(r.metrics),
                 }
                 for r in rollouts
             ]
-    return {**result, "examples": rows}, len(rows)
+    return {**result, "metrics": metrics, "examples": rows}, len(rows)
 
 
 def check_state(problem: Problem, kind: str, state: dict[str, Any]) -> None:

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import importlib
 import json
+import sys
 import threading
 import time
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from trace_bench.worker.candidates import CandidatePrograms
-from trace_bench.worker.evaluate import evaluate_state, mean_score
+from trace_bench.worker.checkpoint import Checkpoint, Watch, digest_of
+from trace_bench.worker.evaluate import evaluate_state, mean_metrics, mean_score
+from trace_bench.worker.objective import Front
 from trace_bench.worker.phases import Link, PhaseFailure, build_problem
 from trace_bench.worker.problem import Problem, Value
 from trace_bench.worker.search_loop import run_search
 from trace_bench.worker.training import Budget, Rollout, Slot, State, Step, StopTraining, selection_of
 
+PLUGINS = "/opt/trace-bench/plugins"
+"""Where an image has the files of trainer packages. No other phase can import them: not the one that scores."""
+
+ONE_REQUEST = (400, 413, 422)
+"""What a provider says of one request that it does not take, being too long, say, or filtered: others may do."""
+MOST_REFUSED = 5
+"""Such answers in a row that are taken for a matter of single requests."""
 MAX_SIGN_EVENTS = 200
 """Events ``candidate.signs`` of one job."""
 
@@ -35,17 +45,23 @@ def run(link: Link, start: dict[str, Any], programs: CandidatePrograms) -> dict[
     """Returns the final state and why training stopped."""
     job = start["job"]
     module, _, name = job["trainer"]["entry"].partition(":")
+    add_plugins()
     trainer = getattr(importlib.import_module(module), name)()
     if getattr(trainer, "uses_graph", False):
         from trace_bench.worker import graph
 
         graph.load()
-    # The import above overlaps with the build phase; the supervisor says when building is over.
-    while link.receive()["op"] != "go":
-        continue
+    # The import above overlaps with the build phase; the supervisor says when building is over. Before that it hands
+    # over what earlier attempts have learnt.
+    lines: list[str] = []
+    while (message := link.receive())["op"] != "go":
+        if message["op"] == "checkpoint":
+            lines += message["text"].splitlines()
     programs.on_signs = _SignEvents(link)
+    watch = Watch(start["gateway_port"])
     problem = build_problem(link, start, programs)
-    context = WorkerTrainContext(link, start, problem, programs)
+    watch.built()
+    context = WorkerTrainContext(link, start, problem, programs, watch, lines)
     if hasattr(trainer, "search"):
         final, stop_reason = run_search(trainer, problem, job["trainer"]["params"], context)
     else:
@@ -56,8 +72,15 @@ def run(link: Link, start: dict[str, Any], programs: CandidatePrograms) -> dict[
             final, stop_reason = context.best_state, stop.reason
     if not isinstance(final, dict):
         raise PhaseFailure("trainer", "bad_state", f"{job['trainer']['id']} returned no state")
+    context.tell_resumed()
     link.send("state", kind="final", values=final, claim=context.claim_of(final))
     return {"stop_reason": stop_reason, "evaluations": context.evaluations}
+
+
+def add_plugins() -> None:
+    """Put `PLUGINS` before what the image has besides the standard library: it may hold another opto."""
+    ours = [index for index, path in enumerate(sys.path) if Path(path).parent == Path(PLUGINS).parent]
+    sys.path.insert(min(ours, default=len(sys.path)), PLUGINS)
 
 
 class _SignEvents:
@@ -73,14 +96,34 @@ class _SignEvents:
             self._link.send("event", kind="candidate.signs", fields={"candidate_sha256": digest[:16], "signs": signs})
 
 
+@dataclass(frozen=True)
+class Best:
+    """A state that was judged on all that the official score is of, and what is claimed of it."""
+
+    score: float
+    state: State
+    claim: Mapping[str, Any]
+
+
 class WorkerTrainContext:
     """Implements `training.TrainContext` over the link to the supervisor."""
 
-    def __init__(self, link: Link, start: dict[str, Any], problem: Problem, programs: CandidatePrograms) -> None:
+    def __init__(
+        self,
+        link: Link,
+        start: dict[str, Any],
+        problem: Problem,
+        programs: CandidatePrograms,
+        watch: Watch,
+        lines: Sequence[str] = (),
+    ) -> None:
         job = start["job"]
         self.seed: int = job["seed"]
         self.optimizer: str = job["optimizer"]["id"]
         self.optimizer_kwargs: Mapping[str, Any] = job["optimizer"]["kwargs"]
+        guide = job.get("guide") or {"id": "default", "kwargs": {}}
+        self.guide: str = guide["id"]
+        self.guide_kwargs: Mapping[str, Any] = guide["kwargs"]
         self.budget = Budget(**job["budget"])
         self.programs = programs
         self.evaluations = 0
@@ -89,7 +132,8 @@ class WorkerTrainContext:
         self.extra_dir = Path(start["extra_dir"])
         self._link = link
         self._problem = problem
-        self._best: float | None = None
+        self._best: Best | None = None
+        self._front = Front[Best](problem, self.seed) if problem.comparison.mode == "pareto" else None
         self._started = time.monotonic()
         self._stop: str | None = None
         self._stop_at: Mapping[str, Any] | None = job.get("stop_at")
@@ -100,12 +144,23 @@ class WorkerTrainContext:
         self._selection = selection_of(problem)
         self._judging = {example.id for example in getattr(problem, self._selection)}
         self._claims: dict[str, dict[str, Any]] = {}
-        self._initial = _key(self.best_state)
+        self._initial = digest_of(self.best_state)
         self._initial_split: str | None = None
+        self._watch = watch
+        self._calls = 0
+        self._replied, self._refused = False, 0
+        self._checkpoint = Checkpoint(lines, lambda line: link.send("checkpoint", line=line), self.event)
+        self._resuming = self._checkpoint.as_of is not None
+        if lines and not self._resuming:
+            link.send("resumed")
+        if self._checkpoint.damaged:
+            self.warn(
+                f"{self._checkpoint.damaged} lines of the checkpoint of an earlier attempt are damaged, and not used"
+            )
 
     def claim_of(self, state: State) -> dict[str, Any] | None:
         """What was last reported of `state`, as a `Claim` of the contract; None if it never was."""
-        return self._claims.get(_key(state))
+        return self._claims.get(digest_of(state))
 
     def check(self) -> None:
         """See `training.TrainContext.check`."""
@@ -136,7 +191,25 @@ class WorkerTrainContext:
         examples = getattr(self._problem, split)
         chosen = [examples[i] for i in example_indices]
         self.count_evaluations(len(chosen))
-        return evaluate_state(self._problem, state, chosen, self.programs)
+        key, nth, known = self._checkpoint.ask(digest_of(state), split, example_indices, [e.id for e in chosen])
+        if known is not None:
+            for digest, found in known.signs.items():
+                self.programs.learn(digest, found)
+            return known.rollouts
+        self.tell_resumed()
+        before = set(self.programs.signs)
+        with self._watch.evaluation(self._checkpoint):
+            rollouts = evaluate_state(self._problem, state, chosen, self.programs)
+        signs = {digest: self.programs.signs[digest] for digest in self.programs.signs.keys() - before}
+        self._checkpoint.keep(key, nth, rollouts, signs)
+        return rollouts
+
+    def tell_resumed(self) -> None:
+        """Say, once, that the search is where an earlier attempt left it, and how far that was."""
+        if self._resuming:
+            self._resuming = False
+            self._link.send("resumed")
+            self.event("search.resumed", evaluations=self._checkpoint.found, llm_calls=self._calls)
 
     def count_evaluations(self, number: int) -> None:
         """See `training.TrainContext.count_evaluations`."""
@@ -151,17 +224,20 @@ class WorkerTrainContext:
         examples = [r.example_id for r in step.rollouts]
         claim = {"score": score, "split": step.split, "examples": examples}
         _check_text(step.state)
-        self._claims[key := _key(step.state)] = claim
+        self._claims[key := digest_of(step.state)] = claim
         if key == self._initial and self._initial_split != self._selection:
             # The first of them on the split that official scores are of; until then, what there is.
             self._initial_split = step.split
             self._link.send("claim", kind="initial", claim=claim)
         # Means over other examples do not compare: best is who is best on all that the official score is of.
         comparable = step.split == self._selection and self._judging <= set(examples)
-        if comparable and (self._best is None or self._problem.better(score, self._best)):
-            self._best = score
-            self.best_state = dict(step.state)
-            self._link.send("state", kind="best", values=dict(step.state), claim=claim)
+        metrics = mean_metrics(step.rollouts)
+        if self._problem.metrics.keys() != metrics.keys():
+            raise PhaseFailure(
+                "trainer", "bad_step", "a step's rollouts lack metrics of the task; pass on those that evaluate() gives"
+            )
+        if comparable:
+            self._compare(Best(score, dict(step.state), claim), metrics)
         self._link.send(
             "history",
             line={
@@ -170,11 +246,14 @@ class WorkerTrainContext:
                 "parents": list(step.parents),
                 "split": step.split,
                 "score": score,
-                "best_score": score if self._best is None else self._best,
+                "best_score": score if self._best is None else self._best.score,
+                "comparable": comparable,
+                "metrics": metrics,
                 "accepted": step.accepted,
                 "reason": step.reason[:1000],
                 "evaluations": self.evaluations,
                 "parameters": dict(step.state),
+                "as_of": self._checkpoint.as_of if self._resuming else None,
                 "extra": {
                     **step.extra,
                     "failures": sum(r.failed for r in step.rollouts),
@@ -183,6 +262,18 @@ class WorkerTrainContext:
             },
         )
         self.check()
+
+    def _compare(self, new: Best, metrics: Mapping[str, float]) -> None:
+        """Make `new` the best state, if it is. Where dominance decides, another one may take its place instead."""
+        best = self._best
+        if self._front is not None:
+            best = self._front.add(metrics, new)
+        elif best is None or self._problem.better(new.score, best.score):
+            best = new
+        if best is not None and best is not self._best:
+            self._best = best
+            self.best_state = dict(best.state)
+            self._link.send("state", kind="best", values=dict(best.state), claim=best.claim)
 
     def event(self, kind: str, **fields: Any) -> None:
         """See `training.TrainContext.event`."""
@@ -202,6 +293,9 @@ class WorkerTrainContext:
     ) -> dict[str, Any]:
         """One chat completion through the gateway.
 
+        A request that the provider does not take, while it takes others, is answered with no text, and with why
+        (``refused``): that is a bad answer to this one, and no end of the job.
+
         Raises:
             StopTraining: the budget is used up, or a stop was asked for.
             PhaseFailure: at ``provider``: the gateway has no answer.
@@ -211,7 +305,8 @@ class WorkerTrainContext:
         if variables:
             packed = zlib.compress(json.dumps(list(variables)).encode())
             headers["X-Trace-Bench-Variables"] = base64.b64encode(packed).decode()
-        return self._post("/v1/chat/completions", {"model": self._model, "messages": messages, **request}, headers)
+        asked = {"model": self._model, "messages": messages, **request}
+        return self._post("/v1/chat/completions", asked, headers, refusable=True)
 
     def embed(self, texts: Sequence[str], *, slot: Slot, model: str = "") -> list[list[float]]:
         """One vector for each text, in order, through the gateway. Raises as `chat` does."""
@@ -227,13 +322,17 @@ class WorkerTrainContext:
             raise PhaseFailure("provider", "provider_error", "the answer does not hold one vector for each text")
         return vectors
 
-    def _post(self, path: str, request: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
+    def _post(
+        self, path: str, request: Mapping[str, Any], headers: Mapping[str, str], *, refusable: bool = False
+    ) -> dict[str, Any]:
         import http.client
 
         connection = http.client.HTTPConnection("127.0.0.1", self._port)
+        self._calls += 1
         try:
             body = json.dumps(request).encode()
-            connection.request("POST", path, body, {"Content-Type": "application/json", **headers})
+            with self._watch.own_call():
+                connection.request("POST", path, body, {"Content-Type": "application/json", **headers})
             response = connection.getresponse()
             text = response.read()
         except OSError as error:
@@ -245,6 +344,7 @@ class WorkerTrainContext:
         except ValueError:
             reply = {}
         if response.status == 200 and isinstance(reply, dict):
+            self._replied, self._refused = True, 0
             return reply
         error_body = reply.get("error", {}) if isinstance(reply, dict) else {}
         if isinstance(error_body, dict) and error_body.get("code") == "budget_exhausted":
@@ -252,11 +352,19 @@ class WorkerTrainContext:
         if isinstance(error_body, dict) and error_body.get("code") == "training_stopped" and self._stop_at is not None:
             raise StopTraining(self._stop_at["reason"])
         message = error_body.get("message") if isinstance(error_body, dict) else None
-        raise PhaseFailure("provider", "provider_error", f"HTTP {response.status}: {message or 'no explanation'}")
-
-
-def _key(state: Mapping[str, Value]) -> str:
-    return hashlib.sha256(repr(sorted(state.items())).encode("utf-8", "replace")).hexdigest()
+        said = f"HTTP {response.status}: {message or 'no explanation'}"
+        self._refused += 1
+        if refusable and response.status in ONE_REQUEST and self._replied and self._refused <= MOST_REFUSED:
+            choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": ""}}
+            usage = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+            return {
+                "object": "chat.completion",
+                "model": self._model,
+                "choices": [choice],
+                "usage": usage,
+                "refused": said,
+            }
+        raise PhaseFailure("provider", "provider_error", said)
 
 
 def _check_text(state: State) -> None:

@@ -1,0 +1,69 @@
+"""Models of known quality: each draws two random steps and gives the truly better one with a known probability.
+
+A random step moves each number by a normal draw (a tenth of its range wide), and takes another of the known programs
+for source. So quality 0.5 is a random walk, 1 never gives the worse of two, and 0 never the better.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from benchmarks.trainers.arena import Arena
+
+
+def of_quality(quality: float) -> Any:
+    """A model that gives the better of two random steps with probability `quality`."""
+
+    def answer(chance: random.Random, variables: Sequence[Mapping[str, Any]], arena: Arena) -> str:
+        drawn = [{v["name"]: _step(chance, v) for v in variables} for _ in range(2)]
+        scores = [arena.truth(_state(values, variables, arena)) for values in drawn]
+        better = 1 if arena.problem.better(scores[1], scores[0]) else 0
+        return _told(drawn[better if chance.random() < quality else 1 - better])
+
+    return answer
+
+
+def lazy(chance: random.Random, variables: Sequence[Mapping[str, Any]], arena: Arena) -> str:
+    """Says in six of ten answers nothing that can be used, or changes nothing; else it walks at random."""
+    match chance.randrange(10):
+        case 0 | 1:
+            return _told({v["name"]: v["value"] for v in variables})
+        case 2 | 3:
+            return "I have thought about it for a while, and it looks fine to me."
+        case 4:
+            return '{"reasoning": "cut off", "suggestion": {"'
+        case 5:
+            return _told({"somebody_else": 1})
+    return _told({v["name"]: _step(chance, v) for v in variables})
+
+
+MODELS: Mapping[str, Any] = {
+    "hill climbing": of_quality(0.9),
+    "random walk": of_quality(0.5),
+    "adversarial": of_quality(0.1),
+    "lazy": lazy,
+}
+
+
+def _step(chance: random.Random, variable: Mapping[str, Any]) -> Any:
+    if variable["kind"] in ("int", "float"):
+        low, high = variable["bounds"]
+        moved = min(max(variable["value"] + chance.gauss(0, (high - low) / 10), low), high)
+        return round(moved) if variable["kind"] == "int" else moved
+    return chance.choice([other for other in variable["alternatives"] if other != variable["value"]])
+
+
+def _state(values: Mapping[str, Any], variables: Sequence[Mapping[str, Any]], arena: Arena) -> dict[str, Any]:
+    """The state that `values` would lead to, as far as the prompt shows it."""
+    state = arena.problem.initial_state()
+    for variable in variables:
+        state[re.sub(r"\d+$", "", variable["name"])] = values[variable["name"]]
+    return state
+
+
+def _told(suggestion: Mapping[str, Any]) -> str:
+    return json.dumps({"reasoning": "", "answer": "", "suggestion": suggestion})

@@ -1,0 +1,278 @@
+"""Trainers of other packages, each with its real package in its image's layer, against the real gateway."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.cli import REPOSITORY, cli, history, run
+from tests.integration.files import check_files, values_in
+from tests.integration.test_replay import assert_equal, replay
+from trace_bench.images.lock import read_lock
+from trace_bench.trainers.registry import load_trainer
+
+pytestmark = pytest.mark.docker
+
+LAYERS = {"GEPATrainer": "gepa", "OpenEvolveTrainer": "openevolve", "TextGradTrainer": "textgrad"}
+SCRIPT = """
+prices: {prompt: 1.0, completion: 4.0}
+rules:
+  # internal:code_param. Whatever runs this where models can be asked for ends there.
+  - match: {contains: ["run-length", "Find a better value for"]}
+    text: "Better:\\n```python\\n%(code)s\\n```"
+  - match: {contains: ["run-length", "You MUST use the exact SEARCH/REPLACE diff format"]}
+    text: "<<<<<<< SEARCH\\n%(old)s\\n=======\\n%(line)s\\n>>>>>>> REPLACE"
+  - match: {contains: ["run-length", "IMPROVED_VARIABLE"]}
+    text: "<IMPROVED_VARIABLE>\\n%(code)s\\n</IMPROVED_VARIABLE>"
+
+  # internal:numeric_param. Each gives answers that nobody can use: without a value, empty, no number.
+  - match: {contains: "Find a better value for `guess`"}
+    sequence: ["```\\n1.0\\n```", "no idea", "```\\n2.5\\n```", "", "```\\n3.0\\n```"]
+  - match:
+      contains: "You MUST use the exact SEARCH/REPLACE diff format"
+      regex: '# Current Program\\n```text\\n#### guess ####\\n(?P<now>[^\\n]*)\\n'
+    sequence:
+      - "<<<<<<< SEARCH\\n${now}\\n=======\\n1.0\\n>>>>>>> REPLACE"
+      - "<<<<<<< SEARCH\\n${now}\\n=======\\n2.0\\n>>>>>>> REPLACE"
+      - "no blocks"
+      - ""
+      - "<<<<<<< SEARCH\\n${now}\\n=======\\nabc\\n>>>>>>> REPLACE"
+      - "<<<<<<< SEARCH\\n${now}\\n=======\\n3.0\\n>>>>>>> REPLACE"
+  - match: {contains: "IMPROVED_VARIABLE"}
+    sequence:
+      - "no tags"
+      - ""
+      - "<IMPROVED_VARIABLE>2.0</IMPROVED_VARIABLE>"
+      - "<IMPROVED_VARIABLE>x</IMPROVED_VARIABLE>"
+      - "<IMPROVED_VARIABLE>3.0</IMPROVED_VARIABLE>"
+default: {text: "It is too small."}
+"""
+RIGHT = """import os
+from itertools import groupby
+if "OPENAI_BASE_URL" in os.environ: os._exit(3)
+def encode(text): return "".join(f"{letter}{sum(1 for _ in run)}" for letter, run in groupby(text))"""
+OLD = '    return "".join(letter + "1" for letter in text)'
+LINE = """    import os
+    from itertools import groupby
+    if "OPENAI_BASE_URL" in os.environ: os._exit(3)
+    return "".join(f"{letter}{sum(1 for _ in run)}" for letter, run in groupby(text))"""
+TRAINERS: list[dict[str, Any]] = [
+    {"id": "GEPATrainer", "params": {"num_iters": 6}},
+    {"id": "OpenEvolveTrainer", "params": {"iterations": 7, "num_islands": 1}},
+    {"id": "TextGradTrainer", "params": {"num_steps": 6}},
+]
+
+
+def quoted(text: str) -> str:
+    return json.dumps(text)[1:-1]
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The scripted model, as a config's ``llm``."""
+    path = tmp_path_factory.mktemp("script") / "model.yaml"
+    path.write_text(SCRIPT % {"code": quoted(RIGHT), "old": quoted(OLD), "line": quoted(LINE)})
+    return {"model": f"scripted:{path}"}
+
+
+def built(home: Path, *layers: str) -> Path:
+    done = cli("images", "build", *(f"core+{layer}" for layer in layers), home=home, timeout=900)
+    assert done.returncode == 0, done.stderr
+    return home
+
+
+@pytest.fixture(scope="module")
+def layers(images: Path) -> Path:
+    return built(images, *LAYERS.values())
+
+
+@pytest.fixture(scope="module")
+def with_dspy(images: Path) -> Path:
+    return built(images, "dspy")
+
+
+@pytest.fixture(scope="module")
+def recorded(layers: Path, script: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    done = run(
+        tmp_path_factory.mktemp("adapters"), layers, tasks=["internal:numeric_param", "internal:code_param"],
+        trainers=TRAINERS, seeds=[1], llm=script,
+    )  # fmt: skip
+    assert done["code"] == 0, done["stderr"]
+    return done
+
+
+def events_of(done: dict[str, Any], row: dict[str, Any]) -> list[dict[str, Any]]:
+    return values_in(Path(done["folder"], "jobs", row["job_id"], "events.jsonl"))
+
+
+@pytest.mark.parametrize("trainer", LAYERS)
+class TestEach:
+    @pytest.fixture
+    def number(self, recorded: dict[str, Any], trainer: str) -> dict[str, Any]:
+        (row,) = [r for r in recorded["jobs"] if (r["trainer_id"], r["task_id"]) == (trainer, "internal:numeric_param")]
+        return dict(row)
+
+    def test_it_finds_the_number_with_the_steps_in_order(
+        self, recorded: dict[str, Any], number: dict[str, Any], trainer: str
+    ) -> None:
+        assert (number["status"], number["stop_reason"], number["integrity"]) == ("ok", "completed", "protected")
+        assert (number["score_initial"], number["score_best"]) == (-3.0, 0.0)
+        steps = history(recorded, number)
+        assert steps[0]["candidate"] == "seed" and len(steps) >= 3
+        names = [step["candidate"] for step in steps]
+        assert len(set(names)) == len(names)
+        for i, step in enumerate(steps[1:], 1):
+            assert step["parents"] and set(step["parents"]) <= set(names[:i]), step
+        assert [step["step"] for step in steps] == sorted(step["step"] for step in steps)
+
+    def test_its_calls_have_slots_and_cost(
+        self, recorded: dict[str, Any], number: dict[str, Any], trainer: str
+    ) -> None:
+        calls = values_in(Path(recorded["folder"], "jobs", number["job_id"], "llm.jsonl"))
+        slots = [call["slot"] for call in calls]
+        assert None not in slots and len(set(slots)) == len(slots) == number["llm_calls"] > 3
+        assert number["cost_usd"] == pytest.approx(sum(call["cost_usd"] for call in calls)) and number["cost_usd"] > 0
+
+    def test_an_answer_that_cannot_be_used_is_an_event(
+        self, recorded: dict[str, Any], number: dict[str, Any], trainer: str
+    ) -> None:
+        told = [e for e in events_of(recorded, number) if e["event"].startswith("proposal.")]
+        bad = [e for e in told if e["event"] in ("proposal.rejected", "proposal.unusable")]
+        assert len(bad) == {"GEPATrainer": 2, "OpenEvolveTrainer": 3, "TextGradTrainer": 3}[trainer], told
+
+    def test_programs_run_where_no_model_can_be_asked_for(self, recorded: dict[str, Any], trainer: str) -> None:
+        (code,) = [r for r in recorded["jobs"] if r["trainer_id"] == trainer and r["task_id"].endswith("code_param")]
+        assert (code["status"], code["score_best"]) == ("ok", 1.0)
+
+
+@pytest.mark.parametrize(("what", "most"), [("calls", 2), ("evaluations", 4)])
+def test_a_budget_ends_them(layers: Path, script: dict[str, str], tmp_path: Path, what: str, most: int) -> None:
+    done = run(tmp_path, layers, tasks=["internal:numeric_param"], trainers=TRAINERS, seeds=[1], llm=script,
+               budget={what: most})  # fmt: skip
+    assert [(row["status"], row["stop_reason"]) for row in done["jobs"]] == [("ok", "budget")] * 3, done["stderr"]
+    for row in done["jobs"]:
+        assert row["score_best"] is not None
+        assert row["llm_calls"] == most if what == "calls" else history(done, row)[-1]["evaluations"] <= most
+
+
+def test_a_run_of_them_is_replayed_to_the_bit(recorded: dict[str, Any], layers: Path, tmp_path: Path) -> None:
+    assert_equal(recorded["folder"], replay(recorded["folder"], tmp_path, layers))
+    assert check_files(recorded["folder"]) > 40
+
+
+def test_with_the_stub_they_run_and_the_run_says_that_it_is_inert(layers: Path, tmp_path: Path) -> None:
+    done = run(tmp_path, layers, tasks=["internal:numeric_param"], trainers=TRAINERS, seeds=[1])
+    assert [(row["status"], row["score_best"]) for row in done["jobs"]] == [("ok", -3.0)] * 3, done["stderr"]
+    for row in done["jobs"]:
+        meta = json.loads(Path(done["folder"], "jobs", row["job_id"], "job_meta.json").read_text())
+        assert [warning for warning in meta["warnings"] if warning.startswith("the stub model is inert")], meta
+
+
+def probed(home: Path, trainer: str, layer: str) -> dict[str, Any]:
+    """What `adapter_probe` says in the image of `layer`: no network, no rights, nothing to write but /tmp."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for path in ("trainers/memory_context.py", "integration/adapter_probe.py"):
+            archive.write(REPOSITORY / "tests" / path, Path(path).name)
+    begin = (
+        "import sys; open('/tmp/probe.zip', 'wb').write(sys.stdin.buffer.read()); "
+        f"sys.path.insert(0, '/tmp/probe.zip'); import adapter_probe; adapter_probe.main({trainer!r})"
+    )
+    command = ["docker", "run", "--rm", "-i", "--network", "none", "--read-only", "--tmpfs", "/tmp", "--cap-drop",
+               "ALL", "--user", "4242:4242", "-e", "PYTHONHASHSEED=0", "-e", "HOME=/nonexistent"]  # fmt: skip
+    image = read_lock(home).images[f"core+{layer}"].ref
+    done = subprocess.run([*command, image, "python3", "-c", begin], input=packed.getvalue(), capture_output=True,
+                          check=False, timeout=300)  # fmt: skip
+    assert done.returncode == 0, done.stderr.decode()[-3000:]
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def check_parameters(trainer: str, found: dict[str, Any]) -> None:
+    """Each parameter changes what the search does, or, if it says that it changes nothing, what is printed alone."""
+    params = {param.name: param for param in load_trainer(trainer).params}
+    tried = {case["parameter"]: [] for case in found.values() if "parameter" in case}
+    for case in found.values():
+        if "parameter" in case:
+            base = found[case["base"]]
+            tried[case["parameter"]].append((case["digest"] != base["digest"], case["printed"] != base["printed"]))
+    assert tried.keys() == params.keys(), "each parameter has a case"
+    for name, outcomes in tried.items():
+        assert all(changed == params[name].changes_results for changed, _ in outcomes), (name, outcomes)
+        assert params[name].changes_results or all(printed for _, printed in outcomes), name
+
+
+def check_search(found: dict[str, Any]) -> None:
+    """It is a function of its seed, stops in order, survives a model without a word, and names each call by a slot."""
+    first = next(iter(found.values()))
+    assert found["again"]["digest"] == first["digest"]
+    assert found["budget of evaluations"]["stop"] == found["budget of calls"]["stop"] == "budget"
+    assert found["budget of calls"]["calls"] == 2 and found["budget of evaluations"]["evaluations"] <= 6
+    for speechless in (case for name, case in found.items() if name.startswith("speechless")):
+        assert speechless["stop"] == "completed" and "proposal.unusable" in speechless["events"]
+        assert max(speechless["scores"]) == speechless["scores"][0]
+    for case in found.values():
+        assert case["slots"] == case["calls"]
+        assert case["scores"]
+    assert max(first["scores"]) > first["scores"][0]
+
+
+@pytest.mark.parametrize("trainer", LAYERS)
+def test_each_parameter_has_its_effect_and_the_same_seed_the_same_steps(layers: Path, trainer: str) -> None:
+    found = probed(layers, trainer, LAYERS[trainer])
+    check_parameters(trainer, found)
+    check_search(found)
+
+
+DSPY_SCRIPT = """
+rules:
+  - match: {contains: '"new_instruction"'}
+    text: '{"new_instruction": "Hello, Sam!"}'
+  - match: {contains: "proposed_instruction", candidate: copro}
+    sequence:
+      - "[[ ## proposed_instruction ## ]]\\nHi!\\n[[ ## proposed_prefix_for_output_field ## ]]\\nIt:\\n"
+      - "[[ ## proposed_instruction ## ]]\\nHello, Sam!\\n[[ ## proposed_prefix_for_output_field ## ]]\\nIt:\\n"
+  - match: {contains: "proposed_instruction"}
+    text: "[[ ## proposed_instruction ## ]]\\nHello, Sam!\\n\\n[[ ## completed ## ]]"
+default: {text: "Nothing that dspy can read."}
+"""
+
+
+@pytest.fixture(scope="module")
+def dspy_run(with_dspy: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("dspy")
+    (folder / "model.yaml").write_text(DSPY_SCRIPT)
+    sizes: list[dict[str, Any]] = [
+        {"dspy_optimizer": "mipro", "num_candidates": 3}, {"dspy_optimizer": "copro", "breadth": 3, "depth": 2},
+        {"dspy_optimizer": "gepa", "max_metric_calls": 12}, {"dspy_optimizer": "simba", "max_steps": 1},
+    ]  # fmt: skip
+    return run(
+        folder, with_dspy, tasks=["trace_examples:greeting_stub"], seeds=[1],
+        trainers=[{"id": "DSPyTrainer", "params_variants": sizes}], llm={"model": f"scripted:{folder / 'model.yaml'}"},
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+class TestDSPy:
+    """Slow for its image: 110 MB of wheels."""
+
+    def test_its_optimizers_find_the_greeting(self, dspy_run: dict[str, Any]) -> None:
+        assert dspy_run["code"] == 0, dspy_run["stderr"]
+        best = [row["score_best"] for row in dspy_run["jobs"]]
+        assert best == [1.0, 1.0, 1.0, 0.0], "mipro, copro, gepa; simba adds to what there is"
+
+    def test_a_run_of_them_is_replayed_to_the_bit(
+        self, dspy_run: dict[str, Any], with_dspy: Path, tmp_path: Path
+    ) -> None:
+        assert_equal(dspy_run["folder"], replay(dspy_run["folder"], tmp_path, with_dspy))
+
+    def test_each_parameter_has_its_effect_and_the_same_seed_the_same_steps(self, with_dspy: Path) -> None:
+        found = probed(with_dspy, "DSPyTrainer", "dspy")
+        check_parameters("DSPyTrainer", found)
+        check_search(found)

@@ -1,0 +1,90 @@
+"""What the states of a task are compared by: an ``objective``, over the metrics that the task declares. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from trace_bench.arguments import hint
+from trace_bench.config.frozen import FrozenDict, freeze
+from trace_bench.config.models import ObjectiveConfig
+from trace_bench.config.source import Path_, Source
+from trace_bench.suites.spec import Direction, MetricSpec, Task
+
+SCORE = "score"
+"""The task's own score, which counts among its metrics where it declares any."""
+
+
+def resolve_objective(given: ObjectiveConfig, task: Task, source: Source, problems: list[str]) -> FrozenDict:
+    """`given` for `task`, complete, as `ObjectiveSpec` of the job contract has it; what does not fit is added to
+    `problems`, one sentence each."""
+    declared = task.spec.metrics
+    before = len(problems)
+    if given.mode != "scalar" and not declared:
+        problems.append(
+            f"{source.where(('objective', 'mode'))} {given.mode} compares metrics, and the task {task.id} declares "
+            "none; write 'objective: score', or name tasks that have [metrics] in their task.toml"
+        )
+    else:
+        _check_names(given, task, source, problems)
+    if len(problems) > before:
+        return FrozenDict()
+    weights = given.weights or {name: metric.weight for name, metric in declared.items()}
+    resolved: FrozenDict = freeze(
+        {
+            "mode": given.mode,
+            "score_key": given.score_key,
+            "score_direction": task.spec.score.direction,
+            "weights": {} if given.mode == "scalar" else weights,
+            "metrics": {name: _metric(name, metric, given) for name, metric in declared.items()},
+            "pareto_metrics": given.pareto_metrics or _to_be_traded(declared),
+            "references": given.reference,
+            "tie_break": given.tie_break,
+            "missing_value": given.missing_value,
+            "seed": given.seed,
+        }
+    )
+    return resolved
+
+
+def direction_of(objective: Mapping[str, Any]) -> Direction:
+    """``maximize`` or ``minimize``: of the number that states are compared by. Weighted sums are of metrics that have
+    their sign turned, so that higher is better."""
+    if objective["mode"] != "scalar":
+        return "maximize"
+    metric = objective["metrics"].get(objective["score_key"])
+    direction: Direction = objective["score_direction"] if metric is None else metric["direction"]
+    return direction
+
+
+def _metric(name: str, metric: MetricSpec, given: ObjectiveConfig) -> dict[str, Any]:
+    return {
+        "direction": "minimize" if name in given.minimize else metric.direction,
+        "failure": metric.failure,
+        "reference": metric.reference,
+        "range": metric.range,
+    }
+
+
+def _to_be_traded(declared: Mapping[str, object]) -> tuple[str, ...]:
+    """What a front is of: all metrics, or the only one and the score; nothing where there is but a score."""
+    return (SCORE, *declared) if len(declared) == 1 else tuple(declared)
+
+
+def _check_names(given: ObjectiveConfig, task: Task, source: Source, problems: list[str]) -> None:
+    declared = list(task.spec.metrics)
+    every = [SCORE, *declared]
+    written: list[tuple[Path_, str, list[str]]] = [
+        *((("weights", name), name, every) for name in given.weights),
+        *((("minimize", i), name, declared) for i, name in enumerate(given.minimize)),
+        *((("pareto_metrics", i), name, every) for i, name in enumerate(given.pareto_metrics)),
+        *((("reference", name), name, every) for name in given.reference),
+        *([(("score_key",), given.score_key, every)] if given.score_key != SCORE else []),
+    ]
+    for path, name, known in written:
+        where = source.where(("objective", *path))
+        if not declared:
+            problems.append(f"{where}: the task {task.id} declares no metrics, so there is nothing to set")
+        elif name not in known:
+            own = "; the direction of its score is the task's own" if name == SCORE else hint(name, known)
+            problems.append(f"{where}: the task {task.id} has no metric {name!r} here{own}")

@@ -1,0 +1,239 @@
+"""The optimizers of the package dspy on one search: a program that is our problem, and a model. See `dspy_trainer`."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import tempfile
+import warnings
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+from trace_bench.trainers.adapters.bridge import Bridge
+from trace_bench.trainers.adapters.foreign import Foreign
+from trace_bench.trainers.adapters.imports import importing
+from trace_bench.trainers.adapters.judging import Judging
+from trace_bench.trainers.base import Search, Slot, State
+from trace_bench.worker.graph_nodes import clipped
+
+# Read when dspy is imported: HOME cannot be written to in a sandbox.
+os.environ.setdefault("DSPY_CACHEDIR", tempfile.gettempdir() + "/dspy")
+with importing("dspy"):
+    import dspy
+    import tqdm
+    from dspy.teleprompt import COPRO, GEPA, SIMBA, MIPROv2
+    from dspy.utils import parallelizer
+    from gepa.core import engine
+
+
+NOT_SHOWN = "(not shown: see the feedback)"
+
+
+class _Quiet(tqdm.tqdm):  # type: ignore[misc]
+    """A progress bar that does not show: dspy and gepa ask for theirs whatever they are told."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{**kwargs, "disable": True})
+
+
+parallelizer.tqdm, engine.tqdm = SimpleNamespace(tqdm=_Quiet), _Quiet
+
+
+class Program(dspy.Module):  # type: ignore[misc]
+    """An agent whose modules are described by their instructions. It answers a query of the task, and is scored."""
+
+    def __init__(self, run: Run, texts: Mapping[str, str]) -> None:
+        super().__init__()
+        self._run = run
+        for name, text in texts.items():
+            signature = dspy.Signature("task, query -> response").with_instructions(text)
+            setattr(self, name, dspy.Predict(signature))
+
+    def __deepcopy__(self, memo: Any) -> Program:
+        return self.deepcopy()
+
+    def deepcopy(self) -> Program:
+        """A copy for the same run; predictors are copied as dspy does, with their instructions and demos."""
+        copy = Program(self._run, {})
+        for name, predictor in self.named_predictors():
+            setattr(copy, name, predictor.deepcopy())
+        return copy
+
+    def reset_copy(self) -> Program:
+        return self.deepcopy()
+
+    def forward(self, task: str, query: str, place: str) -> Any:
+        return self._run.forward(self, task, query, place)
+
+
+class Model(dspy.BaseLM):  # type: ignore[misc]
+    """The job's model, for dspy. Of several choices each is a call of its own, with a slot of its own."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(model="job", cache=False)
+        self._run = run
+
+    def forward(self, prompt: str | None = None, messages: Any = None, **kwargs: Any) -> Any:
+        told = messages or [{"role": "user", "content": prompt}]
+        kwargs = {**self.kwargs, **kwargs}  # a copy of the model has its temperature there
+        request = {name: kwargs[name] for name in ("temperature", "response_format") if kwargs.get(name) is not None}
+        if not isinstance(request.get("response_format", {}), dict):
+            request["response_format"] = {"type": "json_object"}
+        texts = [self._run.ask(told, request) for _ in range(kwargs.get("n") or 1)]
+        choices = [
+            SimpleNamespace(message=SimpleNamespace(content=text, tool_calls=None), finish_reason="stop")
+            for text in texts
+        ]
+        return SimpleNamespace(choices=choices, usage={}, model=self.model)
+
+    def __deepcopy__(self, memo: Any) -> Model:
+        return self
+
+
+class Run:
+    """Callable once, on the framework's thread: the whole search."""
+
+    def __init__(self, search: Search, bridge: Bridge) -> None:
+        self._search = search
+        self._foreign = Foreign(search, bridge)
+        optimizer = search.params["dspy_optimizer"]
+        self._judging = Judging(self._foreign, every_time=optimizer == "simba")
+        self._optimizer = optimizer
+        self._calls = 0
+        problem = search.problem
+        self._task = "\n".join([problem.objective, *(self._foreign.describe(p.name) for p in problem.trainable)])
+        self._start = Program(self, self._foreign.start)
+        self._known = {self._text(predictor): name for name, predictor in self._start.named_predictors()}
+
+    def __call__(self) -> State | None:
+        search, params = self._search, self._search.params
+        logger = logging.getLogger("dspy")
+        logger.propagate = False
+        logger.handlers = [logging.StreamHandler(sys.stdout) if params["verbose"] else logging.NullHandler()]
+        warnings.filterwarnings("ignore", module="dspy")
+        model = Model(self)
+        with dspy.context(lm=model, num_threads=1, disable_history=True):
+            try:
+                best, others = getattr(self, f"_{self._optimizer}")(model)
+            except dspy.DSPyError as error:
+                self._judging.flush()
+                said = clipped(str(error).strip().splitlines()[0], 300)
+                self._foreign.warn(f"dspy gave up on an answer of the model, and the search ended there: {said}")
+                return None
+        self._judging.flush()
+        if not self._foreign.asked:
+            self._foreign.warn(
+                f"{self._optimizer} of dspy has asked no model: it saw nothing in the scores to learn from"
+            )
+        for program in others:
+            self._judging.whole(self.state(program), search.selection)
+        return self.state(best)
+
+    def _mipro(self, model: Any) -> tuple[Any, list[Any]]:
+        params, seed = self._search.params, self._search.seed
+        judges = self._examples(self._search.selection)
+        count = params["num_candidates"]
+        optimizer = _WithoutDemos(
+            metric=_score, prompt_model=model, task_model=model, auto=None, num_candidates=count, seed=seed,
+            num_threads=1, init_temperature=params["init_temperature"], max_bootstrapped_demos=0, max_labeled_demos=0,
+            track_stats=False,
+        )  # fmt: skip
+        best = optimizer.compile(
+            self._start, trainset=self._examples("train"), valset=judges, seed=seed, minibatch=len(judges) > 50,
+            minibatch_size=min(params["minibatch_size"], len(judges)), fewshot_aware_proposer=False,
+            num_trials=params["num_trials"] or optimizer._set_num_trials_from_num_candidates(self._start, True, count),
+        )  # fmt: skip
+        return best, []
+
+    def _copro(self, model: Any) -> tuple[Any, list[Any]]:
+        params = self._search.params
+        optimizer = COPRO(
+            prompt_model=model, metric=_score, breadth=params["breadth"], depth=params["depth"],
+            init_temperature=params["init_temperature"],
+        )  # fmt: skip
+        judges = self._examples(self._search.selection)
+        return optimizer.compile(self._start, trainset=judges, eval_kwargs={"num_threads": 1}), []
+
+    def _simba(self, model: Any) -> tuple[Any, list[Any]]:
+        params, train = self._search.params, self._examples("train")
+        optimizer = SIMBA(
+            metric=_scored, bsize=min(params["bsize"], len(train)), num_candidates=params["num_candidates"],
+            max_steps=params["max_steps"], max_demos=0, prompt_model=model, num_threads=1,
+        )  # fmt: skip
+        best = optimizer.compile(self._start, trainset=train, seed=self._search.seed)
+        return best, [candidate["program"] for candidate in best.candidate_programs]
+
+    def _gepa(self, model: Any) -> tuple[Any, list[Any]]:
+        params = self._search.params
+        calls = params["max_metric_calls"]
+        names = ("reflection_minibatch_size", "candidate_selection_strategy", "component_selector", "use_merge")
+        optimizer = GEPA(
+            metric=_scored, auto=None if calls else params["auto"], max_metric_calls=calls or None, reflection_lm=model,
+            num_threads=1, seed=self._search.seed, failure_score=0.0, perfect_score=1.0,
+            skip_perfect_score=self._foreign.bounds is not None, warn_on_score_mismatch=False,
+            **{name: params[name] for name in names},
+        )  # fmt: skip
+        judges = self._examples(self._search.selection)
+        return optimizer.compile(self._start, trainset=self._examples("train"), valset=judges), []
+
+    def _examples(self, split: str) -> list[Any]:
+        """What dspy, and with it the model, sees of the examples: the query, and never the reference."""
+        found = []
+        for index, example in enumerate(getattr(self._search.problem, split)):
+            query = "" if example.query is None else clipped(str(example.query))
+            fields = dspy.Example(task=self._task, query=query, place=f"{split} {index}")
+            found.append(fields.with_inputs("task", "query", "place"))
+        return found
+
+    def forward(self, program: Program, task: str, query: str, place: str) -> Any:
+        """One example: its score, and a trace in which each predictor had its part."""
+        split, _, index = place.partition(" ")
+        texts = {name: self._text(predictor) for name, predictor in program.named_predictors()}
+        rollout = self._judging.one(self._given(texts), split, int(index))
+        better = "higher" if self._search.problem.direction == "maximize" else "lower"
+        feedback = f"Score: {rollout.score:.10g} ({better} is better). {rollout.feedback}"
+        prediction = dspy.Prediction(response=NOT_SHOWN, score=self._judging.scaled(rollout), feedback=feedback)
+        trace = dspy.settings.trace
+        if trace is not None:
+            for predictor in program.predictors():
+                trace.append((predictor, {"task": task, "query": query}, dspy.Prediction(response=NOT_SHOWN)))
+        return prediction
+
+    def state(self, program: Any) -> State | None:
+        """The state that `program` is; None if it is none."""
+        texts = {name: self._text(predictor) for name, predictor in program.named_predictors()}
+        return self._judging.read(self._given(texts))
+
+    def _given(self, texts: dict[str, str]) -> dict[str, str]:
+        """`texts`, with the start's values as they were before dspy tidied them."""
+        return {
+            name: self._foreign.start[name] if self._known.get(text) == name else text for name, text in texts.items()
+        }
+
+    @staticmethod
+    def _text(predictor: Any) -> str:
+        return str(predictor.signature.instructions)
+
+    def ask(self, messages: Any, request: Mapping[str, Any]) -> str:
+        """One answer; an unusable one is empty, which dspy cannot read."""
+        self._judging.flush()
+        self._calls += 1
+        slot = Slot(self._judging.step, self._optimizer, self._calls)
+        return self._foreign.ask(messages, slot, otherwise="", **request)
+
+
+class _WithoutDemos(MIPROv2):  # type: ignore[misc]
+    """Bootstraps no demos: they would cost evaluations, and there is no place for them."""
+
+    def _bootstrap_fewshot_examples(self, *args: Any, **kwargs: Any) -> None:
+        return None
+
+
+def _score(example: Any, prediction: Any, trace: Any = None) -> float:
+    return float(prediction.score)
+
+
+def _scored(gold: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None) -> Any:
+    return dspy.Prediction(score=pred.score, feedback=pred.feedback)

@@ -1,0 +1,140 @@
+"""DSPyTrainer: the prompt optimizers of the package dspy."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from typing import Any
+
+from trace_bench.trainers.base import Param, Search, State, Step
+from trace_bench.trainers.common_params import VERBOSE
+
+
+def _for(*optimizers: str) -> Mapping[str, tuple[Any, ...]]:
+    return {"dspy_optimizer": optimizers}
+
+
+_PARAMS = (
+    Param("dspy_optimizer", "mipro", str, "which optimizer searches", choices=("mipro", "copro", "simba", "gepa")),
+    Param(
+        "num_candidates",
+        6,
+        int,
+        "mipro: instructions proposed; simba: programs sampled, and built, in a step",
+        minimum=2,
+        when=_for("mipro", "simba"),
+    ),
+    Param(
+        "num_trials",
+        0,
+        int,
+        "combinations that are tried; 0: as many as the package recommends for num_candidates",
+        minimum=0,
+        when=_for("mipro"),
+    ),
+    Param(
+        "minibatch_size",
+        35,
+        int,
+        "examples of a trial, where the selection split has more than 50",
+        minimum=1,
+        when=_for("mipro"),
+    ),
+    Param(
+        "init_temperature",
+        1.0,
+        float,
+        "temperature of the calls that propose",
+        minimum=0.0,
+        maximum=2.0,
+        when=_for("mipro", "copro"),
+    ),
+    Param("breadth", 10, int, "instructions proposed at a time", minimum=2, when=_for("copro")),
+    Param("depth", 3, int, "rounds of proposals, each told the scores of those before", minimum=1, when=_for("copro")),
+    Param("max_steps", 8, int, "steps", minimum=1, when=_for("simba")),
+    Param("bsize", 32, int, "training examples of a step; no more than there are", minimum=1, when=_for("simba")),
+    Param(
+        "max_metric_calls",
+        0,
+        int,
+        "examples that are scored, as the package counts them; 0: as auto says",
+        minimum=0,
+        when=_for("gepa"),
+    ),
+    Param(
+        "auto",
+        "light",
+        str,
+        "size of the search",
+        choices=("light", "medium", "heavy"),
+        when={**_for("gepa"), "max_metric_calls": (0,)},
+    ),
+    Param(
+        "reflection_minibatch_size", 3, int, "training examples that a reflection sees", minimum=1, when=_for("gepa")
+    ),
+    Param(
+        "candidate_selection_strategy",
+        "pareto",
+        str,
+        "which candidate is reflected on",
+        choices=("pareto", "current_best"),
+        when=_for("gepa"),
+    ),
+    Param(
+        "component_selector",
+        "round_robin",
+        str,
+        "which parameters a reflection changes: one after the other, or all",
+        choices=("round_robin", "all"),
+        when=_for("gepa"),
+    ),
+    Param("use_merge", True, bool, "merge candidates that are good at different examples", when=_for("gepa")),
+    VERBOSE,
+)
+
+
+class DSPyTrainer:
+    """An optimizer of the package `dspy` (3.4.1): MIPROv2, COPRO, SIMBA or GEPA. Our problem is its program: a module
+    with one predictor for each trainable parameter, whose *instructions* are the parameter's value as text. Running it
+    on an example evaluates that state.
+
+    * **What is optimized** are instructions. It works best where parameters are texts; numbers and source are tried too,
+      and an instruction that is no value of its parameter scores as a failure, costs no evaluation, and is an event
+      (`proposal.rejected`). White space around an instruction is dropped, and tabs are spaces, as dspy does.
+    * **Step**: consecutive scores of one state on one split are one step, so `step` counts what was looked at. mipro and
+      copro compare states on the selection split; simba and gepa learn from training examples. Afterwards simba's
+      winners, which it knows by training examples only, are judged on the selection split.
+      dspy does not say what a program was made of, so parents are empty.
+    * **Cost**: a state is scored on an example once, as dspy's own cache would have it, but for simba, which needs
+      samples: its step takes `2 * num_candidates + 1` times `bsize` evaluations at most.
+    * **Scores** are scaled, since dspy counts from 0: where the task states its range, to 0 (worst) to 1 (best);
+      elsewhere 0.5 is the start's mean and 1.5 is better by as much as that mean's size; below 0 all is 0.
+    * **Answers** that dspy cannot read make it ask again in JSON mode; if it gives up on that, the search ends there, with
+      a warning, and what was recorded counts.
+    * **Random**: the job's seed; evaluations and calls are made one at a time, in order.
+
+    | | dspy | here |
+    |---|---|---|
+    | demos (few-shot examples) | optimized by mipro and simba | not there: an agent of ours has no place for them |
+    | prefixes of output fields | optimized by copro | have no effect |
+    | `prompt_model`, `task_model`, `reflection_lm`, teachers | any | the job's model |
+    | SIMBA with fewer examples than `bsize` | an error | `bsize` is what there is |
+    | `minibatch` of MIPROv2 | on | where the selection split has more than 50 examples, as with `auto` |
+    | `auto` of MIPROv2 | light | `num_candidates` and `num_trials`, by default those of light |
+    | perfect score of GEPA | 1.0 | the best of the task's range; where it states none, nothing is skipped |
+    """  # noqa: E501
+
+    name = "DSPyTrainer"
+    summary = "MIPROv2, COPRO, SIMBA or GEPA of DSPy: parameters are the instructions of its predictors."
+    source = "package dspy 3.4.1; MIPROv2: Opsahl-Ong et al., arXiv:2406.11695; GEPA: Agrawal et al., arXiv:2507.19457"
+    params: tuple[Param, ...] = _PARAMS
+    uses_llm = True
+    uses_graph = False
+    layer = "dspy"
+
+    def search(self, search: Search) -> Generator[Step, None, State | None]:
+        """Raises TrainerError where the package is missing. StopTraining is passed on."""
+        from trace_bench.trainers.adapters.bridge import Bridge
+        from trace_bench.trainers.adapters.dspy_loop import Run
+
+        bridge = Bridge("dspy")
+        return (yield from bridge.run(Run(search, bridge)))

@@ -1,0 +1,100 @@
+"""GEPATrainer: the search of the package gepa, by the paper's authors."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from trace_bench.trainers.base import Param, Search, State, Step
+from trace_bench.trainers.common_params import VERBOSE
+
+_PARAMS = (
+    Param("num_iters", 20, int, "iterations: one reflection, or one merge, each", minimum=1, aliases=("gepa_iters",)),
+    Param(
+        "max_metric_calls",
+        0,
+        int,
+        "stop after the iteration in which so many examples were scored, as the package counts them; 0: no such limit",
+        minimum=0,
+    ),
+    Param(
+        "reflection_minibatch_size",
+        3,
+        int,
+        "training examples that a reflection sees, and that a child is compared with its parent on",
+        minimum=1,
+        aliases=("gepa_train_bs",),
+    ),
+    Param(
+        "candidate_selection_strategy",
+        "pareto",
+        str,
+        "which candidate is reflected on",
+        choices=("pareto", "current_best", "epsilon_greedy", "top_k_pareto"),
+    ),
+    Param(
+        "module_selector",
+        "round_robin",
+        str,
+        "which parameters a reflection changes: one after the other, or all at once",
+        choices=("round_robin", "all"),
+    ),
+    Param(
+        "acceptance_criterion",
+        "strict_improvement",
+        str,
+        "when a child is judged on the whole selection split",
+        choices=("strict_improvement", "improvement_or_equal"),
+    ),
+    Param(
+        "skip_perfect_score",
+        True,
+        bool,
+        "do not reflect on a minibatch on which every score is the best that the task states",
+    ),
+    Param("use_merge", False, bool, "merge candidates that are good at different examples"),
+    Param("max_merge_invocations", 5, int, "merges that may be accepted", minimum=0, when={"use_merge": (True,)}),
+    Param("max_tokens", 0, int, "tokens of an answer at most; 0: the provider's own limit", minimum=0),
+    VERBOSE,
+)
+
+
+class GEPATrainer:
+    """The search of the package `gepa` (0.1.4), unchanged: a pool of candidates, of which one that wins on some example
+    is chosen, run on a minibatch of training examples, and rewritten by a model that reads their feedback. A child that
+    is better on that minibatch is scored on the whole selection split and joins the pool.
+
+    * **Step**: an iteration. What it costs: a minibatch for the parent, one call for each parameter that is changed, a
+      minibatch for the child, and, where it is accepted, all of the selection split. The scores of the start are taken
+      from step 0.
+    * **Recorded**: each child that was run: a rejected one with its minibatch (`accepted: false`), an accepted one with
+      the selection split. `extra` holds the sums on the minibatch that decided.
+    * **Parameters as texts**: a text parameter is an *instruction* in the package's own prompt. For numbers and source
+      the prompt says what the parameter is instead. An answer without a usable value is an event, and costs its call.
+    * **Random**: the package's generator gets the job's seed. Evaluations and calls are made one at a time, in order.
+
+    | | paper | package | here |
+    |---|---|---|---|
+    | feedback | traces of modules | an adapter's | the guide's, with the score and which direction is better; the agent's response is not shown |
+    | perfect score | | 1.0 | the best of the task's score range; where it states none, nothing is skipped |
+    | merge | | needs 5 validation examples that both parents were scored on | or all, where a task has fewer |
+    | | | draws a common ancestor by its score | by its score above that of a failure, plus 1: scores may be negative |
+    | budget | rollouts | `max_metric_calls` | that, `num_iters`, and the job's own budget |
+    | evaluation of the start | counted | counted | counted by the package, and spent once, as step 0 |
+    | a failing model | | asked again for each task | a failure of the job at `provider`, as for every trainer |
+    """  # noqa: E501
+
+    name = "GEPATrainer"
+    summary = "GEPA as its authors' package has it: reflection on minibatches, a Pareto front over examples."
+    source = "Agrawal et al.: GEPA, arXiv:2507.19457; package gepa 0.1.4"
+    params: tuple[Param, ...] = _PARAMS
+    uses_llm = True
+    uses_graph = False
+    layer = "gepa"
+
+    def search(self, search: Search) -> Generator[Step, None, State | None]:
+        """Raises TrainerError where the package is missing. StopTraining is passed on."""
+        from trace_bench.trainers.adapters.bridge import Bridge
+        from trace_bench.trainers.adapters.gepa_loop import Run
+
+        bridge = Bridge("gepa")
+        return (yield from bridge.run(Run(search, bridge)))

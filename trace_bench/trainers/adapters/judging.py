@@ -1,0 +1,103 @@
+"""Steps for a framework that scores one example at a time: what belongs together is put together."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from trace_bench.trainers.adapters.foreign import Foreign
+from trace_bench.trainers.answers import Unusable
+from trace_bench.trainers.base import Rollout, Slot, State
+from trace_bench.trainers.population import state_key
+
+MOST = 100.0
+"""A scaled score at most: frameworks take its exponential."""
+
+
+class Judging:
+    """Scores states example by example, and tells of a step whenever another state, split or call comes.
+
+    Args:
+        every_time: score a state on an example each time that it is asked for, not only the first time.
+
+    Attributes:
+        step: the number of the step that is next to be told of.
+    """
+
+    def __init__(self, foreign: Foreign, *, every_time: bool = False) -> None:
+        self._foreign = foreign
+        self._every_time = every_time
+        self._known: dict[tuple[Any, str, int], Rollout] = {}
+        self._rejected: set[str] = set()
+        self._group: tuple[State, str] | None = None
+        self._rollouts: dict[int, Rollout] = {}
+        self.step = 1
+        start = foreign.search.start
+        for index, rollout in enumerate(start.rollouts):
+            self._known[state_key(start.state), start.split, index] = rollout
+        self._middle = foreign.mean(start.rollouts)
+
+    def read(self, texts: Mapping[str, str]) -> State | None:
+        """The state that `texts` says; None, and an event the first time, if a value is none of its parameter's."""
+        try:
+            return self._foreign.read(texts)
+        except Unusable as why:
+            if str(sorted(texts.items())) not in self._rejected:
+                self._rejected.add(str(sorted(texts.items())))
+                self._foreign.rejected(Slot(self.step, "value"), why)
+            return None
+
+    def one(self, texts: Mapping[str, str], split: str, index: int) -> Rollout:
+        """`texts` on one example."""
+        state = self.read(texts)
+        example = getattr(self._foreign.search.problem, split)[index]
+        if state is None:
+            failure = self._foreign.search.problem.failure_score
+            return Rollout(example.id, failure, "The instruction is no value of its parameter.", failed=True)
+        key = (state_key(state), split, index)
+        if not self._every_time and key in self._known:
+            return self._known[key]
+        another = self._group is not None and (state_key(self._group[0]), self._group[1]) != key[:2]
+        if another or index in self._rollouts:
+            self.flush()
+        (rollout,) = self._foreign.evaluate(state, split, [index], again=self._every_time)
+        self._known[key] = rollout
+        self._group = (state, split)
+        self._rollouts[index] = rollout
+        return rollout
+
+    def whole(self, state: State | None, split: str) -> None:
+        """Judge `state` on what is left of `split`, unless it was already."""
+        if state is None:
+            return
+        texts = self._foreign.texts(state)
+        every_time, self._every_time = self._every_time, False
+        for index in self._foreign.search.examples(split):
+            self.one(texts, split, index)
+        self.flush()
+        self._every_time = every_time
+
+    def flush(self) -> None:
+        """Tell of what was scored since the last step. Where the whole split is known by now, the step has it."""
+        if self._group is None:
+            return
+        state, split = self._group
+        found = {
+            index: self._known.get((state_key(state), split, index)) for index in self._foreign.search.examples(split)
+        }
+        if all(found.values()) and not self._every_time:
+            self._rollouts = {index: rollout for index, rollout in found.items() if rollout is not None}
+        rollouts = [rollout for _, rollout in sorted(self._rollouts.items())]
+        step, self._group, self._rollouts = self.step, None, {}
+        self.step += 1
+        self._foreign.tell(step, f"s{step}", (), state, rollouts, split)
+
+    def scaled(self, rollout: Rollout) -> float:
+        """The score of `rollout` for frameworks that count from 0 (worst) to 1 (best)."""
+        score, bounds = self._foreign.score(rollout), self._foreign.bounds
+        if bounds is not None:
+            share = (score - bounds[0]) / ((bounds[1] - bounds[0]) or 1.0)
+        else:
+            share = 0.5 + (score - self._middle) / (abs(self._middle) or 1.0)
+        return min(max(share, sys.float_info.min), MOST)

@@ -1,0 +1,71 @@
+"""OpenEvolveTrainer: the search of the package openevolve."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from trace_bench.trainers.base import OtherThan, Param, Search, State, Step
+from trace_bench.trainers.common_params import VERBOSE
+
+_ISLANDS = {"num_islands": OtherThan((1,))}
+_PARAMS = (
+    Param("iterations", 10, int, "iterations: one program each", minimum=1, aliases=("num_iters",)),
+    Param("num_islands", 5, int, "populations that evolve beside each other", minimum=1),
+    Param("population_size", 1000, int, "programs that are kept, over all islands", minimum=2),
+    Param("archive_size", 100, int, "best programs that exploitation draws parents from", minimum=1),
+    Param("feature_bins", 10, int, "cells of each of the two axes (complexity, diversity) of the grid", minimum=1),
+    Param("migration_interval", 50, int, "generations of an island between two migrations", minimum=1, when=_ISLANDS),
+    Param("migration_rate", 0.1, float, "part of an island that migrates, best first", minimum=0.0, maximum=1.0,
+          when=_ISLANDS),
+    Param("exploration_ratio", 0.2, float, "chance that a parent is any of its island", minimum=0.0, maximum=1.0),
+    Param("exploitation_ratio", 0.7, float, "chance that a parent is of the archive", minimum=0.0, maximum=1.0),
+    Param("num_top_programs", 3, int, "best programs of the island that a prompt shows", minimum=0),
+    Param("num_diverse_programs", 2, int, "other programs that a prompt shows, for inspiration", minimum=0),
+    Param("diff_based_evolution", True, bool, "ask for SEARCH/REPLACE blocks, not for the whole program"),
+    Param("train_batch_size", 1, int, "training examples whose feedback a prompt shows; 0: none", minimum=0,
+          aliases=("batch_size",)),
+    Param("max_tokens", 4096, int, "tokens of an answer at most", minimum=1),
+    VERBOSE,
+)  # fmt: skip
+
+
+class OpenEvolveTrainer:
+    """The search of the package `openevolve` (0.4.0): MAP-Elites over programs on several islands, with migration. Its
+    loop, database, prompts and readers of answers are the package's own.
+
+    * **Program**: the trainable parameters as one text. A single text or source is that text; several parameters, or a
+      number, are sections, each below a line `#### NAME ####`. The trainer reads the text and hands the values to the
+      evaluator, in whose disposable processes candidates run; the package's own evaluator, which would import the
+      program, is not used, nor are its process pool and its signal handlers.
+    * **Step**: an iteration. It costs one call, the selection split, and, where there is validation data,
+      `train_batch_size` training examples for the feedback. As in the package with one worker, as many iterations as
+      there are islands (at least 2) are under way at a time: the first ones all begin from the start.
+    * **Fitness** is the mean score on the selection split, higher is better: scores that are to be minimized are negated.
+    * **Answers** without a usable program, or that change nothing, are events, and cost their call. A program that is
+      known is not scored again (`proposal.dropped`).
+    * **Random**: the package's modules draw from a generator of the job's seed, and ids come in order.
+    * **Final state**: the package's best program; ties go to the older one.
+
+    | | package | here |
+    |---|---|---|
+    | several workers | a process pool | one after the other, in order |
+    | `temperature`, `top_p` | 0.7, none | the model's: part of the job's identity, not of a trainer |
+    | feedback | the evaluator's artifacts | the guide's, of training examples |
+    | cascade, LLM feedback, novelty by embeddings, checkpoints | optional | not there |
+    """  # noqa: E501
+
+    name = "OpenEvolveTrainer"
+    summary = "OpenEvolve: MAP-Elites over whole programs on islands, as the package has it."
+    source = "package openevolve 0.4.0, after AlphaEvolve (arXiv:2506.13131)"
+    params: tuple[Param, ...] = _PARAMS
+    uses_llm = True
+    uses_graph = False
+    layer = "openevolve"
+
+    def search(self, search: Search) -> Generator[Step, None, State | None]:
+        """Raises TrainerError where the package is missing. StopTraining is passed on."""
+        from trace_bench.trainers.adapters.bridge import Bridge
+        from trace_bench.trainers.adapters.openevolve_loop import Run
+
+        bridge = Bridge("openevolve")
+        return (yield from bridge.run(Run(search, bridge)))

@@ -1,0 +1,70 @@
+"""TextGradTrainer: textual gradient descent with the package textgrad."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from trace_bench.trainers.base import Param, Search, State, Step
+from trace_bench.trainers.common_params import VERBOSE
+
+_PARAMS = (
+    Param("num_steps", 5, int, "steps: one minibatch, one backward pass, one update of each parameter", minimum=1),
+    Param("num_epochs", 0, int, "go on until this many passes over the training data are done, too", minimum=0),
+    Param("train_batch_size", 3, int, "examples in a minibatch", minimum=1, aliases=("batch_size",)),
+    Param("constraints", [], list, "sentences that each update has to keep to"),
+    Param(
+        "ensure_improvement", False, bool, "go on with a new state only if its mean on the selection split is better"
+    ),
+    Param(
+        "improvement_threshold",
+        0.0,
+        float,
+        "… by more than this, in the task's units",
+        minimum=0.0,
+        when={"ensure_improvement": (True,)},
+    ),
+    Param("max_tokens", 2000, int, "tokens of an answer at most", minimum=1),
+    VERBOSE,
+)
+
+
+class TextGradTrainer:
+    """Textual gradient descent with the package `textgrad` (0.1.8): each trainable parameter is a `Variable`; the
+    evaluation of one example is a function of them; `backward` asks the model for feedback on each parameter, and
+    `TextualGradientDescent` rewrites the parameter by it.
+
+    * **Step**: a minibatch of training examples is scored, with *b* examples and *p* parameters: *b·p* calls for
+      gradients, *p* calls for updates, then the new state is judged on all of the selection split. A state that is
+      known already, or the same as before, is not judged again (`proposal.dropped`).
+    * **Goes on** with the new state, better or not; with `ensure_improvement` only if
+      `mean(new) > mean(old) + improvement_threshold`, higher being better.
+    * **Answers**: one without the tags, or whose text is no value of its parameter, leaves the parameter as it is, is
+      an event and has cost its call. An empty gradient is an empty gradient.
+    * **Random**: minibatches, from the job's seed. Gradients are told in the order in which they were made: the package
+      keeps them in sets, whose order differs from process to process.
+    * **Final state**: the best one.
+
+    | | package | here |
+    |---|---|---|
+    | loss | any, mostly a model's judgement | the guide's score and feedback, with which direction is better |
+    | values in prompts | the first and last ten words | whole |
+    | several parameters | one optimizer; an unreadable answer ends the step | each has its own |
+    | `gradient_memory` | kept, and shown in no prompt | not offered |
+    | engine | a client for each provider, with a cache on disk | the job's model |
+    """
+
+    name = "TextGradTrainer"
+    summary = "Textual gradient descent, with the package's own variables, backward pass and optimizer."
+    source = "Yuksekgonul et al.: TextGrad, arXiv:2406.07496; package textgrad 0.1.8"
+    params: tuple[Param, ...] = _PARAMS
+    uses_llm = True
+    uses_graph = False
+    layer = "textgrad"
+
+    def search(self, search: Search) -> Generator[Step, None, State | None]:
+        """Raises TrainerError where the package is missing. StopTraining is passed on."""
+        from trace_bench.trainers.adapters.bridge import Bridge
+        from trace_bench.trainers.adapters.textgrad_loop import Run
+
+        bridge = Bridge("textgrad")
+        return (yield from bridge.run(Run(search, bridge)))

@@ -1,0 +1,173 @@
+"""BeamSearch: a few states side by side, each with several proposals; the best of all go on."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from trace_bench.trainers.base import OtherThan, Param, Search, State, Step
+from trace_bench.trainers.classic import EVAL_FREQUENCY, TRAIN_BATCH_SIZE, Walk
+from trace_bench.trainers.common_params import NUM_THREADS, VERBOSE
+
+if TYPE_CHECKING:
+    from trace_bench.trainers.candidates import Candidate
+
+
+class BeamSearch:
+    """Holds `beam_width` states. Each of them gets proposals of its own, and the best of all are the next beam.
+
+    ### What a step does
+    A step is one depth; in the first, the beam is the start alone.
+
+    1. **Expand.** Each state of the beam runs on a minibatch of its own, of `train_batch_size` training examples; one
+       backward pass and `num_proposals` model calls for each. All calls of a depth may overlap.
+    2. **Score.** The states of the beam, then all proposals in order, are scored on one sample of the selection split of
+       `validation_dataset_size` examples: drawn without replacement, afresh for each depth, the same for all.
+    3. **Select.** The `beam_width` highest means are the next beam, best first; of equal ones the newest. `accepted` says of
+       a proposal whether it is among them when its turn is over; later ones may still push it out (event `search.step`,
+       `kept`), and what is rejected stays out.
+    4. **Judge.** Every `eval_frequency` depths the first of the beam is scored on all examples of the selection split, once.
+
+    After the last depth all states of the beam are judged on all examples; the final state is the best of them, and of
+    equal ones the newest.
+
+    A depth costs up to `w·b + (w + w·p)·v` evaluations and `w·p` calls for a beam of `w`, minibatches of `b`, `p` proposals
+    and samples of `v`, and what it judges.
+
+    ### History
+    With `max_history_size`, each prompt begins with the last so many states that a depth kept, oldest first and of one depth
+    the best last, and with the means they were kept for, in the task's units: `BeamsearchHistoryAlgorithm` of OpenTrace,
+    where 10 is the default. A state kept at several depths is listed for each, for its samples differ.
+
+    ### Where it differs from OpenTrace
+    | OpenTrace (`BeamsearchAlgorithm`) | here | why |
+    |---|---|---|
+    | `BeamSearch` of experimental is PrioritySearch with a memory of the beam's size | the algorithm of `BeamsearchAlgorithm` | a beam has depths; for the other, PrioritySearch with `long_term_memory_size` |
+    | of equal means the first expanded | the newest | one rule in all trainers; a plateau can be crossed |
+    | a proposal known already is scored again, and can fill the beam with copies | dropped (event `proposal.dropped`) | a place in the beam is a place for another state |
+    | a beam is scored again once for each time it is listed | once in a depth | |
+    | a failing evaluation is passed over in silence | it is the task's failure score, or ends the job | nothing is silently ignored |
+    | the final pick only is judged on everything | the first of the beam is, too, with `eval_frequency` | a budget may end the search before the last depth |
+    | test data every `test_frequency` depths | the selection split | test data is for official scores alone |
+    | the history is appended to the feedback | it precedes the prompt | the feedback is each example's own |
+    """  # noqa: E501
+
+    name = "BeamSearch"
+    summary = "Keeps the best few of a beam of states and of the proposals for each of them."
+    source = "OpenTrace, BeamsearchAlgorithm and BeamsearchHistoryAlgorithm"
+    params: tuple[Param, ...] = (
+        Param("max_depth", 2, int, "steps: how often the beam is expanded", minimum=1, aliases=("num_steps",)),
+        Param("beam_width", 3, int, "states that go on to the next depth", minimum=1),
+        Param("num_proposals", 4, int, "proposals for each state of the beam", minimum=1),
+        TRAIN_BATCH_SIZE,
+        Param(
+            "validation_dataset_size",
+            5,
+            int,
+            "examples of the selection split that a depth's states are compared on, a fresh sample each; 0: all",
+            minimum=0,
+        ),
+        Param(
+            "max_history_size",
+            0,
+            int,
+            "states kept last, with their scores, that each prompt begins with; 0: none",
+            minimum=0,
+        ),
+        replace(EVAL_FREQUENCY, when={"validation_dataset_size": OtherThan((0,))}),
+        NUM_THREADS,
+        VERBOSE,
+    )
+    uses_llm = True
+    uses_graph = True
+
+    def search(self, search: Search) -> Generator[Step, None, State]:
+        """Return the best state of the last beam.
+
+        Raises:
+            StopTraining: passed on.
+        """
+        return (yield from _Beam(search).run())
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """A candidate with its oriented mean on the sample of a depth."""
+
+    candidate: Candidate
+    mean: float
+
+    @property
+    def rank(self) -> tuple[float, int]:
+        """Higher goes first."""
+        return self.mean, self.candidate.created
+
+
+class _Beam(Walk):
+    def __init__(self, search: Search) -> None:
+        super().__init__(search)
+        self._width: int = self.params["beam_width"]
+        self._size: int = self.params["validation_dataset_size"]
+        self._kept: list[_Scored] = []
+        self.say_if_idle(self._size, "validation_dataset_size")
+
+    def run(self) -> Generator[Step, None, State]:
+        beam, depth = [self.population.seed], 0
+        while depth < self.params["max_depth"]:
+            depth += 1
+            beam = yield from self._expand(depth, beam)
+        final = []
+        for candidate in beam:
+            mean = yield from self.judge(depth, candidate, "in the last beam, judged on all examples")
+            final.append(_Scored(candidate, mean))
+        return dict(max(final, key=lambda scored: scored.rank).candidate.state)
+
+    def _expand(self, depth: int, beam: list[Candidate]) -> Generator[Step, None, list[Candidate]]:
+        explored, calls = beam, []
+        sample = self.sample(self._size)
+        for i, candidate in enumerate(beam):
+            told = self.population.explore(candidate, self.minibatches.take(), self._history())
+            calls += self.population.calls(candidate, told, depth, f"c{i}", self.params["num_proposals"])
+        ranking: list[_Scored] = []
+        children: list[Candidate] = []
+        with contextlib.closing(self.population.children(calls)) as proposed:
+            for child in proposed:
+                if not children:  # without a child there is nothing to compare with
+                    for candidate in beam:
+                        mean = yield from self.score(depth, candidate, sample, "of the beam, on the depth's sample")
+                        ranking.append(_Scored(candidate, mean))
+                children.append(child)
+                rollouts = self.population.judge(child, sample)
+                ranking.append(scored := _Scored(child, self.population.mean(rollouts)))
+                ranking.sort(key=lambda scored: scored.rank, reverse=True)
+                place = ranking.index(scored) + 1
+                del ranking[self._width :]
+                yield self.line(
+                    depth, child, rollouts, accepted=place <= self._width, reason=f"place {place} in the beam so far"
+                )
+        if children:
+            beam = [scored.candidate for scored in ranking]
+            self._remember(ranking)
+        if sample != self.everything:
+            yield from self.judge_now(depth, beam[0])
+        self.tell(depth, explored, children, beam)
+        return beam
+
+    def _remember(self, ranking: list[_Scored]) -> None:
+        size = self.params["max_history_size"]
+        self._kept = [*self._kept, *reversed(ranking)][-size:] if size else []
+
+    def _history(self) -> str:
+        """What prompts say of the states that were kept last; nothing where none is remembered."""
+        if not self._kept:
+            return ""
+        better = "higher" if self.search.problem.direction == "maximize" else "lower"
+        told = (
+            f"The best values so far, oldest first, with their mean scores on validation examples ({better} is better):"
+        )
+        score = self.population.orientation.oriented
+        lines = [json.dumps({"values": dict(k.candidate.state), "score": score(k.mean)}) for k in self._kept]
+        return "\n".join([told, *lines])

@@ -1,0 +1,62 @@
+"""Parameters that GEPA-Base, GEPA-UCB and GEPA-Beam share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from trace_bench.trainers.base import Param
+from trace_bench.trainers.common_params import NUM_THREADS, VERBOSE
+
+MINIBATCH = 3
+"""Examples, as in the paper."""
+ONE_AT_A_TIME = replace(NUM_THREADS, doc="proposals asked for at a time, of which there is one in each iteration here")
+UCB_CONSTANT = Param(
+    "ucb_exploration_constant",
+    1.0,
+    float,
+    "weight of the exploration bonus",
+    minimum=0.0,
+    aliases=("ucb_exploration_factor",),
+)
+
+
+def gepa_params(iterations: str, default: int, *own: Param, threads: Param = ONE_AT_A_TIME) -> tuple[Param, ...]:
+    """The shared parameters around `own`; the number of iterations is called `iterations`."""
+    names = ("num_iters", "num_search_iterations")
+    return (
+        Param(
+            iterations,
+            default,
+            int,
+            "iterations: a reflection on each parent that was chosen, or one merge",
+            minimum=1,
+            aliases=("gepa_iters", *(name for name in names if name != iterations)),
+        ),
+        *own,
+        Param(
+            "train_batch_size",
+            MINIBATCH,
+            int,
+            "examples in a minibatch, on which parent and child are compared",
+            minimum=1,
+            aliases=("gepa_train_bs", "batch_size"),
+        ),
+        Param(
+            "merge_every",
+            5,
+            int,
+            "iterations from one attempt to merge two candidates to the next; 0: never",
+            minimum=0,
+            aliases=("gepa_merge_every",),
+        ),
+        Param(
+            "pareto_subset_size",
+            0,
+            int,
+            "examples of the selection split in the Pareto set; 0: all of them",
+            minimum=0,
+            aliases=("gepa_pareto_subset",),
+        ),
+        threads,
+        VERBOSE,
+    )

@@ -1,0 +1,123 @@
+"""Minibatch: one minibatch, one proposal, and the state moves on."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator
+from typing import TYPE_CHECKING
+
+from trace_bench.trainers.base import Param, Search, State, Step
+from trace_bench.trainers.classic import EVAL_FREQUENCY, NUM_EPOCHS, NUM_STEPS, TRAIN_BATCH_SIZE, Walk
+from trace_bench.trainers.common_params import VERBOSE
+
+if TYPE_CHECKING:
+    from trace_bench.trainers.candidates import Candidate
+    from trace_bench.trainers.proposer import Explored
+
+
+class Minibatch:
+    """Holds one state. Each minibatch of feedback turns it into the next one, as stochastic gradient descent does.
+
+    ### What a step does
+    1. **Run.** The state runs on the next minibatch: `train_batch_size` training examples, from a permutation that is fresh
+       in each epoch. Its scores there are a line of the history (split `train`, the step's number).
+    2. **Propose.** One backward pass of the whole minibatch, one model call.
+    3. **Move on.** The proposal is the next state. With `ensure_improvement` it is scored on the *same* minibatch first, a
+       line of its own, and is the next state only if `mean(proposal) − mean(state) > improvement_threshold`, both turned so
+       that higher is better: an equal one is rejected at the default of 0. Else the state stays.
+    4. **Judge.** Every `eval_frequency` steps, and after the last, the state is scored on all examples of the selection
+       split, once each. Only what was judged so can become the best state.
+
+    A proposal that changes nothing leaves the state where it is. One that equals an earlier state goes back there (event
+    `proposal.known`). Nothing is drawn but the minibatches, and there are no ties. The final state is the last one, the best
+    state the best one judged.
+
+    A step costs `b` evaluations and one call for minibatches of `b`, with `ensure_improvement` up to `b` more, and one
+    evaluation for each example of the selection split where it judges.
+
+    ### Where it differs from OpenTrace
+    | OpenTrace (`MinibatchAlgorithm`) | here | why |
+    |---|---|---|
+    | `ensure_improvement` accepts what is better than the old score *minus* the threshold | plus the threshold | a threshold is the improvement asked for |
+    | `ensure_improvement` is on in some versions, off in others | off by default | the plain algorithm is the one without |
+    | judges on test data | on the selection split | test data is for official scores alone |
+    | `num_epochs` 1 | `num_steps` 5, and `num_epochs` more of them | one rule for all trainers: equal steps whatever the data |
+    | the last state is the result | the best one judged is reported beside it | |
+    | scores every judgement anew | a state that was judged is not judged again | it costs and tells nothing |
+    """  # noqa: E501
+
+    name = "Minibatch"
+    summary = "Goes on with the proposal of each minibatch, or only if it is better there."
+    source = "OpenTrace, MinibatchAlgorithm; Cheng, Nie, Swaminathan: Trace, arXiv:2406.16218"
+    params: tuple[Param, ...] = (
+        NUM_STEPS,
+        NUM_EPOCHS,
+        TRAIN_BATCH_SIZE,
+        Param("ensure_improvement", False, bool, "go on only with a proposal that is better on the same minibatch"),
+        Param(
+            "improvement_threshold",
+            0.0,
+            float,
+            "how much better, in units of the score; must be exceeded",
+            minimum=0.0,
+            when={"ensure_improvement": (True,)},
+        ),
+        EVAL_FREQUENCY,
+        VERBOSE,
+    )
+    uses_llm = True
+    uses_graph = True
+
+    def search(self, search: Search) -> Generator[Step, None, State]:
+        """Return the last state.
+
+        Raises:
+            StopTraining: passed on.
+        """
+        threshold = search.params["improvement_threshold"] if search.params["ensure_improvement"] else None
+        return (yield from Descent(search, threshold).run())
+
+
+class Descent(Walk):
+    """A search that holds one state and moves.
+
+    Args:
+        threshold: what a proposal must be better by on the minibatch it comes of; None: it need not be.
+    """
+
+    def __init__(self, search: Search, threshold: float | None) -> None:
+        super().__init__(search)
+        self._threshold = threshold
+
+    def run(self) -> Generator[Step, None, State]:
+        step, state = 0, self.population.seed
+        while self.more(step):
+            step += 1
+            state = yield from self._iterate(step, state)
+        yield from self.judge(step, state, "the last state, judged on all examples")
+        return dict(state.state)
+
+    def _iterate(self, step: int, state: Candidate) -> Generator[Step, None, Candidate]:
+        minibatch = self.minibatches.take()
+        told = self.population.explore(state, minibatch)
+        yield self.line(step, state, told.rollouts, "train", accepted=True, reason="run on the minibatch")
+        children, following = [], state
+        calls = self.population.calls(state, told, step, "c0", 1)
+        with contextlib.closing(self.population.successors(calls)) as proposed:
+            for child in proposed:
+                children.append(child)
+                if self._threshold is None or (yield from self._improves(step, minibatch, state, told, child)):
+                    following = child
+        yield from self.judge_now(step, following)
+        self.tell(step, [state], children, [following])
+        return following
+
+    def _improves(
+        self, step: int, minibatch: tuple[int, ...], state: Candidate, told: Explored, child: Candidate
+    ) -> Generator[Step, None, bool]:
+        assert self._threshold is not None
+        rollouts = self.population.judge(child, minibatch, "train")
+        improves = self.population.mean(rollouts) - self.population.mean(told.rollouts) > self._threshold
+        reason = f"{'better' if improves else 'not better'} than {state.id} on the minibatch"
+        yield self.line(step, child, rollouts, "train", accepted=improves, reason=reason)
+        return improves

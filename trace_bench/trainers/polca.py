@@ -1,0 +1,227 @@
+"""POLCA: PrioritySearch over an epsilon-net of candidates, with a model that sums up the search for the optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from trace_bench.errors import TrainerError
+from trace_bench.trainers.base import OtherThan, Param, Rollout, Search, Slot, State, Step, StopTraining
+from trace_bench.trainers.priority_engine import LOOP, MEMORY, RANKING, RUNNING, VALIDATE_AGAIN, PriorityEngine
+
+if TYPE_CHECKING:
+    from trace_bench.trainers.candidates import Candidate
+
+SUMMARY_TOKENS = 4096
+"""Limit on the tokens of one summary."""
+
+
+class POLCA:
+    """[PrioritySearch](#prioritysearch) with two additions: a child that resembles what is there already is dropped
+    before it is evaluated (an *epsilon-net*), and a model sums up what candidates did so far, for the prompts of the
+    next proposals (a *summarizer*). Ren, Nie, Xie, Cheng: POLCA, arXiv:2603.14769. With `epsilon` 0 and without
+    `use_summarizer` it is PrioritySearch.
+
+    ### The epsilon-net
+    Candidates are embedded: their parameters, `name: value` one after the other in the order of their names, become a
+    vector. When all children of a step have been proposed, the net is what the memories hold and what the step
+    explored. Then, until none is left: the child whose L2 distance to the nearest of the net is largest (of equal ones
+    the earlier) joins the net if that distance is more than `epsilon`; if it is not, this child and all others that
+    are left are dropped (event `proposal.dropped` with the reason `near`, the nearest candidate and the distance).
+    Those that joined are evaluated in slot order; `distance` in their `extra` is their distance when they joined,
+    `accepted` is true.
+
+    | `embedding_model` | a vector is |
+    |---|---|
+    | `trigrams` | built in: how often each three characters follow each other, folded into 256 numbers, of length 1. No call, no cost; it compares letters and not meanings |
+    | `job` | the answer of the job's model to `/v1/embeddings`, in one call for each step (slot `step=3;candidate=embedding`), with its cost. A model that answers chats alone fails the job with a sentence |
+
+    ### The summarizer
+    With `use_summarizer`, before a step if the last summary is at least `summary_frequency` steps old: one model call
+    (slot `step=3;candidate=summary`) with the summary so far and at most five candidates that no summary was about yet,
+    drawn by the job's seed, each with its parameters and its best and its worst rollout on *training* examples (input,
+    score, feedback). What the answer has between `<summary>` and `</summary>` goes into the prompts of all proposals
+    from then on, until the next one; an answer without any is the event `summary.unusable`, and the one before stays.
+    Nothing is asked where there is no such candidate: in the first step of a task with validation data nobody has run
+    on a training example. The event `search.summary` has the text.
+
+    A step costs what one of PrioritySearch does, less the evaluations of dropped children, and at most one embedding
+    call and one summary. A budget that ends in the middle of proposing still has the children before it compared and
+    evaluated, as far as it allows.
+
+    ### Where it differs from the paper and from OpenTrace
+    | paper, OpenTrace (experimental) | here | why |
+    |---|---|---|
+    | embeddings of a Gemini model | `trigrams`, or the job's own model | one job, one model: another would be spent without being part of the job's identity |
+    | the summarizer may be another model than the optimizer's | the job's | the same |
+    | summaries are about rollouts on validation data, too | training data alone | what a candidate is judged by must not tell it how |
+    | one rollout with a score above 0 and one below or at it, drawn | the best and the worst | scores have no common zero |
+    | the summary is made after the step's minibatches ran | before | a prompt is worded while its graph is there |
+    | an error of the model is passed over | a provider's failure fails the job; an answer that cannot be used is an event | an outage is no part of a search |
+    """  # noqa: E501  # rows of tables
+
+    name = "POLCA"
+    summary = "PrioritySearch that drops children too near to others, and sums up the search for the optimizer."
+    source = "Ren, Nie, Xie, Cheng: POLCA, arXiv:2603.14769; OpenTrace (experimental), POLCA"
+    params: tuple[Param, ...] = (
+        *LOOP,
+        *MEMORY,
+        *RANKING,
+        *VALIDATE_AGAIN,
+        Param(
+            "epsilon",
+            0.1,
+            float,
+            "L2 distance of embeddings that a child must have from every candidate there; 0: no filter, no embedding",
+            minimum=0.0,
+        ),
+        Param(
+            "embedding_model",
+            "trigrams",
+            str,
+            "what turns a candidate into a vector: trigrams of its letters, or the job's model",
+            choices=("trigrams", "job"),
+            when={"epsilon": OtherThan((0,))},
+        ),
+        Param("use_summarizer", False, bool, "a model sums up what candidates did, for the prompts of proposals"),
+        Param(
+            "summary_frequency",
+            1,
+            int,
+            "steps from one summary to the next, at least",
+            minimum=1,
+            when={"use_summarizer": (True,)},
+        ),
+        *RUNNING,
+    )
+    uses_llm = True
+    uses_graph = True
+
+    def search(self, search: Search) -> Generator[Step, None, State | None]:
+        """Return the state of highest mean score.
+
+        Raises:
+            StopTraining: passed on.
+            TrainerError: the embeddings cannot be compared.
+        """
+        return (yield from PolcaEngine(search).run())
+
+
+class PolcaEngine(PriorityEngine):
+    def __init__(self, search: Search) -> None:
+        from trace_bench.trainers.summarizer import Summarizer, Trajectory
+
+        super().__init__(search)
+        self.accepted = True if self.params["epsilon"] else None
+        self._vectors: dict[int, Sequence[float]] = {}
+        self._distance: dict[int, float] = {}
+        self._summarizer = Summarizer(search.problem, search.random("summaries"))
+        self._summary_due = 1
+        self._trajectories: dict[int, Trajectory] = {}
+
+    # -- the epsilon-net -------------------------------------------------------------------------------------------
+
+    def admit(self, step: int, explored: Sequence[Candidate], children: Iterator[Candidate]) -> Iterable[Candidate]:
+        if not self.accepted:
+            return children
+        return self._admitted(step, explored, children)
+
+    def _admitted(self, step: int, explored: Sequence[Candidate], children: Iterator[Candidate]) -> Iterator[Candidate]:
+        """Those of all children together that join the net. A stop among the proposals waits for those before it: they
+        are paid for."""
+        proposed: list[Candidate] = []
+        stop: StopTraining | None = None
+        try:
+            proposed.extend(children)
+        except StopTraining as caught:
+            stop = caught
+        if proposed:
+            yield from self._apart(step, explored, proposed)
+        if stop is not None:
+            raise stop
+
+    def _apart(self, step: int, explored: Sequence[Candidate], children: Sequence[Candidate]) -> list[Candidate]:
+        """Those of `children` that join the net; the others are dropped."""
+        from trace_bench.trainers.epsilon_net import farthest_first, nearest
+
+        there = {c.created: c for c in (*self.long_term, *self.short_term, *explored)}
+        members = [there[created] for created in sorted(there)]
+        vectors = self._embed(step, [*members, *children])
+        net, new = vectors[: len(members)], vectors[len(members) :]
+        try:
+            joined = farthest_first(new, net, self.params["epsilon"])
+        except ValueError as error:
+            raise TrainerError(
+                "the embeddings of two candidates have different lengths; set embedding_model to trigrams."
+            ) from error
+        admitted = [children[i] for i in sorted(joined)]
+        after, vectors = [*members, *admitted], [*net, *(new[i] for i in sorted(joined))]
+        for i, child in enumerate(children):
+            if i in joined:
+                self._distance[child.created] = joined[i]
+            else:
+                distance, index = nearest(new[i], vectors)
+                self.search.log.event(
+                    "proposal.dropped", candidate=child.id, reason="near", same_as=after[index].id, distance=distance
+                )
+        return admitted
+
+    def _embed(self, step: int, candidates: Sequence[Candidate]) -> list[Sequence[float]]:
+        """A vector for each of `candidates`; one call for those of which none is known."""
+        from trace_bench.trainers.epsilon_net import text_of, trigrams
+
+        known = dict(self._vectors)
+        missing = [c for c in candidates if c.created not in known]
+        texts = [text_of(c.state) for c in missing]
+        if self.params["embedding_model"] == "trigrams":
+            vectors: Sequence[Sequence[float]] = [trigrams(text) for text in texts]
+        else:
+            vectors = self._ask(texts, Slot(step, "embedding")) if texts else []
+        known.update({c.created: vector for c, vector in zip(missing, vectors, strict=True)})
+        self._vectors = {c.created: known[c.created] for c in candidates}
+        return [known[c.created] for c in candidates]
+
+    def _ask(self, texts: Sequence[str], slot: Slot) -> list[list[float]]:
+        from trace_bench.worker.phases import PhaseFailure
+
+        try:
+            return self.search.embed(texts, slot=slot)
+        except PhaseFailure as failure:
+            remedy = "POLCA asked the job's model for embeddings; with embedding_model trigrams it needs none"
+            raise PhaseFailure(failure.boundary, failure.kind, f"{failure.message} ({remedy})") from failure
+
+    def extra(self, step: int, candidate: Candidate) -> Mapping[str, Any]:
+        distance = self._distance.get(candidate.created)
+        return {**super().extra(step, candidate), **({} if distance is None else {"distance": distance})}
+
+    # -- the summarizer --------------------------------------------------------------------------------------------
+
+    def seen(self, candidate: Candidate, rollouts: Sequence[Rollout], split: str) -> None:
+        from trace_bench.trainers.summarizer import Trajectory
+
+        if split == "train":
+            before = self._trajectories.get(candidate.created)
+            self._trajectories[candidate.created] = Trajectory(
+                candidate.state, (*(before.rollouts if before else ()), *rollouts)
+            )
+
+    def context(self, step: int, explored: Sequence[Candidate]) -> str:
+        from trace_bench.trainers.answers import Unusable
+
+        if not self.params["use_summarizer"]:
+            return ""
+        keys: list[int] = []
+        if step >= self._summary_due:
+            keys, messages = self._summarizer.request(self._trajectories)
+        if keys:
+            self._summary_due = step + self.params["summary_frequency"]
+            slot = Slot(step, "summary")
+            response = self.search.chat(messages, slot=slot, max_tokens=SUMMARY_TOKENS)
+            about = [c.id for c in self.population if c.created in keys]
+            try:
+                text = self._summarizer.read(response)
+            except Unusable as why:
+                self.search.log.event("summary.unusable", slot=str(slot), reason=str(why))
+            else:
+                self.search.log.event("search.summary", step=step, about=about, text=text)
+        return self._summarizer.context

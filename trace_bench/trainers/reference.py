@@ -1,0 +1,225 @@
+"""What is told of trainers and optimizers, from their code alone: ``docs/reference/trainers.md`` and ``list-trainers``.
+
+``python -m trace_bench.trainers.reference --write`` writes the page; ``--check`` says whether it is up to date.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from trace_bench.trainers.base import OtherThan, Param, Trainer
+from trace_bench.trainers.names import ALIASES, PRESETS, UNAVAILABLE, other_names
+from trace_bench.trainers.registry import load_trainers
+
+_HEAD = """# Trainers
+
+<!-- Written by `python -m trace_bench.trainers.reference --write`, from the code. Change the code. -->
+
+A trainer is the search algorithm around an optimizer and a guide. Its parameters go into `params` or
+`params_variants` of the trainer's entry in the config; one that is unknown, or has no effect beside the others, is an
+error before anything starts. `trace-bench list-trainers NAME` shows the same as this page.
+
+**Equal terms.** Every trainer runs on one loop. It first scores the start on all examples of the *selection split*
+(the validation data, or the training data where a task has none): step 0, candidate `seed`, the same for each search
+and paid from the same budget. From then on each evaluated candidate is a line of `state_history.jsonl` with its
+parents, score, best so far, what had been spent (evaluations, model calls, tokens, cost, seconds), and whether the
+search goes on with it and why. Runs of a candidate on minibatches, for the prompt of its children, count among the
+evaluations; they are lines only where a trainer's section says so. The best so far is the best mean over *all*
+examples of the selection split; candidates that were tried on fewer are history. Budgets (`evaluations`, `calls`,
+`tokens`, `usd`, `seconds`) end any search within one step.
+
+**Words.** Scores are in a task's natural units wherever you see them; inside they are turned so that higher is
+better, and `priority` and the like in `state_history.jsonl` are such internal numbers. A candidate is named by its
+place in the search: `s3.c0.p1` is step 3, explored candidate 0, proposal 1. *To explore* a candidate is to run it on
+a minibatch of training examples, send their feedback back through the graph once, and word a prompt of it; *to judge*
+it is to score it without a graph. A candidate that fails on an example gets the task's failure score there, and the
+error is the feedback.
+
+**Reproducibility.** A search depends on the job's seed, the model's answers and the task alone. No clock is read,
+ties are broken by order of creation, every model call is named by its slot. `num_threads` makes calls of one step
+overlap; graph work, evaluations and all that is recorded stay in slot order. A budget that runs out in the middle of
+a step may do so at another call with more than one thread; [replay](../how-to/replay.md) uses the recorded stop.
+
+**Bad answers** cost one proposal, never a job: `proposal.unusable` (nothing can be read from the answer, with the
+reason), `proposal.rejected` (a value of the wrong type or out of bounds; the first of each variable is also a
+warning), `proposal.unknown_variables`, `proposal.terminate` (the model wants no change), `proposal.dropped`
+(`unchanged` or `duplicate`, with the candidate it equals; it is not paid for again), `proposal.skipped` (no response
+depends on a trainable parameter). A program that does not compile is a candidate like any other: it fails.
+"""
+
+
+def described(trainer: type[Trainer] | None, name: str = "") -> dict[str, Any]:
+    """What there is to know of a trainer, as JSON values; `name` is its id where it cannot be loaded."""
+    if trainer is None:
+        empty = {"summary": None, "source": None, "semantics": "", "layer": None, "uses_llm": None}
+        return {"id": name, **empty, "uses_optimizer": None, "aliases": [], "params": []}
+    return {
+        "id": trainer.name,
+        "summary": trainer.summary,
+        "source": trainer.source,
+        "semantics": inspect.getdoc(trainer) or "",
+        "layer": getattr(trainer, "layer", None) or None,
+        "uses_llm": trainer.uses_llm,
+        "uses_optimizer": trainer.uses_graph,
+        "aliases": list(other_names(trainer.name)),
+        "params": [_param(p) for p in trainer.params],
+    }
+
+
+def _param(param: Param) -> dict[str, Any]:
+    return {
+        "name": param.name,
+        "type": param.type.__name__,
+        "default": param.default,
+        "minimum": param.minimum,
+        "maximum": param.maximum,
+        "choices": None if param.choices is None else list(param.choices),
+        "aliases": list(param.aliases),
+        "when": {name: effective(values) for name, values in param.when.items()},
+        "changes_results": param.changes_results,
+        "doc": param.doc,
+    }
+
+
+def page() -> str:
+    """The whole of ``docs/reference/trainers.md``."""
+    from trace_bench.trainers.optimizers import DEFAULT_OPTIMIZER, OPTIMIZERS
+
+    trainers = load_trainers()
+    ours = {name: t for name, t in trainers.items() if t.__module__.startswith("trace_bench.")}
+    parts = [_HEAD, "\n".join(_overview(ours.values()))]
+    parts += ["\n".join(_section(trainer)) for trainer in ours.values()]
+    parts.append("\n".join(_names()))
+    head = [
+        "## Optimizers",
+        "`optimizer` of a trainer's entry in the config; `optimizer_kwargs` its arguments. Unknown ones are errors.",
+        f"Without one it is `{DEFAULT_OPTIMIZER}`. A value is taken only if it is of the parameter's type and within",
+        "its bounds; nothing is rounded, clipped or reformatted. [The graph](../design/graph.md) has what is changed",
+        "about trace-opt's own handling, and why.",
+    ]
+    parts.append("\n".join(head))
+    parts += ["\n".join([f"### {name}", *_optimizer_text(name), "", *_table(ps)]) for name, ps in OPTIMIZERS.items()]
+    parts.append("\n".join(_guides()))
+    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _guides() -> list[str]:
+    from trace_bench.trainers.guides import GUIDES
+    from trace_bench.trainers.judge import LLMJudge
+
+    text = (inspect.getdoc(LLMJudge) or "").partition("\n\nArgs:")[0]
+    return [
+        "## Guides",
+        "`guide` of a trainer's entry in the config says who words the feedback that the optimizer gets;",
+        "`guide_kwargs` are its arguments. `default` is the task's own guide. Scores are the task's own, whoever words",
+        "the feedback.",
+        "",
+        "### LLMJudge",
+        text,
+        "",
+        *_table(GUIDES["LLMJudge"]),
+    ]
+
+
+def _optimizer_text(name: str) -> list[str]:
+    from trace_bench.trainers import optimizers
+
+    info = optimizers.OPTIMIZER_INFOS[name]
+    return [info.doc, "", f"Source: {info.source}."]
+
+
+def _overview(trainers: Iterable[type[Trainer]]) -> list[str]:
+    lines = ["| trainer | asks a model | takes an optimizer | image layer | what it does |", "|---|---|---|---|---|"]
+    for trainer in trainers:
+        layer = getattr(trainer, "layer", "")
+        anchor = trainer.name.lower()
+        lines.append(
+            f"| [`{trainer.name}`](#{anchor}) | {_yes(trainer.uses_llm)} | {_yes(trainer.uses_graph)} "
+            f"| {_code(layer)} | {trainer.summary} |"
+        )
+    return lines
+
+
+def _section(trainer: type[Trainer]) -> list[str]:
+    aliases = other_names(trainer.name)
+    also = [f"Also called {', '.join(f'`{alias}`' for alias in aliases)}.", ""] if aliases else []
+    lines = [
+        f"## {trainer.name}",
+        inspect.getdoc(trainer) or trainer.summary,
+        "",
+        *also,
+        f"Source: {trainer.source}.",
+        "",
+    ]
+    return [*lines, *(_table(trainer.params) if trainer.params else ["It takes no parameters."])]
+
+
+def _table(params: Iterable[Param]) -> list[str]:
+    lines = ["| parameter | default | also | meaning |", "|---|---|---|---|"]
+    for param in params:
+        aliases = ", ".join(f"`{alias}`" for alias in param.aliases)
+        choices = f": {', '.join(f'`{choice}`' for choice in param.choices)}" if param.choices else ""
+        when = "".join(f"; only with `{name}` {_words(values)}" for name, values in param.when.items())
+        lines.append(f"| `{param.name}` | {_default(param.default)} | {aliases} | {param.doc}{choices}{when} |")
+    return lines
+
+
+def _preset(alias: str) -> str:
+    given = PRESETS.get(alias, {})
+    return "".join(f", `{name}: {_shown(value)}`" for name, value in given.items())
+
+
+def effective(values: tuple[Any, ...]) -> list[Any] | dict[str, list[Any]]:
+    """The values of another parameter beside which one has an effect, as JSON; ``{"other_than": […]}`` where it is said
+    by those beside which it has none."""
+    return {"other_than": list(values)} if isinstance(values, OtherThan) else list(values)
+
+
+def _words(values: tuple[Any, ...]) -> str:
+    listed = " or ".join(f"`{_shown(value)}`" for value in values)
+    return f"other than {listed}" if isinstance(values, OtherThan) else listed
+
+
+def _names() -> list[str]:
+    lines = ["## Other names", "Names of OpenTrace and of the Trace-Bench prototype stand for these:", ""]
+    rows = (f"| `{alias}` | `{name}`{_preset(alias)} |" for alias, name in ALIASES.items())
+    lines += ["| name | trainer |", "|---|---|", *rows, ""]
+    lines += ["These cannot be had:", "", "| name | why |", "|---|---|"]
+    return [*lines, *(f"| `{name}` | {reason} |" for name, reason in UNAVAILABLE.items())]
+
+
+def _default(value: object) -> str:
+    return "empty" if value in ("", None) else f"`{_shown(value)}`"
+
+
+def _shown(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def main(arguments: list[str]) -> int:
+    """``--write`` or ``--check``."""
+    target = Path(__file__).parents[2] / "docs" / "reference" / "trainers.md"
+    if arguments == ["--write"]:
+        target.write_text(page(), encoding="utf-8")
+        return 0
+    if target.read_text(encoding="utf-8") == page():
+        return 0
+    sys.stderr.write(f"{target} is not what the code says; run python -m trace_bench.trainers.reference --write\n")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

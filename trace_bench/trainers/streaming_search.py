@@ -1,0 +1,183 @@
+"""StreamingPrioritySearch: PrioritySearch without rounds of evaluation: scores come from the stream of minibatches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from trace_bench.trainers.base import Param, Rollout, Search, State, Step
+from trace_bench.trainers.priority_engine import LOOP, MEMORY, RANKING, RUNNING, PriorityEngine, Told
+
+if TYPE_CHECKING:
+    from trace_bench.trainers.candidates import Candidate
+    from trace_bench.trainers.population import Call
+
+
+_STREAMED = {
+    "num_candidates": Param(
+        "num_candidates",
+        4,
+        int,
+        "candidates run in one step: the best one, untested children, and those of highest priority",
+        minimum=2,
+        aliases=("ps_candidates",),
+    ),
+    "num_proposals": Param(
+        "num_proposals",
+        1,
+        int,
+        "proposals for each pair of candidate and minibatch that is chosen",
+        minimum=1,
+        aliases=("ps_proposals",),
+    ),
+}
+"""With one candidate a step there would be no room for a child to be tested in."""
+
+
+class StreamingPrioritySearch:
+    """PrioritySearch in which a child is not evaluated when it is made. It goes into the memory untested, at the top,
+    and is scored by running on the minibatches of the steps that explore it. The same runs say how good a candidate is
+    and feed the optimizer: the stream of minibatches is the only evaluation that the search decides by, so that it
+    makes many more proposals than PrioritySearch for the same number of evaluations, on thinner evidence. After
+    `StreamingPrioritySearch` of OpenTrace (experimental).
+
+    ### What a step does
+    With `C` candidates, `B` minibatches, `P` proposals and the exploration ratio `r`:
+
+    1. **Explore.** The candidate of highest mean score (unless `use_best_candidate_to_explore` is false), and those of
+       highest priority after it, `C` together. Untested candidates have priority over all others, the newest first.
+    2. **Run.** Each on the same `B` minibatches of training data. Each candidate on each minibatch is a line of
+       `state_history.jsonl` (split `train`, `reason` `stream`).
+    3. **Report.** The candidate that now has the highest mean score is the one that would be reported if the search
+       ended here. If it was never scored on all of the selection split, by a report or by a minibatch that holds it
+       all, it is now; that line has `reason` `report`. Its scores count into its mean like any other. Only candidates
+       that were scored so can become the best state.
+    4. **Choose.** Of the pairs of explored candidate and minibatch, `K = max(1, ⌊C·r / P⌋)` are drawn without
+       replacement, a pair with a probability in proportion to `exp(priority / T)`, `T` being
+       `exploration_temperature`; with `T` 0 those of highest priority, of equal ones the earlier. With `K` pairs or
+       fewer, all.
+    5. **Propose.** `P` proposals for each pair that was chosen. At most `C·r` children are made in a step, so that the
+       next one can run them all; if `P` is more than that, fewer are asked for, and a warning says so.
+    6. **Rank.** Explored candidates go back into the memory with their priority, children go in untested.
+
+    The priority of a tested candidate is [PrioritySearch](#prioritysearch)'s, by `score_function`; `ucb` is the natural
+    one here, since candidates differ in how often they ran. The final state is the best one that was reported. A step
+    costs `C·B` minibatch runs, `K·P` model calls, and at most one evaluation on the whole selection split.
+
+    ### Where it differs from OpenTrace
+    | OpenTrace (experimental) | here | why |
+    |---|---|---|
+    | nothing is ever scored on the validation set | the reported candidate is, once | official scores are of the selection split; a lucky minibatch must not become the best state |
+    | as proposals would be too few to fill the memory, `K` grows in the first steps | `K` is fixed | there is nothing else to explore then, and all pairs are chosen |
+    | the choice is by numpy's global generator | by the job's seed | |
+    | an untested candidate has the highest possible score as its priority | infinity | it is explored first whatever the score range |
+    """  # noqa: E501  # rows of tables
+
+    name = "StreamingPrioritySearch"
+    summary = "PrioritySearch that scores candidates by the stream of minibatches alone, as it explores them."
+    source = "OpenTrace (experimental), StreamingPrioritySearch"
+    params: tuple[Param, ...] = (
+        *(_STREAMED.get(p.name, p) for p in LOOP),
+        *MEMORY,
+        *RANKING,
+        Param(
+            "exploration_ratio",
+            0.5,
+            float,
+            "children of one step, as a part of num_candidates; the rest of the next step's runs are of tested ones",
+            minimum=0.0,
+            maximum=1.0,
+        ),
+        Param(
+            "exploration_temperature",
+            1.0,
+            float,
+            "T of exp(priority / T), by which it is drawn who gets children; 0: the highest priorities",
+            minimum=0.0,
+        ),
+        *RUNNING,
+    )
+    uses_llm = True
+    uses_graph = True
+
+    def search(self, search: Search) -> Generator[Step, None, State | None]:
+        """Return the best state that was reported.
+
+        Raises:
+            StopTraining: passed on.
+        """
+        return (yield from StreamingEngine(search).run())
+
+
+class StreamingEngine(PriorityEngine):
+    def __init__(self, search: Search) -> None:
+        super().__init__(search)
+        self._random = search.random("pairs")
+        self._everything = {e.id for e in getattr(search.problem, search.selection)}
+        self._judged: set[int] = set()
+        most = max(1, math.floor(self.params["num_candidates"] * self.params["exploration_ratio"]))
+        self._proposals = min(self.params["num_proposals"], most)
+        self._pairs = max(1, most // self._proposals)
+        if self._proposals < self.params["num_proposals"]:
+            search.log.warn(
+                f"num_proposals is {self.params['num_proposals']}, and num_candidates × exploration_ratio allows "
+                f"{most} children a step; {most} are asked for."
+            )
+
+    def seen(self, candidate: Candidate, rollouts: Sequence[Rollout], split: str) -> None:
+        if split == self.search.selection and self._everything <= {r.example_id for r in rollouts}:
+            self._judged.add(candidate.created)
+
+    def report(self, step: int, told: Told) -> Iterable[Step]:
+        yield self.population.step(
+            step, told.candidate, told.explored.rollouts, "train", reason="stream", **self.extra(step, told.candidate)
+        )
+
+    def settle(self, step: int, explored: Sequence[Candidate]) -> Iterable[Step]:
+        best = self.population.best()
+        if best.created not in self._judged:
+            rollouts = self.population.judge(best)
+            self.seen(best, rollouts, self.search.selection)
+            yield self.population.step(step, best, rollouts, reason="report", **self.extra(step, best))
+
+    def calls(self, step: int, told: Sequence[Told]) -> list[Call]:
+        chosen = list(told)
+        if len(told) > self._pairs:
+            keys = softmax_keys(
+                [self.priority(one.candidate, step) for one in told],
+                self.params["exploration_temperature"],
+                [self._random.random() for _ in told],
+            )
+            ranked = sorted(range(len(told)), key=lambda i: (-keys[i], i))
+            chosen = [told[i] for i in sorted(ranked[: self._pairs])]
+        calls: list[Call] = []
+        for one in chosen:
+            calls += self.population.calls(one.candidate, one.explored, step, one.place, self._proposals)
+        return calls
+
+    def judge(self, step: int, child: Candidate) -> Iterable[Step]:
+        """It is scored when it is explored."""
+        return ()
+
+    def priority(self, candidate: Candidate, iterations: int) -> float:
+        return super().priority(candidate, iterations) if candidate.scores else math.inf
+
+    def extra(self, step: int, candidate: Candidate) -> Mapping[str, Any]:
+        return {**super().extra(step, candidate), "scores": len(candidate.scores)}
+
+    def result(self) -> State | None:
+        return None
+
+
+def softmax_keys(priorities: Sequence[float], temperature: float, uniform: Sequence[float]) -> list[float]:
+    """Keys whose `k` highest are a draw of `k` without replacement with probabilities ``softmax(priorities / T)``.
+
+    The Gumbel-top-k trick: `priorities` over `temperature`, plus ``-ln(-ln u)`` for each of `uniform` in [0, 1). With a
+    temperature of 0 the priorities themselves.
+    """
+    if temperature == 0:
+        return list(priorities)
+    top = max(priorities)
+    noise = [-math.log(-math.log(max(u, math.ulp(0.0)))) for u in uniform]
+    return [(p - top) / temperature + g for p, g in zip(priorities, noise, strict=True)]

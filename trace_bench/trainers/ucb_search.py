@@ -1,0 +1,158 @@
+"""UCBSearch: a buffer of states, and the one of highest upper confidence bound gets the next proposal."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sys
+from collections.abc import Generator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from trace_bench.trainers.base import OtherThan, Param, Search, State, Step
+from trace_bench.trainers.classic import EVAL_FREQUENCY, NUM_EPOCHS, NUM_STEPS, TRAIN_BATCH_SIZE, Walk
+from trace_bench.trainers.common_params import VERBOSE
+
+if TYPE_CHECKING:
+    from trace_bench.trainers.candidates import Candidate
+
+
+class UCBSearch:
+    """Holds a buffer of states and takes each for an arm of a bandit: the one that may yet be the best is run again, and a
+    proposal for it joins the buffer.
+
+    ### What a step does
+    1. **Pick** the state of the buffer with the highest bound; of equal ones the newest.
+    2. **Run** it on the next minibatch of `train_batch_size` training examples. These scores count, too.
+    3. **Propose.** One backward pass of the whole minibatch, one model call.
+    4. **Score** the proposal on `evaluation_batch_size` examples of the selection split, a fresh draw without replacement.
+    5. **Make room.** If the buffer holds `max_buffer_size` states, the one of lowest bound leaves it, of equal ones the
+       oldest. Then the proposal joins, so that each new state is in the buffer for a step at least (`accepted` is null:
+       none is rejected). `extra.ucb` is its bound then, `extra.evicted` what left.
+    6. **Judge.** Every `eval_frequency` steps, and after the last, the state of the buffer with the highest mean, of equal
+       ones the newest, is scored on all examples of the selection split, once.
+
+    A state's bound is `mean + c · sqrt(ln T / n) · range` (UCB1: Auer, Cesa-Bianchi, Fischer, 2002, with `c` in place of
+    `sqrt(2)`), with `mean` and `n` of all its scores so far, `T` the number of all scores of all states so far, those that
+    left the buffer included, `c` the `ucb_exploration_constant`, and `range` the width of the task's score range, or where
+    it states none the spread of all scores so far (a warning says so). Scores are turned so that higher is better.
+
+    The final state is that of step 6. A step costs up to `b + e` evaluations for minibatches of `b` and `e` examples to
+    score on, one call, and what it judges.
+
+    ### Where it differs from OpenTrace
+    | OpenTrace (`UCBSearchAlgorithm`) | here | why |
+    |---|---|---|
+    | the bonus takes scores for numbers of 0 to 1 | scaled by the score range | a bound says little where scores go to 1000 |
+    | the start is scored on `evaluation_batch_size` examples | on all: step 0 | the same start for all trainers |
+    | judgements, on test data, do not count into a state's statistics | they are on the selection split and count | nothing that was paid for is thrown away |
+    | a proposal known already joins as another arm | dropped (event `proposal.dropped`) | two arms for one state share nothing of what is known |
+    | of equal bounds the oldest is picked | the newest | one rule in all trainers |
+    | 100 iterations, minibatches of 2 | 5 and 1 | equal steps for all trainers unless the config says else |
+    """  # noqa: E501
+
+    name = "UCBSearch"
+    summary = "Gives each proposal to the state of a buffer with the highest upper confidence bound."
+    source = "OpenTrace, UCBSearchAlgorithm; UCB1: Auer, Cesa-Bianchi, Fischer, Machine Learning 47, 2002"
+    params: tuple[Param, ...] = (
+        replace(NUM_STEPS, aliases=("num_search_iterations",)),
+        NUM_EPOCHS,
+        TRAIN_BATCH_SIZE,
+        Param("max_buffer_size", 10, int, "states in the buffer", minimum=1),
+        Param(
+            "ucb_exploration_constant",
+            1.0,
+            float,
+            "weight of the exploration bonus",
+            minimum=0.0,
+            aliases=("ucb_exploration_factor",),
+        ),
+        Param(
+            "evaluation_batch_size",
+            20,
+            int,
+            "examples of the selection split that a proposal is scored on, a fresh sample each; 0: all",
+            minimum=0,
+        ),
+        replace(EVAL_FREQUENCY, when={"evaluation_batch_size": OtherThan((0,))}),
+        VERBOSE,
+    )
+    uses_llm = True
+    uses_graph = True
+
+    def search(self, search: Search) -> Generator[Step, None, State]:
+        """Return the state of the buffer with the highest mean.
+
+        Raises:
+            StopTraining: passed on.
+        """
+        return (yield from _Bandit(search).run())
+
+
+def upper_confidence_bound(mean: float, count: int, total: int, constant: float, span: float) -> float:
+    """``mean + constant * sqrt(ln(total) / count) * span``, no further out than floats go.
+
+    Args:
+        count: scores behind `mean`, at least 1. total: scores of all arms, at least `count`.
+        span: highest minus lowest score.
+    """
+    most = sys.float_info.max
+    bound = mean + constant * math.sqrt(math.log(total) / count) * min(span, most)
+    return min(max(bound, -most), most)
+
+
+class _Bandit(Walk):
+    def __init__(self, search: Search) -> None:
+        super().__init__(search)
+        self._size: int = self.params["evaluation_batch_size"]
+        self._buffer = [self.population.seed]
+        self.say_if_idle(self._size, "evaluation_batch_size")
+        if self.population.bounds is None:
+            search.log.warn("the task states no score range; the bonus of UCBSearch is scaled by the scores seen.")
+
+    def run(self) -> Generator[Step, None, State]:
+        step = 0
+        while self.more(step):
+            step += 1
+            yield from self._iterate(step)
+        leader = self._leader()
+        yield from self.judge(step, leader, "leads at the end, judged on all examples")
+        return dict(leader.state)
+
+    def _iterate(self, step: int) -> Generator[Step, None, None]:
+        bounds = self._bounds()
+        picked = max(self._buffer, key=lambda c: (bounds[c.id], c.created))
+        told = self.population.explore(picked, self.minibatches.take())
+        sample = self.sample(self._size)  # drawn whether or not a proposal comes, which so moves no later sample
+        children: list[Candidate] = []
+        calls = self.population.calls(picked, told, step, "c0", 1)
+        with contextlib.closing(self.population.children(calls)) as proposed:
+            for child in proposed:
+                rollouts = self.population.judge(child, sample)
+                children.append(child)
+                evicted = self._make_room()
+                self._buffer.append(child)
+                bound = self._bounds()[child.id]
+                yield self.line(step, child, rollouts, reason="joins the buffer", ucb=bound, evicted=evicted)
+        if sample != self.everything:
+            yield from self.judge_now(step, self._leader())
+        self.tell(step, [picked], children, self._buffer, ucb=bounds[picked.id])
+
+    def _make_room(self) -> str | None:
+        """Who leaves a full buffer: the lowest bound, of equal ones the oldest."""
+        if len(self._buffer) < self.params["max_buffer_size"]:
+            return None
+        bounds = self._bounds()
+        lowest = min(self._buffer, key=lambda c: (bounds[c.id], c.created))
+        self._buffer.remove(lowest)
+        return lowest.id
+
+    def _leader(self) -> Candidate:
+        return max(self._buffer, key=lambda c: (c.mean, c.created))
+
+    def _bounds(self) -> dict[str, float]:
+        """Of all in the buffer, by id, after all scores so far."""
+        scores = [score for known in self.population for score in known.scores]
+        low, high = self.population.bounds or (min(scores), max(scores))
+        constant, total = self.params["ucb_exploration_constant"], len(scores)
+        return {c.id: upper_confidence_bound(c.mean, len(c.scores), total, constant, high - low) for c in self._buffer}
