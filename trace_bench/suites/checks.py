@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from trace_bench.worker.problem import CandidateError
@@ -73,6 +73,27 @@ def integers(value: object, name: str, *, length: int | None = None, low: int, h
     """A list of integers within ``[low, high]``, of exactly `length` entries if given."""
     items = sequence(value, name, length=length)
     return [integer(item, f"{name}[{i}]", low=low, high=high) for i, item in enumerate(items)]
+
+
+def permutation(value: object, name: str, size: int) -> list[int]:
+    """Each of 0 .. size - 1 once, in any order."""
+    found = integers(value, name, length=size, low=0, high=size - 1)
+    seen = [False] * size
+    for item in found:
+        if seen[item]:
+            raise refuse(f"{name} must name each of 0 .. {size - 1} once, and names {item} twice")
+        seen[item] = True
+    return found
+
+
+def mapping(value: object, name: str, keys: Sequence[str]) -> dict[str, Any]:
+    """A dict that has all of `keys`; what else is in it is left out."""
+    if not isinstance(value, dict):
+        raise refuse(f"{name} must be a dict with {', '.join(map(repr, keys))}, not {describe(value)}")
+    for key in keys:
+        if key not in value:
+            raise refuse(f"{name} lacks the key {key!r}")
+    return {key: value[key] for key in keys}
 
 
 def sequence(value: object, name: str, *, length: int | None = None, longest: int | None = None) -> list[Any]:

@@ -11,6 +11,8 @@ The folder holds ``task.toml``, the programs that it names under ``[candidates]`
   ``best_known(**eval_kwargs) -> float | None``, ``score_range(**eval_kwargs) -> (a, b)`` and
   ``split_sizes(**eval_kwargs) -> {split: count}``, which go before what ``task.toml`` says.
 
+or, in smaller pieces, the functions that `trace_bench.suites.judge` puts together; tasks that ship are written so.
+
 ``eval_kwargs`` are those of the task spec without the common ones
 (`trace_bench.suites.splits.COMMON_EVAL_KWARGS`).
 """
@@ -23,6 +25,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
+from trace_bench.suites.data_files import Files
+from trace_bench.suites.judge import Judge, is_judged
 from trace_bench.suites.splits import COMMON_EVAL_KWARGS, SPLITS, Split, split_seed, split_sizes
 from trace_bench.suites.task_folder import Scoring, load_module, number, oriented, place, scoring, task_fault
 from trace_bench.worker.problem import (
@@ -67,6 +71,7 @@ def build(context: BuildContext) -> Problem:
     )
     sizes = split_sizes(context, evaluator.split_sizes())
     splits = {split: evaluator.examples(context, split, sizes[split]) for split in SPLITS}
+    score = evaluator.of_instances(score, [e.reference for s in ("train", "validate") for e in splits[s]])
     return Problem(
         parameters=(parameter,),
         guide=CodeGuide(evaluator, context.programs, entry, limits(context), score),
@@ -158,22 +163,31 @@ class _Evaluator:
     path: Path
     module: ModuleType
     kwargs: Mapping[str, Any]
+    judge: Judge | None = None
+
+    @property
+    def functions(self) -> Any:
+        """What has ``instances`` and ``evaluate``."""
+        return self.judge or self.module
 
     @classmethod
     def load(cls, context: BuildContext) -> _Evaluator:
         path = context.task_dir / "evaluator.py"
         module = load_module(path)
+        kwargs = {k: v for k, v in context.eval_kwargs.items() if k not in COMMON_EVAL_KWARGS}
+        files = Files.of(context.task_dir)
+        if is_judged(module):
+            return cls(path, module, kwargs, Judge(module, context.spec, files))
         for name in ("instances", "evaluate"):
             if not callable(getattr(module, name, None)):
                 raise ProblemError(f"{place(path)} defines no {name}(); see docs/design/job-contract.md")
-        kwargs = {k: v for k, v in context.eval_kwargs.items() if k not in COMMON_EVAL_KWARGS}
         return cls(path, module, kwargs)
 
     def examples(self, context: BuildContext, split: Split, count: int) -> tuple[Example, ...]:
         seed = split_seed(context, split)
         if count == 0 or seed is None:
             return ()
-        made = self._run(self.module.instances, split, seed, count)
+        made = self._run(self.functions.instances, split, seed, count)
         if not isinstance(made, list | tuple) or len(made) != count:
             size = len(made) if isinstance(made, list | tuple) else type(made).__name__
             raise ProblemError(f"{place(self.path)}: instances() gave {size} for {split} where {count} were asked for")
@@ -183,7 +197,7 @@ class _Evaluator:
         """Score and feedback, and metrics by name if the task has any."""
         watched = _Watched(program)
         try:
-            outcome = self.module.evaluate(watched, instance, **self.kwargs)
+            outcome = self.functions.evaluate(watched, instance, **self.kwargs)
         except (CandidateError, ProblemError):
             raise
         except Exception as error:
@@ -193,6 +207,8 @@ class _Evaluator:
         if not isinstance(outcome, tuple) or len(outcome) not in (2, 3) or not isinstance(outcome[1], str):
             raise ProblemError(f"{place(self.path)}: evaluate() must return (score, feedback) or, with its metrics, "
                                "(score, feedback, metrics)")  # fmt: skip
+        if len(outcome) == 3 and not outcome[2]:
+            outcome = outcome[:2]
         return checked_score(outcome[0]), *outcome[1:]
 
     def scoring(self, declared: Scoring) -> Scoring:
@@ -208,7 +224,19 @@ class _Evaluator:
             found = replace(found, score_range=pair)
         return found
 
+    def of_instances(self, declared: Scoring, instances: list[Any]) -> Scoring:
+        """What a failure is worth, and the range of scores, of these very instances."""
+        if self.judge is None or not instances:
+            return declared
+        worst = number(self._run(lambda **_: self.judge.worst(instances)), f"{place(self.path)}, worst()")  # type: ignore[union-attr]
+        best = self._run(lambda **_: self.judge.best(instances))  # type: ignore[union-attr]
+        if best is None:
+            best = declared.score_range[1] if declared.score_range else None
+        return replace(declared, failure=worst, score_range=declared.score_range if best is None else (worst, best))
+
     def split_sizes(self) -> Mapping[str, int]:
+        if self.judge is not None:
+            return cast("Mapping[str, int]", self._run(self.judge.split_sizes))
         hook = self._hook("split_sizes")
         return cast("Mapping[str, int]", self._run(hook)) if hook else {}
 
@@ -258,7 +286,9 @@ def _candidates(context: BuildContext) -> tuple[str, tuple[str, ...]]:
     template = table.get("template")
     if not isinstance(template, str):
         raise ProblemError("task.toml, [candidates] template: name the file that the search starts from")
-    alternatives = tuple(_source(context.task_dir, name) for name in table.get("alternatives", ()))
+    reference = [table["reference"]] if "reference" in table else []
+    names = (*table.get("worse", ()), *table.get("alternatives", ()), *reference, *table.get("broken", ()))
+    alternatives = tuple(_source(context.task_dir, name) for name in names)
     return _source(context.task_dir, template), alternatives
 
 

@@ -56,6 +56,9 @@ class ScoreSpec(_Table):
     """What a candidate that fails gets for an example."""
     best_known: float | None = None
     range: Annotated[tuple[float, float], Strict(False)] | None = None
+    normalised: Literal["ratio", "linear"] = "ratio"
+    """How the metric ``normalised`` (0 is a failure, 1 the target) comes from the score, if the spec declares it: see
+    `trace_bench.suites.judge`."""
 
 
 class MetricSpec(_Table):
@@ -113,7 +116,28 @@ class CandidateSpec(_Table):
     """The programs that come with a code task, as paths in its folder."""
 
     template: str
+    """What the search starts from."""
+    reference: str | None = None
+    """A decent known heuristic, cited in its docstring."""
+    worse: _Names = ()
+    broken: _Names = ()
+    """Programs that fail: each breaks a rule, or raises."""
     alternatives: _Names = ()
+    """Further programs. All of these but the template are what the stub model may propose."""
+
+    def proposals(self) -> tuple[str, ...]:
+        """The programs that a stub model proposes, in this order: worse, others, reference, broken."""
+        reference = () if self.reference is None else (self.reference,)
+        return (*self.worse, *self.alternatives, *reference, *self.broken)
+
+
+class DataSpec(_Table):
+    """Published data that a user may have: files that the evaluator's ``read`` understands."""
+
+    folder: str = Field(min_length=1)
+    """Name of the task's folder in CO-Bench's layout."""
+    files: Annotated[tuple[str, ...], Strict(False), Field(min_length=1)]
+    """Patterns of file names (``airland*.txt``), in that folder or right in the folder that the user names."""
 
 
 class TaskSpec(_Table):
@@ -131,6 +155,12 @@ class TaskSpec(_Table):
     tags: _Names = ()
     source: str = ""
     licence: str = ""
+    corrections: str = ""
+    """What other versions of this task get wrong, or do otherwise."""
+    dependencies: _Names = ()
+    """Packages that the evaluator imports, or the statement offers to candidates."""
+    template_seconds: Annotated[float, Field(gt=0)] | None = None
+    """Seconds that the template takes on the training split with default arguments, on one core."""
     tolerance: Annotated[float, Field(ge=0)] = 1e-9
     timing_sensitive: bool = False
     metrics: dict[str, MetricSpec] = Field(default_factory=dict)
@@ -138,6 +168,7 @@ class TaskSpec(_Table):
     limits: LimitSpec = LimitSpec()
     eval_kwargs: dict[str, EvalKwargSpec] = Field(default_factory=dict)
     candidates: CandidateSpec | None = None
+    data: DataSpec | None = None
 
     _raw: dict[str, Any] = PrivateAttr(default_factory=dict)
 
@@ -318,7 +349,7 @@ def _check_files(folder: Path, text: str, spec: TaskSpec) -> None:
         names: list[str] = []
     else:
         needed = ["evaluator.py"]
-        names = [spec.candidates.template, *spec.candidates.alternatives]
+        names = [spec.candidates.template, *spec.candidates.proposals()]
     for name in names:
         place = _place(folder / SPEC_FILE, _find_line(text, ("candidates", "template")))
         path = Path(name)
@@ -367,6 +398,7 @@ def _known_keys(location: tuple[str, ...]) -> list[str]:
         "metrics": MetricSpec,
         "eval_kwargs": EvalKwargSpec,
         "candidates": CandidateSpec,
+        "data": DataSpec,
     }
     model = tables[location[0]] if location and location[0] in tables else TaskSpec
     return [field.alias or name for name, field in model.model_fields.items()]

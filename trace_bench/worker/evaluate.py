@@ -79,9 +79,15 @@ def evaluate_example(problem: Problem, state: Mapping[str, Value], example: Exam
 
 
 def failed(problem: Problem, example: Example, error: CandidateError) -> Rollout:
-    """The rollout of a candidate that `error` befell: the problem's failure score, and that of each metric."""
-    metrics = {name: metric.failure for name, metric in problem.metrics.items()}
-    return Rollout(example.id, problem.failure_score, str(error), failed=True, metrics=metrics)
+    """The rollout of a candidate that `error` befell: what the error says it is worth, else the problem's failure
+    score; and the failure value of each metric."""
+    score, metrics = problem.failure_score, {name: metric.failure for name, metric in problem.metrics.items()}
+    if error.score is not None:
+        score = error.score
+        if metrics:
+            metrics[SCORE] = score
+            score = problem.comparison.scalar(metrics, problem.metrics)
+    return Rollout(example.id, score, str(error), failed=True, metrics=metrics)
 
 
 def judged(problem: Problem, example: Example, response: Any) -> Rollout:

@@ -36,7 +36,11 @@ class CandidateError(Exception):
         message: one sentence for the optimizer, with the exception's type and text where there is one; control
             characters are made visible, memory addresses and this machine's folders masked.
         line: 1-based line of the candidate's own source, if known.
+        score: what this failure is worth, natural units; None: `Problem.failure_score`. A guide sets it whose examples
+            differ in what a failure costs.
     """
+
+    score: float | None = None
 
     def __init__(self, phase: str, message: str, *, line: int | None = None) -> None:
         self.phase = phase

@@ -1,0 +1,233 @@
+"""What holds for every task of the suite. On two instances of each; on the default number of them with --full."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from statistics import mean
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.suites.llm4ad.conftest import folders, task_of
+from trace_bench.arguments import hint
+from trace_bench.errors import ConfigError
+from trace_bench.suites.spec import load_task_spec, resolve_eval_kwargs
+from trace_bench.worker.codec import encode
+from trace_bench.worker.evaluate import evaluate_state
+from trace_bench.worker.problem import Problem, Programs
+from trace_bench.worker.training import Rollout
+
+TASKS = sorted(task for task, folder in folders().items() if (folder / "programs").is_dir())
+SLICE = {"num_train": 2, "num_validate": 0}
+SINGLE = "single-instance"
+"""Tag of a task whose one instance has no random data."""
+BuildTask = Callable[..., Problem]
+every = pytest.mark.parametrize("task", TASKS)
+
+
+def sliced(task: str) -> dict[str, int]:
+    return SLICE | {"num_train": 1} if SINGLE in task_of(task).spec.tags else SLICE
+
+
+def run(problem: Problem, task: str, name: str, programs: Programs) -> list[Rollout]:
+    source = (folders()[task] / name).read_text(encoding="utf-8")
+    return list(evaluate_state(problem, {"code": source}, problem.train, programs))
+
+
+def means(problem: Problem, task: str, programs: Programs) -> dict[str, float]:
+    """Mean score of each honest program of the task; none may fail."""
+    candidates = task_of(task).spec.candidates
+    assert candidates is not None and candidates.reference is not None
+    found = {}
+    for name in (candidates.template, candidates.reference, *candidates.worse):
+        rollouts = run(problem, task, name, programs)
+        assert not any(r.failed for r in rollouts), (name, [r.feedback for r in rollouts if r.failed])
+        check_what_is_said(problem, task, name, rollouts)
+        found[name] = mean(r.score for r in rollouts)
+    return found
+
+
+def check_what_is_said(problem: Problem, task: str, name: str, rollouts: list[Rollout]) -> None:
+    judge = task_of(task).judge
+    for rollout, example in zip(rollouts, problem.train, strict=True):
+        assert f"Score {rollout.score:.10g}" in rollout.feedback and len(rollout.feedback) > 60, name
+        assert not problem.better(judge.worst([example.reference]), rollout.score), f"{name}: worse than a failure"
+        bound = judge.best([example.reference])
+        assert bound is None or not problem.better(rollout.score, bound), f"{name}: {rollout.score} beats {bound}"
+        share = rollout.metrics["normalised"]
+        assert 0 <= share < 100 and (bound is None or judge.target(example.reference) != bound or share <= 1 + 1e-9)
+
+
+def check_order(problem: Problem, task: str, programs: Programs) -> None:
+    candidates = task_of(task).spec.candidates
+    assert candidates is not None and candidates.reference is not None
+    found = means(problem, task, programs)
+    start = found[candidates.template]
+    assert problem.better(found[candidates.reference], start), f"the reference is no better than the template: {found}"
+    for name in candidates.worse:
+        assert problem.better(start, found[name]), f"{name} is no worse than the template: {found}"
+
+
+@every
+def test_spec_says_what_a_reader_needs(task: str) -> None:
+    spec = task_of(task).spec
+    assert len(spec.statement) > 400 and "\\n" not in spec.statement and spec.title
+    assert f"`{spec.entry}(" in spec.statement, "the statement names the entry point with its arguments"
+    assert "minimized" in spec.statement or "maximized" in spec.statement
+    assert spec.licence == "MIT" and len(spec.source) > 20 and spec.corrections
+    assert spec.dependencies and spec.tags
+    assert spec.template_seconds is not None and spec.template_seconds < 5
+    assert spec.score.range is not None and "normalised" in spec.metrics and spec.metrics["normalised"].doc
+    assert all(argument.doc for argument in spec.eval_kwargs.values())
+    assert SINGLE in spec.tags or "n_instance" in spec.eval_kwargs
+    candidates = spec.candidates
+    assert candidates is not None and candidates.reference is not None and candidates.worse and candidates.broken
+
+
+@every
+def test_signature_and_programs_agree(task: str) -> None:
+    one = task_of(task)
+    assert one.spec.signature is not None and one.spec.candidates is not None
+    wanted = ast.parse(one.spec.signature).body[0]
+    assert isinstance(wanted, ast.FunctionDef) and wanted.name == one.spec.entry
+    assert ast.get_docstring(wanted) and wanted.returns is not None
+    assert all(argument.annotation is not None for argument in wanted.args.args), "every argument has its type"
+    for name in (one.spec.candidates.template, *one.spec.candidates.proposals()):
+        tree = ast.parse((one.folder / name).read_text(encoding="utf-8"))
+        found = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == one.spec.entry]
+        if "broken" not in name:
+            assert [a.arg for a in found[0].args.args] == [a.arg for a in wanted.args.args], name
+            assert ast.get_docstring(found[0]), f"{name} says what it does"
+
+
+@every
+def test_reference_beats_template_beats_worse(task: str, build_task: BuildTask, programs: Programs) -> None:
+    check_order(build_task(task, **sliced(task)), task, programs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [2, 3])
+@every
+def test_reference_beats_template_beats_worse_on_all_instances(
+    task: str, seed: int, build_task: BuildTask, programs: Programs
+) -> None:
+    check_order(build_task(task, seed=seed), task, programs)
+
+
+@every
+def test_broken_programs_fail_and_are_told_why(task: str, build_task: BuildTask, programs: Programs) -> None:
+    problem, candidates = build_task(task, **sliced(task)), task_of(task).spec.candidates
+    assert candidates is not None
+    for name in candidates.broken:
+        rollouts = run(problem, task, name, programs)
+        for rollout, example in zip(rollouts, problem.train, strict=True):
+            assert rollout.failed, f"{name} does not fail on {rollout.example_id}: {rollout.feedback}"
+            assert len(rollout.feedback) > 30
+            assert rollout.score == task_of(task).judge.worst([example.reference])
+            assert rollout.metrics["normalised"] == 0
+
+
+@every
+def test_problem_agrees_with_its_spec(task: str, build_task: BuildTask) -> None:
+    spec, problem = task_of(task).spec, build_task(task, test_seed=7)
+    assert problem.direction == spec.score.direction
+    assert not problem.better(spec.score.failure, problem.failure_score), (
+        "what the spec says is the worst that there is"
+    )
+    assert problem.score_range is not None and problem.better(problem.score_range[1], problem.failure_score)
+    assert [len(problem.train), len(problem.validate), len(problem.test)] == [
+        spec.splits.train, spec.splits.validate_, spec.splits.test,
+    ]  # fmt: skip
+    assert spec.statement.strip() in problem.objective
+
+
+def digests(problem: Problem) -> dict[str, list[str]]:
+    """A hash of each instance, by split."""
+    return {
+        split: [hashlib.sha256(b"".join(encode(e.reference))).hexdigest() for e in getattr(problem, split)]
+        for split in ("train", "validate", "test")
+    }
+
+
+@every
+def test_splits_and_seeds_share_no_instance_and_equal_seeds_share_all(task: str, build_task: BuildTask) -> None:
+    sizes = {"num_train": 1, "num_validate": 1, "num_test": 1 if task_of(task).spec.splits.test else 0}
+    one, same, other = (digests(build_task(task, seed=s, test_seed=s, **sizes)) for s in (4, 4, 5))
+    assert one == same
+    if SINGLE not in task_of(task).spec.tags:
+        drawn = [digest for found in (one, other) for split in found.values() for digest in split]
+        assert len(drawn) == len(set(drawn)) == 6
+
+
+@every
+def test_an_argument_that_there_is_not_is_an_error_with_a_remedy(task: str) -> None:
+    spec = task_of(task).spec
+    with pytest.raises(ConfigError) as caught:
+        resolve_eval_kwargs(spec, {"n_instanc": 2}, lambda key: f"eval_kwargs.{key}")
+    if "n_instance" in spec.eval_kwargs:
+        assert hint("n_instanc", ["n_instance"]).strip("; ") in str(caught.value)
+
+
+@every
+def test_pictures_are_drawings(task: str) -> None:
+    one = task_of(task)
+    if not hasattr(one.module, "draw"):
+        return
+    instance = one.instance()
+    solution = one.module.answer(one.program("template"), instance)
+    picture = one.module.draw(instance, solution).svg("x & y")
+    assert picture == one.module.draw(instance, solution).svg("x & y") and len(picture) < 200_000
+    root = ElementTree.fromstring(picture)
+    assert root.tag.endswith("svg") and len(root) > 2 and "nan" not in picture and "inf" not in picture
+
+
+def scores_of(task: str, programs: Programs) -> list[str]:
+    """Scores of the template, to the bit."""
+    from tests.suites.conftest import build_folder
+
+    problem = build_folder(folders()[task], programs, "llm4ad", seed=1, test_seed=2, **sliced(task))
+    candidates = load_task_spec(folders()[task]).candidates
+    assert candidates is not None
+    return [r.score.hex() + r.feedback for r in run(problem, task, candidates.template, programs)]
+
+
+OTHER = """
+import json, sys
+from tests.suites.conftest import ForkingSpawner
+from tests.suites.llm4ad.test_llm4ad_suite import TASKS, scores_of
+from trace_bench.worker.candidates import CandidatePrograms
+programs = CandidatePrograms(ForkingSpawner(), seed=1)
+print(json.dumps({task: scores_of(task, programs) for task in TASKS}))
+"""
+
+
+@pytest.fixture(scope="session")
+def elsewhere() -> dict[str, Any]:
+    """The same scores from another process, with another hash seed."""
+    root = str(Path(__file__).parents[3])
+    environment = os.environ | {"PYTHONHASHSEED": "77", "PYTHONPATH": root}
+    done = subprocess.run(
+        [sys.executable, "-c", OTHER],
+        env=environment,
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@every
+def test_two_processes_agree_to_the_bit(task: str, elsewhere: dict[str, Any], programs: Programs) -> None:
+    assert scores_of(task, programs) == elsewhere[task]

@@ -1,0 +1,230 @@
+"""Makes the guide of a task from a few small functions: generate an instance, ask the program, check, score, explain.
+
+The ``evaluator.py`` of such a task defines these. An *instance* is a dict of plain data and arrays: all that judging
+needs, also what the candidate must not see. A *solution* is whatever `answer` makes of the program's answers.
+
+* ``instance(rng, **settings)``: one instance, drawn from a `numpy.random.Generator` that is this instance's own;
+* ``answer(program, instance)``: calls the program and returns a checked solution; `CandidateError` for what is none;
+* ``score(instance, solution)``: the score, natural units;
+* ``worst(instance)``: what a failure is worth; no valid solution is worse;
+
+and may define
+
+* ``violations(instance, solution)``: yields a sentence for each rule that the solution breaks;
+* ``bound(instance)``: no solution is better than this; None if nothing is known;
+* ``target(instance)``: what normalised score 1 is; left out, it is the bound, else ``best_known`` of the spec;
+* ``normalised(instance, score)``: the normalised score, where neither ``ratio`` nor ``linear`` fits;
+* ``metrics(instance, solution)``: values of the spec's further metrics, by name;
+* ``remark(instance, solution)``: what an optimizer should know of this solution besides;
+* ``draw(instance, solution)``: a `trace_bench.suites.drawing.Drawing` for the docs;
+* ``read(text, name)``: the instances in one published data file (`trace_bench.suites.data_files` helps).
+
+``settings`` are the ``eval_kwargs`` of the spec without the common ones and ``n_instance``, the number of instances of
+each split. `answer`, `violations` and `score` are apart so that a solution can be judged that no program gave.
+
+*Normalised score.* A task that declares ``[metrics.normalised]`` has one. ``[score] normalised = "ratio"`` is target /
+score where lower is better and score / target where higher is; ``"linear"`` is (score - worst) / (target - worst). A
+failure is 0. By it, tasks can be averaged; it exceeds 1 where a solution beats a target that is no bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from types import ModuleType
+from typing import Any
+
+from trace_bench.suites import checks, data_files
+from trace_bench.suites.data_files import DataError
+from trace_bench.worker.problem import CandidateError, ProblemError, Program
+
+Instance = Mapping[str, Any]
+NORMALISED = "normalised"
+_TOLD = 3
+_COUNTED = 1000
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is said of a valid solution.
+
+    Attributes:
+        score: natural units.
+        bound: no solution is better; None if nothing is known.
+        metrics: by name, ``normalised`` among them where the spec asks for it.
+    """
+
+    score: float
+    remark: str = ""
+    bound: float | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+def is_judged(module: ModuleType) -> bool:
+    """Whether `module` is an evaluator of this kind."""
+    return callable(getattr(module, "answer", None))
+
+
+class Judge:
+    """The functions of one evaluator, put together.
+
+    Args:
+        module: the task's ``evaluator.py``.
+        spec: its ``task.toml``.
+
+    Raises:
+        ProblemError: a function is missing.
+    """
+
+    def __init__(self, module: ModuleType, spec: Mapping[str, Any], files: data_files.Files | None = None) -> None:
+        self._module = module
+        self._files = files
+        self._score: Mapping[str, Any] = spec.get("score", {})
+        self._normalised = NORMALISED in spec.get("metrics", {})
+        self._known: dict[tuple[str, int], tuple[Instance, float | None]] = {}
+        missing = [n for n in ("instance", "answer", "score", "worst") if not callable(getattr(module, n, None))]
+        if missing:
+            raise ProblemError(f"evaluator.py defines answer(), but no {missing[0]}(); see docs/how-to/add-a-task.md")
+
+    # -- data
+
+    def split_sizes(self, **settings: Any) -> dict[str, int]:
+        """``n_instance`` for each split; no more than there are in the user's data."""
+        count = settings.get("n_instance")
+        if self._files is not None:
+            there = {split: len(self._read(split)) for split in data_files.SPLITS}
+            return {split: size if count is None else min(size, count) for split, size in there.items()}
+        return {} if count is None else dict.fromkeys(data_files.SPLITS, count)
+
+    def instances(self, split: str, seed: int, count: int, **settings: Any) -> list[Instance]:
+        """`count` instances; each has a generator of its own, so that the first ones of a longer list are the same."""
+        import numpy as np
+
+        settings.pop("n_instance", None)
+        if self._files is not None:
+            there = self._read(split)
+            if count > len(there):
+                raise ProblemError(f"num_{split} is {count}, and the data hold {len(there)} instances for {split}")
+            chosen = np.random.default_rng(seed).permutation(len(there))[:count]
+            return [there[i] for i in sorted(chosen.tolist())]
+        return [self._module.instance(np.random.default_rng([seed, i]), **settings) for i in range(count)]
+
+    def _read(self, split: str) -> list[Instance]:
+        assert self._files is not None
+        read = getattr(self._module, "read", None)
+        if not callable(read):
+            raise ProblemError("this task reads no published data; run it without the data folder")
+        found: list[Instance] = []
+        for name, text in self._files.texts(split):
+            try:
+                found += read(text, name)
+            except DataError as error:
+                raise ProblemError(f"data file {name}: {error}") from error
+        return found
+
+    # -- judging
+
+    def evaluate(self, program: Program, instance: Instance, **settings: Any) -> tuple[float, str, dict[str, float]]:
+        """Score, feedback and metrics of `program` on `instance`.
+
+        Raises:
+            CandidateError: the program failed, or its solution breaks a rule; with what that is worth.
+        """
+        try:
+            verdict = self.verdict(instance, self._module.answer(program, instance))
+        except CandidateError as error:
+            error.score = float(self._module.worst(instance))
+            raise
+        return verdict.score, self.told(verdict), dict(verdict.metrics)
+
+    def verdict(self, instance: Instance, solution: Any) -> Verdict:
+        """Check and score a solution.
+
+        Raises:
+            CandidateError: it breaks rules; the first of them are told.
+        """
+        if violations := self._hook("violations"):
+            broken = list(islice(violations(instance, solution), _COUNTED))
+            if broken:
+                raise checks.refuse(_listed(broken))
+        score = checks.real(self._module.score(instance, solution), "the score")
+        remark = self._hook("remark")
+        metrics = self._hook("metrics")
+        measured = dict(metrics(instance, solution)) if metrics else {}
+        if self._normalised:
+            measured[NORMALISED] = self.normalised(instance, score)
+        return Verdict(
+            score=score,
+            remark=remark(instance, solution) if remark else "",
+            bound=self._bound(instance),
+            metrics=measured,
+        )
+
+    def told(self, verdict: Verdict) -> str:
+        """A verdict in words: where the score stands, and the task's own remark."""
+        if verdict.bound is None:
+            return verdict.remark
+        way = "above" if self._score["direction"] == "maximize" else "below"
+        return f"No answer can score {way} {verdict.bound:.10g}. {verdict.remark}".rstrip()
+
+    def normalised(self, instance: Instance, score: float) -> float:
+        """`score` as a number that is 0 for a failure and 1 at the target."""
+        if own := self._hook("normalised"):
+            return float(own(instance, score))
+        target = self.target(instance)
+        if self._score.get("normalised") == "linear":
+            worst = float(self._module.worst(instance))
+            return (score - worst) / (target - worst) if target != worst else 1.0
+        over, under = (score, target) if self._score["direction"] == "maximize" else (target, score)
+        return over / under if under else 1.0
+
+    def target(self, instance: Instance) -> float:
+        """What normalised score 1 is."""
+        for found in (self._once("target", instance), self._bound(instance)):
+            if found is not None:
+                return found
+        if self._score.get("best_known") is None:
+            raise ProblemError("evaluator.py has no target(), no bound(), and task.toml no best_known to normalise by")
+        return float(self._score["best_known"])
+
+    # -- what failures are worth
+
+    def worst(self, instances: list[Instance]) -> float:
+        """The worst of what a failure on one of `instances` is worth."""
+        values = [float(self._module.worst(i)) for i in instances]
+        return min(values) if self._score["direction"] == "maximize" else max(values)
+
+    def best(self, instances: list[Instance]) -> float | None:
+        """The best score that a bound allows on one of `instances`; None if there is none for all of them."""
+        values = [value for i in instances if (value := self._bound(i)) is not None and math.isfinite(value)]
+        if len(values) < len(instances):
+            return None
+        return max(values) if self._score["direction"] == "maximize" else min(values)
+
+    def _bound(self, instance: Instance) -> float | None:
+        return self._once("bound", instance)
+
+    def _once(self, name: str, instance: Instance) -> float | None:
+        """What the function `name` says of `instance`, which may take it a while: it is asked once."""
+        hook = self._hook(name)
+        if hook is None:
+            return None
+        key = (name, id(instance))
+        if key not in self._known:
+            value = hook(instance)
+            self._known[key] = (instance, None if value is None else float(value))  # the instance: its id is in use
+        return self._known[key][1]
+
+    def _hook(self, name: str) -> Any:
+        hook = getattr(self._module, name, None)
+        return hook if callable(hook) else None
+
+
+def _listed(broken: list[str]) -> str:
+    told = "; ".join(broken[:_TOLD])
+    if len(broken) <= _TOLD:
+        return told
+    count = f"{len(broken)} rules are broken" if len(broken) < _COUNTED else f"at least {_COUNTED} rules are broken"
+    return f"{count}, first: {told}"
