@@ -51,23 +51,40 @@ def tour_bound(between: Floats, steps: int = 40) -> float:
     return best * (1 - 1e-12)
 
 
-def _one_tree(weights: Floats) -> tuple[float, NDArray[np.int64]]:
-    """Weight and degrees of a least spanning tree of nodes 1 … n-1 and the two lightest edges of node 0 (Prim)."""
+def spanning_tree(weights: Floats) -> tuple[float, NDArray[np.int64]]:
+    """Weight and edges, shape (n - 1, 2), of a least spanning tree of the complete graph (Prim); weights may be
+    negative. Ties go to the lower number."""
     n = len(weights)
-    degrees = np.zeros(n, dtype=np.int64)
-    reach = weights[1].copy()
-    parent = np.ones(n, dtype=np.int64)
-    reach[:2] = np.inf
+    edges = np.empty((max(0, n - 1), 2), dtype=np.int64)
+    if n < 2:
+        return 0.0, edges
+    reach = weights[0].copy()
+    parent = np.zeros(n, dtype=np.int64)
+    outside = np.ones(n, dtype=bool)
+    outside[0] = False
+    reach[0] = np.inf
     total = 0.0
-    for _ in range(n - 2):
+    for step in range(n - 1):
         node = int(reach.argmin())
         total += float(reach[node])
-        degrees[node] += 1
-        degrees[parent[node]] += 1
+        edges[step] = parent[node], node
         reach[node] = np.inf
-        closer = (weights[node] < reach) & np.isfinite(reach)
+        outside[node] = False
+        closer = (weights[node] < reach) & outside
         reach[closer] = weights[node][closer]
         parent[closer] = node
+    return total, edges
+
+
+def degrees_in(edges: NDArray[np.int64], nodes: int) -> NDArray[np.int64]:
+    """How many of `edges` end in each of `nodes` nodes."""
+    return np.bincount(edges.ravel(), minlength=nodes)
+
+
+def _one_tree(weights: Floats) -> tuple[float, NDArray[np.int64]]:
+    """Weight and degrees of a least spanning tree of nodes 1 … n-1 and the two lightest edges of node 0."""
+    total, edges = spanning_tree(weights[1:, 1:])
+    degrees = degrees_in(edges + 1, len(weights))
     two = np.argsort(weights[0][1:], kind="stable")[:2] + 1
     degrees[two] += 1
     degrees[0] += 2
