@@ -177,7 +177,7 @@ def test_other_numbers_for_the_customers_change_nothing(seed: int, order: list[i
 def test_trees_and_loads_bound_instances_whose_best_routes_are_known() -> None:
     star = np.array([[0.0, 0], [1, 0], [-1, 0], [0, 1], [0, -1]])
     one = {"points": star, "distances": routing.distances(star), "demands": np.array([0, 1, 1, 1, 1]), "capacity": 1}
-    assert vehicles.closed_bound(one["distances"], 4) == pytest.approx(8, rel=1e-6)  # type: ignore[arg-type]
+    assert vehicles.closed_bound(one["distances"], 4) == pytest.approx(8, rel=1e-6)
     assert vehicles.load_bound(one) == pytest.approx(8, rel=1e-6)
-    assert vehicles.open_bound(one["distances"], 4) == pytest.approx(4, rel=1e-6)  # type: ignore[arg-type]
+    assert vehicles.open_bound(one["distances"], 4) == pytest.approx(4, rel=1e-6)
     assert vehicles.load_bound(one | {"capacity": vehicles.MOST_CAPACITY + 1}) == 0
