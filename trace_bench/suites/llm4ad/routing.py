@@ -47,7 +47,7 @@ def tour_bound(between: Floats, steps: int = 40) -> float:
         weights = between + prices[:, None] + prices[None, :]
         length, degrees = _one_tree(weights)
         best = max(best, length - 2 * float(prices.sum()))
-        off = degrees - 2.0
+        off = np.asarray(degrees - 2.0, dtype=np.float64)
         if not off.any():
             break
         step = 0.4 * length / n if turn == 0 else step * 0.06 ** (1 / steps)
