@@ -140,12 +140,14 @@ def test_published_files_keep_the_cheapest_of_parallel_arcs(task: GetTask) -> No
     (made,) = task(RCSP).module.read(text, "rcsp1.txt")
     assert arcs_of(made)[2, 3] == (0.25, [9.0]) and len(made["arcs"]) == 5
     assert made["vertices"].tolist() == [[0], [1], [1], [0]]
+    assert [len(i["arcs"]) for i in task(RCSP).module.read(text + DIAMOND, "rcsp1.txt")] == [5, 5]
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (DIAMOND + "7", "line 10: '7' is more"),
+        (DIAMOND + "7", "ends where the number of arcs"),
+        ("2 0 1 0 9 0 0", "without arcs"),
         (DIAMOND.replace("1 3 4 2", "1 5 4 2"), "an arc 1 5; its ends"),
         (DIAMOND.replace("1 3 4 2", "1 3 -4 2"), "an arc 1 3 of cost -4"),
         (DIAMOND.replace("1 3 4 2", "1 3 4 x"), "line 7: what an arc consumes must be a number"),

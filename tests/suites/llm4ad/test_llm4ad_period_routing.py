@@ -17,21 +17,19 @@ from trace_bench.suites.data_files import DataError
 
 GetTask = Callable[[str], Task]
 PERIOD = "llm4ad:optimization/co_bench/vehicle_routing_period_routing_co_bench"
-TEXT = """1 2 3 4
-0 10
-0 10
-0 10
-0 10
-0 0 0 0 0 0 0
-1 3 4 0 4 1 4 1 2 4 8
-2 6 8 9 7 2 2 5 10
-3 -3 4 0 3 4 1 15
+TEXT = """3 4
+2 2 2 2
+10
+0 0 0 0
+1 3 4 4 [[0, 0, 0, 1], [0, 0, 1, 0], [0, 1, 0, 0], [1, 0, 0, 0]]
+2 6 8 7 [[0, 1, 0, 1], [1, 0, 1, 0]]
+3 -3 4 3 [[1, 1, 1, 1]]
 """
 
 
 def small(**changed: Any) -> dict[str, Any]:
     """Customers 1 (any day), 2 (days 0 and 2, or 1 and 3) and 3 (every day), at 5, 10 and 5 from the depot."""
-    (made,) = task_of(PERIOD).module.read(TEXT, "p01")
+    (made,) = task_of(PERIOD).module.read(TEXT, "pvrp1.txt")
     return made | changed
 
 
@@ -151,28 +149,31 @@ def test_other_periods_can_be_planned(period: int, task: GetTask) -> None:
             assert one.play(one.program(program), instance) >= one.judge.best([instance])  # type: ignore[operator]
 
 
-def test_published_files_are_read_with_the_first_day_as_the_highest_bit(task: GetTask) -> None:
+def test_published_files_are_read(task: GetTask) -> None:
     made = small()
     assert (made["period"], made["fleet"], made["capacity"]) == (4, [2, 2, 2, 2], 10)
     assert made["schedules"] == [[(3,), (2,), (1,), (0,)], [(1, 3), (0, 2)], [(0, 1, 2, 3)]]
     assert made["points"].tolist() == [[0, 0], [3, 4], [6, 8], [-3, 4]] and made["demands"].tolist() == [0, 4, 7, 3]
     assert task(PERIOD).play(task(PERIOD).program("reference"), made) > 0
+    (depot_counted,) = task(PERIOD).module.read(TEXT.replace("3 4\n", "4 4\n", 1), "pvrp1.txt")
+    assert depot_counted["schedules"] == made["schedules"]
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (TEXT + "4", "line 10: '4' is more"),
-        (TEXT.replace("1 2 3 4\n", "2 2 3 4\n"), "is of type 2"),
-        (TEXT.replace("0 10\n", "0 11\n", 1), "another capacity on another day"),
-        (TEXT.replace("0 10\n", "5 10\n", 1), "how long a route may take"),
-        (TEXT.replace("\n2 6 8", "\n7 6 8"), "another customer where 2 is due"),
-        (TEXT.replace("4 1 15", "4 1 16"), "a schedule 16, which stands for no days of 4"),
-        (TEXT.replace("4 1 15", "4 1 0"), "a customer 3 whom no day"),
-        (TEXT.replace("6 8 9 7", "6 8 9 77"), "a customer 2 whom no day or no vehicle suits"),
-        (TEXT.replace("6 8 9 7", "6 y 9 7"), "line 8: a coordinate must be a number"),
+        (TEXT.replace("3 4\n", "7 4\n", 1), "has 3 customers in 4 days, and says 7"),
+        (TEXT.replace("2 2 2 2", "2 2 2"), "the vehicles of a day is due"),
+        (TEXT.replace("2 2 2 2", "2 2 2 2 2"), "line 2: '2' is more"),
+        (TEXT.replace("\n2 6 8", "\n7 6 8"), "another vertex where 2 is due"),
+        (TEXT.replace("[0, 1, 0, 1], ", "[0, 1, 0], "), "0 or 1 for a day is due"),
+        (TEXT.replace("[[1, 1, 1, 1]]", ""), "a customer 3 whom no day"),
+        (TEXT.replace("[1, 1, 1, 1]", "[0, 0, 0, 0]"), "a customer 3 whom no day"),
+        (TEXT.replace("6 8 7", "6 8 77"), "a customer 2 whom no day or no vehicle suits"),
+        (TEXT.replace("6 8 7", "6 y 7"), "line 6: a coordinate must be a number"),
+        ("3 4\n2 2 2 2\n10", "fewer lines"),
     ],
 )
 def test_a_file_of_another_format_is_refused(text: str, says: str, task: GetTask) -> None:
     with pytest.raises(DataError, match=says):
-        task(PERIOD).module.read(text, "p01")
+        task(PERIOD).module.read(text, "pvrp1.txt")

@@ -86,9 +86,17 @@ def _total(instance: dict[str, Any], path: list[int]) -> np.ndarray:
 
 
 def read(text: str, name: str) -> list[dict[str, Any]]:
-    """OR-Library's rcsp files: n m K; K lower and K upper limits; K consumptions of each vertex; of each arc its
-    start and end (from 1), cost and K consumptions. Of arcs that join the same two vertices the cheapest is kept."""
+    """OR-Library's rcsp files, one instance or several: n m K; K lower and K upper limits; K consumptions of each
+    vertex; of each arc its start and end (from 1), cost and K consumptions. Of arcs that join the same two vertices
+    the cheapest is kept."""
     numbers = Numbers(text)
+    found = [_read(numbers)]
+    while not numbers.done:
+        found.append(_read(numbers))
+    return found
+
+
+def _read(numbers: Numbers) -> dict[str, Any]:
     n, m = numbers.count("the number of vertices", most=100_000), numbers.count("the number of arcs")
     k = numbers.count("the number of resources", most=1000)
     if n < 2 or k < 1:
@@ -105,8 +113,9 @@ def read(text: str, name: str) -> list[dict[str, Any]]:
             raise DataError(f"has an arc {start} {end} of cost {arc[0]:g}; costs are not negative")
         if (start, end) not in arcs or arc[0] < arcs[start, end][0]:
             arcs[start, end] = arc
-    numbers.end()
-    return [{"n": n, "lower": lower, "upper": upper, "vertices": vertices, "arcs": _listed(arcs)}]
+    if not arcs:
+        raise DataError("has an instance without arcs")
+    return {"n": n, "lower": lower, "upper": upper, "vertices": vertices, "arcs": _listed(arcs)}
 
 
 def answer(program: Callable[..., Any], instance: dict[str, Any]) -> list[int]:

@@ -15,6 +15,7 @@ from trace_bench.suites.llm4ad import routing, vehicles
 
 ROUNDING = 1e-9
 """Of a load, relative: demands and capacities of generated instances are whole numbers, where it gains nothing."""
+_BRACKETS = str.maketrans("[],", "   ")
 Days = tuple[int, ...]
 Plan = list[list[list[int]]]
 
@@ -81,45 +82,39 @@ def _spread(demands: np.ndarray, schedules: list[list[Days]], period: int, capac
 
 
 def read(text: str, name: str) -> list[dict[str, Any]]:
-    """The usual format of published instances: type 1, vehicles a day, customers, days; of each day the longest
-    duration (0: none) and the capacity; of depot and customers the number, x, y, service time, demand, visits, and
-    how many schedules there are and which: whole numbers whose bits are the days, the first day the highest."""
-    numbers = Numbers(text)
-    kind, fleet = numbers.integer("the type"), numbers.count("the number of vehicles")
-    n, period = numbers.count("the number of customers"), numbers.count("the number of days", most=60)
-    if kind != 1 or period < 1:
-        raise DataError(f"is of type {kind} with {period} days; periodic routing is type 1, and has a day at least")
-    capacities = set()
-    for _ in range(period):
-        if numbers.real("the longest duration") > 0:
-            raise DataError("limits how long a route may take, which this task does not")
-        capacities.add(numbers.real("the capacity"))
-    if len(capacities) > 1:
-        raise DataError("has vehicles of another capacity on another day")
-    capacity = capacities.pop()
-    points, demands, schedules = np.zeros((n + 1, 2)), np.zeros(n + 1), []
-    for node in range(n + 1):
-        if numbers.integer("the number of a customer") != node:
-            raise DataError(f"has another customer where {node} is due")
-        points[node] = numbers.reals(2, "a coordinate")
-        numbers.real("the service time")
-        demands[node] = numbers.real("the demand")
-        numbers.integer("how often it is visited")
-        listed = [_days(numbers.integer("a schedule"), period) for _ in range(numbers.count("the number of schedules"))]
+    """One instance: a line with the numbers of customers and days; one with the vehicles of each day; one with the
+    capacity; then a line for each vertex, its number (0: the depot), x, y, demand, and the list of its schedules,
+    lists of 0 and 1.
+    """
+    rows = [
+        Numbers("\n" * number + row.translate(_BRACKETS)) for number, row in enumerate(text.splitlines()) if row.strip()
+    ]
+    if len(rows) < 5:
+        raise DataError("has fewer lines than three, a depot and a customer take")
+    size, period = rows[0].count("the number of customers"), rows[0].count("the number of days", most=60)
+    fleet = [rows[1].count("the vehicles of a day") for _ in range(period)]
+    capacity = rows[2].real("the capacity")
+    n = len(rows) - 4
+    if n not in (size, size - 1) or period < 1:  # some count the depot
+        raise DataError(f"has {n} customers in {period} days, and says {size}")
+    points, demands = np.zeros((n + 1, 2)), np.zeros(n + 1)
+    schedules: list[list[Days]] = []
+    for node, row in enumerate(rows[3:]):
+        if row.integer("the number of a vertex") != node:
+            raise DataError(f"has another vertex where {node} is due")
+        points[node] = row.reals(2, "a coordinate")
         if node == 0:
             continue
-        if not listed or not all(listed) or not 0 <= demands[node] <= capacity:
+        demands[node] = row.real("the demand")
+        schedules.append([])
+        while not row.done:
+            bits = row.integers(period, "0 or 1 for a day")
+            schedules[-1].append(tuple(day for day, bit in enumerate(bits) if bit))
+        if not schedules[-1] or not all(schedules[-1]) or not 0 <= demands[node] <= capacity:
             raise DataError(f"has a customer {node} whom no day or no vehicle suits")
-        schedules.append(listed)
-    numbers.end()
-    demands[0] = 0
-    return [_of(points, demands, schedules, period, [fleet] * period, capacity)]
-
-
-def _days(code: int, period: int) -> Days:
-    if not 0 <= code < 2**period:
-        raise DataError(f"has a schedule {code}, which stands for no days of {period}")
-    return tuple(day for day in range(period) if code >> (period - 1 - day) & 1)
+    for row in rows[:3]:
+        row.end()
+    return [_of(points, demands, schedules, period, fleet, capacity)]
 
 
 def answer(program: Callable[..., Any], instance: dict[str, Any]) -> Plan:
