@@ -72,6 +72,11 @@ def test_limits_hold_for_arcs_and_vertices_together(task: GetTask) -> None:
         assert one.play(one.program(program), diamond()) == 8
         assert one.play(one.program(program), diamond(upper=np.array([15.0]))) == 2.5
     assert one.judge.best([diamond()]) == pytest.approx(8 - 0.5 * 5.5, rel=1e-6), "half of each way"
+    first = diamond(upper=np.array([12.0]), lower=np.array([3.0]), vertices=np.array([[2.0], [1], [1], [0]]))
+    assert one.judge.best([first]) == pytest.approx(8 - 0.5 * 5.5, rel=1e-6), "the first vertex consumes, too"
+    least = diamond(upper=np.array([30.0]), lower=np.array([20.0]), vertices=np.array([[5.0], [1], [1], [0]]))
+    assert one.judge.best([least]) == pytest.approx(2.5, rel=1e-6)
+    assert one.judge.best([least | {"lower": np.array([20.5])}]) == 0, "no path consumes so much"
 
 
 def test_each_rule_that_a_path_breaks_is_named(task: GetTask) -> None:

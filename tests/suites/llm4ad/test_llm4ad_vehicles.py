@@ -181,3 +181,12 @@ def test_trees_and_loads_bound_instances_whose_best_routes_are_known() -> None:
     assert vehicles.load_bound(one) == pytest.approx(8, rel=1e-6)
     assert vehicles.open_bound(one["distances"], 4) == pytest.approx(4, rel=1e-6)
     assert vehicles.load_bound(one | {"capacity": vehicles.MOST_WORK}) == 0
+
+
+@pytest.mark.parametrize("fleet", [2, 3, 4])
+def test_vehicles_that_must_all_go_far_are_in_the_bounds(fleet: int) -> None:
+    far = np.array([[0.0, 0], [10, 0], [10, 0.1], [10, 0.2], [10, 0.3]])
+    between = routing.distances(far)
+    best = fleet * 10 + (4 - fleet) * 0.1  # up to what the places differ in
+    assert 0.98 * best < vehicles.open_bound(between, fleet) <= best + 0.02
+    assert 0.98 * (best + 10 * fleet) < vehicles.closed_bound(between, fleet) <= best + 10 * fleet + 0.04

@@ -152,7 +152,7 @@ def closed_bound(between: Floats, vehicles: int, steps: int = 40) -> float:
     if n < 2:
         return 0.0
     prices, depot, best = np.zeros(n), 0.0, 0.0
-    step = float(between.mean()) * 0.15
+    step, depot_step = 0.08 * float(between.mean()), 0.1 * float(between[DEPOT].mean())
     for _ in range(steps):
         weights = between + prices[:, None] + prices[None, :]
         weights[DEPOT, 1:] += depot
@@ -165,10 +165,10 @@ def closed_bound(between: Floats, vehicles: int, steps: int = 40) -> float:
         best = max(best, tree + float(last[order[:count]].sum()) - 2 * float(prices.sum()))
         toward = degrees - 2.0
         toward[order[:count] + 1] += 1
-        depot += step * 0.5 * (degrees[DEPOT] - count)
+        depot += depot_step * (int(degrees[DEPOT]) - count)
         toward[DEPOT] = 0
         prices += step * toward
-        step *= 0.93
+        step, depot_step = 0.93 * step, 0.93 * depot_step
     return best * (1 - 1e-9)
 
 
@@ -182,7 +182,7 @@ def open_bound(between: Floats, vehicles: int, steps: int = 40) -> float:
     if n < 2:
         return 0.0
     prices, depot, best = np.zeros(n), 0.0, 0.0
-    step = float(between.mean()) * 0.15
+    step, depot_step = 0.08 * float(between.mean()), 0.1 * float(between[DEPOT].mean())
     for _ in range(steps):
         weights = between + prices[:, None] + prices[None, :]
         weights[DEPOT, 1:] -= depot
@@ -190,11 +190,11 @@ def open_bound(between: Floats, vehicles: int, steps: int = 40) -> float:
         tree, edges = routing.spanning_tree(weights)
         degrees = routing.degrees_in(edges, n)
         best = max(best, tree - 2 * float(prices.sum()) + depot * vehicles)
-        depot = max(0.0, depot + step * 0.5 * (vehicles - degrees[DEPOT]))
+        depot = max(0.0, depot + depot_step * (vehicles - int(degrees[DEPOT])))
         toward = degrees - 2.0
         toward[DEPOT] = 0
         prices = np.maximum(0.0, prices + step * toward)
-        step *= 0.93
+        step, depot_step = 0.93 * step, 0.93 * depot_step
     return best * (1 - 1e-9)
 
 
