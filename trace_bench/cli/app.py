@@ -69,6 +69,10 @@ Roots = Annotated[
     list[Path] | None,
     typer.Option("--root", metavar="FOLDER", callback=folders, help="A further folder with task folders."),
 ]
+DataRoot = Annotated[
+    str | None,
+    typer.Option("--data-root", "--data", metavar="FOLDER", help="Published data (CO-Bench, OR-Library) on your disk."),
+]
 Families = Annotated[list[str] | None, typer.Argument(metavar="FAMILY", help="Image families; all if none is named.")]
 RunArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="A run's folder, its id or the beginning of it, or latest.")
@@ -116,6 +120,7 @@ def run(
         typer.Option(metavar="RUN", help="Answer every call as RUN recorded it; --config is that run's if not given."),
     ] = None,
     root: Roots = None,
+    data_root: DataRoot = None,
     runs_dir: Annotated[
         str | None, typer.Option("--runs-dir", "--output-dir", metavar="FOLDER", help="Where runs are written.")
     ] = None,
@@ -164,6 +169,7 @@ def run(
         raise ConfigError(f"--force runs every job again, and --resume {resume} does not; give one of them")
     given: dict[str, object] = {
         "runs_dir": runs_dir,
+        "data_root": data_root,
         "run_id": run_id,
         "max_workers": max_workers,
         "backend": backend,
@@ -196,6 +202,7 @@ def validate(
         Path, typer.Option("--config", "-c", metavar="FILE", help="YAML or JSON; a shipped one by its file name.")
     ],
     root: Roots = None,
+    data_root: DataRoot = None,
     bench: Annotated[
         str | None, typer.Option(metavar="SUITES", help="Only tasks of these suites, with commas or plus signs.")
     ] = None,
@@ -213,7 +220,9 @@ def validate(
     """Check a config and build its problems, without training, scoring or asking a model."""
     from trace_bench.cli.validate import validate_command
 
-    overrides: dict[str, object] = {"runs_dir": runs_dir, "max_workers": max_workers, "backend": backend}
+    overrides: dict[str, object] = {
+        "runs_dir": runs_dir, "data_root": data_root, "max_workers": max_workers, "backend": backend,
+    }  # fmt: skip
     code = validate_command(
         config,
         {key: value for key, value in overrides.items() if value is not None},
@@ -226,8 +235,12 @@ def validate(
     raise typer.Exit(code)
 
 
-@app.command("list-tasks", epilog="Example: trace-bench list-tasks --bench internal,llm4ad")
+@app.command("list-tasks", epilog="Example: trace-bench list-tasks --bench llm4ad 'llm4ad:tag=routing'")
 def list_tasks(
+    selectors: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TASK]...", help="Only these, as in a config: llm4ad:optimization/*, llm4ad:tag=NAME."),
+    ] = None,
     root: Roots = None,
     bench: Annotated[
         str | None, typer.Option(metavar="SUITES", help="Suites, with commas or plus signs between them.")
@@ -237,7 +250,7 @@ def list_tasks(
     """Print the ids of all tasks, one a line."""
     from trace_bench.cli.listing import tasks_command
 
-    tasks_command(root or [], bench, as_json=as_json)
+    tasks_command(root or [], bench, selectors or [], as_json=as_json)
 
 
 @app.command("list-trainers", epilog="Example: trace-bench list-trainers --all")

@@ -19,6 +19,7 @@ from trace_bench.artifacts.provenance import capture_git
 from trace_bench.artifacts.records import ImageRecord
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
+from trace_bench.config.selectors import select
 from trace_bench.controller.job import JobRunner
 from trace_bench.controller.plan import PlannedJob, RunPlan, jobs_of, plan_run
 from trace_bench.controller.prepare import JobPlan
@@ -68,7 +69,7 @@ def plan_of_suites(
     say: Callable[[str], None],
 ) -> RunPlan:
     """`plan_config`, with the jobs of `suites` only. All of `config` is checked, but no image built for the others."""
-    config = completed(config)
+    config = completed(select(config, roots))
     check_tensorboard(config)
     resolved = resolve(config, roots)
     jobs = jobs_of(config, resolved)
