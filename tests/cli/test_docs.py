@@ -13,7 +13,7 @@ from tests.integration.cli import REPOSITORY, Done, cli
 DOCS = REPOSITORY / "docs"
 PAGES = [*sorted(DOCS.rglob("*.md")), REPOSITORY / "CONTRIBUTING.md", REPOSITORY / "CHANGELOG.md"]
 COMMANDS = (
-    "run", "validate", "list-tasks", "list-trainers", "schema", "doctor", "clean",
+    "run", "validate", "list-tasks", "list-trainers", "schema", "doctor", "clean", "check-task", "new task",
     "ls", "show", "logs", "ps", "cancel", "llm ls", "llm show", "llm cache",
 )  # fmt: skip
 CHEAP = ("--version", "list-tasks", "list-trainers", "schema")

@@ -37,6 +37,12 @@ llm_app = typer.Typer(
     epilog="Example: trace-bench llm ls latest",
 )
 app.add_typer(llm_app, name="llm")
+new_app = typer.Typer(
+    short_help="Make the folder of a new task.",
+    help="Folders to start from.",
+    epilog="Example: trace-bench new task my_task",
+)
+app.add_typer(new_app, name="new")
 
 # typer depended on click and now brings a copy of its own; in both, this is the base of every mistake in arguments.
 _UsageError: Any = typer.BadParameter.__base__
@@ -106,6 +112,11 @@ def _images(ctx: typer.Context) -> None:
 
 @llm_app.callback(invoke_without_command=True)
 def _llm(ctx: typer.Context) -> None:
+    _help_without_command(ctx)
+
+
+@new_app.callback(invoke_without_command=True)
+def _new(ctx: typer.Context) -> None:
     _help_without_command(ctx)
 
 
@@ -251,6 +262,39 @@ def list_tasks(
     from trace_bench.cli.listing import tasks_command
 
     tasks_command(root or [], bench, selectors or [], as_json=as_json)
+
+
+@app.command("check-task", epilog="Example: trace-bench check-task --root my-tasks llm4ad:my_task")
+def check_task(
+    tasks: Annotated[list[str], typer.Argument(metavar="TASK...", help="Ids, patterns or tags, as in a config.")],
+    root: Roots = None,
+    data_root: DataRoot = None,
+    backend: Annotated[str | None, typer.Option(metavar="NAME", help="auto, docker or local (unprotected).")] = None,
+    no_build: Annotated[bool, typer.Option("--no-build", help="Fail where an image is missing.")] = False,
+    max_workers: Annotated[
+        int | None, typer.Option(metavar="NUMBER", parser=whole_number, help="Tasks checked at a time.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Run the programs that come with tasks; say what they score."""
+    from trace_bench.cli.check_task import check_task_command
+
+    overrides = {"data_root": data_root, "backend": backend, "max_workers": max_workers}
+    raise typer.Exit(check_task_command(tasks, overrides, roots=root or [], build=not no_build, as_json=as_json))
+
+
+@new_app.command("task", epilog="Example: trace-bench new task my_group/my_task --root my-tasks")
+def new_task(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Of the task, and of the function that a program defines.")
+    ],
+    root: Annotated[Path, typer.Option(metavar="FOLDER", help="Where task folders lie.")] = Path("tasks"),
+    interaction: Annotated[str, typer.Option(metavar="KIND", help="solve, or policy.")] = "solve",
+) -> None:
+    """Make the folder of a new task: one that works, to be changed."""
+    from trace_bench.cli.check_task import new_task_command
+
+    new_task_command(name, root, interaction)
 
 
 @app.command("list-trainers", epilog="Example: trace-bench list-trainers --all")
@@ -512,4 +556,4 @@ def images_pull(
     pull_command(references, as_json=as_json)
 
 
-plain(app, images_app, llm_app)
+plain(app, images_app, llm_app, new_app)

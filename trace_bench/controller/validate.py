@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from trace_bench.artifacts.contract import BuildReport, Failure, ModelRef
 from trace_bench.artifacts.jsonio import JsonError, dumps, read_model
@@ -126,6 +126,7 @@ def check_problems(
     *,
     found: Callable[[ProblemCheck], None],
     stop_wanted: Callable[[], str | None] = lambda: None,
+    until: Literal["build", "programs"] = "build",
 ) -> None:
     """Build the problem of every task and set of arguments of `plan` once, with the first seed.
 
@@ -135,6 +136,7 @@ def check_problems(
     Args:
         found: called with each outcome, in the order of the plan.
         stop_wanted: not None ends it; asked often, from many threads.
+        until: ``programs`` runs the programs that come with the tasks, too.
 
     Raises:
         Interrupted: it was asked to stop. All sandboxes are gone.
@@ -159,7 +161,11 @@ def check_problems(
         )
 
         def check(planned: PlannedJob) -> ProblemCheck | None:
-            return None if stop(planned.job_id) else _check(runner, until_build(plan.prepare(planned), layout.run_id))
+            return (
+                None
+                if stop(planned.job_id)
+                else _check(runner, ending_early(plan.prepare(planned), layout.run_id, until))
+            )
 
         done = 0
         with ThreadPoolExecutor(_workers(plan, chosen), thread_name_prefix="build") as pool:
@@ -183,9 +189,9 @@ def first_of_each_problem(jobs: Iterable[PlannedJob]) -> list[PlannedJob]:
     return list(first.values())
 
 
-def until_build(plan: JobPlan, run: str) -> JobPlan:
+def ending_early(plan: JobPlan, run: str, until: Literal["build", "programs"]) -> JobPlan:
     """`plan`, as a job of `run` that ends when its problem is built, and has no model to ask."""
-    spec = plan.spec.model_copy(update={"run_id": run, "until": "build", "model": _STUB})
+    spec = plan.spec.model_copy(update={"run_id": run, "until": until, "model": _STUB})
     meta = plan.meta.model_copy(update={"run_id": run, "model": _STUB})
     return replace(plan, spec=spec, meta=meta)
 

@@ -86,6 +86,7 @@ def build(context: BuildContext) -> Problem:
             "entry": entry,
             "best_known": score.best_known,
             "interaction": context.spec.get("interaction"),
+            "bound": evaluator.mean_bound([e.reference for e in splits["train"]]),
         },
     )
 
@@ -233,6 +234,12 @@ class _Evaluator:
         if best is None:
             best = declared.score_range[1] if declared.score_range else None
         return replace(declared, failure=worst, score_range=declared.score_range if best is None else (worst, best))
+
+    def mean_bound(self, instances: list[Any]) -> float | None:
+        """Mean of what no answer can beat, over `instances`; None where nothing is known of one."""
+        if self.judge is None:
+            return None
+        return cast("float | None", self._run(lambda **_: self.judge.mean_bound(instances)))  # type: ignore[union-attr]
 
     def split_sizes(self) -> Mapping[str, int]:
         if self.judge is not None:

@@ -203,6 +203,11 @@ class Judge:
             return None
         return max(values) if self._score["direction"] == "maximize" else min(values)
 
+    def mean_bound(self, instances: list[Instance]) -> float | None:
+        """The mean of the bounds; None if one of `instances` has none."""
+        values = [value for i in instances if (value := self._bound(i)) is not None and math.isfinite(value)]
+        return math.fsum(values) / len(values) if values and len(values) == len(instances) else None
+
     def _bound(self, instance: Instance) -> float | None:
         return self._once("bound", instance)
 

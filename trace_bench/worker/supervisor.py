@@ -228,7 +228,7 @@ class Supervisor:
 
     @property
     def _build_only(self) -> bool:
-        return self._job.get("until") == "build"
+        return bool(self._job.get("until", "score") != "score")
 
     def _start_phase(self, name: str, **start: Any) -> None:
         relay = None
@@ -397,7 +397,8 @@ class Supervisor:
             return
         self._build = phase.result
         self._recorder.state("initial", phase.result["initial"])
-        self._event("build.end", {k: phase.result[k] for k in ("direction", "parameters", "examples")})
+        told = ("direction", "parameters", "examples", *(("bound", "programs") if phase.result["programs"] else ()))
+        self._event("build.end", {key: phase.result[key] for key in told})
         if self._build_only:
             self._finish()
             return
