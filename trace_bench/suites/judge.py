@@ -42,6 +42,8 @@ from trace_bench.worker.problem import CandidateError, ProblemError, Program
 
 Instance = Mapping[str, Any]
 NORMALISED = "normalised"
+SINGLE = "single-instance"
+"""Tag of a task without random data: each split has its one instance, or none."""
 _TOLD = 3
 _COUNTED = 1000
 
@@ -83,6 +85,7 @@ class Judge:
         self._files = files
         self._score: Mapping[str, Any] = spec.get("score", {})
         self._normalised = NORMALISED in spec.get("metrics", {})
+        self._single = SINGLE in spec.get("tags", ())
         self._known: dict[tuple[str, int], tuple[Instance, float | None]] = {}
         missing = [n for n in ("instance", "answer", "score", "worst") if not callable(getattr(module, n, None))]
         if missing:
@@ -109,6 +112,8 @@ class Judge:
                 raise ProblemError(f"num_{split} is {count}, and the data hold {len(there)} instances for {split}")
             chosen = np.random.default_rng(seed).permutation(len(there))[:count]
             return [there[i] for i in sorted(chosen.tolist())]
+        if self._single and count > 1:
+            raise ProblemError(f"this task has one instance, so num_{split} cannot be {count}; give 0 or 1")
         return [self._module.instance(np.random.default_rng([seed, i]), **settings) for i in range(count)]
 
     def _read(self, split: str) -> list[Instance]:
