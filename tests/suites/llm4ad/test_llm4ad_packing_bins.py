@@ -79,13 +79,6 @@ def test_the_bound_sees_what_cannot_share_a_bin(sizes: list[int], bound: int) ->
     assert binpacking.lower_bound(sizes, 10) == bound
 
 
-def test_overfull_bins_are_named_with_their_items() -> None:
-    assert list(binpacking.overfull([6, 3, 5, 2], 10, [0, 1, 0, 1])) == [
-        "bin 0 holds 11 of 10, 1 too much (items 0, 2)"
-    ]
-    assert list(binpacking.overfull([6, 3, 4, 2], 10, [0, 1, 0, 1])) == []
-
-
 def test_sizes_are_drawn_as_said() -> None:
     drawn = binpacking.weibull_sizes(np.random.default_rng(1), 20000, 100)
     assert min(drawn) >= 1 and max(drawn) <= 100 and {type(s) for s in drawn} == {int}

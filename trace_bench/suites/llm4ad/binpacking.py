@@ -5,7 +5,8 @@ Sizes and capacities are whole numbers throughout, so that whether an item fits 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from trace_bench.worker.problem import CandidateError
 Sizes = Sequence[int]
 SHAPE, SCALE, LARGEST = 3.0, 45.0, 100
 _DRAWN = 60
+_LISTED = 8
 
 
 def weibull_sizes(rng: np.random.Generator, count: int, capacity: int) -> tuple[int, ...]:
@@ -88,26 +90,20 @@ def room(sizes: Sizes, capacity: int, chosen: Sequence[int]) -> NDArray[np.int64
 
 
 def told(sizes: Sizes, capacity: int, chosen: Sequence[int]) -> str:
-    """How full the bins are, and how far their number is from the bound."""
+    """How many bins more than the bound there are, and how full they are."""
     free = room(sizes, capacity, chosen)
     used, least = len(free), lower_bound(sizes, capacity)
+    more, full = used - least, int((free == 0).sum())
     return (
-        f"{used} bins for {len(sizes)} items; the lower bound is {least}, so the excess is at most {used - least} bins "
-        f"({(used - least) / least:.2%}). On average {free.mean():.1f} of {capacity} stays free in a bin, at most "
-        f"{int(free.max())}; {int((free == 0).sum())} bins are full."
+        f"{used} bins for {len(sizes)} items, {more} ({more / least:.2%}) above the bound. On average "
+        f"{free.mean():.1f} of {capacity} stays free in a bin, at most {int(free.max())}; {full} bins are full."
     )
 
 
-def overfull(sizes: Sizes, capacity: int, chosen: Sequence[int]) -> Iterator[str]:
-    """A sentence for each bin that holds more than its capacity."""
-    free = room(sizes, capacity, chosen)
-    for number in np.flatnonzero(free < 0).tolist():
-        inside = [i for i, where in enumerate(chosen) if where == number]
-        listed = ", ".join(map(str, inside[:8])) + (" …" if len(inside) > 8 else "")
-        yield (
-            f"bin {number} holds {int(capacity - free[number])} of {capacity}, {int(-free[number])} too much "
-            f"(items {listed})"
-        )
+def listed(numbers: Iterable[int]) -> str:
+    """The first of them, for a sentence."""
+    first = list(islice(numbers, _LISTED + 1))
+    return ", ".join(map(str, first[:_LISTED])) + (" …" if len(first) > _LISTED else "")
 
 
 def draw(sizes: Sizes, capacity: int, chosen: Sequence[int]) -> Drawing:
