@@ -15,6 +15,7 @@ and may define
 * ``target(instance)``: what normalised score 1 is; left out, it is the bound, else ``best_known`` of the spec;
 * ``normalised(instance, score)``: the normalised score, where neither ``ratio`` nor ``linear`` fits;
 * ``metrics(instance, solution)``: values of the spec's further metrics, by name;
+* ``worst_metrics(instance)``: of these, what a failure is worth; left out, it is what the spec declares;
 * ``remark(instance, solution)``: what an optimizer should know of this solution besides;
 * ``draw(instance, solution)``: a `trace_bench.suites.drawing.Drawing` for the docs;
 * ``read(text, name)``: the instances in one published data file (`trace_bench.suites.data_files` helps).
@@ -141,6 +142,8 @@ class Judge:
             verdict = self.verdict(instance, self._module.answer(program, instance))
         except CandidateError as error:
             error.score = float(self._module.worst(instance))
+            if worst_metrics := self._hook("worst_metrics"):
+                error.metrics = dict(worst_metrics(instance))
             raise
         return verdict.score, self.told(verdict), dict(verdict.metrics)
 

@@ -5,6 +5,7 @@ Sizes and capacities are whole numbers throughout, so that whether an item fits 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any
@@ -18,6 +19,7 @@ from trace_bench.worker.problem import CandidateError
 
 Sizes = Sequence[int]
 SHAPE, SCALE, LARGEST = 3.0, 45.0, 100
+BLOCK = 8
 _DRAWN = 60
 _LISTED = 8
 
@@ -72,6 +74,36 @@ def play_online(program: Callable[..., Any], sizes: Sizes, capacity: int) -> lis
         used += where == used
         chosen.append(where)
     return chosen
+
+
+def play_in_blocks(program: Callable[..., Any], sizes: Sizes, capacity: int) -> tuple[list[int], int, int]:
+    """As `play_online`, but what is on offer is sent in blocks of `BLOCK` bins, the empty bin last of all, and a
+    priority of infinity takes a bin at once: blocks that follow are then not sent.
+
+    Returns:
+        The bin of each item, the number of entries in all blocks that were sent, and the number of blocks.
+    """
+    remaining = np.full(len(sizes) + 1, float(capacity))
+    chosen: list[int] = []
+    used = entries = blocks = 0
+    for number, size in enumerate(sizes):
+        item = float(size)
+        fitting = np.flatnonzero(remaining[: used + 1] >= item)
+        where, best = int(fitting[0]), -math.inf
+        for start in range(0, len(fitting), BLOCK):
+            block = fitting[start : start + BLOCK]
+            found = priorities(program(item, remaining[block]), len(block), number, size)
+            entries += len(block)
+            blocks += 1
+            top = int(found.argmax())
+            if found[top] > best:
+                where, best = int(block[top]), float(found[top])
+            if best == math.inf:
+                break
+        remaining[where] -= item
+        used += where == used
+        chosen.append(where)
+    return chosen, entries, blocks
 
 
 def priorities(answer: Any, offered: int, number: int, size: int) -> NDArray[np.float64]:
