@@ -285,7 +285,9 @@ def _with_source_line(error: CandidateError, source: str) -> CandidateError:
     if error.line is None or not 1 <= error.line <= len(lines) or not (code := lines[error.line - 1].strip()):
         return error
     shown = code if len(code) <= _QUOTED else code[:_QUOTED] + " …"
-    return CandidateError(error.phase, f"{error.message} (the line reads: {shown})", line=error.line)
+    told = CandidateError(error.phase, f"{error.message} (the line reads: {shown})", line=error.line)
+    told.score, told.metrics = error.score, error.metrics
+    return told
 
 
 def _candidates(context: BuildContext) -> tuple[str, tuple[str, ...]]:

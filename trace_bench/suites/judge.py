@@ -15,6 +15,7 @@ and may define
 * ``target(instance)``: what normalised score 1 is; left out, it is the bound, else ``best_known`` of the spec;
 * ``normalised(instance, score)``: the normalised score, where neither ``ratio`` nor ``linear`` fits;
 * ``metrics(instance, solution)``: values of the spec's further metrics, by name;
+* ``worst_metrics(instance)``: of these, what a failure is worth; left out, it is what the spec declares;
 * ``remark(instance, solution)``: what an optimizer should know of this solution besides;
 * ``draw(instance, solution)``: a `trace_bench.suites.drawing.Drawing` for the docs;
 * ``read(text, name)``: the instances in one published data file (`trace_bench.suites.data_files` helps).
@@ -42,6 +43,8 @@ from trace_bench.worker.problem import CandidateError, ProblemError, Program
 
 Instance = Mapping[str, Any]
 NORMALISED = "normalised"
+SINGLE = "single-instance"
+"""Tag of a task without random data: each split has its one instance, or none."""
 _TOLD = 3
 _COUNTED = 1000
 
@@ -83,6 +86,7 @@ class Judge:
         self._files = files
         self._score: Mapping[str, Any] = spec.get("score", {})
         self._normalised = NORMALISED in spec.get("metrics", {})
+        self._single = SINGLE in spec.get("tags", ())
         self._known: dict[tuple[str, int], tuple[Instance, float | None]] = {}
         missing = [n for n in ("instance", "answer", "score", "worst") if not callable(getattr(module, n, None))]
         if missing:
@@ -109,6 +113,8 @@ class Judge:
                 raise ProblemError(f"num_{split} is {count}, and the data hold {len(there)} instances for {split}")
             chosen = np.random.default_rng(seed).permutation(len(there))[:count]
             return [there[i] for i in sorted(chosen.tolist())]
+        if self._single and count > 1:
+            raise ProblemError(f"this task has one instance, so num_{split} cannot be {count}; give 0 or 1")
         return [self._module.instance(np.random.default_rng([seed, i]), **settings) for i in range(count)]
 
     def _read(self, split: str) -> list[Instance]:
@@ -136,6 +142,8 @@ class Judge:
             verdict = self.verdict(instance, self._module.answer(program, instance))
         except CandidateError as error:
             error.score = float(self._module.worst(instance))
+            if worst_metrics := self._hook("worst_metrics"):
+                error.metrics = dict(worst_metrics(instance))
             raise
         return verdict.score, self.told(verdict), dict(verdict.metrics)
 

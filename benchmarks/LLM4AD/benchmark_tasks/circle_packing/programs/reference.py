@@ -4,7 +4,8 @@ import numpy as np
 
 
 def pack_circles(n: int) -> np.ndarray:
-    """Moves centres and radii against a growing penalty for overlaps, then shrinks what still overlaps."""
+    """Moves centres and radii against a growing penalty for overlaps (the quadratic penalty method, with the steps of
+    Adam: Kingma and Ba, 2015), then shrinks what still overlaps and grows what has room."""
     rng = np.random.default_rng(7)
     best = None
     for _ in range(2):
