@@ -1,7 +1,7 @@
 """What cutting and loading tasks share: pieces along the axes, the check of guillotine patterns, bounds.
 
-Positions and sizes are integers and everything is checked exactly. A placement is a row of ints; where pieces lie is kept
-as two arrays of shape (n, d), the least and the greatest corner of each, with d = 2 for sheets and 3 for containers.
+Positions and sizes are integers and everything is checked exactly. A placement is a row of ints; where pieces lie is
+kept as two arrays of shape (n, d), the least and the greatest corner of each: d = 2 for sheets, 3 for containers.
 """
 
 from __future__ import annotations
