@@ -186,7 +186,8 @@ def test_pictures_are_drawings(task: str) -> None:
     picture = one.module.draw(instance, solution).svg("x & y")
     assert picture == one.module.draw(instance, solution).svg("x & y") and len(picture) < 200_000
     root = ElementTree.fromstring(picture)
-    assert root.tag.endswith("svg") and len(root) > 2 and "nan" not in picture and "inf" not in picture
+    numbers = picture.replace("dominant", "")
+    assert root.tag.endswith("svg") and len(root) > 2 and "nan" not in numbers and "inf" not in numbers
 
 
 def scores_of(task: str, programs: Programs) -> list[str]:
