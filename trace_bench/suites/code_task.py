@@ -78,7 +78,7 @@ def build(context: BuildContext) -> Problem:
         train=splits["train"],
         validate=splits["validate"],
         test=splits["test"],
-        objective=objective(context.spec, signature, entry, score, evaluator.kwargs),
+        objective=objective(context.spec, signature, entry, score, evaluator.kwargs, evaluator.described()),
         direction=score.direction,
         failure_score=score.failure,
         score_range=score.score_range,
@@ -111,7 +111,14 @@ def limits(context: BuildContext) -> Limits:
     return replace(base, wall_seconds=wall, cpu_seconds=cpu, memory_bytes=int(memory * 2**20))
 
 
-def objective(spec: Mapping[str, Any], signature: str, entry: str, score: Scoring, settings: Mapping[str, Any]) -> str:
+def objective(
+    spec: Mapping[str, Any],
+    signature: str,
+    entry: str,
+    score: Scoring,
+    settings: Mapping[str, Any],
+    described: str = "",
+) -> str:
     """The statement given to the optimizer: the spec's, with what is particular to this job."""
     way = "Higher is better." if score.direction == "maximize" else "Lower is better."
     known = f" Best known score: {score.best_known:g}." if score.best_known is not None else ""
@@ -119,6 +126,7 @@ def objective(spec: Mapping[str, Any], signature: str, entry: str, score: Scorin
     return (
         f"{_required(spec, 'statement').strip()}\n\n"
         + (f"Settings: {here}.\n\n" if here else "")
+        + (f"{described}\n\n" if described else "")
         + f"Write Python source that defines `{entry}`:\n\n{signature}\n\n"
         f"{way}{known} A program that fails or breaks a rule on an instance scores {score.failure:g} for it. "
         "Each instance is given to a fresh process without network or files; answer with plain data."
@@ -240,6 +248,9 @@ class _Evaluator:
         if self.judge is None:
             return None
         return cast("float | None", self._run(lambda **_: self.judge.mean_bound(instances)))  # type: ignore[union-attr]
+
+    def described(self) -> str:
+        return str(self._run(self.judge.described)) if self.judge is not None else ""
 
     def split_sizes(self) -> Mapping[str, int]:
         if self.judge is not None:

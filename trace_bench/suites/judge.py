@@ -17,6 +17,7 @@ and may define
 * ``metrics(instance, solution)``: values of the spec's further metrics, by name;
 * ``worst_metrics(instance)``: of these, what a failure is worth; left out, it is what the spec declares;
 * ``remark(instance, solution)``: what an optimizer should know of this solution besides;
+* ``described(**settings)``: what the settings choose, in sentences that the statement ends with;
 * ``draw(instance, solution)``: a `trace_bench.suites.drawing.Drawing` for the docs;
 * ``read(text, name)``: the instances in one published data file (`trace_bench.suites.data_files` helps).
 
@@ -129,6 +130,12 @@ class Judge:
             except DataError as error:
                 raise ProblemError(f"data file {name}: {error}") from error
         return found
+
+    def described(self, **settings: Any) -> str:
+        """What the settings choose; empty where the statement says it all."""
+        settings.pop("n_instance", None)
+        hook = self._hook("described")
+        return str(hook(**settings)) if hook else ""
 
     # -- judging
 
