@@ -93,8 +93,8 @@ def covering_bound(costs: Floats, sets: Sequence[Sequence[int]], elements: int, 
     The prices of the elements come from the relaxation's dual; the bound is recomputed from them, so that it holds
     whatever tolerance they were found with.
     """
-    from scipy.optimize import linprog  # type: ignore[import-untyped]
-    from scipy.sparse import csc_matrix  # type: ignore[import-untyped]
+    from scipy.optimize import linprog
+    from scipy.sparse import csc_matrix
 
     ends = np.cumsum([0, *(len(s) for s in sets)])
     rows = np.array([row for s in sets for row in s], dtype=np.int64)

@@ -47,9 +47,15 @@ def run(link: Link, start: dict[str, Any], programs: CandidatePrograms) -> dict[
         "parameters": [{"name": p.name, "kind": p.kind, "trainable": p.trainable} for p in problem.parameters],
         "direction": problem.direction,
         "examples": {split: len(getattr(problem, split)) for split in splits},
-        "bound": problem.metadata.get("bound"),
+        "bound": _bound(problem) if until == "programs" else None,
         "programs": _checked(problem, start, programs) if until == "programs" else [],
     }
+
+
+def _bound(problem: Problem) -> float | None:
+    """What no answer can beat, mean over the training examples; None where nothing is known."""
+    bound = problem.metadata.get("mean_bound")
+    return bound() if callable(bound) else None
 
 
 def _checked(problem: Problem, start: dict[str, Any], programs: CandidatePrograms) -> list[dict[str, Any]]:
