@@ -17,6 +17,7 @@ from trace_bench.suites.llm4ad import scheduling
 GetTask = Callable[[str], Task]
 FLOW = "llm4ad:optimization/co_bench/flow_shop_scheduling_co_bench"
 JOB = "llm4ad:optimization/co_bench/job_shop_scheduling_co_bench"
+STEPS = "llm4ad:optimization/jssp_construct"
 OPEN = "llm4ad:optimization/co_bench/open_shop_scheduling_co_bench"
 TWO = {"times": [[3, 2], [4, 1]], "machines": [[0, 1], [1, 0]]}
 
@@ -101,6 +102,69 @@ def test_the_bound_of_one_machine_holds_for_all_orders(jobs: list[tuple[int, int
     assert bound <= min(map(end, permutations(jobs)))
     least = min(h for h, _, _ in jobs) + sum(p for _, p, _ in jobs) + min(q for _, _, q in jobs)
     assert bound >= max(least, *(h + p + q for h, p, q in jobs))
+
+
+# -- step by step
+
+
+def playing(jobs: list[int]) -> Callable[..., Any]:
+    """A rule that takes the jobs in this sequence."""
+    rest = list(jobs)
+    return lambda status, offered: next(o for o in offered if o[0] == rest[0] and rest.pop(0) == o[0])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_steps_in_the_right_sequence_make_the_best_job_shop_schedule(seed: int, task: GetTask) -> None:
+    one = task(STEPS)
+    small = one.instance(seed, n_jobs=3, n_machines=2)
+    played = {one.play(playing(list(jobs)), small) for jobs in permutations([0, 0, 1, 1, 2, 2])}
+    scheduled = {task(JOB).verdict(small, in_turn(small, s)).score for s in sequences(small, ordered=True)}
+    assert played == scheduled
+    bound = one.judge.best([small])
+    assert bound is not None and bound <= min(played) and max(played) <= one.judge.worst([small])
+    assert min(played) <= one.play(one.program("reference"), small) <= 1.2 * min(played)
+
+
+def test_steps_are_shown_what_there_is_to_choose_from(task: GetTask) -> None:
+    seen = []
+
+    def rule(status: dict[str, Any], offered: list[tuple[int, int, int]]) -> tuple[int, int, int]:
+        now = (list(status["machine_status"]), list(status["job_status"]), list(status["next_operation"]))
+        seen.append((*now, list(offered), status["times"].tolist(), status["machines"].tolist()))
+        return offered[-1]
+
+    starts = task(STEPS).module.answer(rule, TWO)
+    assert starts == [[5, 8], [0, 4]] and task(JOB).broken(TWO, starts) == []
+    assert [one[3] for one in seen] == [[(0, 0, 3), (1, 1, 4)], [(0, 0, 3), (1, 0, 1)], [(0, 0, 3)], [(0, 1, 2)]]
+    assert seen[2][:3] == ([5, 4], [0, 5], [0, 2])
+    assert all(one[4:] == (TWO["times"], TWO["machines"]) for one in seen)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ((1, 0, 1), "step 0: operation (1, 0, 1) is not among the 2 on offer, which begin with (0, 0, 3)"),
+        ((0, 0), "the operation of step 0 must have 3 entries, not 2"),
+        (0, "must be a list, not the integer 0"),
+        ((0, 0, 3.0), "must be an int, not the number 3.0"),
+        ((False, 0, 3), "must be an int, not False"),
+        (None, "must be a list, not None"),
+    ],
+)
+def test_steps_take_operations_on_offer_only(given: Any, says: str, task: GetTask) -> None:
+    assert says in task(STEPS).refusal(TWO, lambda *_: given)
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 2**32), factor=st.integers(1, 50))
+def test_steps_scaled_times_and_renamed_machines(seed: int, factor: int) -> None:
+    one = task_of(STEPS)
+    shop = one.instance(seed, n_jobs=5, n_machines=4)
+    rule = one.program("template")
+    score = one.play(rule, shop)
+    scaled = shop | {"times": [[t * factor for t in row] for row in shop["times"]]}
+    renamed = shop | {"machines": [[3 - i for i in row] for row in shop["machines"]]}
+    assert one.play(rule, scaled) == score * factor and one.play(rule, renamed) == score
 
 
 # -- rules
@@ -207,7 +271,7 @@ def test_a_flow_shop_read_backwards_takes_as_long(seed: int, shuffle: Any) -> No
     assert task_of(JOB).verdict(as_job_shop, starts).score == one.verdict(shop, order).score
 
 
-@pytest.mark.parametrize("name", [FLOW, JOB, OPEN])
+@pytest.mark.parametrize("name", [FLOW, JOB, OPEN, STEPS])
 def test_fewer_is_better(name: str, task: GetTask) -> None:
     """The makespan itself is the score: a shorter schedule has the smaller one, and the larger normalised one."""
     one = task(name)
