@@ -127,6 +127,7 @@ def test_each_broken_rule_of_a_plan_is_named(task: GetTask) -> None:
         ([(0, [(2, 0, 0, 0)])], "the piece type of the placements on sheet 0.0. must be within 0 .. 1"),
         ([(0, [(0, 0, 0, 0)])] * 5, "the sheets must have at most 4 entries"),
         ([(0, [(0, 0, 0, 0)] * 5)], "at most 4 entries"),
+        ([(0, [(0, 0, 0, 0)] * 3)] * 2, "sheets 0 .. 1 hold 6 pieces, and at most 4 may be cut in all"),
     ],
 )
 def test_plans_of_other_types_are_refused(returned: object, says: str, task: GetTask) -> None:

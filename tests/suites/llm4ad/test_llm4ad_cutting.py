@@ -211,6 +211,28 @@ def test_the_bound_by_areas_sees_what_areas_alone_do_not() -> None:
     assert cutting.value_bound((10, 10), np.array([[6, 6]]), np.array([1.0]), many, many) == np.inf
 
 
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_overlaps_are_those_of_cells(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    low = rng.integers(0, 6, (6, 2))
+    high = low + rng.integers(1, 4, (6, 2))
+    cells = [
+        {(x, y) for x in range(a[0], b[0]) for y in range(a[1], b[1])}
+        for a, b in zip(low.tolist(), high.tolist(), strict=True)
+    ]
+    due = {(i, j) for j in range(6) for i in range(j) if cells[i] & cells[j]}
+    assert sorted(cutting.overlaps(low, high)) == sorted(due)
+
+
+@settings(max_examples=25, deadline=None)
+@given(lengths=st.lists(st.integers(1, 12), min_size=1, max_size=6), spare=st.integers(0, 3))
+def test_lengths_that_fit_still_fit_under_each_dual_feasible_function(lengths: list[int], spare: int) -> None:
+    limit = sum(lengths) + spare
+    for scaled, capacity in cutting._scales(np.array(lengths), limit):
+        assert scaled.sum() <= capacity and scaled.min() >= 0
+
+
 def test_published_cutting_files_are_read(task: GetTask) -> None:
     (free,) = task(FREE).module.read("2\n250 240\n167 184 30728\n114 118 13452\n", "gcut1.txt")
     assert free["sheet"] == [250, 240] and free["sizes"].tolist() == [[167, 184], [114, 118]]

@@ -187,12 +187,30 @@ def test_what_hangs_over_or_bears_too_much_is_named(task: GetTask) -> None:
     ]
 
 
+def test_loads_are_shared_by_the_areas_of_contact_and_go_down_through_all_layers(task: GetTask) -> None:
+    made = cargo(
+        (4, 1, 9),
+        [((3, 1, 1), (0, 0, 1), 1), ((1, 1, 1), (0, 0, 1), 1), ((4, 1, 1), (0, 0, 1), 2)],
+        [1.0, 1.0, 4.0],
+        [(0, 0, 2), (0, 0, 2), (0, 0, 1)],
+    )
+    placed = rows((0, 0, 0, 0, 3, 1, 1), (1, 3, 0, 0, 1, 1, 1), (2, 0, 0, 1, 4, 1, 1), (2, 0, 0, 2, 4, 1, 1))
+    assert task(WEIGHED).broken(made, placed) == []  # 8 kg: 6 of 6 on the long box, 2 of 2 on the short one
+    for weak, said in ((0, "box 0 (type 0 at 0, 0, 0) bears 6.00"), (1, "box 1 (type 1 at 3, 0, 0) bears 2.00")):
+        strengths = made["strengths"].copy()
+        strengths[weak] *= 0.99
+        (sentence,) = task(WEIGHED).broken(made | {"strengths": strengths}, placed)
+        assert sentence.startswith(said)
+
+
 def test_strength_is_that_of_the_dimension_upright(task: GetTask) -> None:
     one = task(WEIGHED)
     made = cargo((4, 4, 9), [((2, 2, 1), (1, 1, 1), 1), ((1, 1, 1), (1, 1, 1), 1)], [1, 2], [(1, 1, 9), (9, 9, 9)])
     assert one.broken(made, rows((0, 0, 0, 0, 2, 2, 1), (1, 0, 0, 1, 1, 1, 1))) == []
     assert one.broken(made, rows((0, 0, 0, 0, 2, 1, 2), (1, 0, 0, 2, 1, 1, 1))) == []
     weak = made | {"strengths": np.array([(0.5, 0.9, 9), (9, 9, 9)])}
+    lying = weak | {"vertical": np.array([(True, False, True), (True, True, True)])}
+    assert "can bear 1.00" in one.broken(lying, rows((0, 0, 0, 0, 2, 1, 2), (1, 0, 0, 2, 1, 1, 1)))[0]
     assert "bears 2.00 kg and can bear 1.80" in one.broken(weak, rows((0, 0, 0, 0, 2, 1, 2), (1, 0, 0, 2, 1, 1, 1)))[0]
 
 

@@ -66,11 +66,15 @@ def answer(program: Callable[..., Any], instance: dict[str, Any]) -> Sheets:
     total = max(1, int(instance["most"].sum()))
     columns = [("the piece type", 0, len(pieces) - 1), ("x", -cutting.FAR, cutting.FAR)]
     columns += [("y", -cutting.FAR, cutting.FAR), ("turned", 0, 1)]
-    found = []
+    found, placed = [], 0
     for i, sheet in enumerate(checks.sequence(program(instance["stocks"], pieces), "the sheets", longest=total)):
         stock, placements = checks.sequence(sheet, f"sheet {i}", length=2)
         kind = checks.integer(stock, f"the type of sheet {i}", low=0, high=len(instance["stocks"]) - 1)
-        found.append((kind, cutting.rows(placements, f"the placements on sheet {i}", columns, longest=total)))
+        rows = cutting.rows(placements, f"the placements on sheet {i}", columns, longest=total)
+        found.append((kind, rows))
+        placed += len(rows)
+        if placed > total:
+            raise checks.refuse(f"sheets 0 .. {i} hold {placed} pieces, and at most {total} may be cut in all")
     return found
 
 
