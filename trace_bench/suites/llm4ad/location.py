@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trace_bench.suites import checks
-from trace_bench.suites.data_files import DataError
+from trace_bench.suites.data_files import DataError, Numbers
+from trace_bench.suites.drawing import Drawing, colour
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -175,3 +176,66 @@ def pairing_bound(flows: Ints, distances: Ints, *, most: bool = False) -> float:
     other = np.sort(distances[off].reshape(n, n - 1), axis=1)
     costs = up @ (other if most else other[:, ::-1]).T + np.outer(np.diag(flows), np.diag(distances))
     return float(costs[linear_sum_assignment(costs, maximize=most)].sum())
+
+
+def warehouses(rng: np.random.Generator, most_sites: int, most_clients: int) -> dict[str, Any]:
+    """Sites and customers at points of a square; from half of `most_sites` up to it, and so with the customers.
+
+    Returns:
+        ``sites`` (m, 2), ``customers`` (n, 2); ``fixed_costs`` (m,), whole; ``demands`` (n,), whole; ``costs`` (n, m)
+        of supplying all that a customer demands, whole: a tenth of demand times distance, at least 1.
+    """
+    m = int(rng.integers(max(1, most_sites // 2), most_sites + 1))
+    n = int(rng.integers(max(1, most_clients // 2), most_clients + 1))
+    sites, customers = rng.random((m, 2)) * 100, rng.random((n, 2)) * 100
+    demands = rng.integers(10, 101, n)
+    between = customers[:, None, :] - sites[None, :, :]
+    far = np.sqrt((between**2).sum(axis=2))
+    return {
+        "sites": sites,
+        "customers": customers,
+        "fixed_costs": rng.integers(500, 1501, m),
+        "demands": demands,
+        "costs": np.maximum(1, np.rint(demands[:, None] * far / 10)).astype(np.int64),
+    }
+
+
+def read_warehouses(text: str, *, limited: bool) -> dict[str, Any]:
+    """OR-Library's cap files: m and n; capacity and fixed cost of each site; for each customer its demand, and what all
+    of it costs from each site. With `limited` off, capacities are passed over: some files have a word there."""
+    numbers = Numbers(text)
+    m = numbers.count("the number of warehouses", most=10_000)
+    n = numbers.count("the number of customers", most=10_000)
+    capacities, fixed = [], []
+    for site in range(m):
+        what = f"the capacity of warehouse {site + 1}"
+        if limited:
+            capacities.append(numbers.real(what))
+        else:
+            numbers.word(what)
+        fixed.append(numbers.real(f"the fixed cost of warehouse {site + 1}"))
+    demands, costs = [], []
+    for customer in range(n):
+        demands.append(numbers.real(f"the demand of customer {customer + 1}"))
+        costs.append(numbers.reals(m, f"a cost of customer {customer + 1}"))
+    numbers.end()
+    if limited and sum(capacities) < sum(demands):
+        raise DataError(f"demands of {sum(demands):.10g} exceed all capacities together, {sum(capacities):.10g}")
+    return {
+        "fixed_costs": np.array(fixed),
+        "capacities": np.array(capacities),
+        "demands": np.array(demands),
+        "costs": np.array(costs).reshape(n, m),
+    }
+
+
+def draw_supply(instance: dict[str, Any], links: Sequence[tuple[int, int]]) -> Drawing:
+    """Warehouses (used ones filled), customers, and a line from each customer to each of its warehouses."""
+    drawing, used = Drawing(0, 100, 0, 100), {site for _, site in links}
+    customers, sites = instance["customers"], instance["sites"]
+    for customer, site in links:
+        drawing.path([customers[customer], sites[site]], line=colour(site))
+    drawing.dots(customers)
+    for site, (x, y) in enumerate(sites.tolist()):
+        drawing.rectangle(x - 1, y - 1, 2, 2, fill=colour(site) if site in used else "none")
+    return drawing
