@@ -3,7 +3,7 @@ import numpy as np
 
 def solve(n: int, m: int, p: np.ndarray, r: np.ndarray, b: np.ndarray) -> list[int]:
     """Prices of the constraints by subgradient steps on the Lagrangian dual, items by profit per priced weight
-    (Magazine and Oguz, 1984; Pirkul, 1987), then swaps and restarts from a part of the best choice (iterated greedy)."""
+    (Magazine and Oguz, 1984; Pirkul, 1987), then swaps and restarts from a part of the best (iterated greedy)."""
     scaled = r / np.maximum(b, 1e-9)[:, None]
     order = np.argsort(-p / (prices(p, scaled) @ scaled + 1e-12), kind="stable")
     best = swapped(filled(np.zeros(n, dtype=bool), order, r, b), order, p, r, b)
