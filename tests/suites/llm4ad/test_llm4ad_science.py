@@ -82,6 +82,25 @@ def test_calls_are_bounded_whatever_is_predicted() -> None:
     assert calls <= most + 2
 
 
+@pytest.mark.parametrize("good", [1, 2, 12, 13])
+def test_a_program_that_stops_giving_numbers_confuses_no_search(good: int) -> None:
+    calls = 0
+
+    def fickle(x: np.ndarray, p: np.ndarray) -> np.ndarray:
+        nonlocal calls
+        calls += 1
+        return p[0] * x + p[1] if calls <= good else np.full(len(x), np.nan)
+
+    instance = linear(np.random.default_rng(1))
+    assert science.score(instance, fit(instance, fickle)) == science.WORST
+
+
+def test_a_fit_has_no_use_for_slopes_that_are_huge() -> None:
+    instance = linear(np.random.default_rng(1))
+    jump = fit(instance, lambda x, p: 1e8 * np.sign(p[0] - 1) * x + p[1] * 1e8 * (x > 0.5) + p[2] * 1e-300)
+    assert 0 <= science.score(instance, jump) <= science.WORST
+
+
 def test_predictions_that_are_not_numbers_are_a_failure_only_where_they_are_fitted() -> None:
     instance = linear(np.random.default_rng(1))
     with pytest.raises(CandidateError, match=r"not finite, or huge, at any of the 5 starts .* is number \d"):

@@ -165,11 +165,17 @@ def least(predict: Callable[[Floats], Floats], output: Floats, noise: float) -> 
     from scipy.optimize import least_squares
 
     scale = float(output.std()) or 1.0
+    known: dict[bytes, Floats] = {}
 
     def residuals(params: Floats) -> Floats:
-        with np.errstate(all="ignore"):
-            off = np.asarray((predict(params) - output) / scale)
-        return np.where(np.abs(off) < _HUGE, off, np.nan)
+        """Of the same parameters the same again, so that a program that changes its mind confuses no search."""
+        key = params.tobytes()
+        if key not in known:
+            with np.errstate(all="ignore"):
+                off = np.asarray((predict(params) - output) / scale)
+            known.clear()
+            known[key] = np.where(np.abs(off) < _HUGE, off, np.nan)
+        return known[key]
 
     def jacobian(params: Floats) -> Floats:
         base, columns = residuals(params), []
