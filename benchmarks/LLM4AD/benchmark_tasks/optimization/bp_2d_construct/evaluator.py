@@ -1,7 +1,7 @@
 """Bin packing in the plane by construction: plays a rule that chooses an item and a free place; fewer bins are better.
 
-The free space of a bin is kept as its maximal free rectangles: those that no item reaches into and that lie in no larger
-one. An item fits somewhere if and only if it fits into one of them, and whatever cannot be moved left or down lies in
+The free space of a bin is kept as its maximal free rectangles: those that no item reaches into and that lie in no
+larger one. An item fits somewhere if and only if it fits into one of them, and whatever cannot be moved left or down lies in
 the lower left corner of one, so that every packing can be built up to such moves.
 """
 
@@ -140,8 +140,8 @@ def remark(instance: dict[str, Any], placed: list[Placed]) -> str:
     share = filled / np.prod(instance["bin"])
     return (
         f"{len(share)} bins for {len(area)} items, which need {share.sum():.1f} by area. Bins are filled to "
-        f"{share.mean():.1%} on average, bin {int(share.argmax())} most, to {share.max():.1%}, bin {int(share.argmin())} "
-        f"least, to {share.min():.1%}."
+        f"{share.mean():.1%} on average, bin {int(share.argmax())} most, to {share.max():.1%}, bin "
+        f"{int(share.argmin())} least, to {share.min():.1%}."
     )
 
 
