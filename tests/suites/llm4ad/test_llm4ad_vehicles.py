@@ -180,4 +180,4 @@ def test_trees_and_loads_bound_instances_whose_best_routes_are_known() -> None:
     assert vehicles.closed_bound(one["distances"], 4) == pytest.approx(8, rel=1e-6)
     assert vehicles.load_bound(one) == pytest.approx(8, rel=1e-6)
     assert vehicles.open_bound(one["distances"], 4) == pytest.approx(4, rel=1e-6)
-    assert vehicles.load_bound(one | {"capacity": vehicles.MOST_CAPACITY + 1}) == 0
+    assert vehicles.load_bound(one | {"capacity": vehicles.MOST_WORK}) == 0

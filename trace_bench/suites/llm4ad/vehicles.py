@@ -23,8 +23,8 @@ Instance = Mapping[str, Any]
 Routes = list[list[int]]
 Ints = NDArray[np.int64]
 DEPOT = 0
-MOST_CAPACITY = 400
-"""For which `load_bound` is worked out."""
+MOST_WORK = 4_000_000
+"""Capacity times squared number of nodes for which `load_bound` is worked out: about a second."""
 
 
 def fleet(rng: np.random.Generator, customers: int, capacity: int) -> dict[str, Any]:
@@ -198,39 +198,47 @@ def open_bound(between: Floats, vehicles: int, steps: int = 40) -> float:
     return best * (1 - 1e-9)
 
 
-def load_bound(instance: Instance, steps: int = 24) -> float:
+def load_bound(instance: Instance, *, visits: Ints | None = None, steps: int = 24) -> float:
     """A lower bound by the loads of routes (q-routes: Christofides, Mingozzi, Toth, 1981).
 
     A route may here visit a customer more than once, but carries for each visit; the loads of all routes sum up to the
     total demand. That each customer is visited once has a price, improved by subgradient steps (Polyak) from prices at
-    which the bound is 2 / capacity times the sum of demand times distance (Haimovich, Rinnooy Kan, 1985). Work grows
-    with the capacity; above `MOST_CAPACITY` it is 0, which is no bound at all.
+    which the bound is 2 / capacity times the sum of demand times distance (Haimovich, Rinnooy Kan, 1985). Above
+    `MOST_WORK` it is 0, which is no bound at all.
+
+    Args:
+        instance: demands are whole numbers above 0, but that of the depot.
+        visits: how often each customer is visited, on routes of its own or of others; once if left out. It is served
+        its
+            demand each time.
+        steps: more of them raise the bound.
     """
     between, demands, capacity = instance["distances"], instance["demands"], int(instance["capacity"])
     n = len(demands)
-    if capacity > MOST_CAPACITY or n < 2:
+    if capacity * n * n > MOST_WORK or n < 2:
         return 0.0
     load, to, away = demands[1:].astype(np.int64), between[1:, 1:].copy(), between[DEPOT, 1:]
     np.fill_diagonal(to, np.inf)
+    due = np.ones(n - 1, dtype=np.int64) if visits is None else visits
     prices, best = 2 * away * load / capacity, 0.0
     step, stale = 1.0, 0
     for _ in range(steps):
         costs = _loaded(load, to, away, prices, capacity)
         ends = costs[1:] + away  # by load, from 1 on, and last customer
-        value, used = _cheapest_loads(ends.min(axis=1), int(load.sum()))
-        found = value + float(prices.sum())
+        value, used = _cheapest_loads(ends.min(axis=1), int((due * load).sum()))
+        found = value + float((due * prices).sum())
         stale = 0 if found > best else stale + 1
         best = max(best, found)
         if stale == 4:
             step, stale = step / 2, 0
-        visits = np.zeros(n - 1)
+        made = np.zeros(n - 1)
         for carried, times in used.items():
             node, rest = int(ends[carried - 1].argmin()), carried
             while rest > 0:
-                visits[node] += times
+                made[node] += times
                 rest -= int(load[node])
                 node = int((costs[rest] + to[node]).argmin())
-        off = 1 - visits
+        off = due - made
         if not off.any():
             break
         prices += step * (1.1 * best - found) / float(off @ off) * off
