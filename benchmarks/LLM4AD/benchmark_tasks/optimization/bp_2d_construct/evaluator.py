@@ -1,8 +1,8 @@
 """Bin packing in the plane by construction: plays a rule that chooses an item and a free place; fewer bins are better.
 
 The free space of a bin is kept as its maximal free rectangles: those that no item reaches into and that lie in no
-larger one. An item fits somewhere if and only if it fits into one of them, and whatever cannot be moved left or down lies in
-the lower left corner of one, so that every packing can be built up to such moves.
+larger one. An item fits somewhere if and only if it fits into one of them, and whatever cannot be moved left or down
+lies in the lower left corner of one, so that every packing can be built up to such moves.
 """
 
 from __future__ import annotations
@@ -138,10 +138,11 @@ def remark(instance: dict[str, Any], placed: list[Placed]) -> str:
     for one in placed:
         filled[one.bin] += area[one.item]
     share = filled / np.prod(instance["bin"])
+    most, least = int(share.argmax()), int(share.argmin())
     return (
         f"{len(share)} bins for {len(area)} items, which need {share.sum():.1f} by area. Bins are filled to "
-        f"{share.mean():.1%} on average, bin {int(share.argmax())} most, to {share.max():.1%}, bin "
-        f"{int(share.argmin())} least, to {share.min():.1%}."
+        f"{share.mean():.1%} on average, bin {most} most, to {share[most]:.1%}, bin {least} least, to "
+        f"{share[least]:.1%}."
     )
 
 
