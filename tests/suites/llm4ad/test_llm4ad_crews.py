@@ -128,6 +128,13 @@ def test_renamed_tasks_shifted_times_and_dearer_transitions(seed: int, shift: in
     assert one.verdict(renamed, again).score == 3 * score and one.judge.best([renamed]) == 3 * bound  # type: ignore[operator]
 
 
+def test_one_task_needs_one_crew_and_no_transition(task: GetTask) -> None:
+    one = task(CREW)
+    tiny = one.instance(n_tasks=1)
+    assert {one.play(one.program(program), tiny) for program in ("template", "reference", "worse")} == {0.0}
+    assert one.judge.best([tiny]) == 0 < one.judge.worst([tiny])
+
+
 def test_transitions_leave_time_for_the_way(task: GetTask) -> None:
     full = task(CREW).instance(3)
     tasks, arcs = full["tasks"], full["arcs"]

@@ -137,6 +137,15 @@ def test_due_date_penalties_worked_out_by_hand(task: GetTask) -> None:
     assert one.verdict(JOBS, [2, 1, 0]).score == 1 * 2 + 1 * 5 + 4 * 2
 
 
+@pytest.mark.parametrize(("place", "best"), [(0, 1936), (1, 1025)])
+def test_due_date_the_first_published_problem_has_its_known_values(place: int, best: int, task: GetTask) -> None:
+    """The first of ten jobs in OR-Library, with h = 0.2 and 0.4, where it does not pay to start later than at 0."""
+    jobs = "20 4 5 6 1 15 13 5 13 13 2 13 12 7 6 12 9 8 12 5 15 3 6 1 12 6 8 13 10 1"
+    one = task(DUE)
+    problem = one.module.read(f"1 10 {jobs}", "sch10.txt")[place]
+    assert one.play(one.program("reference"), problem) == best == one.judge.target(problem)
+
+
 def test_due_date_is_safe_from_the_rounding_of_the_product(task: GetTask) -> None:
     """0.7 * 10 and the like may come out a little short of the integer."""
     for share, total, due in ((0.7, 10, 7), (0.6, 35, 21), (0.29, 100, 29), (0.57, 100, 57), (0.2, 9, 1)):
@@ -193,3 +202,11 @@ def test_due_date_is_drawn_from_the_four_of_the_literature_or_given(task: GetTas
     one = task(DUE)
     assert {one.instance(seed)["h"] for seed in range(40)} == {0.2, 0.4, 0.6, 0.8}
     assert one.instance(h=0.35)["h"] == 0.35
+
+
+def test_one_job_leaves_no_choice(task: GetTask) -> None:
+    for name, sizes in ((HYBRID, {"n_jobs": 1, "n_machines": 1}), (DUE, {"n_jobs": 1})):
+        one = task(name)
+        tiny = one.instance(**sizes)
+        scores = {one.play(one.program(program), tiny) for program in ("template", "reference", "worse")}
+        assert len(scores) == 1 and one.judge.worst([tiny]) > scores.pop()

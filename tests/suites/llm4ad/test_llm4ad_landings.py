@@ -198,6 +198,33 @@ def test_landing_in_the_order_of_the_targets_misses_no_window(seed: int, task: G
         assert (s[:, :, None] + s[None, :, :] >= s[:, None, :]).all(), "no plane in between is a short cut"
 
 
+def test_the_first_published_instance_has_its_known_values(task: GetTask) -> None:
+    """Ten planes of OR-Library: 700 with one runway, 90 with two, 0 with three."""
+    first = [(54, 129, 155, 559), (120, 195, 258, 744), (14, 89, 98, 510), (21, 96, 106, 521), (35, 110, 123, 555),
+             (45, 120, 135, 576), (49, 124, 138, 577), (51, 126, 140, 573), (60, 135, 150, 591),
+             (85, 160, 180, 657)]  # fmt: skip
+    text = "10 10\n"
+    for i, times in enumerate(first):
+        between = (99999 if i == j else 15 if (i < 2) != (j < 2) else 3 if i < 2 else 8 for j in range(10))
+        text += " ".join(map(str, [*times, *([10.00, 10.00] if i < 2 else [30.00, 30.00]), *between])) + "\n"
+    one = task(LANDING)
+    for instance, best in zip(one.module.read(text, "airland1.txt"), (700, 90, 0), strict=True):
+        assert one.play(one.program("reference"), instance) == pytest.approx(best) == one.judge.target(instance)
+        assert one.judge.best([instance]) <= best  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("runways", [1, 3])
+def test_one_plane_lands_at_its_target(runways: int, task: GetTask) -> None:
+    one = task(LANDING)
+    tiny = one.instance(n_planes=1, n_runways=runways)
+    assert {one.play(one.program(program), tiny) for program in ("template", "reference")} == {0.0}
+    assert one.judge.best([tiny]) == 0 and one.verdict(tiny, ([_ticks(tiny)], [0])).metrics["normalised"] == 1
+
+
+def _ticks(instance: dict[str, Any]) -> int:
+    return round(instance["planes"][0]["target"] * 1000)
+
+
 AIRLAND = "2 10\n54 129 155 559 10.00 30.00\n99999 3\n120 195 258 744 10 10\n3 99999\n"
 
 

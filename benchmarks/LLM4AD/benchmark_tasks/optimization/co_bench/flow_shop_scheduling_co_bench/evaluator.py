@@ -35,9 +35,10 @@ def score(instance: dict[str, Any], order: list[int]) -> float:
 
 
 def worst(instance: dict[str, Any]) -> float:
-    """What a path of waits can add up to: it takes one operation of each job, and one more for each further machine."""
+    """One more than a path of waits can add up to: it takes one operation of each job, and one more for each further
+    machine."""
     times = instance["times"]
-    return float(sum(map(max, times)) + sum(map(max, zip(*times, strict=True))))
+    return sum(map(max, times)) + sum(map(max, zip(*times, strict=True))) + 1.0
 
 
 def bound(instance: dict[str, Any]) -> float:

@@ -78,9 +78,9 @@ def score(instance: dict[str, Any], solution: tuple[list[int], list[int]]) -> fl
 
 
 def worst(instance: dict[str, Any]) -> float:
-    """All steps one after another: what waits, waits for a step that is being done."""
+    """All steps one after another, and one more: what waits, waits for a step that is being done."""
     setup, processing = instance["setup"], instance["processing"]
-    return float(len(setup) * instance["init_time"] + sum(setup) + sum(processing))
+    return len(setup) * instance["init_time"] + sum(setup) + sum(processing) + 1.0
 
 
 def bound(instance: dict[str, Any]) -> float:

@@ -46,8 +46,8 @@ def score(instance: dict[str, Any], starts: list[list[int]]) -> float:
 
 
 def worst(instance: dict[str, Any]) -> float:
-    """All operations one after another."""
-    return float(scheduling.horizon(instance["times"]))
+    """All operations one after another, and one more."""
+    return scheduling.horizon(instance["times"]) + 1.0
 
 
 def bound(instance: dict[str, Any]) -> float:

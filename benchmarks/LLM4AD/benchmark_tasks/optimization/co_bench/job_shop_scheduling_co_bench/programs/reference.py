@@ -6,7 +6,7 @@ def solve(n_jobs: int, n_machines: int, times: list[list[int]], machines: list[l
     critical path (Nowicki, Smutnicki, 1996)."""
     queues = dispatched(n_jobs, n_machines, times, machines)
     best_length, best, tabu = None, None, {}
-    for turn in range(250):
+    for turn in range(500):
         starts, order = timed(queues, times, machines, n_jobs, n_machines)
         length = max(starts[j][-1] + times[j][-1] for j in range(n_jobs))
         if best_length is None or length < best_length:
@@ -14,15 +14,15 @@ def solve(n_jobs: int, n_machines: int, times: list[list[int]], machines: list[l
         tails = tails_of(queues, order, times, machines)
         moves = []
         for machine, i in swaps(queues, starts, tails, times, machines, length):
-            a, b = queues[machine][i], queues[machine][i + 1]
             value = estimate(queues[machine], i, starts, tails, times)
-            if tabu.get((b, a), -1) < turn or value < best_length:
-                moves.append((value, machine, i))
+            until = tabu.get((queues[machine][i + 1], queues[machine][i]), -1)
+            banned = until >= turn and value >= best_length
+            moves.append((until if banned else -1, value, machine, i))  # if all are banned, the one for the least time
         if not moves:
             break
-        _, machine, i = min(moves)
+        _, _, machine, i = min(moves)
         queue = queues[machine]
-        tabu[queue[i], queue[i + 1]] = turn + 8
+        tabu[queue[i], queue[i + 1]] = turn + 12
         queue[i], queue[i + 1] = queue[i + 1], queue[i]
     return best
 
