@@ -34,8 +34,8 @@ def cargo(
         "sizes": np.array([b[0] for b in boxes], dtype=np.int64),
         "vertical": np.array([b[1] for b in boxes], dtype=bool),
         "counts": np.array([b[2] for b in boxes], dtype=np.int64),
-        "weights": np.array(weights or [1.0] * len(boxes)),
-        "strengths": np.array(strengths or [(9.0, 9.0, 9.0)] * len(boxes)),
+        "weights": np.array(weights or [1.0] * len(boxes), dtype=float),
+        "strengths": np.array(strengths or [(9.0, 9.0, 9.0)] * len(boxes), dtype=float),
     }
 
 
