@@ -233,6 +233,14 @@ def test_lengths_that_fit_still_fit_under_each_dual_feasible_function(lengths: l
         assert scaled.sum() <= capacity and scaled.min() >= 0
 
 
+def test_the_first_problem_of_christofides_and_whitlock_has_the_published_optimum(task: GetTask) -> None:
+    one, free = task(GUILLOTINE), task(ANY)
+    pieces = "8 4 2 66\n3 7 1 35\n8 2 3 24\n3 4 5 17\n3 3 2 11\n3 2 2 8\n2 1 1 2\n"
+    (made,) = one.module.read("7\n15 10\n" + pieces, "cgcut1.txt")
+    assert one.play(one.program("reference"), made) == 244 == free.play(free.program("reference"), made)
+    assert 244 <= one.judge.best([made]) <= free.judge.best([made])  # type: ignore[operator]
+
+
 def test_published_cutting_files_are_read(task: GetTask) -> None:
     (free,) = task(FREE).module.read("2\n250 240\n167 184 30728\n114 118 13452\n", "gcut1.txt")
     assert free["sheet"] == [250, 240] and free["sizes"].tolist() == [[167, 184], [114, 118]]

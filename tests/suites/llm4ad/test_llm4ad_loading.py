@@ -34,8 +34,8 @@ def cargo(
         "sizes": np.array([b[0] for b in boxes], dtype=np.int64),
         "vertical": np.array([b[1] for b in boxes], dtype=bool),
         "counts": np.array([b[2] for b in boxes], dtype=np.int64),
-        "weights": np.array(weights or [1.0] * len(boxes)),
-        "strengths": np.array(strengths or [(9.0, 9.0, 9.0)] * len(boxes)),
+        "weights": np.array(weights or [1.0] * len(boxes), dtype=float),
+        "strengths": np.array(strengths or [(9.0, 9.0, 9.0)] * len(boxes), dtype=float),
     }
 
 
@@ -263,6 +263,7 @@ def test_published_container_files_are_read(task: GetTask) -> None:
     text = "587 233 220\n1 29.82\n78 1 49 1 47 1 9 179.63 0.19527 0.18970 0.14661\n"
     one, other = weighed.module.read(text + text, "wtpack1.txt")
     assert one["weights"].tolist() == [179.63] and other["strengths"].tolist() == [[0.19527, 0.1897, 0.14661]]
+    assert len(weighed.module.read("2\n" + text + text, "wtpack1.txt")) == 2
     assert 0 < plain.play(plain.program("reference"), second) <= 1
     assert 0 < weighed.play(weighed.program("reference"), one) <= 1
 
@@ -275,6 +276,7 @@ def test_published_container_files_are_read(task: GetTask) -> None:
         (PLAIN, "1\n1 5\n5 5 5\n1\n1 2 2 2 0 2 0 1", "line 5: whether the length of box type 1 may be vertical"),
         (PLAIN, "1\n1 5\n5 5 5\n1\n1 2 1 2 0 2 0 1\n3", "line 6: '3' is more"),
         (WEIGHED, "\n", "ends where the container's dimensions are due"),
+        (WEIGHED, "2\n5 5 5\n1 1\n2 1 2 1 2 1 1 1 1 1 1", "announces 2 problems and holds 1"),
         (WEIGHED, "5 5 5\n1 1\n2 1 2 1 2 1 1 0 1 1 1", "box type 1 has no weight"),
         (WEIGHED, "5 5 5\n1 1\n2 1 2 1 2 1 1 3 1 1", "ends where the load-bearing ability"),
     ],

@@ -190,7 +190,5 @@ def picture(instance: Instance, placed: Ints) -> Drawing:
         key = placed[:, 1 + depth] + (placed[:, 4 + depth] if near == 1 else 0)
         for i in np.argsort(near * key, kind="stable").tolist():
             kind, *rest = placed[i].tolist()
-            drawing.rectangle(
-                rest[0], level + rest[up], rest[3], rest[3 + up], fill=colour(kind), line="#ffffff"
-            )  # fmt: skip
+            drawing.rectangle(rest[0], level + rest[up], rest[3], rest[3 + up], fill=colour(kind), line="#ffffff")
     return drawing

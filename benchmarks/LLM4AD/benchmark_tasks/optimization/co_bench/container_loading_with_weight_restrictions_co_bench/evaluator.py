@@ -25,10 +25,11 @@ def instance(rng: np.random.Generator, *, n_items: int) -> dict[str, Any]:
 
 
 def read(text: str, name: str) -> list[dict[str, Any]]:
-    """OR-Library's wtpack files: of each problem the container; the number of box types and the volume of the cargo;
-    for each type three times a dimension and whether it may be vertical, how many boxes, their weight, and how much
-    weight per area they bear for each dimension upwards."""
+    """OR-Library's wtpack files: maybe the number of problems on a line; of each the container; the number of box types
+    and the volume of the cargo; for each type three times a dimension and whether it may be vertical, how many boxes,
+    their weight, and how much weight per area they bear for each dimension upwards."""
     numbers = Numbers(text)
+    announced = numbers.count("the number of test problems") if len(text.split("\n", 1)[0].split()) == 1 else None
     found = []
     while not numbers.done:
         container = cutting.read_sizes(numbers, "the container's dimensions", 3)
@@ -54,6 +55,8 @@ def read(text: str, name: str) -> list[dict[str, Any]]:
         )
     if not found:
         raise DataError("ends where the container's dimensions are due")
+    if announced not in (None, len(found)):
+        raise DataError(f"announces {announced} problems and holds {len(found)}")
     return found
 
 
