@@ -53,7 +53,8 @@ def test_the_bound_of_a_cover_is_the_relaxations_and_of_a_partition_too() -> Non
 
 def test_there_is_a_bound_even_where_there_is_no_solution() -> None:
     assert location.covering_bound(np.array([1.0, 2]), [[0], []], 2) == pytest.approx(1)
-    assert location.covering_bound(np.array([1.0, 2]), [[0, 1], []], 3, exact=True) <= 0
+    assert location.covering_bound(np.array([1.0, 2]), [[0, 1], []], 3, exact=True) == pytest.approx(1)
+    assert location.covering_bound(np.array([-1.0]), [[0]], 2) <= -1
 
 
 def test_a_large_cover_has_a_bound_without_linear_programming(monkeypatch: pytest.MonkeyPatch) -> None:

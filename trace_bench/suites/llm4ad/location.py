@@ -94,8 +94,8 @@ def covering_bound(costs: Floats, sets: Sequence[Sequence[int]], elements: int, 
     """A lower bound for covering each element at least (or exactly) once by sets, by linear relaxation.
 
     The prices of the elements come from the relaxation's dual; the bound is recomputed from them, so that it holds
-    whatever tolerance they were found with. Where the relaxation is large, or has no solution, an element's price is the
-    least that a set takes for each of its elements.
+    whatever tolerance they were found with. Where the relaxation is large, or has no solution, an element's price is
+    the least that a set takes for each of its elements.
     """
     from scipy.optimize import linprog  # type: ignore[import-untyped]
     from scipy.sparse import csc_matrix  # type: ignore[import-untyped]
@@ -110,7 +110,7 @@ def covering_bound(costs: Floats, sets: Sequence[Sequence[int]], elements: int, 
     if done is None or done.status != 0:
         prices = np.full(elements, np.inf)
         np.minimum.at(prices, rows, np.repeat(costs / np.maximum(1, np.diff(ends)), np.diff(ends)))
-        prices[~np.isfinite(prices)] = 0.0
+        prices = np.where(np.isfinite(prices), prices if exact else np.maximum(0.0, prices), 0.0)
     else:
         prices = done.eqlin.marginals if exact else np.maximum(0.0, -done.ineqlin.marginals)
     best = float(prices.sum() + np.minimum(0.0, costs - matrix.T @ prices).sum())
