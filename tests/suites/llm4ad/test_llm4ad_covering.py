@@ -52,8 +52,18 @@ def test_the_bound_of_a_cover_is_the_relaxations_and_of_a_partition_too() -> Non
 
 
 def test_there_is_a_bound_even_where_there_is_no_solution() -> None:
-    assert location.covering_bound(np.array([1.0, 2]), [[0], []], 2) == 0
-    assert location.covering_bound(np.array([1.0, 2]), [[0, 1], []], 3, exact=True) <= 0
+    assert location.covering_bound(np.array([1.0, 2]), [[0], []], 2) == pytest.approx(1)
+    assert location.covering_bound(np.array([1.0, 2]), [[0, 1], []], 3, exact=True) == pytest.approx(1)
+    assert location.covering_bound(np.array([-1.0]), [[0]], 2) <= -1
+
+
+def test_a_large_cover_has_a_bound_without_linear_programming(monkeypatch: pytest.MonkeyPatch) -> None:
+    costs, sets = np.array([6, 3, 4]), [[0, 1, 2], [0], [1, 2]]
+    exact = location.covering_bound(costs, sets, 3)
+    monkeypatch.setattr(location, "_LARGE", 4)
+    rough = location.covering_bound(costs, sets, 3)
+    assert rough == pytest.approx(2 + 2 + 2) and rough <= exact + 1e-6
+    assert location.covering_bound(costs, sets, 3, exact=True) == pytest.approx(6)
 
 
 @pytest.mark.parametrize(("value", "least"), [(3.0, 3), (2.9999999, 3), (3.0000001, 3), (3.01, 4), (1e7 + 0.001, 1e7)])

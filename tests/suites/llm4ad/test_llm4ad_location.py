@@ -293,6 +293,8 @@ def test_warehouse_published_files_are_read_with_or_without_capacities(task: Get
     assert free["fixed_costs"].tolist() == [7500.5, 0] and free["costs"].tolist() == [[1.5, 2], [3, 4], [5, 6]]
     one = task(LIMITED_WAREHOUSE)
     (limited,) = one.module.read(CAP.format(90), "cap41.txt")
+    (named,) = one.module.read(CAP.format("capacity"), "capa-8000.txt")
+    assert named["capacities"].tolist() == [100, 8000]
     assert limited["capacities"].tolist() == [100, 90] and limited["demands"].tolist() == [40, 50, 60]
     for wrong, says in ((CAP.format("capacity"), "line 3: the capacity of warehouse 2 must be a number"),
                         (CAP.format(49), "demands of 150 exceed all capacities together, 149"),

@@ -17,6 +17,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 _SAFE = 1e-9
 """Relative: bounds are lowered by so much, more than rounding can have raised them."""
+_LARGE = 100_000
+"""Entries of a matrix beyond which linear programming takes longer than a bound is worth."""
 
 
 def whole(bound: float) -> float:
@@ -92,7 +94,8 @@ def covering_bound(costs: Floats, sets: Sequence[Sequence[int]], elements: int, 
     """A lower bound for covering each element at least (or exactly) once by sets, by linear relaxation.
 
     The prices of the elements come from the relaxation's dual; the bound is recomputed from them, so that it holds
-    whatever tolerance they were found with.
+    whatever tolerance they were found with. Where the relaxation is large, or has no solution, an element's price is
+    the least that a set takes for each of its elements.
     """
     from scipy.optimize import linprog
     from scipy.sparse import csc_matrix
@@ -100,13 +103,16 @@ def covering_bound(costs: Floats, sets: Sequence[Sequence[int]], elements: int, 
     ends = np.cumsum([0, *(len(s) for s in sets)])
     rows = np.array([row for s in sets for row in s], dtype=np.int64)
     matrix = csc_matrix((np.ones(len(rows)), rows, ends), shape=(elements, len(sets)))
-    ones = np.ones(elements)
-    if exact:
-        done = linprog(costs, A_eq=matrix, b_eq=ones, bounds=(0, None), method="highs")
-        prices = done.eqlin.marginals if done.status == 0 else 0 * ones
+    ones, done = np.ones(elements), None
+    if len(rows) <= _LARGE:
+        side = {"A_eq": matrix, "b_eq": ones} if exact else {"A_ub": -matrix, "b_ub": -ones}
+        done = linprog(costs, bounds=(0, None), method="highs", **side)
+    if done is None or done.status != 0:
+        prices = np.full(elements, np.inf)
+        np.minimum.at(prices, rows, np.repeat(costs / np.maximum(1, np.diff(ends)), np.diff(ends)))
+        prices = np.where(np.isfinite(prices), prices if exact else np.maximum(0.0, prices), 0.0)
     else:
-        done = linprog(costs, A_ub=-matrix, b_ub=-ones, bounds=(0, None), method="highs")
-        prices = np.maximum(0.0, -done.ineqlin.marginals) if done.status == 0 else 0 * ones
+        prices = done.eqlin.marginals if exact else np.maximum(0.0, -done.ineqlin.marginals)
     best = float(prices.sum() + np.minimum(0.0, costs - matrix.T @ prices).sum())
     return best - _SAFE * abs(best)
 

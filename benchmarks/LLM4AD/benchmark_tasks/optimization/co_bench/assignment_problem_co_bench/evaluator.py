@@ -18,7 +18,7 @@ def instance(rng: np.random.Generator, *, problem_size: int) -> dict[str, Any]:
 
 
 def read(text: str, name: str) -> list[dict[str, Any]]:
-    """OR-Library's assign files: n, then the costs of each item, one row after another."""
+    """OR-Library's assign files: n, then the costs of each item, row after row. The sparse assignp files are others."""
     numbers = Numbers(text)
     n = numbers.count("the number of items", most=5000)
     costs = np.array([numbers.reals(n, f"the costs of item {i + 1}") for i in range(n)]).reshape(n, n)

@@ -11,6 +11,7 @@ less than one unit.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -31,7 +32,10 @@ def instance(rng: np.random.Generator, *, n_warehouses: int, n_customers: int) -
 
 
 def read(text: str, name: str) -> list[dict[str, Any]]:
-    """OR-Library's cap files with a capacity for each warehouse."""
+    """OR-Library's cap files. Some have the word "capacity" for a number that is to be put in: it is taken from the
+    name of the file, as in ``capa-8000.txt``."""
+    if found := re.search(r"-(\d+)", name):
+        text = text.replace("capacity", found[1])
     return [location.read_warehouses(text, limited=True)]
 
 
