@@ -144,6 +144,7 @@ def test_the_step_that_reaches_the_flag_counts_and_is_the_last(seed: int, task: 
     positions = one.module.answer(lambda x, v: 1 + int(pump(x, v)), made).observed(0)
     first = next(i for i, x in enumerate(positions) if x >= 0.5)
     assert first == len(positions) - 1 == one.play(lambda x, v: 1 + int(pump(x, v)), made)
+    assert one.judge.best([made]) == math.ceil((0.5 - made["start"][0]) / 0.07) < first
     short = made | {"max_steps": first - 1}
     missed = one.play(lambda x, v: 1 + int(pump(x, v)), short)
     assert missed == pytest.approx((first - 1) * (1 + (0.5 - positions[-2]) / 1.7)) and missed > first - 1
@@ -263,6 +264,8 @@ def test_the_lander_is_scored_as_its_statement_says(rule: str, task: GetTask) ->
     steps[-1] = 100.0 if rule == "reference" else -100.0
     assert one.verdict(made, episode).score == pytest.approx(sum(steps), abs=0.01)
     assert episode.rewards[-1] == steps[-1]
+    bound = one.judge.best([made])
+    assert bound is not None and sum(steps) <= bound == pytest.approx(120 - standing[0], abs=0.01)
 
 
 def test_engines_push_and_turn_as_the_statement_says(task: GetTask) -> None:
