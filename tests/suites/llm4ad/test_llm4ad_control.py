@@ -144,6 +144,7 @@ def test_the_step_that_reaches_the_flag_counts_and_is_the_last(seed: int, task: 
     positions = one.module.answer(lambda x, v: 1 + int(pump(x, v)), made).observed(0)
     first = next(i for i, x in enumerate(positions) if x >= 0.5)
     assert first == len(positions) - 1 == one.play(lambda x, v: 1 + int(pump(x, v)), made)
+    assert one.judge.best([made]) == math.ceil((0.5 - made["start"][0]) / 0.07) < first
     short = made | {"max_steps": first - 1}
     missed = one.play(lambda x, v: 1 + int(pump(x, v)), short)
     assert missed == pytest.approx((first - 1) * (1 + (0.5 - positions[-2]) / 1.7)) and missed > first - 1
@@ -193,6 +194,33 @@ def test_the_arm_ends_as_soon_as_its_free_end_is_above_the_line(task: GetTask) -
     assert one.module.heights(episode) == pytest.approx(heights, abs=1e-5)
     hanging = one.play(lambda *_: 1, made | {"start": [0.0] * 4, "max_steps": 20})
     assert hanging == one.judge.worst([made | {"max_steps": 20}]) == 40
+
+
+def rates(state: np.ndarray, torque: float) -> np.ndarray:
+    """As the statement has it."""
+    t1, t2, w1, w2 = state
+    d1, d2, q = 3.5 + math.cos(t2), 1.25 + 0.5 * math.cos(t2), 4.9 * math.sin(t1 + t2)
+    p = 14.7 * math.sin(t1) + q - (0.5 * w2**2 + w1 * w2) * math.sin(t2)
+    a2 = (torque + d2 / d1 * p - 0.5 * w1**2 * math.sin(t2) - q) / (1.25 - d2**2 / d1)
+    return np.array([w1, w2, -(d2 * a2 + p) / d1, a2])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_arm_moves_as_its_statement_says(seed: int, task: GetTask) -> None:
+    one = task(ACROBOT)
+    made = one.instance(seed, max_steps=25)
+    actions = some_actions(ACROBOT, seed, 5, hold=5)
+    state, seen = np.array(made["start"]), []
+    for action in actions:
+        k1 = rates(state, action - 1)
+        k2 = rates(state + 0.1 * k1, action - 1)
+        k3 = rates(state + 0.1 * k2, action - 1)
+        k4 = rates(state + 0.2 * k3, action - 1)
+        state = state + 0.2 / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        t1, t2, w1, w2 = state
+        seen.append([math.cos(t1), math.sin(t1), math.cos(t2), math.sin(t2), w1, w2])
+    episode = one.module.answer(in_order(actions), made)
+    assert np.array(episode.observations[1:]) == pytest.approx(np.array(seen), abs=1e-5)
 
 
 def test_an_arm_that_nobody_pushes_keeps_its_energy(task: GetTask) -> None:
@@ -263,6 +291,8 @@ def test_the_lander_is_scored_as_its_statement_says(rule: str, task: GetTask) ->
     steps[-1] = 100.0 if rule == "reference" else -100.0
     assert one.verdict(made, episode).score == pytest.approx(sum(steps), abs=0.01)
     assert episode.rewards[-1] == steps[-1]
+    bound = one.judge.best([made])
+    assert bound is not None and sum(steps) <= bound == pytest.approx(120 - standing[0], abs=0.01)
 
 
 def test_engines_push_and_turn_as_the_statement_says(task: GetTask) -> None:
@@ -271,6 +301,10 @@ def test_engines_push_and_turn_as_the_statement_says(task: GetTask) -> None:
     last = {a: one.module.answer(in_order([a]), made).observations[-1] for a in range(4)}
     assert last[1][4] > last[0][4] > last[3][4], "the left engine turns it counterclockwise, the right one clockwise"
     assert last[1][2] < last[0][2] < last[3][2], "the left engine pushes it to the left, the right one to the right"
+    first = one.module.answer(in_order([0]), made).observations[0]
+    assert last[0][3] - first[3] == pytest.approx(-0.0267 * 15, abs=0.002)
+    assert last[2][3] - last[0][3] == pytest.approx(0.05 * 15, rel=0.1)
+    assert last[1][5] - last[0][5] == pytest.approx(0.04 * 15, rel=0.15)
     assert last[2][3] > one.module.answer(in_order([2]), made).observations[0][3] > last[0][3]
 
 

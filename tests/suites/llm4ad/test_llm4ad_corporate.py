@@ -88,6 +88,15 @@ def test_without_taxes_on_foreign_income_the_bound_is_reached(task: GetTask) -> 
         assert one.play(one.program("reference"), instance) == pytest.approx(one.judge.best([instance]))
 
 
+def test_a_target_with_credits_never_keeps_more_of_foreign_profits_than_its_own_rate_leaves(task: GetTask) -> None:
+    free = chain_of_three(1) | {"domestic_rates": np.zeros(3), "withholding": np.zeros((3, 3))}
+    free |= {"foreign_rates": np.array([0.4, 0.0, 0.0])}
+    for code, kept in ((1, 600), (2, 0.6 * 600), (3, 0.6 * 600), (4, 0.6 * 600)):
+        instance = free | {"tax_codes": np.array([code, 1, 1])}
+        assert task(CORPORATE).judge.best([instance]) == pytest.approx(100 + kept)
+        assert task(CORPORATE).verdict(instance, [-1, 0, 1]).score == pytest.approx(100 + kept)
+
+
 def test_each_broken_rule_is_named(task: GetTask) -> None:
     one, made = task(CORPORATE), chain_of_three(1)
     idle = made | {"profits": np.array([100.0, 0.0, 400.0])}

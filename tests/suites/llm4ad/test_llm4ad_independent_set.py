@@ -96,6 +96,11 @@ def test_a_cover_by_cliques_is_exact_where_the_graph_is_made_of_cliques() -> Non
     near = np.kron(np.eye(4, dtype=bool), np.ones((3, 3), dtype=bool)) & ~np.eye(12, dtype=bool)
     assert graphs.clique_cover(near) == 4
     assert graphs.clique_cover(np.zeros((5, 5), dtype=bool)) == 5
+    leaves, clique = [(0, a) for a in (1, 2, 3)], list(combinations(range(4, 8), 2))
+    made = graph(8, leaves + clique + [(a, b) for a in (1, 2, 3) for b in range(4, 8)])
+    assert graphs.clique_cover(graphs.adjacency(8, made["edges"])) == 3, (
+        "nodes 1, 2, 3 are independent; no star is a clique"
+    )
     assert graphs.clique_cover(np.zeros((0, 0), dtype=bool)) == 0
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import Bounds, LinearConstraint, milp
 
 from tests.suites.llm4ad.conftest import Task, task_of
 from trace_bench.suites.data_files import DataError
-from trace_bench.suites.llm4ad import multi_knapsack
 
 GetTask = Callable[[str], Task]
 PLAIN = "llm4ad:optimization/co_bench/multidimensional_knapsack_problem_co_bench"
@@ -104,15 +104,19 @@ def test_other_orders_and_units_change_values_as_they_should(seed: int, name: st
 
 
 @settings(max_examples=25, deadline=None)
-@given(seed=st.integers(0, 2**32), n=st.integers(10, 60), m=st.integers(1, 9))
+@given(seed=st.integers(0, 2**32), n=st.integers(10, 40), m=st.integers(1, 9))
 def test_every_drawn_instance_with_demands_can_be_satisfied(seed: int, n: int, m: int) -> None:
     one = task_of(DEMANDS)
     instance = one.instance(seed, n_items=n, n_constraints=m)
-    rows = np.vstack([instance["weights"], -instance["supplies"]])
-    limits = np.concatenate([instance["capacities"], -instance["demands"]])
-    assert len(instance["demands"]) in (1, (m + 1) // 2, m)
-    assert multi_knapsack.relaxed(np.ones(rows.shape[1]), rows, limits) < rows.shape[1]
-    assert np.isfinite(one.judge.best([instance]))
+    rules = [
+        LinearConstraint(instance["weights"], ub=instance["capacities"]),
+        LinearConstraint(instance["supplies"], lb=instance["demands"]),
+    ]
+    assert len(instance["demands"]) in (1, m // 2, m)
+    size = instance["weights"].shape[1]
+    solved = milp(np.zeros(size), constraints=rules, integrality=np.ones(size), bounds=Bounds(0, 1))
+    assert solved.status == 0, "a choice that satisfies all exists"
+    assert one.broken(instance, np.round(solved.x).astype(int).tolist()) == []
 
 
 def test_published_knapsacks_are_read(task: GetTask) -> None:
@@ -121,6 +125,32 @@ def test_published_knapsacks_are_read(task: GetTask) -> None:
     assert first["profits"].tolist() == [5, 4, 3] and first["weights"].tolist() == [[1, 2, 3], [4, 5, 6.5]]
     assert first["capacities"].tolist() == [4, 10] and second["capacities"].tolist() == [3]
     assert task(PLAIN).play(task(PLAIN).program("reference"), first) == 9
+
+
+PETERSEN = """1
+ 6 10 3800
+ 100 600 1200 2400 500 2000
+ 8 12 13 64 22 41
+ 8 12 13 75 22 41
+ 3 6 4 18 6 4
+ 5 10 8 32 6 12
+ 5 13 8 42 6 20
+ 5 13 8 48 6 20
+ 0 0 0 0 8 0
+ 3 0 4 0 8 0
+ 3 2 4 0 8 4
+ 3 2 4 8 8 4
+ 80 96 20 36 44 48 10 18 22 24
+"""
+
+
+def test_the_first_published_knapsack_has_the_published_optimum(task: GetTask) -> None:
+    """Petersen (1967), the first problem of mknap1."""
+    one = task(PLAIN)
+    (made,) = one.module.read(PETERSEN, "mknap1.txt")
+    scores = [one.verdict(made, list(x)).score for x in product((0, 1), repeat=6) if not one.broken(made, list(x))]
+    assert max(scores) == 3800 == one.play(one.program("reference"), made)
+    assert one.judge.best([made]) >= 3800  # type: ignore[operator]
 
 
 def test_published_knapsacks_with_demands_are_read_six_to_a_problem(task: GetTask) -> None:

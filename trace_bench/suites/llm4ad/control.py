@@ -8,7 +8,6 @@ follows from.
 from __future__ import annotations
 
 import importlib.util
-import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -146,12 +145,10 @@ def _system(name: str) -> Any:
 @cache
 def _lander() -> Any:
     """The class of the lander, from its own file: gymnasium's package around it needs pygame, which only draws."""
-    name = "gymnasium_lunar_lander"
     path = Path(gymnasium.__file__).parent / "envs" / "box2d" / "lunar_lander.py"
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = importlib.util.spec_from_file_location("gymnasium_lunar_lander", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # its class is looked up by the name of its module
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "builtin type .* has no __module__", DeprecationWarning)  # SWIG's own
         spec.loader.exec_module(module)

@@ -15,7 +15,7 @@ def instance(rng: np.random.Generator, *, n_items: int, n_constraints: int) -> d
     """In the way of Cappanera and Trubian (2005). A random choice of items is made to satisfy everything."""
     n = int(rng.integers((n_items + 1) // 2, n_items + 1))
     m = n_constraints
-    q = (1, (m + 1) // 2, m)[int(rng.integers(3))]
+    q = (1, max(1, m // 2), m)[int(rng.integers(3))]
     weights, supplies = multi_knapsack.rows(rng, m, n), multi_knapsack.rows(rng, q, n)
     tightness = multi_knapsack.TIGHTNESS[int(rng.integers(3))]
     planted = rng.permutation(n) < round(tightness * n)
