@@ -116,6 +116,19 @@ def test_predictions_that_are_not_numbers_are_a_failure_only_where_they_are_fitt
 # -- errors
 
 
+def test_what_fits_the_training_data_alone_is_not_rewarded(task: GetTask) -> None:
+    one = task(PREFIX + "oscillator2")
+    instance = one.instance()
+
+    def polynomial(t: np.ndarray, x: np.ndarray, v: np.ndarray, p: np.ndarray) -> np.ndarray:
+        return x * (p[0] + p[1] * x + p[2] * x**2 + p[3] * x**7) + v * (p[4] + p[5] * x**6 + p[6] * v**2 + p[7] * v**8)
+
+    found = one.module.answer(polynomial, instance)
+    inside, outside = science.errors(instance, found)
+    assert found.train < 0.1 and inside < 0.2 and outside > 5 * inside
+    assert one.verdict(instance, found).score == pytest.approx((inside + outside) / 2)
+
+
 def test_the_mean_of_the_training_data_has_error_one_inside_and_out_and_the_truth_none() -> None:
     instance = linear(np.random.default_rng(1), noise=0.2)
     constant = fit(instance, lambda x, p: np.full(len(x), p[0]))
