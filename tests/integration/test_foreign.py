@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.cli import REPOSITORY, run
+from tests.integration.cli import REPOSITORY, cli, run
 
 pytestmark = pytest.mark.docker
 FOLDERS = REPOSITORY / "tests" / "foreign"
@@ -51,3 +51,25 @@ def test_foreign_folders_run_and_those_that_execute_programs_are_flagged(images:
         assert meta["failure"]["boundary"] == "task" and said in meta["failure"]["message"], meta["failure"]
     manifest = (Path(result["folder"]) / "meta" / "manifest.json").read_text()
     assert manifest.count('"unprotected"') == 2
+
+
+@pytest.mark.slow
+def test_evaluations_of_the_package_llm4ad_run_in_an_image_of_their_own(images: Path, tmp_path: Path) -> None:
+    built = cli("images", "build", "llm4ad+llm4ad_pkg", home=images, timeout=900)
+    assert built.returncode == 0, built.stderr
+    tasks: list[Any] = [
+        "llm4ad_pkg:optimization/tsp_construct",
+        {"id": "llm4ad_pkg:optimization/qap_construct", "eval_kwargs": {"n_instance": 1, "n_facilities": 8}},
+        {"id": "llm4ad_pkg:machine_learning/acrobot", "eval_kwargs": {"max_steps": 100}},
+        "llm4ad_pkg:science_discovery/stresstrain",
+        "llm4ad_pkg:science_discovery/ode_1d",
+    ]
+    result = run(tmp_path, images, tasks=tasks, trainers=["NoOp"])
+    assert [(row["status"], row["integrity"]) for row in result["jobs"]] == [
+        *[("ok", "protected")] * 4,
+        ("ok", "unprotected"),
+    ], result["stderr"]
+    scores = [row["score_initial"] for row in result["jobs"]]
+    # What the package's own evaluator gives for its own templates, in one process.
+    assert scores[0] == pytest.approx(-6.824, abs=1e-3) and scores[3] == pytest.approx(-0.1905, abs=1e-4)
+    assert -1e9 < scores[1] < 0 and -10 < scores[2] <= 1 and -1 < scores[4] <= 0

@@ -357,3 +357,59 @@ def test_problems_are_the_same_in_two_builds(build: BuildTask, run: Callable[...
     problems: list[Problem] = [build("proxied"), build("proxied")]
     values = {run(problem, problem.parameters[0].value).score for problem in problems}
     assert len(values) == 1
+
+
+def test_only_arguments_that_the_template_changes_in_place_come_back(
+    build: BuildTask, run: Callable[..., Rollout], tmp_path: Path
+) -> None:
+    template = "def f(chosen, costs):\n    chosen.append(len(chosen))\n    return chosen\n"
+    module = bundle(
+        "chosen, costs = [], [5, 7]\nfor _ in costs:\n    callable_func(chosen, costs)\n"
+        "return 10 * len(chosen) + sum(costs)"
+    )
+    folder = write(tmp_path / "t", f"ENTRY_NAME = 'f'\nTEMPLATE_FUNCTION = {template!r}\n{module}")
+    assert load_task_spec(folder).raw["foreign"]["in_place"] == [0]
+    problem = build(folder)
+    assert run(problem, template).score == 20 + 12
+    assert run(problem, "def f(chosen, costs):\n    chosen += [1, 2]\n    costs.clear()\n").score == 40 + 12
+    assert "no longer of type list" not in run(problem, "def f(chosen, costs):\n    chosen = 7\n").feedback
+    assert "NameError: name 'f'" in run(problem, "x = 1\n").feedback
+
+
+@pytest.mark.parametrize(
+    ("body", "changed"),
+    [
+        ("a[0] = b", [0]),
+        ("b.sort()\n    del a[1]", [0, 1]),
+        ("a = list(a)\n    a.append(1)", []),
+        ("c = a\n    c.append(1)", []),
+        ("return a[0] + b.index(3)", []),
+    ],
+)
+def test_what_a_template_changes_is_read_from_its_source(body: str, changed: list[int]) -> None:
+    assert foreign.changed_arguments(f"def f(a, b):\n    {body}\n", "f") == changed
+
+
+def test_names_that_numpy_has_lost_are_there_while_the_task_runs(
+    build: BuildTask, run: Callable[..., Rollout], tmp_path: Path
+) -> None:
+    import numpy as np
+
+    folder = write(
+        tmp_path / "t", bundle("return np.float_(2) + np.product([3, 4])", head="import numpy as np\nX = np.Inf")
+    )
+    assert run(build(folder), "def f(x):\n    return x\n").score == 14.0
+    assert not hasattr(np, "float_")
+
+
+def test_episodes_of_gym_are_the_same_in_every_evaluation(
+    build: BuildTask, run: Callable[..., Rollout], tmp_path: Path
+) -> None:
+    head = "import gym\nENV = gym.make('Pendulum-v1')"
+    folder = write(tmp_path / "t", bundle("return [float(ENV.reset()[0][0]) for _ in range(2)]", head=head))
+    rollouts = [
+        run(problem, "def f(x):\n    return x\n") for problem in (build(folder), build(folder)) for _ in range(2)
+    ]
+    assert len({rollout.feedback for rollout in rollouts}) == 1
+    first, second = rollouts[0].feedback.removeprefix("Score ").split(" (higher is better). Besides: ")
+    assert abs(float(first) - float(second.rstrip("."))) > 1e-6, "and two of one evaluation differ"

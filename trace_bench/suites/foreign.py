@@ -23,6 +23,10 @@ TIMEOUT = 30.0
 """Seconds that a candidate has there for the whole evaluation, unless the folder says otherwise."""
 
 _DEFINED = re.compile(rb"^def " + BUILDER.encode() + rb"\s*\(", re.MULTILINE)
+_CHANGING = {
+    "append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "update", "setdefault", "popitem",
+    "fill",
+}  # fmt: skip
 _EXECUTING = ("exec", "eval", "compile")
 _ALSO = {
     "runpy", "subprocess", "codeop", "spec_from_file_location", "spec_from_loader", "module_from_spec", "exec_module",
@@ -74,6 +78,8 @@ def described(folder: Path, module: str) -> dict[str, Any]:
         "eval_kwargs": arguments,
         "foreign": {"module": module, "free": free, "executes_candidates": bool(signs), "signs": signs[:8]},
     }
+    if changed := changed_arguments(_text(said, "TEMPLATE_FUNCTION"), _text(said, "ENTRY_NAME")):
+        spec["foreign"]["in_place"] = changed
     for key, name in (("entry", "ENTRY_NAME"), ("signature", "FUNCTION_SIGNATURE")):
         if text := _text(said, name):
             spec[key] = text
@@ -96,6 +102,28 @@ def signs_of_execution(folder: Path) -> Iterator[str]:
         elif path.suffix == ".py":
             for line, what in sorted(_executing(_parsed(path))):
                 yield f"{name}, line {line}: {what}"
+
+
+def changed_arguments(source: str, entry: str) -> list[int]:
+    """Positions of the arguments that the function `entry` of `source` changes in place, as far as it says so."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+    function = next((n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == entry), None)
+    if function is None:
+        return []
+    names = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
+    changed: set[str] = set()
+    rebound: set[str] = set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
+            changed |= {n.id for n in [node.value] if isinstance(n, ast.Name)}
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGING:
+            changed |= {n.id for n in [node.func.value] if isinstance(n, ast.Name)}
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            rebound.add(node.id)
+    return [i for i, name in enumerate(names) if name in changed - rebound]
 
 
 def _executing(tree: ast.AST) -> Iterator[tuple[int, str]]:

@@ -162,6 +162,8 @@ class ForeignSpec(_Table):
     """Whether it executes a candidate's source in the process that scores it: its jobs are unprotected."""
     signs: _Names = ()
     """Why: places in its source."""
+    in_place: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Strict(False)] = ()
+    """Positions of the arguments that a program is to change in place."""
 
 
 class TaskSpec(_Table):

@@ -13,6 +13,11 @@ from trace_bench.worker.codec import CodecError, encode
 from trace_bench.worker.problem import CandidateError, Limits, ProblemError, Program
 
 _TOLD = 2
+_IN_PLACE = """
+
+def _trace_bench_in_place(positions, *arguments):
+    return [{entry}(*arguments), [arguments[i] for i in positions if i < len(arguments)]]
+"""
 
 
 class Candidate:
@@ -25,6 +30,8 @@ class Candidate:
     Args:
         seconds: wall time for all calls together.
         header: what stands above `source` for the candidate, and is not counted in lines of errors.
+        session: its `in_place` names the arguments that the function is to change. What it makes of those comes back;
+            what it does to others does not, or it could change what it is judged by.
 
     Attributes:
         failures: of the candidate, first to last, each once.
@@ -34,7 +41,9 @@ class Candidate:
     def __init__(self, session: Session, header: str, source: str, entry: str, seconds: float) -> None:
         self.__name__ = self.__qualname__ = entry
         self._session = session
+        self._changed = session.in_place
         self._source = f"{header}\n{source}" if header else source
+        self._sent = self._source + _IN_PLACE.format(entry=entry) if self._changed else self._source
         self._above = header.count("\n") + 1 if header else 0
         self._seconds = seconds
         self._ends = time.monotonic() + seconds
@@ -62,9 +71,12 @@ class Candidate:
             limits = Limits(
                 wall_seconds=left, cpu_seconds=max(30.0, self._seconds), memory_bytes=self._session.memory_bytes
             )
-            self._program = self._session.programs.open(self._source, self.__name__, limits)
+            entry = "_trace_bench_in_place" if self._changed else self.__name__
+            self._program = self._session.programs.open(self._sent, entry, limits)
         try:
-            return self._program(*args)
+            if not self._changed:
+                return self._program(*args)
+            return _taken_back(self._program(list(self._changed), *args), args, self._changed)
         except CandidateError as error:
             self._close()
             if error.phase == "output" and (why := _cannot_cross(args)):
@@ -183,6 +195,31 @@ def _scored(result: Any, failures: list[CandidateError]) -> tuple[float, str]:
     said += [f"Besides: {more[:200]}."] if more else []
     said += [f"It failed on the way: {failure}." for failure in failures[:_TOLD]]
     return score, " ".join(said)
+
+
+def _taken_back(answer: Any, args: tuple[Any, ...], changed: tuple[int, ...]) -> Any:
+    """The result in `answer`, with the arguments that it changed put in place.
+
+    Raises:
+        CandidateError: what it made of them is of another kind.
+    """
+    if not (isinstance(answer, list) and len(answer) == 2 and isinstance(answer[1], list)):
+        raise CandidateError("output", "the program's process answered with something that is no answer")
+    new: Any
+    for position, new in zip(changed, answer[1], strict=False):
+        old: Any = args[position] if position < len(args) else None
+        if type(new) is not type(old):
+            raise CandidateError("output", f"argument {position} is no longer of type {type(old).__name__}")
+        if isinstance(old, list):
+            old[:] = new
+        elif isinstance(old, dict):
+            old.clear()
+            old.update(new)
+        elif hasattr(old, "shape"):
+            if old.shape != new.shape or old.dtype != new.dtype:
+                raise CandidateError("output", f"argument {position} is no longer an array of shape {old.shape}")
+            old[...] = new
+    return answer[0]
 
 
 def _cannot_cross(args: tuple[Any, ...]) -> str:

@@ -24,7 +24,17 @@ from trace_bench.worker.problem import ProblemError
 _lock = threading.RLock()
 _numbers = itertools.count()
 _OURS = {"opto", "llm4ad_loader", "trace_bench", "numpy", "scipy", "gymnasium"}
-_QUIET = ("matplotlib", "matplotlib.pyplot", "matplotlib.patches", "matplotlib.colors", "matplotlib.cm", "tqdm")
+_QUIET = (
+    "matplotlib",
+    "matplotlib.pyplot",
+    "matplotlib.patches",
+    "matplotlib.colors",
+    "matplotlib.cm",
+    "tqdm",
+    "pygame",
+)
+_OLD = {"float_": "float64", "Inf": "inf", "NaN": "nan", "infty": "inf", "product": "prod", "alltrue": "all",
+        "sometrue": "any"}  # fmt: skip
 _LAST = {"numba", "gym", *_QUIET}
 
 
@@ -46,14 +56,18 @@ class World:
         with _lock:
             hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if self._is_own(name)}
             sys.modules.update(self._own)
+            self._last.episodes = itertools.count()
             finders: list[MetaPathFinder] = [self._last, *([self._siblings] if self._siblings else [])]
             unwritten, sys.dont_write_bytecode = sys.dont_write_bytecode, True
             sys.meta_path.append(self._last)
             if self._siblings is not None:
                 sys.meta_path.insert(0, self._siblings)
+            old_names = _old_names_of_numpy()
             try:
                 yield
             finally:
+                for name in old_names:
+                    delattr(sys.modules["numpy"], name)
                 for finder in finders:
                     sys.meta_path.remove(finder)
                 sys.dont_write_bytecode = unwritten
@@ -83,7 +97,7 @@ class World:
     def _is_own(self, name: str) -> bool:
         top = name.partition(".")[0]
         found = (self._siblings.found if self._siblings else set()) | self._last.found
-        return top in {"opto", "llm4ad_loader"} or name in self._own or top in found
+        return top in {"opto", "llm4ad", "llm4ad_loader"} or name in self._own or top in found
 
 
 class _Siblings(MetaPathFinder):
@@ -108,6 +122,7 @@ class _LastResort(MetaPathFinder, Loader):
 
     def __init__(self) -> None:
         self.found: set[str] = set()
+        self.episodes = itertools.count()
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if name not in _LAST:
@@ -121,12 +136,32 @@ class _LastResort(MetaPathFinder, Loader):
     def exec_module(self, module: ModuleType) -> None:
         found: Any = module
         if module.__name__ == "gym":
-            sys.modules["gym"] = importlib.import_module("gymnasium")
+            gymnasium: Any = importlib.import_module("gymnasium")
+            found.__getattr__ = lambda name: getattr(gymnasium, name)
+            found.__path__, found.make = (
+                list(gymnasium.__path__),
+                lambda name, **given: self._made(gymnasium, name, given),
+            )
         elif module.__name__ == "numba":
             found.jit = found.njit = _uncompiled
             found.prange = range
         elif module.__name__ == "tqdm":
             found.tqdm = found.trange = lambda items, *a, **k: items
+
+    def _made(self, gymnasium: Any, name: str, given: dict[str, Any]) -> Any:
+        """An environment, which begins its first episode of each evaluation alike, its second, and so on. Of one whose
+        version is gone, the version that there is."""
+        try:
+            made = gymnasium.make(name, **given)
+        except gymnasium.error.DeprecatedEnv:
+            made = gymnasium.make(name.rpartition("-v")[0], **given)
+        begin = made.reset
+
+        def reset(*, seed: int | None = None, options: Any = None) -> Any:
+            return begin(seed=next(self.episodes) if seed is None else seed, options=options)
+
+        made.reset = reset
+        return made
 
 
 class _Quiet(ModuleType):
@@ -149,6 +184,15 @@ class _Nothing:
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self, self))
+
+
+def _old_names_of_numpy() -> list[str]:
+    """Give NumPy back, for now, names that its version 2 took away and older code uses: which ones."""
+    numpy = sys.modules.get("numpy")
+    added = [name for name in _OLD if numpy is not None and name not in numpy.__dict__]
+    for name in added:
+        setattr(numpy, name, getattr(numpy, _OLD[name]))
+    return added
 
 
 def _uncompiled(*function: Any, **options: Any) -> Any:

@@ -19,8 +19,6 @@ from trace_bench.suites.task_folder import scoring
 from trace_bench.worker.problem import BuildContext, Example, Parameter, Problem, ProblemError
 
 PARAMETER = "code"
-MOST_SECONDS = 600.0
-"""An evaluation that would wait longer waits so long."""
 
 
 def build(context: BuildContext) -> Problem:
@@ -38,7 +36,7 @@ def build(context: BuildContext) -> Problem:
     if entry not in [n.name for n in ast.parse(template).body if isinstance(n, ast.FunctionDef)]:
         raise ProblemError(f"the template of llm4ad's {table['module']} defines no {entry}")
     score = scoring(context)
-    seconds = min(float(evaluation.timeout_seconds or 30.0), MOST_SECONDS)
+    seconds = float(context.eval_kwargs.get("timeout_seconds") or context.spec["limits"]["wall_seconds"])
     signature = _signature(template, entry)
     stated = f"{str(evaluation.task_description).strip()}\n\nWrite Python source that defines `{entry}`:\n\n{signature}"
     return Problem(

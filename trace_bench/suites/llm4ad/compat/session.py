@@ -23,6 +23,7 @@ class Session:
         folder: of the task.
         memory_bytes: that a candidate may use.
         in_scorer: candidates run in this process. Asked for in the config; the job is unprotected.
+        in_place: positions of the arguments that a program is to change.
         executes: the code of the task executes source itself.
     """
 
@@ -31,6 +32,7 @@ class Session:
     memory_bytes: int
     in_scorer: bool
     executes: bool
+    in_place: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, context: BuildContext) -> Session:
@@ -41,6 +43,7 @@ class Session:
             int(limits.get("memory_mb", 1024)) << 20,
             bool(context.eval_kwargs.get("execute_in_scorer", False)),
             bool(context.spec["foreign"].get("executes_candidates", False)),
+            tuple(context.spec["foreign"].get("in_place", ())),
         )
 
 
