@@ -49,6 +49,11 @@ def test_foreign_folders_run_and_those_that_execute_programs_are_flagged(images:
     assert executing["integrity_report"]["candidates"]["score"]["opened"] == 0
     for meta, said in ((objects, "execute_in_scorer: true"), (missing, "imports pandaz, which is not in the image")):
         assert meta["failure"]["boundary"] == "task" and said in meta["failure"]["message"], meta["failure"]
+    assert (
+        "warning: llm4ad:executing: its own code executes programs in the process that scores them (__init__.py, line "
+        in (result["stderr"])
+    )
+    assert "warning: llm4ad:objects: execute_in_scorer is set; its jobs are unprotected" in result["stderr"]
     manifest = (Path(result["folder"]) / "meta" / "manifest.json").read_text()
     assert manifest.count('"unprotected"') == 2
 

@@ -219,9 +219,16 @@ class TaskSpec(_Table):
 
     def executes_candidates(self, eval_kwargs: Mapping[str, Any]) -> bool:
         """Whether a job with these arguments may run a candidate's source in the process that scores it."""
+        return bool(self.execution(eval_kwargs))
+
+    def execution(self, eval_kwargs: Mapping[str, Any]) -> str:
+        """How that comes, in words; empty if a candidate's source runs in processes of its own alone."""
         if self.foreign is None:
-            return False
-        return self.foreign.executes_candidates or eval_kwargs.get("execute_in_scorer") is True
+            return ""
+        if self.foreign.executes_candidates:
+            signs = f" ({'; '.join(self.foreign.signs)})" if self.foreign.signs else ""
+            return f"its own code executes programs in the process that scores them{signs}"
+        return "execute_in_scorer is set" if eval_kwargs.get("execute_in_scorer") is True else ""
 
     @property
     def _free(self) -> bool:
