@@ -235,6 +235,10 @@ def plan_run(
     pins = {family: images(family) for family in dict.fromkeys(job.image_family for job in jobs)}
     whole_hash = config_hash(config.to_snapshot(), hashes)
     notes = [*config.warnings, *warnings]
+    for job in jobs:
+        if job.executes_candidates:
+            why = used[job.task_id].spec.execution(job.eval_kwargs)
+            notes.append(f"{job.task_id}: {why}; its jobs are unprotected")
 
     runs_dir = Path(config.runs_dir)
     if config.run_id is not None:
