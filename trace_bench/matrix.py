@@ -48,6 +48,7 @@ class Job:
         image_family: the family of the pinned image that the job runs in: that of its task, with what its trainer adds
             (``core+gepa``).
         objective: what its states are compared by.
+        executes_candidates: whether the task may run a candidate's source in the process that scores it.
     """
 
     job_id: str
@@ -70,6 +71,7 @@ class Job:
     sandbox: SandboxConfig
     image_family: str
     objective: FrozenDict
+    executes_candidates: bool = False
 
 
 def expand(config: RunConfig, tasks: Mapping[str, Task], trainers: Mapping[str, type[Trainer]]) -> list[Job]:
@@ -161,6 +163,7 @@ def _jobs(
     """One job for each seed. Everything but id and seed is shared between them."""
     trainer = config.trainers[variant.trainer]
     name = VariantName(variant.index, variant.label)
+    executes = choice.task.spec.executes_candidates(choice.eval_kwargs)
     return [
         Job(
             job_id=prefix.job_id(seed),
@@ -183,6 +186,7 @@ def _jobs(
             sandbox=choice.sandbox,
             image_family=family,
             objective=choice.objective,
+            executes_candidates=executes,
         )
         for seed in config.seeds
     ]

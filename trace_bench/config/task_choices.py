@@ -94,8 +94,8 @@ def _eval_kwargs(config: RunConfig, index: int, task: Task, taken: set[str]) -> 
             taken.add(f"splits.{name}")
     for key, value in config.eval_kwargs.items():
         argument = find(arguments, key)
-        if argument is not None:
-            written[argument.name] = (("eval_kwargs", key), key, value)
+        if argument is not None or task.spec.takes(key):
+            written[argument.name if argument is not None else key] = (("eval_kwargs", key), key, value)
             taken.add(f"eval_kwargs.{key}")
     for key, value in config.tasks[index].eval_kwargs.items():
         argument = find(arguments, key)

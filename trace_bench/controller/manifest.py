@@ -10,9 +10,9 @@ from trace_bench.artifacts.jsonio import dumps, quiet
 from trace_bench.artifacts.records import ManifestEntry
 from trace_bench.artifacts.writers import write_pieces
 from trace_bench.config.frozen import thaw
-from trace_bench.controller.prepare import model_ref
+from trace_bench.controller.prepare import integrity_of, model_ref
 from trace_bench.matrix import Job
-from trace_bench.trainers.registry import executes_candidates
+from trace_bench.sandbox.base import Integrity
 
 Outcome = tuple[str, str | None]
 """Status and reason of a job that has come to its end."""
@@ -46,7 +46,7 @@ class ManifestLines:
         integrity: of the backend.
     """
 
-    def __init__(self, integrity: str) -> None:
+    def __init__(self, integrity: Integrity) -> None:
         self._integrity = integrity
         self._shared: tuple[Job, str] | None = None
 
@@ -78,7 +78,7 @@ class ManifestLines:
                 "suite": job.suite,
                 "trainer_id": job.trainer_id,
                 "variant": job.variant.label,
-                "integrity": "unprotected" if executes_candidates(job.trainer_id) else self._integrity,
+                "integrity": integrity_of(job, self._integrity),
                 "score_direction": direction,
                 "raw_params": thaw(job.raw_params),
                 "resolved_optimizer": job.optimizer,

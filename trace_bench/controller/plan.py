@@ -231,10 +231,14 @@ def plan_run(
     git = git or GitInfo()
     used = {job.task_id: resolved.tasks[job.task_id] for job in jobs}
     hashes = {task_id: task.content_hash for task_id, task in used.items()}
-    blobs = {task_id: pack_task(task.folder) for task_id, task in used.items()}
+    blobs = {task_id: pack_task(task.folder, task.data) for task_id, task in used.items()}
     pins = {family: images(family) for family in dict.fromkeys(job.image_family for job in jobs)}
     whole_hash = config_hash(config.to_snapshot(), hashes)
     notes = [*config.warnings, *warnings]
+    for job in jobs:
+        if job.executes_candidates:
+            why = used[job.task_id].spec.execution(job.eval_kwargs)
+            notes.append(f"{job.task_id}: {why}; its jobs are unprotected")
 
     runs_dir = Path(config.runs_dir)
     if config.run_id is not None:

@@ -27,7 +27,7 @@ from trace_bench.config.models import RunConfig
 from trace_bench.config.objectives import direction_of
 from trace_bench.identity import test_seed
 from trace_bench.matrix import Job
-from trace_bench.sandbox.base import Backend, Resources
+from trace_bench.sandbox.base import Backend, Integrity, Resources
 from trace_bench.suites.spec import Task
 from trace_bench.trainers.registry import entry_of, executes_candidates
 
@@ -140,7 +140,7 @@ def prepare(
         objective=objective,
         image=image,
         backend=backend.name,
-        integrity="unprotected" if executes_candidates(job.trainer_id) else backend.integrity,
+        integrity=integrity_of(job, backend.integrity),
         created_at=created,
     )
     return JobPlan(
@@ -154,6 +154,11 @@ def prepare(
         require_controls=frozenset(sandbox.require_controls),
         allow_weaker=frozenset(sandbox.allow_weaker),
     )
+
+
+def integrity_of(job: Job, of_backend: Integrity) -> Integrity:
+    """What the results of `job` are worth on a backend: what its trainer or its task may execute itself counts."""
+    return "unprotected" if job.executes_candidates or executes_candidates(job.trainer_id) else of_backend
 
 
 def resources_of(job: Job) -> Resources:

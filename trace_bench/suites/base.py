@@ -16,6 +16,7 @@ class Suite:
         root: folder under ``benchmarks/`` that holds its task folders (each with a ``task.toml``); the path of a task
             folder below it is the task's name.
         builder: ``module:function`` that builds a `Problem` from a `BuildContext`, imported inside the sandbox only.
+        listed: whether its tasks are among all tasks; else only who names the suite sees them.
     """
 
     name: str
@@ -23,3 +24,4 @@ class Suite:
     image: str
     root: str
     builder: str
+    listed: bool = True

@@ -3,14 +3,14 @@ task.
 
 A task is a folder with a ``task.toml``; the folder's path below its suite's root is the task's name. Listing
 walks folders and nothing else, so that it stays fast with hundreds of tasks and cannot be stopped by a broken
-one.
+one. Below a root that the user names, a folder of foreign code (`foreign`) is a task too.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from trace_bench.arguments import hint
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.resources import data_dir, plug_ins
 from trace_bench.suites.base import Suite
+from trace_bench.suites.foreign import module_of
 
 GROUP = "trace_bench.suites"
 DEFAULT_SUITE = "llm4ad"
@@ -88,12 +89,13 @@ def normalise_id(task_id: str) -> str:
 
 
 def discover(suites: Sequence[str] | None = None, roots: Sequence[Path] = ()) -> list[TaskEntry]:
-    """The tasks of `suites` (all if None), sorted by id.
+    """The tasks of `suites` (of all that are listed, if None), sorted by id.
 
     Args:
         roots: extra folders with task folders. One that is the LLM4AD root (its path ends in
             ``LLM4AD/benchmark_tasks``) takes the place of the LLM4AD tasks that come with the package. In any
-            other, a ``task.toml`` may say ``suite = "…"``; without it the task belongs to ``internal``.
+            other, a ``task.toml`` may say ``suite = "…"``; without it the task belongs to ``internal``. Foreign code
+            belongs to ``llm4ad``.
 
     Raises:
         ConfigError: an unknown suite, a root that is no folder, or one id in two folders.
@@ -112,11 +114,12 @@ def discover(suites: Sequence[str] | None = None, roots: Sequence[Path] = ()) ->
             raise ConfigError(f"the task root {root} {what}; name a folder that holds task folders")
         if _is_llm4ad_root(root):
             replaced.add(DEFAULT_SUITE)
-            _add(found, _entries(root, DEFAULT_SUITE))
+            _add(found, _entries(root, DEFAULT_SUITE, extra=True))
         else:
             _add(found, _foreign_entries(root, known))
     for suite in installed.values():
-        if suite.name in wanted and suite.name not in replaced:
+        shown = suite.listed or suites is not None
+        if suite.name in wanted and suite.name not in replaced and shown:
             _add(found, _entries(_suite_root(suite), suite.name))
     return sorted(entry for entry in found.values() if entry.suite in wanted)
 
@@ -136,12 +139,34 @@ def resolve_all(task_ids: Sequence[str], roots: Sequence[Path] = ()) -> list[Tas
     wanted = [normalise_id(task_id) for task_id in task_ids]
     known = suite_names()
     entries = {e.id: e for e in discover(sorted({w.partition(":")[0] for w in wanted} & set(known)), roots)}
-    for written, task_id in zip(task_ids, wanted, strict=True):
+    short = short_names(entries)
+    full = [w if w in entries else short.get(w, w) for w in wanted]
+    for written, task_id in zip(task_ids, full, strict=True):
         if task_id not in entries:
             problems.append(not_found(written, known, entries, roots))
     if problems:
         raise ConfigError("\n".join(problems))
-    return [entries[w] for w in wanted]
+    return [entries[f] for f in full]
+
+
+def short_names(ids: Iterable[str]) -> dict[str, str]:
+    """``{short name: id}``: a task's last word, with or without its group and the ending that names a collection, where
+    only one task has it.
+
+    >>> short_names(["llm4ad:optimization/co_bench/bp_1d_co_bench"])["llm4ad:optimization/bp_1d"]
+    'llm4ad:optimization/co_bench/bp_1d_co_bench'
+    """
+    found: dict[str, list[str]] = {}
+    listed = list(ids)
+    for task_id in listed:
+        suite, _, name = task_id.partition(":")
+        *groups, last = name.split("/")
+        plain = last.removesuffix(f"_{groups[-1]}") if groups else last
+        for word in dict.fromkeys((last, plain)):
+            for depth in range(len(groups) + 1):
+                found.setdefault(f"{suite}:{'/'.join([*groups[:depth], word])}", []).append(task_id)
+    known = set(listed)
+    return {short: full[0] for short, full in found.items() if len(full) == 1 and short not in known}
 
 
 def not_found(
@@ -185,22 +210,27 @@ def _add(found: dict[str, TaskEntry], entries: Iterator[TaskEntry]) -> None:
             )
 
 
-def _entries(root: Path, suite: str) -> Iterator[TaskEntry]:
-    for folder, name in _task_folders(root):
+def _entries(root: Path, suite: str, *, extra: bool = False) -> Iterator[TaskEntry]:
+    for folder, name in _task_folders(root, extra=extra):
         yield TaskEntry(f"{suite}:{name}", suite, folder)
 
 
 def _foreign_entries(root: Path, known: set[str]) -> Iterator[TaskEntry]:
-    for folder, name in _task_folders(root):
-        suite = _named_suite(folder / _SPEC) or FOREIGN_SUITE
+    for folder, name in _task_folders(root, extra=True):
+        foreign = not (folder / _SPEC).is_file()
+        suite = DEFAULT_SUITE if foreign else _named_suite(folder / _SPEC) or FOREIGN_SUITE
         if suite not in known:
             raise ConfigError(f"{folder / _SPEC}: there is no suite {suite!r}{hint(suite, known)}")
         yield TaskEntry(f"{suite}:{name}", suite, folder)
 
 
-def _task_folders(root: Path) -> Iterator[tuple[Path, str]]:
-    """Task folders below `root` with their names. Links are not followed; a task folder holds no other tasks."""
-    if (root / _SPEC).is_file():
+def _task_folders(root: Path, *, extra: bool = False) -> Iterator[tuple[Path, str]]:
+    """Task folders below `root` with their names. Links are not followed; a task folder holds no other tasks.
+
+    Args:
+        extra: a root that the user names: folders of foreign code count too.
+    """
+    if (root / _SPEC).is_file() or (extra and module_of(root)):
         yield root, root.resolve().name
         return
     pending = [(str(root), "")]
@@ -214,6 +244,9 @@ def _task_folders(root: Path) -> Iterator[tuple[Path, str]]:
         except OSError as error:
             raise ConfigError(f"{folder}: cannot be listed: {error.strerror or error}") from error
         if name and any(child.name == _SPEC and child.is_file() for child in children):
+            yield Path(folder), name
+            continue
+        if name and extra and any(child.name.endswith(".py") for child in children) and module_of(Path(folder)):
             yield Path(folder), name
             continue
         for child in children:

@@ -11,7 +11,7 @@ import re
 import stat
 import tarfile
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,8 +19,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, Strict, ValidationError, model_validator
 
-from trace_bench.arguments import Argument, Where, describe, hint, resolve
+from trace_bench.arguments import Argument, Where, describe, find, hint, resolve
 from trace_bench.errors import ConfigError
+from trace_bench.suites import foreign
 from trace_bench.suites.base import Suite
 
 SPEC_FILE = "task.toml"
@@ -36,6 +37,13 @@ COMMON_EVAL_KWARGS = (
 """Every code task takes these, unless its spec defines them anew: sizes of the splits, and the wall limit of
 a candidate.
 """
+
+FOREIGN_EVAL_KWARGS = (
+    Argument("execute_in_scorer", bool, None),
+    Argument("timeout_seconds", float, None, minimum=0.001),
+)
+"""Every task of foreign code takes these: whether candidates run in the scorer itself (the job is then unprotected),
+and the time limit of a whole evaluation."""
 
 _METRIC = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 Interaction = Literal["solve", "policy", "fit", "agent", "value"]
@@ -140,6 +148,24 @@ class DataSpec(_Table):
     """Patterns of file names (``airland*.txt``), in that folder or right in the folder that the user names."""
 
 
+class ForeignSpec(_Table):
+    """Code that was not written for this package: how it runs, `trace_bench.suites.llm4ad.compat` knows."""
+
+    module: str = Field(min_length=1)
+    """A file of the folder that defines ``build_trace_problem``; or, of a `package`, its module below ``task``."""
+    package: Literal["llm4ad"] | None = None
+    evaluation: str | None = None
+    """The class, of a package."""
+    free: bool = True
+    """Whether it takes arguments that nobody knows the names of."""
+    executes_candidates: bool = False
+    """Whether it executes a candidate's source in the process that scores it: its jobs are unprotected."""
+    signs: _Names = ()
+    """Why: places in its source."""
+    in_place: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Strict(False)] = ()
+    """Positions of the arguments that a program is to change in place."""
+
+
 class TaskSpec(_Table):
     """Static metadata of a task. `raw` is the same as the plain dict that goes into ``job.json``."""
 
@@ -169,6 +195,7 @@ class TaskSpec(_Table):
     eval_kwargs: dict[str, EvalKwargSpec] = Field(default_factory=dict)
     candidates: CandidateSpec | None = None
     data: DataSpec | None = None
+    foreign: ForeignSpec | None = None
 
     _raw: dict[str, Any] = PrivateAttr(default_factory=dict)
 
@@ -184,8 +211,33 @@ class TaskSpec(_Table):
     def arguments(self) -> tuple[Argument, ...]:
         """What ``eval_kwargs`` may hold: the task's own arguments, and the common ones of a code task."""
         own = tuple(spec.argument(name) for name, spec in self.eval_kwargs.items())
-        common = COMMON_EVAL_KWARGS if self.is_code_task else ()
-        return own + tuple(a for a in common if a.name not in self.eval_kwargs)
+        return own + tuple(a for a in self._common() if a.name not in self.eval_kwargs)
+
+    def takes(self, name: str) -> bool:
+        """Whether `name` may be an argument, known or not."""
+        return find(self.arguments(), name) is not None or (self._free and name.replace("-", "_").isidentifier())
+
+    def executes_candidates(self, eval_kwargs: Mapping[str, Any]) -> bool:
+        """Whether a job with these arguments may run a candidate's source in the process that scores it."""
+        return bool(self.execution(eval_kwargs))
+
+    def execution(self, eval_kwargs: Mapping[str, Any]) -> str:
+        """How that comes, in words; empty if a candidate's source runs in processes of its own alone."""
+        if self.foreign is None:
+            return ""
+        if self.foreign.executes_candidates:
+            signs = f" ({'; '.join(self.foreign.signs)})" if self.foreign.signs else ""
+            return f"its own code executes programs in the process that scores them{signs}"
+        return "execute_in_scorer is set" if eval_kwargs.get("execute_in_scorer") is True else ""
+
+    @property
+    def _free(self) -> bool:
+        return self.foreign is not None and self.foreign.free
+
+    def _common(self) -> tuple[Argument, ...]:
+        if self.foreign is None:
+            return COMMON_EVAL_KWARGS if self.is_code_task else ()
+        return FOREIGN_EVAL_KWARGS if self.foreign.free else FOREIGN_EVAL_KWARGS[:1]
 
     @model_validator(mode="after")
     def _metrics_have_names(self) -> TaskSpec:
@@ -207,12 +259,13 @@ class TaskSpec(_Table):
 
 @dataclass(frozen=True)
 class Task:
-    """A task of a run: where it lies, the suite that builds it, and its spec."""
+    """A task of a run: where it lies, the suite that builds it, its spec, and the user's data files for it."""
 
     id: str
     suite: Suite
     folder: Path
     spec: TaskSpec
+    data: tuple[tuple[str, Path], ...] = ()
 
     @property
     def image_family(self) -> str:
@@ -220,17 +273,19 @@ class Task:
 
     @cached_property
     def content_hash(self) -> str:
-        """`content_hash` of the folder, read once."""
-        return content_hash(self.folder)
+        """`content_hash` of the folder and the data, read once."""
+        return content_hash(self.folder, self.data)
 
 
 def load_task_spec(folder: Path) -> TaskSpec:
-    """Read and check ``task.toml`` of a task folder.
+    """Read and check ``task.toml`` of a task folder; without one, describe the foreign code that lies there.
 
     Raises:
         ConfigError: it is missing, no TOML, or breaks the format; one line per problem, with the line where known.
     """
     path = folder / SPEC_FILE
+    if not path.exists() and (module := foreign.module_of(folder)) is not None:
+        return _foreign_spec(folder, module)
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -245,6 +300,7 @@ def load_task_spec(folder: Path) -> TaskSpec:
         raise ConfigError(_toml_sentence(path, text, str(error))) from None
     except RecursionError:
         raise ConfigError(f"{path}: is nested too deeply to be a task spec") from None
+    _look_for_execution(folder, raw)
     try:
         spec = TaskSpec.model_validate(raw)
     except ValidationError as error:
@@ -255,6 +311,24 @@ def load_task_spec(folder: Path) -> TaskSpec:
     return spec
 
 
+def _foreign_spec(folder: Path, module: str) -> TaskSpec:
+    raw = foreign.described(folder, module)
+    try:
+        spec = TaskSpec.model_validate(raw)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise ConfigError(f"{folder / module}: {'.'.join(map(str, first['loc']))}: {first['msg'].lower()}") from None
+    spec._raw = raw
+    return spec
+
+
+def _look_for_execution(folder: Path, raw: dict[str, Any]) -> None:
+    """Whatever a ``task.toml`` says of the foreign code beside it: what executes source is found in the source."""
+    table = raw.get("foreign")
+    if isinstance(table, dict) and "package" not in table and (signs := list(foreign.signs_of_execution(folder))):
+        table |= {"executes_candidates": True, "signs": signs[:8]}
+
+
 def resolve_eval_kwargs(spec: TaskSpec, given: Mapping[str, Any], where: Where) -> dict[str, Any]:
     """The arguments that the task is built with: checked, defaults filled in.
 
@@ -263,9 +337,11 @@ def resolve_eval_kwargs(spec: TaskSpec, given: Mapping[str, Any], where: Where) 
     Raises:
         ConfigError: one line for each argument that is unknown, of the wrong type or out of bounds.
     """
-    values = resolve(spec.arguments(), given, where, "the task")
-    optional = {a.name for a in COMMON_EVAL_KWARGS} - set(spec.eval_kwargs)
-    return {name: value for name, value in values.items() if value is not None or name not in optional}
+    known = spec.arguments()
+    free = {k.replace("-", "_"): v for k, v in given.items() if find(known, k) is None and spec.takes(k)}
+    values = resolve(known, {k: v for k, v in given.items() if k.replace("-", "_") not in free}, where, "the task")
+    optional = {a.name for a in (*COMMON_EVAL_KWARGS, *FOREIGN_EVAL_KWARGS)} - set(spec.eval_kwargs)
+    return {name: value for name, value in values.items() if value is not None or name not in optional} | free
 
 
 def task_files(folder: Path) -> list[tuple[str, Path]]:
@@ -286,23 +362,24 @@ def task_files(folder: Path) -> list[tuple[str, Path]]:
     return files
 
 
-def content_hash(folder: Path) -> str:
-    """SHA-256 over relative paths and bytes of a task folder: what a job's result depends on."""
+def content_hash(folder: Path, data: Sequence[tuple[str, Path]] = ()) -> str:
+    """SHA-256 over relative paths and bytes of a task folder and its data: what a job's result depends on."""
     digest = hashlib.sha256(b"trace-bench/task/1\n")
-    for name, path in task_files(folder):
-        data = path.read_bytes()
+    for name, path in [*task_files(folder), *data]:
+        content = path.read_bytes()
         # Lengths keep two different folders from having one stream of bytes.
-        digest.update(f"{len(name.encode())}:{name}:{len(data)}:".encode())
-        digest.update(data)
+        digest.update(f"{len(name.encode())}:{name}:{len(content)}:".encode())
+        digest.update(content)
     return digest.hexdigest()
 
 
-def pack_task(folder: Path) -> bytes:
-    """The task folder as a tar that depends on nothing but its content: sorted, uid 0, mtime 0, modes 0644 and 0755.
+def pack_task(folder: Path, data: Sequence[tuple[str, Path]] = ()) -> bytes:
+    """The task folder with its data as a tar that depends on nothing but its content: sorted, uid 0, mtime 0, modes
+    0644 and 0755.
 
     No file is executable: task code is imported, never executed.
     """
-    files = task_files(folder)
+    files = [*task_files(folder), *data]
     folders = {str(parent) for name, _ in files for parent in Path(name).parents if str(parent) != "."}
     members: list[tuple[str, Path | None]] = [*((name, None) for name in folders), *files]
     buffer = io.BytesIO()
@@ -313,9 +390,9 @@ def pack_task(folder: Path) -> bytes:
                 info.type, info.mode = tarfile.DIRTYPE, 0o755
                 tar.addfile(info)
             else:
-                data = path.read_bytes()
-                info.mode, info.size = 0o644, len(data)
-                tar.addfile(info, io.BytesIO(data))
+                content = path.read_bytes()
+                info.mode, info.size = 0o644, len(content)
+                tar.addfile(info, io.BytesIO(content))
     return buffer.getvalue()
 
 
@@ -344,9 +421,11 @@ def _walk(folder: Path, prefix: str) -> Iterator[tuple[str, Path]]:
 
 def _check_files(folder: Path, text: str, spec: TaskSpec) -> None:
     problems: list[str] = []
-    if spec.candidates is None:
+    names: list[str] = []
+    if spec.foreign is not None:
+        needed = [] if spec.foreign.package else [spec.foreign.module]
+    elif spec.candidates is None:
         needed = ["problem.py"] if not (folder / "evaluator.py").is_file() else []
-        names: list[str] = []
     else:
         needed = ["evaluator.py"]
         names = [spec.candidates.template, *spec.candidates.proposals()]
@@ -399,6 +478,7 @@ def _known_keys(location: tuple[str, ...]) -> list[str]:
         "eval_kwargs": EvalKwargSpec,
         "candidates": CandidateSpec,
         "data": DataSpec,
+        "foreign": ForeignSpec,
     }
     model = tables[location[0]] if location and location[0] in tables else TaskSpec
     return [field.alias or name for name, field in model.model_fields.items()]

@@ -1,7 +1,8 @@
 """Builds a problem from a task folder, whichever form the folder has.
 
-A folder with ``[candidates]`` in its ``task.toml`` is a code task (`trace_bench.suites.code_task`); any
-other ships a ``problem.py`` with ``build(context) -> Problem``. A task's own modules are trusted, and are
+A folder with ``[candidates]`` in its ``task.toml`` is a code task (`trace_bench.suites.code_task`); foreign code has a
+table ``[foreign]`` (`trace_bench.suites.llm4ad.compat`); any other ships a ``problem.py`` with
+``build(context) -> Problem``. A task's own modules are trusted, and are
 imported in the phases only, under a private name, so that a task called ``random`` or ``json`` shadows
 nothing.
 """
@@ -47,6 +48,10 @@ def build(context: BuildContext) -> Problem:
         from trace_bench.suites import code_task
 
         return _measured(code_task.build(context), context)
+    if "foreign" in context.spec:
+        from trace_bench.suites.llm4ad.compat import build as build_foreign
+
+        return build_foreign(context)
     path = context.task_dir / "problem.py"
     builder = getattr(load_module(path), "build", None)
     if not callable(builder):

@@ -1,0 +1,226 @@
+"""Task folders without a ``task.toml``, whose module defines ``build_trace_problem(**eval_kwargs)``: found, and
+described from their source. Nothing of them is imported.
+
+What such a folder must be for its jobs to be protected: none of its files executes source, as far as a reader can tell
+(`signs_of_execution`). Its evaluator then gets a function that calls the candidate in its own process
+(`trace_bench.suites.llm4ad.compat`).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from trace_bench.errors import ConfigError
+
+BUILDER = "build_trace_problem"
+FAILURE = -1_000_000.0
+"""What a failure is worth there."""
+TIMEOUT = 30.0
+"""Seconds that a candidate has there for the whole evaluation, unless the folder says otherwise."""
+
+_DEFINED = re.compile(rb"^def " + BUILDER.encode() + rb"\s*\(", re.MULTILINE)
+_CHANGING = {
+    "append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "update", "setdefault", "popitem",
+    "fill",
+}  # fmt: skip
+_EXECUTING = ("exec", "eval", "compile")
+_ALSO = {
+    "runpy", "subprocess", "codeop", "spec_from_file_location", "spec_from_loader", "module_from_spec", "exec_module",
+    "SourceFileLoader", "FunctionType", "SecureEvaluator", "sympify", "parse_expr", "lambdify",
+}  # fmt: skip
+_OF_OS = ("system", "popen", "execv", "execve", "execl", "spawnl", "spawnv", "posix_spawn")
+_COMPILED = (".so", ".pyd", ".pyc")
+_TYPES = {bool: "bool", int: "int", float: "float", str: "str", list: "list"}
+
+
+def module_of(folder: Path) -> str | None:
+    """The file of `folder` that defines the builder at its top level, by a search in its text; None if none does."""
+    for name in ("__init__.py", f"{folder.resolve().name}.py", "get_instance.py"):
+        try:
+            if _DEFINED.search((folder / name).read_bytes()):
+                return name
+        except OSError:
+            continue
+    return None
+
+
+def described(folder: Path, module: str) -> dict[str, Any]:
+    """What stands for the ``task.toml`` of such a folder.
+
+    Raises:
+        ConfigError: the module is not Python, or does not define the builder.
+    """
+    path = folder / module
+    tree = _parsed(path)
+    builder = next((n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == BUILDER), None)
+    if builder is None:
+        raise ConfigError(f"{path}: defines no function {BUILDER} at its top level")
+    said = _literals(tree)
+    doc = (ast.get_docstring(tree) or "").strip()
+    task = _text(said, "TASK_DESCRIPTION", "task_description")
+    statement = "\n\n".join(dict.fromkeys(t for t in (task, _text(said, "OBJECTIVE_TEXT")) if t)) or doc
+    arguments, free = _arguments(builder)
+    defaults = said.get("EVAL_KWARGS")
+    seconds = defaults.get("timeout_seconds") if isinstance(defaults, dict) else None
+    timeout = float(seconds) if isinstance(seconds, int | float) and 0 < seconds < 1e6 else TIMEOUT
+    signs = list(signs_of_execution(folder))
+    spec: dict[str, Any] = {
+        "title": (doc.splitlines() or [""])[0].strip() or folder.resolve().name.replace("_", " "),
+        "statement": statement or f"Improve the parameter of {folder.resolve().name}, by what its guide says.",
+        "interaction": "policy" if _text(said, "ENTRY_NAME") else "value",
+        "tags": ["foreign"],
+        "score": {"direction": "maximize", "failure": FAILURE},
+        "limits": {"wall_seconds": timeout, "cpu_seconds": max(timeout, TIMEOUT), "memory_mb": 1024},
+        "eval_kwargs": arguments,
+        "foreign": {"module": module, "free": free, "executes_candidates": bool(signs), "signs": signs[:8]},
+    }
+    if changed := changed_arguments(_text(said, "TEMPLATE_FUNCTION"), _text(said, "ENTRY_NAME")):
+        spec["foreign"]["in_place"] = changed
+    for key, name in (("entry", "ENTRY_NAME"), ("signature", "FUNCTION_SIGNATURE")):
+        if text := _text(said, name):
+            spec[key] = text
+    return spec
+
+
+def signs_of_execution(folder: Path) -> Iterator[str]:
+    """Where the files of a task may execute source: ``file, line N: what``. What runs only as a script does not count.
+
+    Raises:
+        ConfigError: a Python file of it cannot be read, or is not Python.
+    """
+    for path in sorted(folder.rglob("*")):
+        parts = path.relative_to(folder).parts
+        if any(part.startswith(".") or part == "__pycache__" for part in parts) or not path.is_file():
+            continue
+        name = "/".join(parts)
+        if path.suffix in _COMPILED:
+            yield f"{name}: compiled code, which cannot be read"
+        elif path.suffix == ".py":
+            for line, what in sorted(_executing(_parsed(path))):
+                yield f"{name}, line {line}: {what}"
+
+
+def changed_arguments(source: str, entry: str) -> list[int]:
+    """Positions of the arguments that the function `entry` of `source` changes in place, as far as it says so."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+    function = next((n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == entry), None)
+    if function is None:
+        return []
+    names = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
+    changed: set[str] = set()
+    rebound: set[str] = set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
+            changed |= {n.id for n in [node.value] if isinstance(n, ast.Name)}
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGING:
+            changed |= {n.id for n in [node.func.value] if isinstance(n, ast.Name)}
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            rebound.add(node.id)
+    return [i for i, name in enumerate(names) if name in changed - rebound]
+
+
+def _executing(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    pending: list[ast.AST] = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.If) and any(
+            isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(node.test)
+        ):
+            pending += node.orelse
+            continue
+        pending += ast.iter_child_nodes(node)
+        if isinstance(node, ast.Name) and node.id in (*_EXECUTING, *_ALSO):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.Attribute):
+            owner = node.value.id if isinstance(node.value, ast.Name) else ""
+            if (
+                node.attr in _ALSO
+                or (owner == "builtins" and node.attr in _EXECUTING)
+                or (owner == "os" and node.attr in _OF_OS)
+            ):
+                yield node.lineno, node.attr
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names = [alias.name for alias in node.names]
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            for found in names:
+                if found.partition(".")[0] in (*_ALSO, "builtins"):
+                    yield node.lineno, found
+        elif isinstance(node, ast.keyword) and node.arg == "trainable" and _is_bundle(node, tree):
+            yield node.value.lineno, "a bundle whose code is trained"
+
+
+def _is_bundle(keyword: ast.keyword, tree: ast.AST) -> bool:
+    true = isinstance(keyword.value, ast.Constant) and keyword.value.value is True
+    calls = (n for n in ast.walk(tree) if isinstance(n, ast.Call) and keyword in n.keywords)
+    return true and any(ast.unparse(call.func).rpartition(".")[2] == "bundle" for call in calls)
+
+
+def _parsed(path: Path) -> ast.Module:
+    try:
+        return ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError) as error:
+        line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+        why = error.msg if isinstance(error, SyntaxError) else error
+        raise ConfigError(f"{path}{line}: is not Python: {why}") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: is nested too deeply to be read") from None
+
+
+def _literals(tree: ast.Module) -> dict[str, Any]:
+    """What the top level assigns to names as a literal; the last assignment counts."""
+    found: dict[str, Any] = {}
+    for node in tree.body:
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
+        for target in targets:
+            value = getattr(node, "value", None)
+            if isinstance(target, ast.Name) and value is not None:
+                try:
+                    found[target.id] = ast.literal_eval(value)
+                except (ValueError, TypeError, MemoryError, RecursionError):
+                    found.pop(target.id, None)
+    return found
+
+
+def _text(said: dict[str, Any], *names: str) -> str:
+    return next((said[name].strip() for name in names if isinstance(said.get(name), str)), "")
+
+
+def _arguments(builder: ast.FunctionDef) -> tuple[dict[str, dict[str, Any]], bool]:
+    """The arguments that the builder names with a plain default, as ``[eval_kwargs]`` has them; and whether it takes
+    others too."""
+    arguments = builder.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    without: list[ast.expr | None] = [None] * (len(positional) - len(arguments.defaults))
+    pairs = [*zip(positional, [*without, *arguments.defaults], strict=True),
+             *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]  # fmt: skip
+    found: dict[str, dict[str, Any]] = {}
+    free = arguments.kwarg is not None
+    for argument, default in pairs:
+        value: Any = None
+        if default is not None:
+            try:
+                value = ast.literal_eval(default)
+            except (ValueError, TypeError):
+                value = None
+        named = (
+            {n.id for n in ast.walk(argument.annotation) if isinstance(n, ast.Name)} if argument.annotation else set()
+        )
+        kind = _TYPES.get(type(value)) or next((t for t in _TYPES.values() if t in named), None)
+        if kind == "int" and "float" in named:
+            kind = "float"
+        if kind is None:
+            free = True  # it takes what nothing is known of
+        else:
+            found[argument.arg] = {"type": kind, "default": value}
+    return found, free

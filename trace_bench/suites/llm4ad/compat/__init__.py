@@ -1,0 +1,24 @@
+"""Runs task code that was not written for this package: folders whose module defines ``build_trace_problem``, and the
+evaluations of the package ``llm4ad``.
+
+Both evaluate a function that they are handed. Here it is a stand-in that sends each call to the candidate's own process
+(`candidate`), so that a candidate's source is not executed where scores are made. What such folders import besides
+NumPy is stood in for (`modules`), in the processes of a sandbox's phases and nowhere else.
+"""
+
+from trace_bench.worker.problem import BuildContext, Problem
+
+
+def build(context: BuildContext) -> Problem:
+    """Build the problem of foreign code, as ``[foreign]`` of its spec says.
+
+    Raises:
+        ProblemError: the code is at fault, or asks for something that is not here.
+    """
+    if context.spec["foreign"].get("package"):
+        from trace_bench.suites.llm4ad.compat import package
+
+        return package.build(context)
+    from trace_bench.suites.llm4ad.compat import folder
+
+    return folder.build(context)

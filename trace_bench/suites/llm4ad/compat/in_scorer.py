@@ -1,0 +1,62 @@
+"""Runs a candidate's source in this very process, which is a scorer. Nothing keeps it from writing its own score: jobs
+that ask for it (``execute_in_scorer``) are unprotected, and no other comes here."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from trace_bench.worker.problem import CandidateError
+
+
+class _Late(BaseException):
+    """No `Exception`, which an evaluator would take for the candidate's."""
+
+
+def loaded(source: str, entry: str) -> Callable[..., Any]:
+    """The function `entry` of `source`.
+
+    Raises:
+        CandidateError: it does not run, or defines none.
+    """
+    names: dict[str, Any] = {"__name__": "candidate"}
+    try:
+        exec(compile(source, "<candidate>", "exec"), names)
+    except (Exception, SystemExit) as error:
+        raise CandidateError("compile", f"{type(error).__name__}: {error}") from error
+    if not callable(found := names.get(entry)):
+        raise CandidateError("compile", f"the program defines no function {entry}")
+    return found  # type: ignore[no-any-return]
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Ends what runs inside after `seconds`, where this is the main thread; what it raises is the candidate's.
+
+    Raises:
+        CandidateError: it took longer, or raised.
+    """
+    alarm = threading.current_thread() is threading.main_thread()
+
+    def late(number: int, frame: FrameType | None) -> None:
+        raise _Late
+
+    before = signal.signal(signal.SIGALRM, late) if alarm else None
+    if alarm:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    except _Late:
+        raise CandidateError("timeout", f"the evaluation took more than {seconds:g} s") from None
+    except CandidateError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise CandidateError("call", f"{type(error).__name__}: {error}") from error
+    finally:
+        if alarm:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)

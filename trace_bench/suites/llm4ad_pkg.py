@@ -1,0 +1,12 @@
+"""The ``llm4ad_pkg`` suite: the evaluations of the package llm4ad as it is on the package index."""
+
+from trace_bench.suites.base import Suite
+
+SUITE = Suite(
+    name="llm4ad_pkg",
+    title="Algorithm design: the evaluations of the package llm4ad",
+    image="llm4ad+llm4ad_pkg",
+    root="LLM4AD_pkg",
+    builder="trace_bench.suites.llm4ad.problem:build",
+    listed=False,
+)
