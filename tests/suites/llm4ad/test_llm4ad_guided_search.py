@@ -163,7 +163,9 @@ def test_strange_distances_end_and_are_scored(task: GetTask) -> None:
         except CandidateError as error:  # pragma: no cover
             pytest.fail(str(error))
         assert one.broken(instance, found) == []
-        assert one.module.score(instance, found) <= one.judge.worst([instance])
+        worst = one.module.worst_metrics(instance)
+        assert one.module.score(instance, found) <= one.judge.worst([instance]) == worst["length"]
+        assert found["operations"] < worst["operations"] / 1.2
     assert one.broken(instance, {"tour": [0, 0]}) == ["the tour does not visit each of the 25 cities once"]
 
 

@@ -86,6 +86,11 @@ def worst(instance: dict[str, Any]) -> float:
     return routing.tour_length(nearest_neighbour(between.tolist()), between) * (1 + 1e-12)
 
 
+def worst_metrics(instance: dict[str, Any]) -> dict[str, float]:
+    """The length as above; for each call far more operations than distances drawn at random cost."""
+    return {"length": worst(instance), "operations": 200.0 * len(instance["distances"]) * instance["rounds"]}
+
+
 def bound(instance: dict[str, Any]) -> float:
     return routing.tour_bound(instance["distances"])
 
