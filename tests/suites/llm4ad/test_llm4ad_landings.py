@@ -104,6 +104,27 @@ def test_a_row_of_planes_is_timed_as_a_linear_program_does(seed: int, shuffle: A
         assert task_of(LANDING).verdict(full, (ticks, [0] * len(row))).score == pytest.approx(cost)
 
 
+def test_a_window_that_ends_pushes_the_planes_ahead() -> None:
+    planes = [plane(0, 10, 12, 5, 1), plane(0, 10, 50, 5, 1)]
+    apart = [[0.0, 5.0], [5.0, 0.0]]
+    assert landings.timed([1, 0], planes, apart) == ([7.0, 12.0], 17.0)
+    assert program_of(case(planes, apart), [1, 0], [0, 0])[0] == pytest.approx(17)
+    assert landings.timed([0, 1], planes, apart) == ([10.0, 15.0], 5.0)
+    assert landings.improved([1, 0], planes, apart) == ([0, 1], 5.0)
+    late = [plane(9, 10, 12, 5, 1), plane(9, 10, 12, 5, 1)]
+    assert landings.timed([0, 1], late, apart)[1] == math.inf
+
+
+def test_the_bound_counts_no_plane_twice(task: GetTask) -> None:
+    """One plane, ten early, makes way for two others at once."""
+    one = task(LANDING)
+    three = case([plane(0, 50, 99, 9, 9), plane(0, 50, 99, 1, 9), plane(0, 50, 99, 9, 9)],
+                 [[0, 90, 0], [10, 0, 10], [0, 90, 0]])  # fmt: skip
+    assert (
+        one.verdict(three, ([50_000, 40_000, 50_000], [0, 0, 0])).score == 10 == pytest.approx(one.judge.best([three]))
+    )
+
+
 def test_penalties_worked_out_by_hand(task: GetTask) -> None:
     one = task(LANDING)
     verdict = one.verdict(TWO, ([8000, 14500], [0, 0]))

@@ -8,8 +8,8 @@ def determine_next_operation(
     current_status: dict[str, list], feasible_operations: list[tuple[int, int, int]]
 ) -> tuple[int, int, int]:
     """Follows a sequence planned at the first call: an active schedule in which the job with the most work remaining
-    goes first (Giffler, Thompson, 1960), then simulated annealing that swaps neighbours on a critical path (van Laarhoven,
-    Aarts, Lenstra, 1992)."""
+    goes first (Giffler, Thompson, 1960), then simulated annealing that swaps neighbours on a critical path (van
+    Laarhoven, Aarts, Lenstra, 1992)."""
     if not any(current_status["next_operation"]):
         machines, times = current_status["machines"].tolist(), current_status["times"].tolist()
         PLAN[:] = planned(machines, times)
