@@ -72,12 +72,12 @@ def bound(instance: dict[str, Any]) -> float:
     after = float(time.sum()) - due_date(instance)
     before = _shared(early / time)
     both = before + _shared(late / time)
-    slope = (early + late) / 2 - (before * time).sum(axis=1)
-    fixed = float((time[:, None] * before * time).sum() - (early * time).sum()) / 2
+    slope = (early + late) / 2 - before @ time
+    fixed = float(time @ (before @ time) - early @ time) / 2
     u = time * (after / time.sum())
     best = 0.0
     for _ in range(60):
-        pull = (both * u).sum(axis=1)
+        pull = both @ u
         gradient = pull + slope
         order = np.argsort(gradient, kind="stable")
         taken = np.cumsum(time[order]) - time[order]
@@ -86,7 +86,7 @@ def bound(instance: dict[str, Any]) -> float:
         gap = float((gradient * (u - corner)).sum())
         best = max(best, float((u * pull).sum() / 2 + (slope * u).sum() + fixed) - gap)
         step = corner - u
-        bend = float((step[:, None] * both * step).sum())
+        bend = float(step @ (both @ step))
         if gap < 1e-3 or bend <= 0.0:
             break
         u = u + min(1.0, gap / bend) * step
