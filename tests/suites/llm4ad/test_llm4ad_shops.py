@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import permutations, product
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -263,6 +264,13 @@ def test_an_end_beyond_all_reason_is_named(name: str, task: GetTask) -> None:
 )
 def test_what_is_no_table_of_start_times_is_refused(name: str, given: Any, says: str, task: GetTask) -> None:
     assert says in task(name).refusal(TWO, lambda *_: given)
+
+
+def test_arrays_are_taken_as_lists_are(task: GetTask) -> None:
+    for name, given in ((JOB, [[0, 4], [0, 4]]), (OPEN, [[2, 0], [2, 6]]), (FLOW, [1, 0])):
+        one = task(name)
+        assert one.play(lambda *_, g=given: np.array(g), TWO) == one.play(lambda *_, g=given: g, TWO)
+        assert "must be an int" in one.refusal(TWO, lambda *_, g=given: np.array(g, dtype=float))
 
 
 def test_flow_shop_takes_permutations_only(task: GetTask) -> None:
