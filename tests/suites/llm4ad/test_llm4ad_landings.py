@@ -66,11 +66,13 @@ def test_no_schedule_beats_the_best_of_all_orders_and_the_reference_finds_it(
     places = range(0, size * 2, 2) if runways == 1 else range(size)
     small = case([full["planes"][i] for i in places],
                  [[full["separation"][i][j] for j in places] for i in places], runways)  # fmt: skip
-    scores = []
+    scores, seen = [], set()
     for on in product(range(runways), repeat=size):
-        if on != min(tuple(p[i] for i in on) for p in permutations(range(runways))):
-            continue  # the same with runways renamed
         for order in permutations(range(size)):
+            rows = tuple(sorted(tuple(i for i in order if on[i] == runway) for runway in range(runways)))
+            if rows in seen:
+                continue
+            seen.add(rows)
             cost, times = program_of(small, order, on)
             if times:
                 verdict = one.verdict(small, one.module.answer(lambda *_, t=times, on=on: said(t, on), small))
@@ -102,6 +104,27 @@ def test_a_row_of_planes_is_timed_as_a_linear_program_does(seed: int, shuffle: A
         for i, time in zip(row, times, strict=True):
             ticks[i] = round(time * 1000)
         assert task_of(LANDING).verdict(full, (ticks, [0] * len(row))).score == pytest.approx(cost)
+
+
+def test_a_window_that_ends_pushes_the_planes_ahead() -> None:
+    planes = [plane(0, 10, 12, 5, 1), plane(0, 10, 50, 5, 1)]
+    apart = [[0.0, 5.0], [5.0, 0.0]]
+    assert landings.timed([1, 0], planes, apart) == ([7.0, 12.0], 17.0)
+    assert program_of(case(planes, apart), [1, 0], [0, 0])[0] == pytest.approx(17)
+    assert landings.timed([0, 1], planes, apart) == ([10.0, 15.0], 5.0)
+    assert landings.improved([1, 0], planes, apart) == ([0, 1], 5.0)
+    late = [plane(9, 10, 12, 5, 1), plane(9, 10, 12, 5, 1)]
+    assert landings.timed([0, 1], late, apart)[1] == math.inf
+
+
+def test_the_bound_counts_no_plane_twice(task: GetTask) -> None:
+    """One plane, ten early, makes way for two others at once."""
+    one = task(LANDING)
+    three = case([plane(0, 50, 99, 9, 9), plane(0, 50, 99, 1, 9), plane(0, 50, 99, 9, 9)],
+                 [[0, 90, 0], [10, 0, 10], [0, 90, 0]])  # fmt: skip
+    assert (
+        one.verdict(three, ([50_000, 40_000, 50_000], [0, 0, 0])).score == 10 == pytest.approx(one.judge.best([three]))
+    )
 
 
 def test_penalties_worked_out_by_hand(task: GetTask) -> None:
@@ -186,7 +209,7 @@ def test_shifted_times_dearer_penalties_and_renamed_planes(seed: int, shift: int
     assert one.verdict(other, moved).score == pytest.approx(score * factor)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_landing_in_the_order_of_the_targets_misses_no_window(seed: int, task: GetTask) -> None:
     one = task(LANDING)
     for runways in (0, 1, 3):

@@ -39,9 +39,12 @@ def timed(row: Sequence[int], planes: Planes, separation: Separation) -> tuple[l
 
 
 def improved(row: Sequence[int], planes: Planes, separation: Separation) -> tuple[list[int], float]:
-    """A better order, by exchanging neighbours while that helps (five times around at most), and its cost."""
+    """A better order, by exchanging neighbours while that helps (five times around at most), and its cost.
+
+    A row of more than 40 planes is only timed: that takes long enough.
+    """
     best, cost = list(row), timed(row, planes, separation)[1]
-    for _ in range(5):
+    for _ in range(5 if len(row) <= 40 else 0):
         before = cost
         for place in range(len(best) - 1):
             trial = [*best[:place], best[place + 1], best[place], *best[place + 2 :]]

@@ -5,13 +5,14 @@ The first job starts at 0. The literature lets it start later, which pays with l
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from trace_bench.suites import checks
-from trace_bench.suites.data_files import Numbers
+from trace_bench.suites.data_files import DataError, Numbers
 from trace_bench.suites.drawing import Drawing, schedule
 
 SHARES = (0.2, 0.4, 0.6, 0.8)
@@ -33,6 +34,8 @@ def read(text: str, name: str) -> list[dict[str, Any]]:
     for _ in range(numbers.count("the number of problems", most=10_000)):
         n = numbers.count("the number of jobs", most=100_000)
         jobs = [(numbers.count("p"), numbers.count("a"), numbers.count("b")) for _ in range(n)]
+        if any(p == 0 for p, _, _ in jobs):
+            raise DataError("has a job that takes no time")
         found += [{"jobs": jobs, "h": share} for share in SHARES if jobs]
     numbers.end()
     return found
@@ -55,35 +58,44 @@ def worst(instance: dict[str, Any]) -> float:
     return sum(max(a * (due - p), b * (total - due), 0) for p, a, b in jobs) + 1.0
 
 
-def target(instance: dict[str, Any]) -> float:
-    """A V-shaped schedule: before the due date jobs with much time for their early penalty go first, after it those
-    with little time for their late penalty. Jobs change sides one by one while that helps."""
-    jobs, due = instance["jobs"], due_date(instance)
-    early = [False] * len(jobs)
-    left = due
-    for job in sorted(range(len(jobs)), key=lambda j: jobs[j][1] / max(1, jobs[j][2])):
-        if jobs[job][0] <= left:
-            early[job] = True
-            left -= jobs[job][0]
-    down = sorted(range(len(jobs)), key=lambda j: -jobs[j][0] / max(1, jobs[j][1]))
-    up = sorted(range(len(jobs)), key=lambda j: jobs[j][0] / max(1, jobs[j][2]))
+def bound(instance: dict[str, Any]) -> float:
+    """What it costs at least if jobs may be split into small pieces that each pay for themselves.
 
-    def cost() -> int:
-        return penalty(jobs, due, [j for j in down if early[j]] + [j for j in up if not early[j]])
-
-    best, better = cost(), True
-    for _ in range(10):
-        if not better:
+    Of a job that ends late, a piece of length e whose middle is x after the due date pays e * (b x / p + b / 2), which
+    adds up to b (C - d) for the whole job; of one that ends early, e * (a x / p - a / 2) likewise. The job across the
+    due date pays no more than it costs. With u[j] of each job after the due date, sum u = total - d, the cheapest
+    arrangement is a convex quadratic function of u: pieces with high b / p (a / p) are next to the due date. The method
+    of Frank and Wolfe (1956) has a lower bound of its least value in each step; penalties are integers, so it is
+    rounded up.
+    """
+    time, early, late = np.array(instance["jobs"], dtype=float).T
+    after = float(time.sum()) - due_date(instance)
+    before = _shared(early / time)
+    both = before + _shared(late / time)
+    slope = (early + late) / 2 - before @ time
+    fixed = float(time @ (before @ time) - early @ time) / 2
+    u = time * (after / time.sum())
+    best = 0.0
+    for _ in range(60):
+        pull = both @ u
+        gradient = pull + slope
+        order = np.argsort(gradient, kind="stable")
+        taken = np.cumsum(time[order]) - time[order]
+        corner = np.zeros_like(u)
+        corner[order] = np.clip(after - taken, 0.0, time[order])
+        gap = float((gradient * (u - corner)).sum())
+        best = max(best, float((u * pull).sum() / 2 + (slope * u).sum() + fixed) - gap)
+        step = corner - u
+        bend = float(step @ (both @ step))
+        if gap < 1e-3 or bend <= 0.0:
             break
-        better = False
-        for job in range(len(jobs)):
-            early[job] = not early[job]
-            now = cost()
-            if now < best:
-                best, better = now, True
-            else:
-                early[job] = not early[job]
-    return float(best)
+        u = u + min(1.0, gap / bend) * step
+    return float(math.ceil(best - 1e-6))
+
+
+def _shared(rates: np.ndarray) -> np.ndarray:
+    """What two pieces cost each other for each unit of their lengths: the one with the lower rate lies behind."""
+    return np.minimum(rates[:, None], rates[None, :])
 
 
 def remark(instance: dict[str, Any], order: list[int]) -> str:
