@@ -71,6 +71,10 @@ def test_whole_numbers_are_not_missed_by_a_rounding_error(value: float, least: f
     assert location.whole(value) == least
 
 
+def test_the_order_of_an_answer_does_not_matter() -> None:
+    assert location.subset(np.array([4, 0, 2]), "the columns", 5) == [0, 2, 4]
+
+
 # -- subset by subset
 
 
@@ -229,6 +233,7 @@ def test_partitioning_each_row_that_is_not_covered_once_is_named(task: GetTask) 
     assert one.broken(FOUR, [0, 1]) == ["row 1 is covered 2 times, by columns 0, 1"]
     assert one.broken(FOUR, [1]) == ["row 0 is covered by none of the 1 chosen columns"]
     seen: list[Any] = []
+    assert one.judge.worst([FOUR]) == pytest.approx(3 + 3.5 + 3.5), "a row costs its column's cost over its rows"
     one.play(lambda *args: seen.extend(args) or [3], FOUR)  # type: ignore[func-returns-value]
     assert seen[:2] == [3, 4] and seen[2].tolist() == [5, 7, 2, 9] and seen[3] == FOUR["columns"]
 
