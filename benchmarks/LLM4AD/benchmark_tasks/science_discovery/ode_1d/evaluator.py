@@ -18,7 +18,7 @@ from trace_bench.suites.llm4ad.science import normalised, remark, score, target,
 
 TRAJECTORIES, STEPS = 4, 200
 SPREAD = 0.2
-TRUTH = 10
+TRUTH = 4
 """Steps of the true trajectories for one of those that judge a candidate."""
 
 

@@ -32,9 +32,9 @@ def instance(rng: np.random.Generator, *, noise: float) -> dict[str, Any]:
     def rate(_: float, state: np.ndarray) -> np.ndarray:
         return np.array([state[1], law(state, constants)])
 
-    near = science.integrated(rate, rng.uniform(-1, 1, (2, 4)), np.linspace(0, 10, 401))
+    near = science.integrated(rate, rng.uniform(-1, 1, (2, 4)), np.linspace(0, 10, 201))
     angle, radius = rng.uniform(0, 2 * np.pi, 4), rng.uniform(1.2, 2, 4)
-    far = science.integrated(rate, radius * np.array([np.cos(angle), np.sin(angle)]), np.linspace(0, 4, 161))
+    far = science.integrated(rate, radius * np.array([np.cos(angle), np.sin(angle)]), np.linspace(0, 4, 81))
     near, far = (states.transpose(1, 0, 2).reshape(2, -1) for states in (near, far))
     chosen = rng.permutation(near.shape[1])[: TRAIN + HELD]
     return science.sampled(

@@ -39,10 +39,10 @@ def motions(start: np.ndarray, times: np.ndarray, constants: np.ndarray) -> np.n
 def instance(rng: np.random.Generator, *, noise: float) -> dict[str, Any]:
     """Points of simulated motions."""
     constants = np.array(NOMINAL) * rng.uniform(0.8, 1.2, 6)
-    near = motions(rng.uniform(-1, 1, (2, 4)), np.linspace(0, 40, 1601), constants)
+    near = motions(rng.uniform(-1, 1, (2, 4)), np.linspace(0, 40, 801), constants)
     early, late = near[:, near[0] <= 20], near[:, near[0] > 20]
     angle, radius = rng.uniform(0, 2 * np.pi, 4), rng.uniform(1.2, 2, 4)
-    far = motions(radius * np.array([np.cos(angle), np.sin(angle)]), np.linspace(0, 4, 161), constants)
+    far = motions(radius * np.array([np.cos(angle), np.sin(angle)]), np.linspace(0, 4, 81), constants)
     chosen = rng.permutation(early.shape[1])[: TRAIN + HELD]
     later = rng.permutation(late.shape[1])[: HELD // 2]
     wider = rng.permutation(far.shape[1])[: HELD // 2]
