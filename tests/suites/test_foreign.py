@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.suites.conftest import BuildTask, build_folder
+from tests.suites.conftest import BuildTask, ForkingSpawner, build_folder
 from trace_bench.errors import ConfigError
 from trace_bench.suites import foreign
 from trace_bench.suites.registry import discover, resolve
@@ -197,7 +197,11 @@ def test_a_program_that_fails_gets_what_a_failure_is_worth_and_the_reason(
 
 
 def test_an_evaluator_that_goes_on_after_a_failure_has_the_last_word(
-    build: BuildTask, run: Callable[..., Rollout], tmp_path: Path
+    build: BuildTask,
+    run: Callable[..., Rollout],
+    spawner: ForkingSpawner,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tolerant = """total = 0
 for x in range(4):
@@ -210,8 +214,13 @@ return total"""
     rollout = run(problem, "def f(x):\n    assert x != 1, 'one'\n    return x\n")
     assert rollout.score == 0 - 10 + 2 + 3
     assert "It failed on the way: call failed at line 2: AssertionError: one" in rollout.feedback
-    died = run(problem, "import os\ndef f(x):\n    os._exit(1)\n")
-    assert died.score == -40, "one that died is not started again"
+    opened: list[int] = []
+    start = spawner.open
+    monkeypatch.setattr(spawner, "open", lambda *given: opened.append(1) or start(*given))
+    assert run(problem, "def f(x):\n    raise KeyError\n").score == -40
+    assert len(opened) == 4, "one that raised is started again"
+    assert run(problem, "import os\ndef f(x):\n    os._exit(1)\n").score == -40
+    assert len(opened) == 5, "one that died is not"
 
 
 @pytest.mark.parametrize(
@@ -284,11 +293,12 @@ def test_an_agent_of_several_nodes_is_one_operator(build: BuildTask, run: Callab
 
 
 def test_files_beside_the_module_are_found_by_bare_names_and_hide_nothing_of_the_standard_library(
-    build: BuildTask, run: Callable[..., Rollout], tmp_path: Path
+    build: BuildTask, run: Callable[..., Rollout], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    head = "from get_instance import NUMBER\nimport random\nrandom.randrange(3)\nfrom . import more\n"
+    head = "from get_instance import NUMBER\nimport colorsys\ncolorsys.rgb_to_hsv\nfrom . import more\n"
     for name, number in (("one", 1), ("two", 2)):
-        files = {"get_instance": f"NUMBER = {number}\n", "random": "raise OSError", "more": "MORE = 10\n"}
+        monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+        files = {"get_instance": f"NUMBER = {number}\n", "colorsys": "raise OSError", "more": "MORE = 10\n"}
         folder = write(tmp_path / name, bundle("from more import MORE\nreturn NUMBER + MORE", head=head), **files)
         assert run(build(folder), "def f(x):\n    return x\n").score == 10 + number, "and each finds its own"
     assert "get_instance" not in sys.modules

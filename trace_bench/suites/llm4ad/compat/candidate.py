@@ -13,6 +13,7 @@ from trace_bench.worker.codec import CodecError, encode
 from trace_bench.worker.problem import CandidateError, Limits, ProblemError, Program
 
 _TOLD = 2
+_SHOWN = 8
 _IN_PLACE = """
 
 def _trace_bench_in_place(positions, *arguments):
@@ -170,18 +171,22 @@ def plain(value: Any) -> tuple[float | None, str]:
     """What an evaluator says as a finite number, of several the first, and the others in words; None if it is none."""
     more = ""
     if isinstance(value, dict) and "score" in value:
-        more = "; ".join(f"{k} {v}" for k, v in value.items() if k != "score")
+        more = "; ".join(f"{k} {_short(v)}" for k, v in list(value.items())[:_SHOWN] if k != "score")
         value = value["score"]
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, list | tuple) and value:
-        more = " ".join(map(str, value[1:]))
+        more = " ".join(map(_short, value[1:_SHOWN]))
         value = value[0]
     try:
         score = float(value)
     except (TypeError, ValueError, OverflowError):
         return None, more
     return (score if math.isfinite(score) else None), more
+
+
+def _short(value: Any) -> str:
+    return repr(value)[:80] if isinstance(value, list | tuple | dict) else str(value)[:80]
 
 
 def _scored(result: Any, failures: list[CandidateError]) -> tuple[float, str]:
