@@ -6,8 +6,8 @@ def solve(m: int, n: int, cost_matrix: np.ndarray, consumption_matrix: np.ndarra
     started anew from the best solution with a few jobs moved at random."""
     c, a, b = cost_matrix.astype(float), consumption_matrix.astype(float), capacities.astype(float)
     rng = np.random.default_rng(1)
-    starts = [s for s in (by_regret(c, a, b), a.argmin(axis=0)) if s is not None and (load(a, s) <= b).all()]
-    found = [descent(c, a, b, s) for s in starts]
+    starts = [by_regret(c, a, b), *(repaired(a, b, s) for s in (a.argmin(axis=0), c.argmin(axis=0)))]
+    found = [descent(c, a, b, s) for s in starts if s is not None]
     if not found:
         return a.argmin(axis=0).tolist()
     best = min(found, key=lambda s: total(c, s))
@@ -43,6 +43,27 @@ def by_regret(c, a, b):
         agents[job] = int(open_costs[:, job].argmin())
         room[agents[job]] -= a[agents[job], job]
         left[job] = False
+    return agents
+
+
+def repaired(a, b, agents):
+    """Shifts and swaps until no agent has more than its capacity; None if that fails."""
+    agents, jobs = agents.copy(), np.arange(len(agents))
+    while (over := np.maximum(used := load(a, agents) - b, 0)).any():
+        takes = a[agents, jobs]
+        less = np.maximum(used[agents] - takes, 0) - over[agents]
+        shift = less + np.maximum(used[:, None] + a, 0) - over[:, None]
+        shift[agents, jobs] = 0
+        after = np.maximum(used[agents][:, None] - takes[:, None] + a[agents, :], 0) - over[agents][:, None]
+        swap = np.where(agents[:, None] == agents[None, :], 0, after + after.T)
+        if min(shift.min(), swap.min()) >= 0:
+            return None
+        if shift.min() <= swap.min():
+            agent, job = np.unravel_index(shift.argmin(), shift.shape)
+            agents[job] = agent
+        else:
+            one, other = np.unravel_index(swap.argmin(), swap.shape)
+            agents[[one, other]] = agents[[other, one]]
     return agents
 
 
