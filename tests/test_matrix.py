@@ -185,11 +185,13 @@ def test_a_hundred_thousand_jobs_take_seconds_and_little_memory() -> None:
 
 
 def test_the_shipped_configs_expand() -> None:
+    from trace_bench.config.selectors import select
     from trace_bench.resources import data_dir
 
     counts = {}
     for path in data_dir("configs").glob("*.yaml"):
-        config = load_config(path)
+        config = select(load_config(path))
         found = resolve(config)
         counts[path.stem] = len(expand(config, found.tasks, found.trainers))
     assert counts["smoke"] == 2 and counts["m1_matrix_smoke"] == 4 and counts["m1_validation"] == 7
+    assert counts["m2_coverage"] == 130

@@ -9,6 +9,7 @@ import pytest
 
 from trace_bench.config import load_config
 from trace_bench.config.resolve import resolve
+from trace_bench.config.selectors import select
 from trace_bench.config.task_choices import resolve_tasks
 from trace_bench.config.variants import Variant, resolve_variants
 from trace_bench.errors import ConfigError
@@ -38,7 +39,7 @@ def refusal(tmp_path: Path, text: str) -> str:
 
 def test_every_shipped_config_resolves() -> None:
     for path in sorted(data_dir("configs").glob("*.yaml")):
-        config = load_config(path)
+        config = select(load_config(path))
         found = resolve(config)
         assert set(found.tasks) == {t.id for t in config.tasks}
         assert set(found.trainers) == {t.id for t in config.trainers}

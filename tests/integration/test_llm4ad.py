@@ -25,7 +25,7 @@ KINDS = [
 """Constructive, packing, scheduling, fitting, control."""
 COVERAGE = REPOSITORY / "configs" / "m2_coverage.yaml"
 SEARCH = {"id": "PrioritySearch", "params": {"num_steps": 2, "num_candidates": 1, "num_proposals": 2}}
-SPLITS = {"train": 1, "validate": 1, "test": 1}
+SPLITS = {"train": 1, "validate": 2, "test": 1}
 
 
 def programs() -> dict[str, tuple[str, str]]:
