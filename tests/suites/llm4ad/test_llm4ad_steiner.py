@@ -94,6 +94,8 @@ def test_published_files_are_read(task: GetTask) -> None:
     made = task(STEINER).module.read("2\n3\n0 0\n.5 0\n1 1\n4\n0 0 1 0\n1 1 0 1\n", "estein10.txt")
     assert [len(i["points"]) for i in made] == [3, 4] and made[1]["mst"] == 3
     assert made[0]["points"].tolist() == [[0, 0], [0.5, 0], [1, 1]]
+    (two,) = task(STEINER).module.read("1 2 0 0 3 4", "estein1.txt")
+    assert task(STEINER).play(lambda points: [], two) == 1 == task(STEINER).judge.worst([two])
 
 
 @pytest.mark.parametrize(
@@ -101,7 +103,7 @@ def test_published_files_are_read(task: GetTask) -> None:
     [
         ("1\n3\n0 0 1 1 2", "a coordinate is due"),
         ("1\n3\n0 0 1 x 2 2", "line 3: a coordinate must be a number"),
-        ("1\n2\n0 0 1 1", "a problem of 2 terminals"),
+        ("1\n1\n0 0", "a problem of 1 terminals"),
         ("1\n3\n0 0 1 1 2 2\n9", "line 4: '9' is more"),
         ("-1", "the number of problems must be within"),
     ],

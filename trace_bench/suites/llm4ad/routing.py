@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -86,11 +86,20 @@ def tour_bound_of_points(points: Floats) -> float:
 def spanning_tree(weights: Floats) -> tuple[float, NDArray[np.int64]]:
     """Weight and edges, shape (n - 1, 2), of a least spanning tree of the complete graph (Prim); weights may be
     negative. Ties go to the lower number."""
-    n = len(weights)
+    return _spanning_tree(len(weights), weights.__getitem__)
+
+
+def spanning_tree_of_points(points: Floats) -> tuple[float, NDArray[np.int64]]:
+    """The same with the distances between the rows of `points`, of which only one row at a time is worked out."""
+    x, y = points[:, 0], points[:, 1]
+    return _spanning_tree(len(points), lambda node: np.hypot(x - x[node], y - y[node]))
+
+
+def _spanning_tree(n: int, row: Callable[[int], Floats]) -> tuple[float, NDArray[np.int64]]:
     edges = np.empty((max(0, n - 1), 2), dtype=np.int64)
     if n < 2:
         return 0.0, edges
-    reach = weights[0].copy()
+    reach = row(0).copy()
     parent = np.zeros(n, dtype=np.int64)
     outside = np.ones(n, dtype=bool)
     outside[0] = False
@@ -102,8 +111,9 @@ def spanning_tree(weights: Floats) -> tuple[float, NDArray[np.int64]]:
         edges[step] = parent[node], node
         reach[node] = np.inf
         outside[node] = False
-        closer = (weights[node] < reach) & outside
-        reach[closer] = weights[node][closer]
+        weights = row(node)
+        closer = (weights < reach) & outside
+        reach[closer] = weights[closer]
         parent[closer] = node
     return total, edges
 

@@ -34,7 +34,7 @@ def _of(points: np.ndarray) -> dict[str, Any]:
 
 def _tree(points: np.ndarray) -> tuple[float, np.ndarray]:
     """Length and edges of a minimum spanning tree."""
-    _, edges = routing.spanning_tree(routing.distances(points))
+    _, edges = routing.spanning_tree_of_points(points)
     legs = points[edges[:, 0]] - points[edges[:, 1]]
     return math.fsum(np.hypot(legs[:, 0], legs[:, 1]).tolist()), edges
 
@@ -45,8 +45,8 @@ def read(text: str, name: str) -> list[dict[str, Any]]:
     found = []
     for _ in range(numbers.count("the number of problems", most=10_000)):
         n = numbers.count("the number of terminals", most=20_000)
-        if n < 3:
-            raise DataError(f"has a problem of {n} terminals; it takes three")
+        if n < 2:
+            raise DataError(f"has a problem of {n} terminals; a tree takes two")
         found.append(_of(np.array(numbers.reals(2 * n, "a coordinate")).reshape(n, 2)))
     numbers.end()
     return found
