@@ -9,6 +9,7 @@ from trace_bench import matrix
 from trace_bench.config import load_config
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
+from trace_bench.config.selectors import select
 from trace_bench.controller.progress import Progress
 from trace_bench.controller.run import RunResult
 from trace_bench.controller.start import completed, run_config
@@ -30,7 +31,7 @@ def expand(config: Config, *, roots: Sequence[Path] = ()) -> list[Job]:
     Raises:
         ConfigError: the config is wrong, or does not fit its tasks and trainers; one line per problem.
     """
-    config = completed(_loaded(config))
+    config = completed(select(_loaded(config), roots))
     resolved = resolve(config, roots)
     return matrix.expand(config, resolved.tasks, resolved.trainers)
 

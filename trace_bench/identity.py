@@ -19,7 +19,7 @@ JOB_ID_LENGTH = 12
 _SEED_BITS = 63
 
 CONFIG_KEYS_WITHOUT_EFFECT = frozenset(
-    {"max_workers", "resume", "run_id", "runs_dir", "task_roots", "tags", "llm_cache"}
+    {"max_workers", "resume", "run_id", "runs_dir", "task_roots", "data_root", "tags", "llm_cache"}
 )
 """Top-level config keys that `config_hash` leaves out: worker counts, tags, paths (a run's id names its folder), and
 which jobs are run again: ``--force`` is for a run that is there.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Iterable
@@ -17,6 +18,8 @@ from tests.engine import on_runtime
 from tests.integration.cli import cli
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.identity import test_seed as held_out_seed
+from trace_bench.suites.registry import resolve
+from trace_bench.suites.spec import load_task_spec
 from trace_bench.suites.splits import split_seed
 from trace_bench.suites.task_folder import load_module
 from trace_bench.worker.problem import BuildContext
@@ -27,18 +30,62 @@ FAILURE = {"solve": -5000.0, "policy": 1000.0, "fit": 1e6}
 SPLITS = ("train", "test")
 
 
-def game(interaction: str) -> ModuleType:
+@dataclass(frozen=True)
+class Kind:
+    """A shipped task that is attacked, on instances of `settings`.
+
+    Attributes:
+        interaction: what attacks take it for.
+    """
+
+    task: str
+    interaction: str
+    settings: dict[str, Any]
+
+
+KINDS = {
+    "constructive": Kind("llm4ad:optimization/tsp_construct", "policy", {"problem_size": 15}),
+    "packing": Kind("llm4ad:circle_packing", "solve", {"n": 7}),
+    "scheduling": Kind("llm4ad:optimization/jssp_construct", "policy", {}),
+    "fitting": Kind("llm4ad:science_discovery/oscillator1", "fit", {}),
+    "control": Kind("llm4ad:machine_learning/pendulum", "policy", {}),
+}
+
+
+def game(interaction: str, root: Path = TASKS) -> ModuleType:
     """The task's own module: data, evaluation, the honest program and what it scores by hand."""
-    return load_module(TASKS / interaction / "game.py")
+    return load_module(root / interaction / "game.py")
+
+
+def prepare_kind(place: Path, kind: Kind) -> None:
+    """The folder of a shipped task under attack."""
+    found = resolve(kind.task).folder
+    spec = load_task_spec(found)
+    assert spec.candidates is not None
+    place.mkdir()
+    shutil.copy(found / "evaluator.py", place)
+    shutil.copy(found / spec.candidates.template, place / "template.py")
+    shutil.copy(found / "task.toml", place / "spec.toml")
+    shutil.copy(TASKS / "suite_game.py", place / "game.py")
+    settings = {name: argument.default for name, argument in spec.eval_kwargs.items() if name != "n_instance"}
+    (place / "settings.json").write_text(json.dumps(settings | kind.settings))
+    plain = (TASKS / kind.interaction / "task.toml").read_text()
+    plain = re.sub(r'direction = "\w+"', f'direction = "{spec.score.direction}"', plain)
+    plain = re.sub(r"failure = \S+", f"failure = {spec.score.failure!r}", plain)
+    (place / "task.toml").write_text(re.sub(r"memory_mb = \d+", f"memory_mb = {spec.limits.memory_mb}", plain))
 
 
 def prepare(folder: Path) -> Path:
-    """The three tasks with all attacks in them, below `folder`."""
-    for interaction in FAILURE:
+    """The three tasks, and those that ship, with all attacks in them, below `folder`."""
+    folder.mkdir()
+    for interaction in (*FAILURE, *KINDS):
         place = folder / interaction
-        shutil.copytree(TASKS / interaction, place, ignore=shutil.ignore_patterns("__pycache__"))
+        if interaction in KINDS:
+            prepare_kind(place, KINDS[interaction])
+        else:
+            shutil.copytree(TASKS / interaction, place, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(TASKS / "problem.py", place)
-        own = game(interaction)
+        own = game(interaction, folder)
         plain = own.HONEST.replace("def honest", f"def {own.ENTRY}")
         sources = {HONEST: {"source": plain, "filler": "", "times": 0, "by_guide": False}}
         for attack in ATTACKS.values():
@@ -65,6 +112,7 @@ class Job:
 
     folder: Path
     interaction: str
+    root: Path
     meta: dict[str, Any]
     result: dict[str, Any]
     salt: str
@@ -79,14 +127,21 @@ class Job:
     def honest_scores(self, split: str) -> list[float]:
         """Of the honest program on each instance of `split`: drawn anew here, and scored by hand."""
         seed = split_seed(self._context(), split)
-        own = game(self.interaction)
+        own = game(self.interaction, self.root)
         return [own.honest_score(instance) for instance in own.instances(seed, 2)]
+
+    def failures(self, split: str) -> list[float]:
+        """What a failure is worth on each instance of `split`."""
+        if self.interaction not in KINDS:
+            return [FAILURE[self.interaction]] * 2
+        own = game(self.interaction, self.root)
+        return [own.failure(instance) for instance in own.instances(split_seed(self._context(), split), 2)]
 
     def expected(self, split: str, outcome: str) -> list[float]:
         """Of each example in order, the attack's and the honest one's: if the attack comes to `outcome`."""
         found: list[float] = []
-        for honest in self.honest_scores(split):
-            found += [honest if outcome == HONEST else FAILURE[self.interaction], honest]
+        for honest, failure in zip(self.honest_scores(split), self.failures(split), strict=True):
+            found += [honest if outcome == HONEST else failure, honest]
         return found
 
     def _context(self) -> BuildContext:
@@ -134,7 +189,7 @@ def wage(
         meta = json.loads((place / "job_meta.json").read_text())
         result = json.loads((place / "results.json").read_text())
         interaction = meta["task_id"].removeprefix("internal:")
-        job = Job(place, interaction, meta, result, salt)
+        job = Job(place, interaction, root, meta, result, salt)
         name = meta["eval_kwargs"]["attack"]
         if name == HONEST:
             honest.append(job)

@@ -13,7 +13,7 @@ from tests.integration.cli import REPOSITORY, Done, cli
 DOCS = REPOSITORY / "docs"
 PAGES = [*sorted(DOCS.rglob("*.md")), REPOSITORY / "CONTRIBUTING.md", REPOSITORY / "CHANGELOG.md"]
 COMMANDS = (
-    "run", "validate", "list-tasks", "list-trainers", "schema", "doctor", "clean",
+    "run", "validate", "list-tasks", "list-trainers", "schema", "doctor", "clean", "check-task", "new task",
     "ls", "show", "logs", "ps", "cancel", "llm ls", "llm show", "llm cache",
 )  # fmt: skip
 CHEAP = ("--version", "list-tasks", "list-trainers", "schema")
@@ -53,6 +53,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_the_index_knows_every_page() -> None:
     linked = set(re.findall(r"\]\(([^)#\s]+)", (DOCS / "README.md").read_text()))
     pages = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")} - {"README.md"}
+    pages = {page for page in pages if not page.startswith("reference/tasks/") or page.endswith("/llm4ad.md")}
     assert pages == linked
 
 
@@ -99,7 +100,10 @@ def test_the_tutorial_runs_from_end_to_end(tmp_path: Path, home: Path) -> None:
 def test_the_task_of_the_how_to_works(tmp_path: Path) -> None:
     names = write_files_of("how-to/add-a-task.md", tmp_path)
     assert len(names) == 5
-    listed, run = commands_of("how-to/add-a-task.md")
+    new, check, listed, run = commands_of("how-to/add-a-task.md")
+    assert (new[0], check[0], check[-1]) == ("new", "check-task", f"llm4ad:{new[2]}")
+    assert cli(*new, cwd=tmp_path).returncode == 0
+    assert check[-1] in cli("list-tasks", *check[1:-1], cwd=tmp_path).stdout.split()
     assert "internal:sum_digits" in cli(*listed, cwd=tmp_path).stdout.split()
     done = cli(*run, "--backend", "local", cwd=tmp_path)
     assert done.returncode == 0, done.stderr + done.stdout

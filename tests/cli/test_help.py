@@ -17,6 +17,7 @@ from trace_bench.cli.usage import ORDER
 
 COMMANDS = (
     "", "run", "validate", "list-tasks", "list-trainers", "schema", "doctor", "clean", "images",
+    "check-task", "new", "new task",
     "ls", "show", "logs", "ps", "cancel",
     "llm", "llm ls", "llm show", "llm cache",
     "images build", "images list", "images verify", "images lock", "images push", "images pull",

@@ -81,6 +81,7 @@ KEYS: dict[type[Section], dict[str, tuple[Any, Seen, Any]]] = {
         "trainer_kwargs": ({"num_steps": 4}, param("num_steps"), 4),
         "optimizer_kwargs": ({"memory_size": 4}, lambda c, jobs: jobs[0].optimizer_kwargs["memory_size"], 4),
         "task_roots": ([], config_key("task_roots"), ()),
+        "data_root": (None, config_key("data_root"), None),
         "backend": ("local", config_key("backend"), "local"),
         "images": ({"base": "b"}, lambda c, jobs: c.images.base, "b"),
         "sandbox": ({"pids": 99}, sandbox("pids"), 99),

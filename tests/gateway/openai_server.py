@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 Brain = Callable[[Mapping[str, Any]], str]
-BETTER = Path(__file__).parents[2] / "benchmarks/LLM4AD/benchmark_tasks/circle_packing/alternatives/better.py"
+BETTER = Path(__file__).parents[2] / "benchmarks/LLM4AD/benchmark_tasks/circle_packing/programs/reference.py"
 
 
 @dataclass(frozen=True)

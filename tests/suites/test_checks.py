@@ -120,10 +120,13 @@ def test_refusals_name_the_place_and_the_fault(value: Any, says: str) -> None:
     assert says.replace("\\", "") in caught.value.message
 
 
-def test_infinities_pass_only_where_they_are_allowed_and_nan_never() -> None:
+def test_infinities_and_nan_pass_only_where_they_are_allowed() -> None:
     assert checks.float_array([math.inf, -math.inf], "v", shape=(2,), infinite=True)[0] == math.inf
     with pytest.raises(CandidateError, match="must be a number, not nan"):
         checks.float_array([math.inf, math.nan], "v", shape=(2,), infinite=True)
+    assert math.isnan(checks.float_array([math.inf, math.nan], "v", shape=(2,), nan=True)[1])
+    with pytest.raises(CandidateError, match="must have 3 entries"):
+        checks.float_array([math.nan] * 2, "v", shape=(3,), nan=True)
 
 
 def test_a_float64_array_is_not_copied() -> None:

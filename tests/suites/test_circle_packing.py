@@ -10,17 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trace_bench.resources import data_dir
+from trace_bench.suites.judge import Judge
+from trace_bench.suites.spec import load_task_spec
 from trace_bench.suites.task_folder import load_module
 from trace_bench.worker.problem import CandidateError, Problem, ProblemError
 
 TASK = "llm4ad:circle_packing"
-EVALUATOR = load_module(data_dir("benchmarks") / "LLM4AD/benchmark_tasks/circle_packing/evaluator.py")
+FOLDER = data_dir("benchmarks") / "LLM4AD/benchmark_tasks/circle_packing"
+JUDGE = Judge(load_module(FOLDER / "evaluator.py"), load_task_spec(FOLDER).raw)
 
 
 def score(rows: Any, n: int | None = None) -> float:
     """What the evaluator makes of an answer."""
     size = len(rows) if n is None else n
-    value, _ = EVALUATOR.evaluate(lambda asked: rows, size, n=size)
+    value, _, metrics = JUDGE.evaluate(lambda asked: rows, {"n": size})  # type: ignore[arg-type, return-value]
+    assert metrics["normalised"] == value / (JUDGE.target({"n": size}))
     assert isinstance(value, float)
     return value
 
@@ -36,7 +40,7 @@ def scores(problem: Problem) -> list[float]:
     (example,) = problem.train
     values = []
     for source in (problem.parameters[0].value, *problem.parameters[0].alternatives[:2]):
-        value, _ = problem.guide(None, source, example.reference)
+        value, *_ = problem.guide(None, source, example.reference)
         values.append(value)
     return values
 
@@ -56,7 +60,7 @@ def test_broken_program_fails_with_what_is_wrong_and_by_how_much(build_task: Cal
 
 def test_feedback_tells_score_direction_best_known_and_gap(build_task: Callable[..., Problem]) -> None:
     problem = build_task(TASK)
-    _, feedback = problem.guide(None, problem.parameters[0].value, 26)
+    _, feedback, *_ = problem.guide(None, problem.parameters[0].value, problem.train[0].reference)
     assert feedback.startswith("Score 2.166666667 (higher is better). Best known: 2.635; gap 0.468333.")
 
 
@@ -77,7 +81,7 @@ def test_no_alternative_beats_the_range(build_task: Callable[..., Problem]) -> N
 def test_template_and_worse_are_valid_for_every_n(build_task: Callable[..., Problem], n: int) -> None:
     problem = build_task(TASK, n=n)
     for source in (problem.parameters[0].value, problem.parameters[0].alternatives[0]):
-        value, _ = problem.guide(None, source, problem.train[0].reference)
+        value, *_ = problem.guide(None, source, problem.train[0].reference)
         assert value > 0
 
 
@@ -201,6 +205,6 @@ def test_a_candidate_that_rebinds_numpy_changes_no_score(build_task: Callable[..
     problem = build_task(TASK)
     template = str(problem.parameters[0].value)
     cheat = template + "\nnp.sum = np.max = lambda *a, **k: 999.0\nmath.fsum = lambda values: 999.0\n"
-    cheated, _ = problem.guide(None, cheat, 26)
-    honest, _ = problem.guide(None, template, 26)
+    cheated, *_ = problem.guide(None, cheat, problem.train[0].reference)
+    honest, *_ = problem.guide(None, template, problem.train[0].reference)
     assert cheated == honest == pytest.approx(26 / 12)

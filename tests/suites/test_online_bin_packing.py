@@ -11,16 +11,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trace_bench.resources import data_dir
+from trace_bench.suites.judge import Judge
+from trace_bench.suites.spec import load_task_spec
 from trace_bench.suites.task_folder import load_module
 from trace_bench.worker.problem import CandidateError, Problem
 
 TASK = "llm4ad:optimization/online_bin_packing"
-EVALUATOR = load_module(data_dir("benchmarks") / "LLM4AD/benchmark_tasks/optimization/online_bin_packing/evaluator.py")
+FOLDER = data_dir("benchmarks") / "LLM4AD/benchmark_tasks/optimization/online_bin_packing"
+JUDGE = Judge(load_module(FOLDER / "evaluator.py"), load_task_spec(FOLDER).raw)
 Priority = Callable[[float, np.ndarray], Any]
 
 
 def play(priority: Priority, items: tuple[int, ...], capacity: int = 100) -> tuple[float, str]:
-    score, feedback = EVALUATOR.evaluate(priority, items, n_instance=1, n_items=len(items), capacity=capacity)
+    instance = {"sizes": items, "capacity": capacity}
+    score, feedback, metrics = JUDGE.evaluate(priority, instance)  # type: ignore[arg-type]
+    assert metrics["normalised"] == JUDGE.target(instance) / score
     return score, feedback
 
 
@@ -97,7 +102,7 @@ def test_the_state_is_the_evaluators() -> None:
 def test_feedback_gives_lower_bound_and_gap() -> None:
     score, feedback = play(lambda item, bins: np.arange(len(bins)), (50, 50, 50, 50))
     assert score == 4
-    assert "lower bound ceil(sum of sizes / capacity) is 2, so the excess is at most 2 bins (100.00%)" in feedback
+    assert feedback.startswith("No answer can score below 2. 4 bins for 4 items, 2 (100.00%) above the bound.")
 
 
 @pytest.mark.parametrize(
@@ -158,7 +163,7 @@ def test_better_best_fit_template_worse_in_that_order(build_task: Callable[..., 
         if name != "broken"
     }
     assert found["better"] < found["best_fit"] < found["template"] < found["worse"] < problem.failure_score
-    assert found["template"] == 423.0
+    assert found["template"] == 425.2
 
 
 def test_broken_program_fails_with_its_line(build_task: Callable[..., Problem]) -> None:
@@ -176,13 +181,13 @@ def test_a_policy_keeps_its_process_for_one_instance_only(build_task: Callable[.
     )
     problem = build_task(TASK, n_items=7)
     for example in problem.train:
-        score, _ = problem.guide(None, counts, example.reference)
+        score, *_ = problem.guide(None, counts, example.reference)
         assert score <= 7
 
 
 def test_instances_are_what_the_statement_says(build_task: Callable[..., Problem]) -> None:
     problem = build_task(TASK, n_items=5000)
-    sizes = [size for e in problem.train for size in e.reference]
+    sizes = [size for e in problem.train for size in e.reference["sizes"]]
     assert {type(size) for size in sizes} == {int}
     assert min(sizes) >= 1
     assert max(sizes) <= 100
@@ -193,7 +198,7 @@ def test_instances_are_what_the_statement_says(build_task: Callable[..., Problem
 def test_equal_seeds_give_equal_instances_and_nothing_else_does(build_task: Callable[..., Problem]) -> None:
     def of(seed: int, test_seed: int | None) -> list[list[Any]]:
         problem = build_task(TASK, seed=seed, test_seed=test_seed)
-        return [[e.reference for e in split] for split in (problem.train, problem.validate, problem.test)]
+        return [[e.reference["sizes"] for e in split] for split in (problem.train, problem.validate, problem.test)]
 
     first, again, other = of(1, 10), of(1, 10), of(2, 11)
     assert first == again
@@ -214,11 +219,11 @@ def test_arguments_set_sizes_failure_and_range(build_task: Callable[..., Problem
     assert [len(s) for s in (problem.train, problem.validate, problem.test)] == [2, 1, 2]
     assert problem.failure_score == 30.0
     assert problem.score_range is not None and problem.score_range[0] == 30.0
-    assert max(size for e in problem.train for size in e.reference) <= 50
+    assert max(size for e in problem.train for size in e.reference["sizes"]) <= 50
     assert "scores 30 for it" in problem.objective
 
 
 def test_range_is_worst_first_and_holds_the_shipped_programs(build_task: Callable[..., Problem]) -> None:
     problem = build_task(TASK)
-    assert problem.score_range == (1000.0, 401.0)
+    assert problem.score_range == (1000.0, 397.0)
     assert problem.better(413, 423)

@@ -87,7 +87,7 @@ def test_ids_are_resolved_in_every_way_of_writing_them(written: str, task_id: st
     ("written", "part"),
     [
         ("circle_pack", "did you mean 'llm4ad:circle_packing'?"),
-        ("llm4ad:online_bin_packing", "did you mean 'llm4ad:optimization/online_bin_packing'?"),
+        ("llm4ad:online_bin_packing_loca", "did you mean 'llm4ad:online_bin_packing_local'?"),
         ("numeric_param", "did you mean 'internal:numeric_param'?"),
         ("example:greting_stub", "did you mean 'trace_examples:greeting_stub'?"),
         ("nosuch:thing", "there is no suite 'nosuch'"),

@@ -176,7 +176,8 @@ class JobSpec(Model):
     Attributes:
         objective: what states are compared by.
         until: the last phase that runs. A job that ends with ``build`` says what its problem is like: nothing is
-            trained or scored, and no model is asked. No part of its identity.
+            trained or scored, and no model is asked. One that ends with ``programs`` says besides what the programs
+            that come with the task score. No part of its identity.
         stop_at: of mode replay: where training ends. No clock ends it there.
     """
 
@@ -194,7 +195,7 @@ class JobSpec(Model):
     budget: Budget = Budget()
     limits: JobLimits = JobLimits()
     objective: ObjectiveSpec = ObjectiveSpec()
-    until: Literal["build", "score"] = "score"
+    until: Literal["build", "programs", "score"] = "score"
     stop_at: StopPoint | None = None
 
 
@@ -220,12 +221,39 @@ class ParameterReport(Model):
     trainable: bool
 
 
+class ProgramReport(Model):
+    """What a program that comes with a task scores on the training examples.
+
+    Attributes:
+        role: ``template``, ``reference``, ``worse``, ``alternatives`` or ``broken``.
+        score: mean over `examples`, natural units.
+        failed: number of examples on which it failed.
+        feedback: of the first of these, else of the first example.
+    """
+
+    role: Name
+    name: Name
+    score: float
+    metrics: dict[Name, float] = Field(default_factory=dict)
+    failed: Count
+    examples: Count
+    seconds: Seconds
+    feedback: str
+
+
 class BuildReport(Model):
-    """What event ``build.end`` says of a problem. Held-out examples are counted only if the job ends there."""
+    """What event ``build.end`` says of a problem. Held-out examples are counted, and programs run, only if the job ends
+    there.
+
+    Attributes:
+        bound: mean over the training examples of what no answer can beat, natural units; None where one has no bound.
+    """
 
     direction: Direction
     parameters: tuple[ParameterReport, ...]
     examples: dict[Split, Count]
+    bound: float | None = None
+    programs: tuple[ProgramReport, ...] = ()
 
 
 class HistoryLine(Model):

@@ -37,6 +37,12 @@ llm_app = typer.Typer(
     epilog="Example: trace-bench llm ls latest",
 )
 app.add_typer(llm_app, name="llm")
+new_app = typer.Typer(
+    short_help="Make the folder of a new task.",
+    help="Folders to start from.",
+    epilog="Example: trace-bench new task my_task",
+)
+app.add_typer(new_app, name="new")
 
 # typer depended on click and now brings a copy of its own; in both, this is the base of every mistake in arguments.
 _UsageError: Any = typer.BadParameter.__base__
@@ -68,6 +74,10 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Roots = Annotated[
     list[Path] | None,
     typer.Option("--root", metavar="FOLDER", callback=folders, help="A further folder with task folders."),
+]
+DataRoot = Annotated[
+    str | None,
+    typer.Option("--data-root", "--data", metavar="FOLDER", help="Published data (CO-Bench, OR-Library) on your disk."),
 ]
 Families = Annotated[list[str] | None, typer.Argument(metavar="FAMILY", help="Image families; all if none is named.")]
 RunArgument = Annotated[
@@ -105,6 +115,11 @@ def _llm(ctx: typer.Context) -> None:
     _help_without_command(ctx)
 
 
+@new_app.callback(invoke_without_command=True)
+def _new(ctx: typer.Context) -> None:
+    _help_without_command(ctx)
+
+
 @app.command(epilog="Example: trace-bench run --config configs/smoke.yaml")
 def run(
     config: Annotated[
@@ -116,6 +131,7 @@ def run(
         typer.Option(metavar="RUN", help="Answer every call as RUN recorded it; --config is that run's if not given."),
     ] = None,
     root: Roots = None,
+    data_root: DataRoot = None,
     runs_dir: Annotated[
         str | None, typer.Option("--runs-dir", "--output-dir", metavar="FOLDER", help="Where runs are written.")
     ] = None,
@@ -164,6 +180,7 @@ def run(
         raise ConfigError(f"--force runs every job again, and --resume {resume} does not; give one of them")
     given: dict[str, object] = {
         "runs_dir": runs_dir,
+        "data_root": data_root,
         "run_id": run_id,
         "max_workers": max_workers,
         "backend": backend,
@@ -196,6 +213,7 @@ def validate(
         Path, typer.Option("--config", "-c", metavar="FILE", help="YAML or JSON; a shipped one by its file name.")
     ],
     root: Roots = None,
+    data_root: DataRoot = None,
     bench: Annotated[
         str | None, typer.Option(metavar="SUITES", help="Only tasks of these suites, with commas or plus signs.")
     ] = None,
@@ -213,7 +231,9 @@ def validate(
     """Check a config and build its problems, without training, scoring or asking a model."""
     from trace_bench.cli.validate import validate_command
 
-    overrides: dict[str, object] = {"runs_dir": runs_dir, "max_workers": max_workers, "backend": backend}
+    overrides: dict[str, object] = {
+        "runs_dir": runs_dir, "data_root": data_root, "max_workers": max_workers, "backend": backend,
+    }  # fmt: skip
     code = validate_command(
         config,
         {key: value for key, value in overrides.items() if value is not None},
@@ -226,8 +246,12 @@ def validate(
     raise typer.Exit(code)
 
 
-@app.command("list-tasks", epilog="Example: trace-bench list-tasks --bench internal,llm4ad")
+@app.command("list-tasks", epilog="Example: trace-bench list-tasks --bench llm4ad 'llm4ad:tag=routing'")
 def list_tasks(
+    selectors: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TASK]...", help="Only these, as in a config: llm4ad:optimization/*, llm4ad:tag=NAME."),
+    ] = None,
     root: Roots = None,
     bench: Annotated[
         str | None, typer.Option(metavar="SUITES", help="Suites, with commas or plus signs between them.")
@@ -237,7 +261,40 @@ def list_tasks(
     """Print the ids of all tasks, one a line."""
     from trace_bench.cli.listing import tasks_command
 
-    tasks_command(root or [], bench, as_json=as_json)
+    tasks_command(root or [], bench, selectors or [], as_json=as_json)
+
+
+@app.command("check-task", epilog="Example: trace-bench check-task --root my-tasks llm4ad:my_task")
+def check_task(
+    tasks: Annotated[list[str], typer.Argument(metavar="TASK...", help="Ids, patterns or tags, as in a config.")],
+    root: Roots = None,
+    data_root: DataRoot = None,
+    backend: Annotated[str | None, typer.Option(metavar="NAME", help="auto, docker or local (unprotected).")] = None,
+    no_build: Annotated[bool, typer.Option("--no-build", help="Fail where an image is missing.")] = False,
+    max_workers: Annotated[
+        int | None, typer.Option(metavar="NUMBER", parser=whole_number, help="Tasks checked at a time.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Run the programs that come with tasks; say what they score."""
+    from trace_bench.cli.check_task import check_task_command
+
+    overrides = {"data_root": data_root, "backend": backend, "max_workers": max_workers}
+    raise typer.Exit(check_task_command(tasks, overrides, roots=root or [], build=not no_build, as_json=as_json))
+
+
+@new_app.command("task", epilog="Example: trace-bench new task my_group/my_task --root my-tasks")
+def new_task(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Of the task, and of the function that a program defines.")
+    ],
+    root: Annotated[Path, typer.Option(metavar="FOLDER", help="Where task folders lie.")] = Path("tasks"),
+    interaction: Annotated[str, typer.Option(metavar="KIND", help="solve, or policy.")] = "solve",
+) -> None:
+    """Make the folder of a new task: one that works, to be changed."""
+    from trace_bench.cli.check_task import new_task_command
+
+    new_task_command(name, root, interaction)
 
 
 @app.command("list-trainers", epilog="Example: trace-bench list-trainers --all")
@@ -499,4 +556,4 @@ def images_pull(
     pull_command(references, as_json=as_json)
 
 
-plain(app, images_app, llm_app)
+plain(app, images_app, llm_app, new_app)

@@ -6,14 +6,21 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.errors import ConfigError
 
+if TYPE_CHECKING:
+    from trace_bench.suites.registry import TaskEntry
 
-def tasks_command(roots: Sequence[Path], bench: str | None, *, as_json: bool) -> None:
-    """Ids of tasks, one a line. A known suite without tasks prints nothing, and a note on stderr."""
+
+def tasks_command(roots: Sequence[Path], bench: str | None, selectors: Sequence[str] = (), *, as_json: bool) -> None:
+    """Ids of tasks, one a line. A known suite without tasks prints nothing, and a note on stderr.
+
+    Args:
+        selectors: as in a config (``llm4ad:tag=routing``); without any, all tasks are listed.
+    """
     from trace_bench.suites.registry import discover
 
     for root in roots:
@@ -21,6 +28,8 @@ def tasks_command(roots: Sequence[Path], bench: str | None, *, as_json: bool) ->
             raise ConfigError(f"--root {root}: there is no such folder")
     wanted = suites_of(bench)
     entries = discover(wanted, roots)
+    if selectors:
+        entries = _selected(entries, selectors)
     if as_json:
         emit_json([{"id": entry.id, "suite": entry.suite, "folder": str(entry.folder)} for entry in entries])
     else:
@@ -29,6 +38,28 @@ def tasks_command(roots: Sequence[Path], bench: str | None, *, as_json: bool) ->
     for name in wanted or []:
         if not any(entry.suite == name for entry in entries):
             note(f"note: suite {name} has no tasks here")
+
+
+def _selected(entries: Sequence[TaskEntry], selectors: Sequence[str]) -> list[TaskEntry]:
+    """Those of `entries` that one of `selectors` names or fits.
+
+    Raises:
+        ConfigError: a selector fits none.
+    """
+    from trace_bench.config.selectors import fitting, is_selector
+    from trace_bench.suites.registry import normalise_id, short_names
+
+    short = short_names(entry.id for entry in entries)
+    found: set[str] = set()
+    for written in selectors:
+        wanted = normalise_id(written)
+        full = {wanted, short.get(wanted, wanted)}
+        known = {entry.id for entry in (fitting(wanted, entries) if is_selector(wanted) else entries)}
+        ids = known if is_selector(wanted) else known & full
+        if not ids:
+            raise ConfigError(f"{written!r} fits no task; 'trace-bench list-tasks' without it lists all of them")
+        found |= ids
+    return [entry for entry in entries if entry.id in found]
 
 
 def suites_of(bench: str | None) -> list[str] | None:

@@ -14,8 +14,8 @@ from typer.core import TyperCommand, TyperGroup
 from trace_bench.errors import ConfigError
 
 ORDER = (
-    "run", "validate", "ls", "show", "logs", "llm", "ps", "cancel", "list-tasks", "list-trainers", "images", "doctor",
-    "clean", "schema",
+    "run", "validate", "ls", "show", "logs", "llm", "ps", "cancel", "list-tasks", "list-trainers", "new", "check-task",
+    "images", "doctor", "clean", "schema",
 )  # fmt: skip
 """Commands in the order of the help, which is that of the README."""
 

@@ -19,6 +19,7 @@ from trace_bench.cli.run import RunInterrupted, StopOnSignals, check_runs_dir, f
 from trace_bench.config import load_config
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
+from trace_bench.config.selectors import select
 from trace_bench.controller.plan import RunPlan
 from trace_bench.controller.start import write_plan
 from trace_bench.controller.validate import (
@@ -51,7 +52,7 @@ def validate_command(
     gc.freeze()  # as in `run`
     gc.enable()
     suites = suites_of(bench)
-    config = load_config(find_config(path), overrides)
+    config = select(load_config(find_config(path), overrides), roots)
     tasks = resolve(config, roots).tasks.values()
     if suites is not None and not any(task.suite.name in suites for task in tasks):
         note(f"note: no task of this config is in {', '.join(suites)}; nothing was built")

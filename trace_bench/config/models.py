@@ -396,6 +396,8 @@ class RunConfig(Section):
     optimizer_kwargs: FrozenMap = Field(default_factory=FrozenDict)
     task_roots: Names = ()
     """Further folders with task folders."""
+    data_root: Text | None = None
+    """A folder with published data (CO-Bench, OR-Library), for the tasks that read them."""
     backend: Literal["auto", "docker", "local"] = "auto"
     images: ImagesConfig = ImagesConfig()
     sandbox: SandboxConfig = SandboxConfig()

@@ -13,6 +13,7 @@ from trace_bench.config.models import RunConfig
 from trace_bench.config.task_choices import resolve_tasks
 from trace_bench.config.variants import resolve_variants
 from trace_bench.errors import ConfigError
+from trace_bench.suites import user_data
 from trace_bench.suites.registry import TaskEntry, discover, load_suites, not_found, suite_names
 from trace_bench.suites.spec import Task, load_task_spec
 from trace_bench.trainers.base import Trainer
@@ -77,6 +78,7 @@ def _tasks(config: RunConfig, roots: Sequence[Path], problems: list[str]) -> dic
     wanted = {entry.id.partition(":")[0] for entry in config.tasks} & set(names)
     entries: dict[str, TaskEntry] = {entry.id: entry for entry in discover(sorted(wanted), roots)}
     tasks: dict[str, Task] = {}
+    unread = config.data_root is not None
     for index, named in enumerate(config.tasks):
         if named.id in tasks:
             continue
@@ -90,7 +92,19 @@ def _tasks(config: RunConfig, roots: Sequence[Path], problems: list[str]) -> dic
         except ConfigError as error:
             problems += str(error).splitlines()
             continue
-        tasks[named.id] = Task(named.id, suites[entry.suite], entry.folder, spec)
+        data: tuple[tuple[str, Path], ...] = ()
+        if config.data_root is not None and spec.data is not None:
+            unread = False
+            try:
+                data = user_data.find(spec.data, Path(config.data_root))
+            except ConfigError as error:
+                problems.append(f"{config.source.where(('data_root',))}: task {named.id}: {error}")
+                continue
+        tasks[named.id] = Task(named.id, suites[entry.suite], entry.folder, spec, data)
+    if unread and len(tasks) == len({task.id for task in config.tasks}):
+        problems.append(
+            f"{config.source.where(('data_root',))}: no task of this config reads published data; delete it"
+        )
     return tasks
 
 

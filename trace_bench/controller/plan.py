@@ -231,7 +231,7 @@ def plan_run(
     git = git or GitInfo()
     used = {job.task_id: resolved.tasks[job.task_id] for job in jobs}
     hashes = {task_id: task.content_hash for task_id, task in used.items()}
-    blobs = {task_id: pack_task(task.folder) for task_id, task in used.items()}
+    blobs = {task_id: pack_task(task.folder, task.data) for task_id, task in used.items()}
     pins = {family: images(family) for family in dict.fromkeys(job.image_family for job in jobs)}
     whole_hash = config_hash(config.to_snapshot(), hashes)
     notes = [*config.warnings, *warnings]

@@ -14,6 +14,7 @@ from trace_bench.artifacts.provenance import capture_git
 from trace_bench.artifacts.records import ImageRecord
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
+from trace_bench.config.selectors import select
 from trace_bench.controller.models import learn_secrets, missing_keys, with_models
 from trace_bench.controller.ownership import alone_in, refuse_a_second
 from trace_bench.controller.plan import ImageSource, PlanIsOld, RunPlan, jobs_of, plan_run
@@ -54,6 +55,7 @@ def plan_config(
         EnvironmentUnavailable: no engine, no image.
     """
     warnings: list[str] = []
+    config = select(config, roots)
     recording = recording_of(config)
     if recording is None:
         config = completed(config)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from trace_bench.artifacts.contract import BuildReport, Failure, ModelRef
 from trace_bench.artifacts.jsonio import JsonError, dumps, read_model
@@ -19,6 +19,7 @@ from trace_bench.artifacts.provenance import capture_git
 from trace_bench.artifacts.records import ImageRecord
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
+from trace_bench.config.selectors import select
 from trace_bench.controller.job import JobRunner
 from trace_bench.controller.plan import PlannedJob, RunPlan, jobs_of, plan_run
 from trace_bench.controller.prepare import JobPlan
@@ -68,7 +69,7 @@ def plan_of_suites(
     say: Callable[[str], None],
 ) -> RunPlan:
     """`plan_config`, with the jobs of `suites` only. All of `config` is checked, but no image built for the others."""
-    config = completed(config)
+    config = completed(select(config, roots))
     check_tensorboard(config)
     resolved = resolve(config, roots)
     jobs = jobs_of(config, resolved)
@@ -125,6 +126,7 @@ def check_problems(
     *,
     found: Callable[[ProblemCheck], None],
     stop_wanted: Callable[[], str | None] = lambda: None,
+    until: Literal["build", "programs"] = "build",
 ) -> None:
     """Build the problem of every task and set of arguments of `plan` once, with the first seed.
 
@@ -134,6 +136,7 @@ def check_problems(
     Args:
         found: called with each outcome, in the order of the plan.
         stop_wanted: not None ends it; asked often, from many threads.
+        until: ``programs`` runs the programs that come with the tasks, too.
 
     Raises:
         Interrupted: it was asked to stop. All sandboxes are gone.
@@ -158,7 +161,11 @@ def check_problems(
         )
 
         def check(planned: PlannedJob) -> ProblemCheck | None:
-            return None if stop(planned.job_id) else _check(runner, until_build(plan.prepare(planned), layout.run_id))
+            return (
+                None
+                if stop(planned.job_id)
+                else _check(runner, ending_early(plan.prepare(planned), layout.run_id, until))
+            )
 
         done = 0
         with ThreadPoolExecutor(_workers(plan, chosen), thread_name_prefix="build") as pool:
@@ -182,9 +189,9 @@ def first_of_each_problem(jobs: Iterable[PlannedJob]) -> list[PlannedJob]:
     return list(first.values())
 
 
-def until_build(plan: JobPlan, run: str) -> JobPlan:
+def ending_early(plan: JobPlan, run: str, until: Literal["build", "programs"]) -> JobPlan:
     """`plan`, as a job of `run` that ends when its problem is built, and has no model to ask."""
-    spec = plan.spec.model_copy(update={"run_id": run, "until": "build", "model": _STUB})
+    spec = plan.spec.model_copy(update={"run_id": run, "until": until, "model": _STUB})
     meta = plan.meta.model_copy(update={"run_id": run, "model": _STUB})
     return replace(plan, spec=spec, meta=meta)
 

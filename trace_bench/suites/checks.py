@@ -120,12 +120,14 @@ def text(value: object, name: str, *, longest: int) -> str:
     return value
 
 
-def float_array(value: object, name: str, *, shape: tuple[int, ...], infinite: bool = False) -> NDArray[np.float64]:
+def float_array(
+    value: object, name: str, *, shape: tuple[int, ...], infinite: bool = False, nan: bool = False
+) -> NDArray[np.float64]:
     """A float64 array of exactly `shape`.
 
     Arrays of integers or floats and (nested) lists of numbers or such arrays are taken; booleans, complex
-    numbers, objects and text are not. NaN never passes; infinities pass only if `infinite`. The result may
-    share memory with `value`.
+    numbers, objects and text are not. Infinities pass only if `infinite`, and everything passes if `nan`. The
+    result may share memory with `value`.
     """
     import numpy as np
 
@@ -135,7 +137,7 @@ def float_array(value: object, name: str, *, shape: tuple[int, ...], infinite: b
     else:
         array = _converted(value, name, shape)
     good = ~np.isnan(array) if infinite else np.isfinite(array)
-    if not good.all():
+    if not nan and not good.all():
         where = tuple(int(i) for i in np.argwhere(~good)[0])
         what = "a number" if infinite else "finite"
         raise refuse(f"{name}{_index_text(where)} must be {what}, not {float(array[where])}")

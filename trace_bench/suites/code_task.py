@@ -46,6 +46,8 @@ PARAMETER = "code"
 """Name of the one trainable parameter."""
 
 _QUOTED = 160
+_LOOKED_AT = 2
+"""Instances whose bounds give the range of scores."""
 
 
 def build(context: BuildContext) -> Problem:
@@ -78,7 +80,7 @@ def build(context: BuildContext) -> Problem:
         train=splits["train"],
         validate=splits["validate"],
         test=splits["test"],
-        objective=objective(context.spec, signature, entry, score, evaluator.kwargs),
+        objective=objective(context.spec, signature, entry, score, evaluator.kwargs, evaluator.described()),
         direction=score.direction,
         failure_score=score.failure,
         score_range=score.score_range,
@@ -86,6 +88,8 @@ def build(context: BuildContext) -> Problem:
             "entry": entry,
             "best_known": score.best_known,
             "interaction": context.spec.get("interaction"),
+            # Bounds take a while: asked for where they are told, and nowhere else.
+            "mean_bound": lambda: evaluator.mean_bound([e.reference for e in splits["train"]]),
         },
     )
 
@@ -110,7 +114,14 @@ def limits(context: BuildContext) -> Limits:
     return replace(base, wall_seconds=wall, cpu_seconds=cpu, memory_bytes=int(memory * 2**20))
 
 
-def objective(spec: Mapping[str, Any], signature: str, entry: str, score: Scoring, settings: Mapping[str, Any]) -> str:
+def objective(
+    spec: Mapping[str, Any],
+    signature: str,
+    entry: str,
+    score: Scoring,
+    settings: Mapping[str, Any],
+    described: str = "",
+) -> str:
     """The statement given to the optimizer: the spec's, with what is particular to this job."""
     way = "Higher is better." if score.direction == "maximize" else "Lower is better."
     known = f" Best known score: {score.best_known:g}." if score.best_known is not None else ""
@@ -118,6 +129,7 @@ def objective(spec: Mapping[str, Any], signature: str, entry: str, score: Scorin
     return (
         f"{_required(spec, 'statement').strip()}\n\n"
         + (f"Settings: {here}.\n\n" if here else "")
+        + (f"{described}\n\n" if described else "")
         + f"Write Python source that defines `{entry}`:\n\n{signature}\n\n"
         f"{way}{known} A program that fails or breaks a rule on an instance scores {score.failure:g} for it. "
         "Each instance is given to a fresh process without network or files; answer with plain data."
@@ -225,14 +237,24 @@ class _Evaluator:
         return found
 
     def of_instances(self, declared: Scoring, instances: list[Any]) -> Scoring:
-        """What a failure is worth, and the range of scores, of these very instances."""
+        """What a failure is worth on these very instances, and the range of scores, by the bounds of a few: they take a
+        while, and the problem is built three times in a job."""
         if self.judge is None or not instances:
             return declared
         worst = number(self._run(lambda **_: self.judge.worst(instances)), f"{place(self.path)}, worst()")  # type: ignore[union-attr]
-        best = self._run(lambda **_: self.judge.best(instances))  # type: ignore[union-attr]
+        best = self._run(lambda **_: self.judge.best(instances[:_LOOKED_AT]))  # type: ignore[union-attr]
         if best is None:
             best = declared.score_range[1] if declared.score_range else None
         return replace(declared, failure=worst, score_range=declared.score_range if best is None else (worst, best))
+
+    def mean_bound(self, instances: list[Any]) -> float | None:
+        """Mean of what no answer can beat, over `instances`; None where nothing is known of one."""
+        if self.judge is None:
+            return None
+        return cast("float | None", self._run(lambda **_: self.judge.mean_bound(instances)))  # type: ignore[union-attr]
+
+    def described(self) -> str:
+        return str(self._run(self.judge.described)) if self.judge is not None else ""
 
     def split_sizes(self) -> Mapping[str, int]:
         if self.judge is not None:
@@ -278,7 +300,9 @@ def _with_source_line(error: CandidateError, source: str) -> CandidateError:
     if error.line is None or not 1 <= error.line <= len(lines) or not (code := lines[error.line - 1].strip()):
         return error
     shown = code if len(code) <= _QUOTED else code[:_QUOTED] + " …"
-    return CandidateError(error.phase, f"{error.message} (the line reads: {shown})", line=error.line)
+    told = CandidateError(error.phase, f"{error.message} (the line reads: {shown})", line=error.line)
+    told.score, told.metrics = error.score, error.metrics
+    return told
 
 
 def _candidates(context: BuildContext) -> tuple[str, tuple[str, ...]]:

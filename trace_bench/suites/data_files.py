@@ -29,12 +29,16 @@ class Files:
     def of(cls, task_dir: Path) -> Files | None:
         """None for a task that comes without."""
         folder = task_dir / FOLDER
-        return cls(folder) if any((folder / split).is_dir() for split in SPLITS) else None
+        return cls(folder) if folder.is_dir() else None
 
     def texts(self, split: str) -> Iterator[tuple[str, str]]:
-        """``(name, text)`` of each file of `split`, sorted by name. Bytes that are no UTF-8 are read as Latin-1."""
-        folder = self.folder / split
-        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        """``(name, text)`` of each file of `split`, sorted by name; none while the split is held out from this phase.
+        Bytes that are no UTF-8 are read as Latin-1."""
+        try:
+            paths = sorted((self.folder / split).iterdir())
+        except (FileNotFoundError, PermissionError):
+            return
+        for path in paths:
             raw = path.read_bytes()
             try:
                 yield path.name, raw.decode("utf-8")

@@ -15,7 +15,9 @@ and may define
 * ``target(instance)``: what normalised score 1 is; left out, it is the bound, else ``best_known`` of the spec;
 * ``normalised(instance, score)``: the normalised score, where neither ``ratio`` nor ``linear`` fits;
 * ``metrics(instance, solution)``: values of the spec's further metrics, by name;
+* ``worst_metrics(instance)``: of these, what a failure is worth; left out, it is what the spec declares;
 * ``remark(instance, solution)``: what an optimizer should know of this solution besides;
+* ``described(**settings)``: what the settings choose, in sentences that the statement ends with;
 * ``draw(instance, solution)``: a `trace_bench.suites.drawing.Drawing` for the docs;
 * ``read(text, name)``: the instances in one published data file (`trace_bench.suites.data_files` helps).
 
@@ -42,6 +44,8 @@ from trace_bench.worker.problem import CandidateError, ProblemError, Program
 
 Instance = Mapping[str, Any]
 NORMALISED = "normalised"
+SINGLE = "single-instance"
+"""Tag of a task without random data: each split has its one instance, or none."""
 _TOLD = 3
 _COUNTED = 1000
 
@@ -83,6 +87,7 @@ class Judge:
         self._files = files
         self._score: Mapping[str, Any] = spec.get("score", {})
         self._normalised = NORMALISED in spec.get("metrics", {})
+        self._single = SINGLE in spec.get("tags", ())
         self._known: dict[tuple[str, int], tuple[Instance, float | None]] = {}
         missing = [n for n in ("instance", "answer", "score", "worst") if not callable(getattr(module, n, None))]
         if missing:
@@ -109,6 +114,8 @@ class Judge:
                 raise ProblemError(f"num_{split} is {count}, and the data hold {len(there)} instances for {split}")
             chosen = np.random.default_rng(seed).permutation(len(there))[:count]
             return [there[i] for i in sorted(chosen.tolist())]
+        if self._single and count > 1:
+            raise ProblemError(f"this task has one instance, so num_{split} cannot be {count}; give 0 or 1")
         return [self._module.instance(np.random.default_rng([seed, i]), **settings) for i in range(count)]
 
     def _read(self, split: str) -> list[Instance]:
@@ -124,6 +131,12 @@ class Judge:
                 raise ProblemError(f"data file {name}: {error}") from error
         return found
 
+    def described(self, **settings: Any) -> str:
+        """What the settings choose; empty where the statement says it all."""
+        settings.pop("n_instance", None)
+        hook = self._hook("described")
+        return str(hook(**settings)) if hook else ""
+
     # -- judging
 
     def evaluate(self, program: Program, instance: Instance, **settings: Any) -> tuple[float, str, dict[str, float]]:
@@ -136,6 +149,8 @@ class Judge:
             verdict = self.verdict(instance, self._module.answer(program, instance))
         except CandidateError as error:
             error.score = float(self._module.worst(instance))
+            if worst_metrics := self._hook("worst_metrics"):
+                error.metrics = dict(worst_metrics(instance))
             raise
         return verdict.score, self.told(verdict), dict(verdict.metrics)
 
@@ -202,6 +217,11 @@ class Judge:
         if len(values) < len(instances):
             return None
         return max(values) if self._score["direction"] == "maximize" else min(values)
+
+    def mean_bound(self, instances: list[Instance]) -> float | None:
+        """The mean of the bounds; None if one of `instances` has none."""
+        values = [value for i in instances if (value := self._bound(i)) is not None and math.isfinite(value)]
+        return math.fsum(values) / len(values) if values and len(values) == len(instances) else None
 
     def _bound(self, instance: Instance) -> float | None:
         return self._once("bound", instance)

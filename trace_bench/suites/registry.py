@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -139,12 +139,34 @@ def resolve_all(task_ids: Sequence[str], roots: Sequence[Path] = ()) -> list[Tas
     wanted = [normalise_id(task_id) for task_id in task_ids]
     known = suite_names()
     entries = {e.id: e for e in discover(sorted({w.partition(":")[0] for w in wanted} & set(known)), roots)}
-    for written, task_id in zip(task_ids, wanted, strict=True):
+    short = short_names(entries)
+    full = [w if w in entries else short.get(w, w) for w in wanted]
+    for written, task_id in zip(task_ids, full, strict=True):
         if task_id not in entries:
             problems.append(not_found(written, known, entries, roots))
     if problems:
         raise ConfigError("\n".join(problems))
-    return [entries[w] for w in wanted]
+    return [entries[f] for f in full]
+
+
+def short_names(ids: Iterable[str]) -> dict[str, str]:
+    """``{short name: id}``: a task's last word, with or without its group and the ending that names a collection, where
+    only one task has it.
+
+    >>> short_names(["llm4ad:optimization/co_bench/bp_1d_co_bench"])["llm4ad:optimization/bp_1d"]
+    'llm4ad:optimization/co_bench/bp_1d_co_bench'
+    """
+    found: dict[str, list[str]] = {}
+    listed = list(ids)
+    for task_id in listed:
+        suite, _, name = task_id.partition(":")
+        *groups, last = name.split("/")
+        plain = last.removesuffix(f"_{groups[-1]}") if groups else last
+        for word in dict.fromkeys((last, plain)):
+            for depth in range(len(groups) + 1):
+                found.setdefault(f"{suite}:{'/'.join([*groups[:depth], word])}", []).append(task_id)
+    known = set(listed)
+    return {short: full[0] for short, full in found.items() if len(full) == 1 and short not in known}
 
 
 def not_found(

@@ -11,7 +11,7 @@ import re
 import stat
 import tarfile
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -259,12 +259,13 @@ class TaskSpec(_Table):
 
 @dataclass(frozen=True)
 class Task:
-    """A task of a run: where it lies, the suite that builds it, and its spec."""
+    """A task of a run: where it lies, the suite that builds it, its spec, and the user's data files for it."""
 
     id: str
     suite: Suite
     folder: Path
     spec: TaskSpec
+    data: tuple[tuple[str, Path], ...] = ()
 
     @property
     def image_family(self) -> str:
@@ -272,8 +273,8 @@ class Task:
 
     @cached_property
     def content_hash(self) -> str:
-        """`content_hash` of the folder, read once."""
-        return content_hash(self.folder)
+        """`content_hash` of the folder and the data, read once."""
+        return content_hash(self.folder, self.data)
 
 
 def load_task_spec(folder: Path) -> TaskSpec:
@@ -361,23 +362,24 @@ def task_files(folder: Path) -> list[tuple[str, Path]]:
     return files
 
 
-def content_hash(folder: Path) -> str:
-    """SHA-256 over relative paths and bytes of a task folder: what a job's result depends on."""
+def content_hash(folder: Path, data: Sequence[tuple[str, Path]] = ()) -> str:
+    """SHA-256 over relative paths and bytes of a task folder and its data: what a job's result depends on."""
     digest = hashlib.sha256(b"trace-bench/task/1\n")
-    for name, path in task_files(folder):
-        data = path.read_bytes()
+    for name, path in [*task_files(folder), *data]:
+        content = path.read_bytes()
         # Lengths keep two different folders from having one stream of bytes.
-        digest.update(f"{len(name.encode())}:{name}:{len(data)}:".encode())
-        digest.update(data)
+        digest.update(f"{len(name.encode())}:{name}:{len(content)}:".encode())
+        digest.update(content)
     return digest.hexdigest()
 
 
-def pack_task(folder: Path) -> bytes:
-    """The task folder as a tar that depends on nothing but its content: sorted, uid 0, mtime 0, modes 0644 and 0755.
+def pack_task(folder: Path, data: Sequence[tuple[str, Path]] = ()) -> bytes:
+    """The task folder with its data as a tar that depends on nothing but its content: sorted, uid 0, mtime 0, modes
+    0644 and 0755.
 
     No file is executable: task code is imported, never executed.
     """
-    files = task_files(folder)
+    files = [*task_files(folder), *data]
     folders = {str(parent) for name, _ in files for parent in Path(name).parents if str(parent) != "."}
     members: list[tuple[str, Path | None]] = [*((name, None) for name in folders), *files]
     buffer = io.BytesIO()
@@ -388,9 +390,9 @@ def pack_task(folder: Path) -> bytes:
                 info.type, info.mode = tarfile.DIRTYPE, 0o755
                 tar.addfile(info)
             else:
-                data = path.read_bytes()
-                info.mode, info.size = 0o644, len(data)
-                tar.addfile(info, io.BytesIO(data))
+                content = path.read_bytes()
+                info.mode, info.size = 0o644, len(content)
+                tar.addfile(info, io.BytesIO(content))
     return buffer.getvalue()
 
 

@@ -82,6 +82,7 @@ def failed(problem: Problem, example: Example, error: CandidateError) -> Rollout
     """The rollout of a candidate that `error` befell: what the error says it is worth, else the problem's failure
     score; and the failure value of each metric."""
     score, metrics = problem.failure_score, {name: metric.failure for name, metric in problem.metrics.items()}
+    metrics.update({name: value for name, value in (error.metrics or {}).items() if name in metrics})
     if error.score is not None:
         score = error.score
         if metrics:

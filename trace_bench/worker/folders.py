@@ -7,6 +7,15 @@ import os
 import tarfile
 from pathlib import Path
 
+HELD_OUT = "data/test"
+"""Of a task's folder: files that only the score phase may see."""
+
+
+def let_in(folder: Path, phases: bool) -> None:
+    """Open a folder of the task to the phases, or keep it to the supervisor. Does nothing if there is none."""
+    if folder.is_dir():
+        folder.chmod(0o750 if phases else 0o700)
+
 
 def unpack(task: bytes, folder: Path, group: int | None = None) -> None:
     """Make `folder` and unpack the task's folders and plain files into it. An empty `task` has none.

@@ -38,9 +38,11 @@ class CandidateError(Exception):
         line: 1-based line of the candidate's own source, if known.
         score: what this failure is worth, natural units; None: `Problem.failure_score`. A guide sets it whose examples
             differ in what a failure costs.
+        metrics: the same of metrics, by name; those left out have the failure values that ``task.toml`` declares.
     """
 
     score: float | None = None
+    metrics: Mapping[str, float] | None = None
 
     def __init__(self, phase: str, message: str, *, line: int | None = None) -> None:
         self.phase = phase

@@ -139,7 +139,17 @@ def _build(message: dict[str, Any]) -> dict[str, Any]:
         "direction": message["direction"],
         "parameters": [{k: p[k] for k in ("name", "kind", "trainable")} for p in message["parameters"]],
         "examples": dict(message["examples"]),
+        "bound": None if message["bound"] is None else float(message["bound"]),
+        "programs": [_program(p) for p in message["programs"]],
     }
+
+
+def _program(given: dict[str, Any]) -> dict[str, Any]:
+    """What the build phase says of one of the task's own programs (`ProgramReport`)."""
+    texts = {key: str(given[key])[:2000] for key in ("role", "name", "feedback")}
+    numbers = {key: float(given[key]) for key in ("score", "seconds")}
+    counts = {key: count(given[key]) for key in ("failed", "examples")}
+    return {**texts, **numbers, **counts, "metrics": {str(k): float(v) for k, v in given["metrics"].items()}}
 
 
 def result(phase: str, message: dict[str, Any], state_bytes: int) -> dict[str, Any]:

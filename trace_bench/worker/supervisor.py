@@ -24,7 +24,7 @@ from typing import Any
 from trace_bench.worker import memory, reports, scorer_files, spawner, wire
 from trace_bench.worker.checkpoint_relay import CheckpointRelay
 from trace_bench.worker.clocks import Late, TrainClock, late_task, late_training, recorded_kill, timed_out
-from trace_bench.worker.folders import make_folder_of, tree_bytes, unpack
+from trace_bench.worker.folders import HELD_OUT, let_in, make_folder_of, tree_bytes, unpack
 from trace_bench.worker.frames import Message, fits
 from trace_bench.worker.host_link import HostLink
 from trace_bench.worker.llm_calls import LlmCalls
@@ -216,6 +216,7 @@ class Supervisor:
         self._score_allowance = reports.Allowance(min(job["limits"]["out_bytes"], MAX_REPORTED) // 8)
         self._state_bytes = min(job["limits"]["out_bytes"] // 8, REPORT_BYTES)
         unpack(task, self._options.tmp / "task", self._options.uid_base)
+        let_in(self._options.tmp / "task" / HELD_OUT, False)
         self._event("job.start", {"task": job["task"]["id"], "trainer": job["trainer"]["id"], "seed": job["seed"]})
         self._start_phase("build")
         if not self._build_only:
@@ -227,7 +228,7 @@ class Supervisor:
 
     @property
     def _build_only(self) -> bool:
-        return self._job.get("until") == "build"
+        return bool(self._job.get("until", "score") != "score")
 
     def _start_phase(self, name: str, **start: Any) -> None:
         relay = None
@@ -396,7 +397,8 @@ class Supervisor:
             return
         self._build = phase.result
         self._recorder.state("initial", phase.result["initial"])
-        self._event("build.end", {k: phase.result[k] for k in ("direction", "parameters", "examples")})
+        told = ("direction", "parameters", "examples", *(("bound", "programs") if phase.result["programs"] else ()))
+        self._event("build.end", {key: phase.result[key] for key in told})
         if self._build_only:
             self._finish()
             return
@@ -465,6 +467,7 @@ class Supervisor:
         states = {
             kind: self._recorder.states[kind] for kind in ("initial", "best", "final") if kind in self._recorder.states
         }
+        let_in(self._options.tmp / "task" / HELD_OUT, True)
         self._scorer_files = scorer_files.digest(self._options.tmp / "task")
         self._start_phase("score", states=states, test_seed=self._test_seed)
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from trace_bench.suites.code_task import limits
 from trace_bench.suites.splits import split_seed
 from trace_bench.suites.task_folder import load_module, scoring
+from trace_bench.worker.codec import encode
 from trace_bench.worker.problem import CandidateError, Example, Parameter, Problem, ProblemError
 
 PAIRS = {"train": 2, "test": 2}
@@ -36,9 +37,9 @@ def build(context):
         if not isinstance(response, str):
             raise CandidateError("compile", "no source")
         with context.programs.open(source if attack["by_guide"] else response, game.ENTRY, own) as program:
-            before = json.dumps(instance)
+            before = b"".join(encode(instance))
             outcome = game.play(program, instance)
-            if json.dumps(instance) != before:
+            if b"".join(encode(instance)) != before:
                 raise ProblemError("the evaluator's own data has changed")
             return outcome
 

@@ -7,10 +7,13 @@ with its held-out examples, of a seed that no run scores with: else a mistake in
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 from trace_bench.worker.candidates import CandidatePrograms
 from trace_bench.worker.phases import Link, PhaseFailure, build_problem
+from trace_bench.worker.problem import Problem
+from trace_bench.worker.program_check import check_programs
 
 STAND_IN_SEED = 0
 """For held-out examples where nothing is trained."""
@@ -22,7 +25,8 @@ def warm_up() -> None:
 
 def run(link: Link, start: dict[str, Any], programs: CandidatePrograms) -> dict[str, Any]:
     """Returns the initial state and what the host records of the problem."""
-    only = start["job"].get("until") == "build"
+    until = start["job"].get("until", "score")
+    only = until != "score"
     problem = build_problem(link, start, programs, STAND_IN_SEED if only else None)
     if not problem.trainable and not only:
         raise PhaseFailure(
@@ -43,4 +47,16 @@ def run(link: Link, start: dict[str, Any], programs: CandidatePrograms) -> dict[
         "parameters": [{"name": p.name, "kind": p.kind, "trainable": p.trainable} for p in problem.parameters],
         "direction": problem.direction,
         "examples": {split: len(getattr(problem, split)) for split in splits},
+        "bound": _bound(problem) if until == "programs" else None,
+        "programs": _checked(problem, start, programs) if until == "programs" else [],
     }
+
+
+def _bound(problem: Problem) -> float | None:
+    """What no answer can beat, mean over the training examples; None where nothing is known."""
+    bound = problem.metadata.get("mean_bound")
+    return bound() if callable(bound) else None
+
+
+def _checked(problem: Problem, start: dict[str, Any], programs: CandidatePrograms) -> list[dict[str, Any]]:
+    return check_programs(problem, start["job"]["task"]["spec"], Path(start["task_dir"]), programs)

@@ -11,13 +11,13 @@ tolerance.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from trace_bench.suites import checks
-from trace_bench.worker.problem import ProblemError
+from trace_bench.suites.drawing import Drawing, colour
 
 TOLERANCE = 1e-9
 
@@ -25,67 +25,100 @@ BEST_KNOWN = {26: 2.635, 32: 2.937}
 """Sums that the AlphaEvolve white paper (2025), B.12, reports."""
 
 
-def instances(split: str, seed: int, count: int, *, n: int) -> list[int]:
-    """The problem has no random data: its one instance is the number of circles."""
-    if count > 1:
-        raise ProblemError(f"circle_packing has one instance for each n, so num_{split} cannot be {count}; give 0 or 1")
-    return [n] * count
+def instance(rng: np.random.Generator, *, n: int) -> dict[str, Any]:
+    """The number of circles: the problem has no random data."""
+    return {"n": n}
 
 
 def best_known(*, n: int) -> float | None:
     return BEST_KNOWN.get(n)
 
 
-def score_range(*, n: int) -> tuple[float, float]:
-    """From nothing to the bound of the area: sum r_i <= sqrt(n * sum r_i^2) <= sqrt(n / pi)."""
-    return 0.0, math.sqrt(n / math.pi)
+def target(instance: dict[str, Any]) -> float:
+    """The best known sum, or the bound."""
+    return BEST_KNOWN.get(instance["n"], bound(instance))
 
 
-def evaluate(program: Callable[..., Any], instance: int, *, n: int) -> tuple[float, str]:
-    """The sum of the radii of a valid packing.
+def answer(program: Callable[..., Any], instance: dict[str, Any]) -> np.ndarray:
+    """Rows (x, y, r), each number within its range: what is plainly off is refused before it is squared, for 1e300 is
+    finite and its square is not."""
+    n = instance["n"]
+    circles = checks.float_array(program(n), "the packing", shape=(n, 3))
+    for i, (x, y, r) in enumerate(circles.tolist()):
+        if r < 0.0:
+            raise checks.refuse(f"circle {i} has the negative radius {r!r}")
+        for name, value in (("x", x), ("y", y)):
+            if not -TOLERANCE <= value <= 1.0 + TOLERANCE:
+                raise checks.refuse(f"the centre of circle {i} lies outside the unit square: {name} = {value!r}")
+        if r > 0.5 + TOLERANCE:
+            raise checks.refuse(f"circle {i} has radius {r!r}, and no circle above 0.5 fits the unit square")
+    return circles
 
-    Raises:
-        CandidateError: the answer is not an array of n finite rows (x, y, r), or not a packing.
-    """
-    circles = checks.float_array(program(instance), "the packing", shape=(instance, 3))
-    x, y, r = circles.T
-    _check_ranges(x, y, r)
-    border = np.max([r - x, r - y, x + r - 1.0, y + r - 1.0], axis=0)
-    overlap = r[:, None] + r[None, :] - np.hypot(x[:, None] - x[None, :], y[:, None] - y[None, :])
-    np.fill_diagonal(overlap, -np.inf)
 
-    outside = int(border.argmax())
-    if border[outside] > TOLERANCE:
-        raise checks.refuse(
-            f"{int((border > TOLERANCE).sum())} of {instance} circles reach outside the unit square; "
-            f"the worst is circle {outside} {_row(circles[outside])}, by {border[outside]:.3g}"
+def violations(instance: dict[str, Any], circles: np.ndarray) -> Iterator[str]:
+    """Beyond the tolerance: what reaches outside, and what overlaps; of each the worst, and how many there are."""
+    n = instance["n"]
+    border, overlap = _outside(circles), _overlap(circles)
+    worst = int(border.argmax())
+    if border[worst] > TOLERANCE:
+        yield (
+            f"{int((border > TOLERANCE).sum())} of {n} circles reach outside the unit square; "
+            f"the worst is circle {worst} {_row(circles[worst])}, by {border[worst]:.3g}"
         )
     i, j = (int(k) for k in np.unravel_index(overlap.argmax(), overlap.shape))
     if overlap[i, j] > TOLERANCE:
-        pairs, of = int((overlap > TOLERANCE).sum()) // 2, instance * (instance - 1) // 2
-        raise checks.refuse(
+        pairs, of = int((overlap > TOLERANCE).sum()) // 2, n * (n - 1) // 2
+        yield (
             f"circles overlap ({pairs} of {of} pairs); the worst are circle {i} {_row(circles[i])} and "
             f"circle {j} {_row(circles[j])}, by {overlap[i, j]:.3g}"
         )
-    violation = max(0.0, float(border[outside]), float(overlap[i, j]))
-    score = math.fsum(np.maximum(r - violation, 0.0).tolist())
+
+
+def score(instance: dict[str, Any], circles: np.ndarray) -> float:
+    """The sum of the radii, each reduced by the largest violation."""
+    violation = max(0.0, float(_outside(circles).max()), float(_overlap(circles).max()))
+    return math.fsum(np.maximum(circles[:, 2] - violation, 0.0).tolist())
+
+
+def worst(instance: dict[str, Any]) -> float:
+    """No circle at all."""
+    return 0.0
+
+
+def bound(instance: dict[str, Any]) -> float:
+    """Of the area: sum r_i <= sqrt(n * sum r_i^2) <= sqrt(n / pi)."""
+    return math.sqrt(instance["n"] / math.pi)
+
+
+def remark(instance: dict[str, Any], circles: np.ndarray) -> str:
+    r = circles[:, 2]
     free = 1.0 - math.pi * float(r @ r)
-    return score, (
-        f"A valid packing (n = {instance}); radii from {r.min():.4g} to {r.max():.4g}; "
+    return (
+        f"A valid packing (n = {instance['n']}); radii from {r.min():.4g} to {r.max():.4g}; "
         f"{free:.1%} of the square is left uncovered."
     )
 
 
-def _check_ranges(x: np.ndarray, y: np.ndarray, r: np.ndarray) -> None:
-    """Refuse what is plainly off before it is squared: 1e300 is finite, its square is not."""
-    for i in range(len(r)):
-        if r[i] < 0.0:
-            raise checks.refuse(f"circle {i} has the negative radius {float(r[i])!r}")
-        for name, value in (("x", x[i]), ("y", y[i])):
-            if not -TOLERANCE <= value <= 1.0 + TOLERANCE:
-                raise checks.refuse(f"the centre of circle {i} lies outside the unit square: {name} = {float(value)!r}")
-        if r[i] > 0.5 + TOLERANCE:
-            raise checks.refuse(f"circle {i} has radius {float(r[i])!r}, and no circle above 0.5 fits the unit square")
+def draw(instance: dict[str, Any], circles: np.ndarray) -> Drawing:
+    drawing = Drawing(0, 1, 0, 1)
+    drawing.rectangle(0, 0, 1, 1)
+    for number, (x, y, r) in enumerate(circles.tolist()):
+        drawing.circle(x, y, r, fill=colour(number))
+    return drawing
+
+
+def _outside(circles: np.ndarray) -> np.ndarray:
+    """How far each circle reaches beyond the border; negative for one within."""
+    x, y, r = circles.T
+    return np.max([r - x, r - y, x + r - 1.0, y + r - 1.0], axis=0)
+
+
+def _overlap(circles: np.ndarray) -> np.ndarray:
+    """How deep each two circles overlap; negative for those apart."""
+    x, y, r = circles.T
+    overlap = r[:, None] + r[None, :] - np.hypot(x[:, None] - x[None, :], y[:, None] - y[None, :])
+    np.fill_diagonal(overlap, -np.inf)
+    return overlap
 
 
 def _row(circle: np.ndarray) -> str:

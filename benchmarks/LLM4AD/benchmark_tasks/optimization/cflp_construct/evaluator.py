@@ -1,0 +1,94 @@
+"""Capacitated facility location by construction: plays a rule that assigns one customer after another; less cost is
+better."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from trace_bench.suites import checks
+from trace_bench.suites.drawing import Drawing, colour
+from trace_bench.suites.llm4ad import location
+
+SIDE = 100
+
+
+def instance(rng: np.random.Generator, *, n_facilities: int, n_customers: int, max_demand: int) -> dict[str, Any]:
+    """Points of a square; whatever is chosen, every customer that is left fits somewhere.
+
+    With no fewer facilities than customers, one is always empty, and holds the largest demand. Else capacities grow
+    until, with all customers but one assigned, the room left is on average the largest demand.
+    """
+    facilities, customers = rng.random((n_facilities, 2)) * SIDE, rng.random((n_customers, 2)) * SIDE
+    between = customers[:, None, :] - facilities[None, :, :]
+    costs = np.maximum(1, np.rint(np.sqrt((between**2).sum(axis=2)))).astype(np.int64)
+    demands = rng.integers(max(1, max_demand // 4), max_demand + 1, n_customers)
+    capacities = rng.integers(max_demand, max_demand * 3 // 2 + 1, n_facilities)
+    if n_facilities < n_customers:
+        capacities += -(-int(demands.sum()) // n_facilities)
+    return {
+        "facilities": facilities, "customers": customers, "costs": costs, "demands": demands, "capacities": capacities,
+    }  # fmt: skip
+
+
+def answer(program: Callable[..., Any], instance: dict[str, Any]) -> list[int]:
+    """The facility of each customer."""
+    demands, room = instance["demands"].tolist(), instance["capacities"].tolist()
+    n, m = len(demands), len(room)
+    of, left = [-1] * n, list(range(n))
+    for step in range(n):
+        given = program(list(of), list(left), np.array(room), instance["demands"], instance["costs"])
+        pair = checks.sequence(given, f"the customer and facility of step {step}", length=2)
+        customer = checks.integer(pair[0], f"the customer of step {step}", low=0, high=n - 1)
+        facility = checks.integer(pair[1], f"the facility of step {step}", low=0, high=m - 1)
+        if of[customer] != -1:
+            raise checks.refuse(f"step {step}: customer {customer} is assigned already, to facility {of[customer]}")
+        if demands[customer] > room[facility]:
+            raise checks.refuse(
+                f"step {step}: customer {customer} demands {demands[customer]}, and facility {facility} has only "
+                f"{room[facility]} left of its capacity {instance['capacities'][facility]}"
+            )
+        of[customer] = facility
+        room[facility] -= demands[customer]
+        left.remove(customer)
+    return of
+
+
+def score(instance: dict[str, Any], of: list[int]) -> float:
+    return float(instance["costs"][np.arange(len(of)), of].sum())
+
+
+def worst(instance: dict[str, Any]) -> float:
+    """The dearest facility for each customer."""
+    return float(instance["costs"].max(axis=1).sum())
+
+
+def bound(instance: dict[str, Any]) -> float:
+    """By Lagrangian relaxation, rounded up."""
+    weights = np.broadcast_to(instance["demands"], instance["costs"].T.shape)
+    found = location.lagrangian_bound(instance["costs"].T, weights=weights, capacities=instance["capacities"])
+    return location.whole(found)
+
+
+def remark(instance: dict[str, Any], of: list[int]) -> str:
+    costs, n = instance["costs"], len(of)
+    paid = costs[np.arange(n), of]
+    over = paid - costs.min(axis=1)
+    one = int(over.argmax())
+    return (
+        f"{int((over == 0).sum())} of {n} customers have their cheapest facility; {len(set(of))} facilities are in "
+        f"use. Customer {one} (demand {instance['demands'][one]}) pays {paid[one]} where its cheapest facility "
+        f"costs {costs[one].min()}; all detours together cost {over.sum()}."
+    )
+
+
+def draw(instance: dict[str, Any], of: list[int]) -> Drawing:
+    drawing = Drawing(0, SIDE, 0, SIDE)
+    for customer, facility in enumerate(of):
+        drawing.path([instance["customers"][customer], instance["facilities"][facility]], line=colour(facility))
+    drawing.dots(instance["customers"])
+    for x, y in instance["facilities"]:
+        drawing.rectangle(x - 1, y - 1, 2, 2, fill=colour(1))
+    return drawing

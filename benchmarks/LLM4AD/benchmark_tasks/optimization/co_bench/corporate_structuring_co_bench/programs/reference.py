@@ -1,0 +1,111 @@
+import numpy as np
+
+
+def solve(
+    n: int,
+    target: int,
+    tax_codes: np.ndarray,
+    foreign_rates: np.ndarray,
+    domestic_rates: np.ndarray,
+    profits: np.ndarray,
+    withholding: np.ndarray,
+) -> list[int]:
+    """Best ways to the target by Dijkstra (1959) as the first tree, then a local search that gives countries, also
+    those without a profit, other owners while more arrives: the neighbourhood of Anken and Beasley (2012)."""
+    net = (profits * (1 - domestic_rates)).tolist()
+    data = (tax_codes.tolist(), foreign_rates.tolist(), profits.tolist(), net, (1 - withholding).tolist())
+    share = 1 - withholding * 1.0
+    share *= np.where(tax_codes == 2, 1 - foreign_rates, 1.0)[None, :]
+    starts = [best_ways(share, target), [target] * n]
+    best, most = None, -1.0
+    for owners in starts:
+        owners[target] = -1
+        owners, value = improved(owners, target, data)
+        if value > most:
+            best, most = owners, value
+    return pruned(best, profits)
+
+
+def best_ways(step, target):
+    n = len(step)
+    share, owner, left = np.zeros(n), np.full(n, target), np.ones(n, dtype=bool)
+    share[target] = 1
+    while left.any():
+        j = int(np.where(left, share, -1).argmax())
+        left[j] = False
+        better = left & (step[:, j] * share[j] > share)
+        share[better], owner[better] = (step[:, j] * share[j])[better], j
+    return owner.tolist()
+
+
+def improved(owners, target, data):
+    n, value, idle, i = len(owners), arriving(owners, target, data), 0, 0
+    while idle < n:
+        idle += 1
+        if i != target:
+            old, best = owners[i], None
+            barred = below(owners, i)
+            for j in range(n):
+                if j != old and j not in barred:
+                    owners[i] = j
+                    other = arriving(owners, target, data)
+                    if other > value + 1e-9:
+                        best, value, idle = j, other, 0
+            owners[i] = old if best is None else best
+        i = (i + 1) % n
+    return owners, value
+
+
+def below(owners, i):
+    found = {i}
+    for j in range(len(owners)):
+        path = []
+        while j >= 0 and j not in found:
+            path.append(j)
+            j = owners[j]
+        if j in found:
+            found.update(path)
+    return found
+
+
+def arriving(owners, target, data):
+    codes, foreign, profits, net, through = data
+    n = len(owners)
+    count = [0] * n
+    for j in owners:
+        if j >= 0:
+            count[j] += 1
+    kept, got, earned, top = net[:], [0.0] * n, [0.0] * n, [0.0] * n
+    order = [i for i in range(n) if count[i] == 0]
+    for i in order:
+        code, f = codes[i], foreign[i]
+        if code == 2:
+            tax = f * got[i]
+        elif code == 3:
+            tax = top[i]
+        elif code == 4:
+            tax = max(0.0, got[i] - (1 - f) * earned[i])
+        else:
+            tax = 0.0
+        kept[i] += got[i] - tax
+        j = owners[i]
+        if j >= 0:
+            paid, below = kept[i] * through[i][j], earned[i] + profits[i]
+            got[j] += paid
+            earned[j] += below
+            top[j] += max(0.0, paid - (1 - foreign[j]) * below)
+            count[j] -= 1
+            if count[j] == 0:
+                order.append(j)
+    return kept[target]
+
+
+def pruned(owners, profits):
+    """Without branches in which there is no profit."""
+    needed = set()
+    for i in range(len(owners)):
+        if profits[i] > 0:
+            while i >= 0 and i not in needed:
+                needed.add(i)
+                i = owners[i]
+    return [j if i in needed else -1 for i, j in enumerate(owners)]

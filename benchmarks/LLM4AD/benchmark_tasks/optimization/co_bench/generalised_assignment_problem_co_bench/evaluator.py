@@ -1,0 +1,86 @@
+"""Generalised assignment: costs of giving jobs to agents within their capacities; less is better."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from trace_bench.suites.data_files import Numbers
+from trace_bench.suites.llm4ad import location
+
+
+def instance(rng: np.random.Generator, *, n_agents: int, n_jobs: int) -> dict[str, Any]:
+    """Type C (costs and consumptions unrelated) or D (the less it costs, the more it takes) of Chu and Beasley."""
+    m = int(rng.integers(max(2, n_agents // 2), n_agents + 1))
+    n = int(rng.integers(max(2, n_jobs // 2), n_jobs + 1))
+    if rng.random() < 0.5:
+        uses, costs = rng.integers(5, 26, (m, n)), rng.integers(10, 51, (m, n))
+    else:
+        uses = rng.integers(1, 101, (m, n))
+        costs = 111 - uses + rng.integers(-10, 11, (m, n))
+    thrifty = np.bincount(uses.argmin(axis=0), uses.min(axis=0), minlength=m).astype(np.int64)
+    return {"costs": costs, "uses": uses, "capacities": np.maximum(uses.sum(axis=1) * 4 // (5 * m), thrifty)}
+
+
+def read(text: str, name: str) -> list[dict[str, Any]]:
+    """OR-Library's gap files: the number of problems; for each m and n, the costs agent by agent, the consumptions
+    agent by agent, and the capacities. gap1 to gap12 hold profits to be maximized: their cost is what is missing to the
+    greatest profit of the problem, so that least cost is most profit."""
+    numbers = Numbers(text)
+    found = []
+    for _ in range(numbers.count("the number of problems", most=1000)):
+        m, n = numbers.count("the number of agents", most=10_000), numbers.count("the number of jobs", most=10_000)
+        costs = np.array([numbers.reals(n, f"the costs of agent {i + 1}") for i in range(m)]).reshape(m, n)
+        uses = np.array([numbers.reals(n, f"what jobs take of agent {i + 1}") for i in range(m)]).reshape(m, n)
+        if re.match(r"gap\d", name):
+            costs = costs.max(initial=0) - costs
+        found.append({"costs": costs, "uses": uses, "capacities": np.array(numbers.reals(m, "a capacity"))})
+    numbers.end()
+    return found
+
+
+def answer(program: Callable[..., Any], instance: dict[str, Any]) -> list[int]:
+    """The agent of each job."""
+    m, n = instance["costs"].shape
+    given = program(m, n, instance["costs"], instance["uses"], instance["capacities"])
+    return location.served(given, "the agents", clients=n, sites=m)
+
+
+def violations(instance: dict[str, Any], agents: list[int]) -> Iterator[str]:
+    """Every agent that is given more than its capacity."""
+    takes = instance["uses"][agents, np.arange(len(agents))].tolist()
+    yield from location.overloads(agents, takes, instance["capacities"].tolist(), "agent", "jobs")
+
+
+def score(instance: dict[str, Any], agents: list[int]) -> float:
+    return float(instance["costs"][agents, np.arange(len(agents))].sum())
+
+
+def worst(instance: dict[str, Any]) -> float:
+    """The dearest agent for each job."""
+    return float(instance["costs"].max(axis=0).sum())
+
+
+def bound(instance: dict[str, Any]) -> float:
+    """Of the linear relaxation; rounded up where costs are whole."""
+    costs, uses = instance["costs"], instance["uses"].astype(np.float64)
+    if (uses <= 0).any():
+        return float(costs.min(axis=0).sum())
+    found = location.lagrangian_bound(costs, weights=uses, capacities=instance["capacities"])
+    return location.whole(found) if (costs == np.rint(costs)).all() else found
+
+
+def remark(instance: dict[str, Any], agents: list[int]) -> str:
+    costs, uses, n = instance["costs"], instance["uses"], len(agents)
+    paid = costs[agents, np.arange(n)]
+    full = np.bincount(agents, uses[agents, np.arange(n)], minlength=len(uses)) / np.maximum(instance["capacities"], 1)
+    over = paid - costs.min(axis=0)
+    job = int(over.argmax())
+    return (
+        f"{int((over == 0).sum())} of {n} jobs are with their cheapest agent; job {job} costs {paid[job]:.10g} with "
+        f"agent {agents[job]} where its cheapest agent costs {costs[:, job].min():.10g}. Agents are filled to "
+        f"{100 * full.min():.0f} .. {100 * full.max():.0f} %."
+    )

@@ -1,0 +1,40 @@
+"""Packing circles of different sizes into a disc: how many of the smallest fit; more are better."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from trace_bench.suites.llm4ad import round_packing
+
+
+def instance(rng: np.random.Generator, *, n_items: int) -> dict[str, Any]:
+    return round_packing.draw_circles(rng, n_items)
+
+
+def read(text: str, name: str) -> list[dict[str, Any]]:
+    return round_packing.read_circles(text)
+
+
+def answer(program: Callable[..., Any], instance: dict[str, Any]) -> round_packing.Packing:
+    return round_packing.first_items(program(instance["radius"], instance["radii"]), instance)
+
+
+violations = round_packing.violations
+
+
+def score(instance: dict[str, Any], packing: round_packing.Packing) -> float:
+    """Number of items packed."""
+    return float(len(packing.items))
+
+
+def worst(instance: dict[str, Any]) -> float:
+    """Nothing is packed."""
+    return 0.0
+
+
+bound = round_packing.number_bound
+remark = round_packing.remark
+draw = round_packing.picture

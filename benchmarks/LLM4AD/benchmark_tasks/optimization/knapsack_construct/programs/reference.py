@@ -1,0 +1,16 @@
+import numpy as np
+
+
+def select_next_item(
+    remaining_capacity: int, remaining_items: list[tuple[int, int, int]]
+) -> tuple[int, int, int] | None:
+    """An item of a best packing of what is left, by dynamic programming over the capacity (Bellman, 1957)."""
+    best = np.zeros((len(remaining_items) + 1, remaining_capacity + 1), dtype=np.int64)
+    for number, (weight, value, _) in enumerate(remaining_items, 1):
+        best[number] = best[number - 1]
+        with_it = best[number - 1, : remaining_capacity + 1 - weight] + value
+        best[number, weight:] = np.maximum(best[number, weight:], with_it)
+    for number in range(len(remaining_items), 0, -1):
+        if best[number, remaining_capacity] > best[number - 1, remaining_capacity]:
+            return remaining_items[number - 1]
+    return None

@@ -1,0 +1,13 @@
+import numpy as np
+
+
+def priority(item: float, bins: np.ndarray) -> np.ndarray:
+    """Best fit that shuns gaps which few items will fill, as the rules do that FunSearch found (Romera-Paredes et al.,
+    Nature 625, 2024). The first block with a bin that gets no awkward gap ends the search."""
+    gaps = bins - item
+    awkward = (gaps > 4) & (gaps < 25)
+    scores = -gaps - 1000.0 * awkward
+    best = scores.argmax()
+    if not awkward[best]:
+        scores[best] = np.inf
+    return scores

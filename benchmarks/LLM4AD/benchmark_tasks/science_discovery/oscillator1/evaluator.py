@@ -1,0 +1,51 @@
+"""Oscillator 1: judges an equation for the acceleration of a damped oscillator on motions that it was not fitted to.
+
+Law (LLM-SR, Shojaee et al., arXiv:2404.18400, oscillation 1), with x position and v velocity:
+dv/dt = F sin(w x) - a v^3 - b x^3 - g x v - x cos(x); nominal F 0.8, a 0.5, b 0.2, g 0.5, w 1.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from trace_bench.suites.llm4ad import science
+from trace_bench.suites.llm4ad.science import draw, normalised, remark, score, target, worst  # noqa: F401
+
+NOMINAL = (0.8, 0.5, 0.2, 0.5, 1.0)
+TRAIN, HELD = 300, 150
+
+
+def law(inputs: np.ndarray, constants: np.ndarray) -> np.ndarray:
+    """Accelerations at positions and velocities, the rows of `inputs`."""
+    x, v = inputs
+    f, a, b, g, w = constants
+    return f * np.sin(w * x) - a * v**3 - b * x**3 - g * x * v - x * np.cos(x)
+
+
+def instance(rng: np.random.Generator, *, noise: float) -> dict[str, Any]:
+    """Points of simulated motions."""
+    constants = np.array(NOMINAL) * rng.uniform(0.8, 1.2, 5)
+
+    def rate(_: float, state: np.ndarray) -> np.ndarray:
+        return np.array([state[1], law(state, constants)])
+
+    near = science.integrated(rate, rng.uniform(-1, 1, (2, 4)), np.linspace(0, 10, 201))
+    angle, radius = rng.uniform(0, 2 * np.pi, 4), rng.uniform(1.2, 2, 4)
+    far = science.integrated(rate, radius * np.array([np.cos(angle), np.sin(angle)]), np.linspace(0, 4, 81))
+    near, far = (states.transpose(1, 0, 2).reshape(2, -1) for states in (near, far))
+    chosen = rng.permutation(near.shape[1])[: TRAIN + HELD]
+    return science.sampled(
+        rng,
+        lambda inputs: law(inputs, constants),
+        near[:, chosen[:TRAIN]],
+        near[:, chosen[TRAIN:]],
+        far[:, rng.permutation(far.shape[1])[:HELD]],
+        noise,
+    )
+
+
+def answer(program: Callable[..., Any], instance: dict[str, Any]) -> science.Fit:
+    return science.fitted(lambda inputs, params: science.arrays(program, inputs, params), instance)

@@ -1,0 +1,137 @@
+"""Task entries that name many tasks, or one by a short name, become entries that name one each.
+
+``llm4ad:all``, ``llm4ad:optimization/*`` (any pattern of `fnmatch`; ``*`` goes across ``/``) and ``llm4ad:tag=routing``
+select; ``llm4ad:optimization/aircraft_landing`` is short. Without a suite they are of the suite of bare names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from trace_bench.arguments import find, hint
+from trace_bench.config.frozen import FrozenDict
+from trace_bench.config.models import RunConfig, TaskConfig
+from trace_bench.config.source import Rows, Source, Table
+from trace_bench.errors import ConfigError
+from trace_bench.suites.registry import TaskEntry, discover, short_names, suite_names
+from trace_bench.suites.spec import load_task_spec
+
+ALL = "all"
+TAG = "tag="
+
+
+def is_selector(task_id: str) -> bool:
+    """Whether `task_id` (``suite:name``) stands for the tasks that fit it."""
+    name = task_id.partition(":")[2]
+    return name == ALL or name.startswith(TAG) or any(c in name for c in "*?[")
+
+
+def select(config: RunConfig, roots: Sequence[Path] = ()) -> RunConfig:
+    """`config` with a task entry for each task that a selector fits, in the order of their ids, and full ids for short
+    ones. A selector leaves out what another entry names, and what an earlier selector had. ``eval_kwargs`` of a
+    selector count for the tasks that take them.
+
+    Raises:
+        ConfigError: a selector fits no task, or none of its tasks takes an argument; one line each.
+    """
+    suites = set(suite_names())
+    wanted = {entry.id.partition(":")[0] for entry in config.tasks}
+    if not wanted <= suites:
+        return config  # `resolve` says so
+    everywhere = [*roots, *(Path(root) for root in config.task_roots)]
+    if any(not root.is_dir() for root in everywhere):
+        return config
+    entries = {entry.id: entry for entry in discover(sorted(wanted), everywhere)}
+    short = short_names(entries)
+    if not any(is_selector(task.id) or (task.id not in entries and task.id in short) for task in config.tasks):
+        return config
+
+    named = {short.get(task.id, task.id) if task.id not in entries else task.id for task in config.tasks}
+    problems: list[str] = []
+    taken: set[str] = set()
+    chosen: list[tuple[int, TaskConfig]] = []
+    for index, task in enumerate(config.tasks):
+        if not is_selector(task.id):
+            full = task.id if task.id in entries else short.get(task.id, task.id)
+            chosen.append((index, task.model_copy(update={"id": full})))
+            continue
+        where = config.source.where(("tasks", index, "id"))
+        fitting = _fitting(task.id, entries, problems, where)
+        new = [entry for entry in fitting if entry.id not in named and entry.id not in taken]
+        taken |= {entry.id for entry in fitting}
+        chosen += _with_arguments(config, index, task, new, problems)
+    if problems:
+        raise ConfigError("\n".join(dict.fromkeys(problems)))
+    if not chosen:
+        raise ConfigError(f"{config.source.where(('tasks',))} selects no task")
+    selected = config.model_copy(update={"tasks": tuple(task for _, task in chosen)})
+    selected._source = _moved(config.source, [(index, task.id) for index, task in chosen])
+    return selected
+
+
+def fitting(selector: str, entries: Sequence[TaskEntry]) -> list[TaskEntry]:
+    """The `entries` that `selector` fits, in their order. Reads their specs if it asks for a tag.
+
+    Raises:
+        ConfigError: a spec that must be read for its tags is broken.
+    """
+    suite, _, name = selector.partition(":")
+    own = [entry for entry in entries if entry.suite == suite]
+    if name == ALL:
+        return own
+    if name.startswith(TAG):
+        tag = name.removeprefix(TAG)
+        return [entry for entry in own if tag in load_task_spec(entry.folder).tags]
+    return [entry for entry in own if fnmatchcase(entry.id.partition(":")[2], name)]
+
+
+def _fitting(selector: str, entries: dict[str, TaskEntry], problems: list[str], where: str) -> list[TaskEntry]:
+    found = fitting(selector, list(entries.values()))
+    if not found:
+        suite, _, name = selector.partition(":")
+        near = ""
+        if name.startswith(TAG):
+            tags = {tag for entry in fitting(f"{suite}:{ALL}", list(entries.values()))
+                    for tag in load_task_spec(entry.folder).tags}  # fmt: skip
+            near = hint(name.removeprefix(TAG), sorted(tags))
+        problems.append(
+            f"{where}: {selector!r} fits no task{near}; 'trace-bench list-tasks --bench {suite}' lists what there is"
+        )
+    return found
+
+
+def _with_arguments(
+    config: RunConfig, index: int, task: TaskConfig, entries: list[TaskEntry], problems: list[str]
+) -> list[tuple[int, TaskConfig]]:
+    """An entry for each task, with those of the selector's arguments that it takes."""
+    if not task.eval_kwargs:
+        return [(index, task.model_copy(update={"id": entry.id})) for entry in entries]
+    found = []
+    used: set[str] = set()
+    known: set[str] = set()
+    for entry in entries:
+        arguments = load_task_spec(entry.folder).arguments()
+        known |= {argument.name for argument in arguments}
+        own = {key: value for key, value in task.eval_kwargs.items() if find(arguments, key) is not None}
+        used |= own.keys()
+        found.append((index, task.model_copy(update={"id": entry.id, "eval_kwargs": FrozenDict(own)})))
+    for key in task.eval_kwargs:
+        if entries and key not in used:
+            where = config.source.where(("tasks", index, "eval_kwargs", key))
+            problems.append(f"{where}: no task that {task.id!r} fits takes {key!r}{hint(key, sorted(known))}")
+    return found
+
+
+def _moved(source: Source, chosen: Sequence[tuple[int, str]]) -> Source:
+    """`source` where entry n of ``tasks`` is found at the place of the entry that it comes from."""
+    rows = source.root.get("tasks")
+    if not isinstance(rows, Rows):
+        return source
+    root = Table(source.root, source.root.line)
+    root.lines, root.names, root.origins = source.root.lines, source.root.names, source.root.origins
+    moved = Rows((rows[index] for index, _ in chosen), rows.line, single=rows.single)
+    moved.lines = [rows.lines[index] if index < len(rows.lines) else None for index, _ in chosen]
+    root["tasks"] = moved
+    return Source(source.file, root, source.warnings)

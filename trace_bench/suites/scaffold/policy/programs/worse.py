@@ -1,0 +1,6 @@
+import numpy as np
+
+
+def task_entry(time: float, loads: np.ndarray) -> int:
+    """Always the first machine."""
+    return 0

@@ -1,0 +1,60 @@
+"""Published data that a user has on disk, found for the tasks that read them. On the host; nothing is parsed here.
+
+A task's ``[data]`` names a folder (as CO-Bench calls it) and patterns of files. They are packed with the task as
+``data/train/``, ``data/validate/`` and ``data/test/``: whole files are dealt out in the order of the hashes of their
+names, so that no split has only the small ones of a series. They count for the task's content hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from trace_bench.errors import ConfigError
+from trace_bench.suites.data_files import FOLDER
+from trace_bench.suites.spec import MAX_TASK_BYTES, DataSpec
+
+_DEALT = ("train", "test", "validate")
+"""The first files go to training, to the test and to validation, then round again."""
+
+
+def find(data: DataSpec, root: Path) -> tuple[tuple[str, Path], ...]:
+    """``(data/<split>/<name>, path)`` of each file of a task below `root`, sorted.
+
+    The task's folder is looked for without regard to case, blanks, hyphens and underscores; without it, `root` itself.
+
+    Raises:
+        ConfigError: there is none, or they are too large.
+    """
+    found = sorted(_matching(data, root), key=lambda path: path.name)
+    if not found:
+        raise ConfigError(
+            f"{root} has no file {' or '.join(data.files)}, neither in a folder {data.folder!r} nor by itself; add the "
+            "files, or take the task out"
+        )
+    size = sum(path.stat().st_size for path in found)
+    if size > MAX_TASK_BYTES // 2:
+        raise ConfigError(
+            f"{found[0].parent}: the files {' and '.join(data.files)} have {size / 2**20:.0f} MiB together, and a task "
+            f"may have {MAX_TASK_BYTES >> 21} MiB of data; keep some of them"
+        )
+    dealt = sorted(found, key=lambda path: hashlib.sha256(f"trace-bench/data/{path.name}".encode()).digest())
+    return tuple(sorted((f"{FOLDER}/{_DEALT[i % 3]}/{path.name}", path) for i, path in enumerate(dealt)))
+
+
+def _matching(data: DataSpec, root: Path) -> Iterator[Path]:
+    wanted = _plain(data.folder)
+    try:
+        own = [child for child in root.iterdir() if child.is_dir() and _plain(child.name) == wanted]
+        for folder in own or [root]:
+            for path in folder.iterdir():
+                if path.is_file() and any(fnmatchcase(path.name, pattern) for pattern in data.files):
+                    yield path
+    except OSError as error:
+        raise ConfigError(f"{root}: cannot be listed: {error.strerror or error}") from error
+
+
+def _plain(name: str) -> str:
+    return "".join(c for c in name.lower() if c.isalnum())
