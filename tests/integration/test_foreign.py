@@ -58,6 +58,19 @@ def test_foreign_folders_run_and_those_that_execute_programs_are_flagged(images:
     assert manifest.count('"unprotected"') == 2
 
 
+def test_a_search_improves_a_program_of_foreign_code(images: Path, tmp_path: Path) -> None:
+    better = "def arrange(numbers):\n    return sorted(numbers.tolist())\n"
+    script = tmp_path / "sorts.yaml"
+    script.write_text(json.dumps({"rules": [{"match": {"contains": "arrange"}, "set": {"code": {"value": better}}}]}))
+    result = run(
+        tmp_path, images, "--root", str(FOLDERS), tasks=["proxied"], trainers=["BasicSearch"],
+        llm={"model": f"scripted:{script}"},
+    )  # fmt: skip
+    (row,) = result["jobs"]
+    assert 0 < row["score_initial"] < row["score_best"] == 1.0, result["stderr"]
+    assert (row["integrity"], row["integrity_flags"]) == ("protected", "")
+
+
 @pytest.mark.slow
 def test_evaluations_of_the_package_llm4ad_run_in_an_image_of_their_own(images: Path, tmp_path: Path) -> None:
     built = cli("images", "build", "llm4ad+llm4ad_pkg", home=images, timeout=900)

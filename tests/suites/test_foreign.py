@@ -115,6 +115,7 @@ def test_a_builder_that_names_its_arguments_has_them_checked_and_others_are_free
     [
         ("exec('1')", "line 1: exec"),
         ("run = eval", "line 1: eval"),
+        ("run = getattr(__builtins__, 'ex' + 'ec')", "line 1: __builtins__"),
         ("import builtins\n", "line 1: builtins"),
         ("from subprocess import run\n", "line 1: subprocess"),
         ("import os\nos.system('x')\n", "line 2: system"),

@@ -29,8 +29,8 @@ _CHANGING = {
 }  # fmt: skip
 _EXECUTING = ("exec", "eval", "compile")
 _ALSO = {
-    "runpy", "subprocess", "codeop", "spec_from_file_location", "spec_from_loader", "module_from_spec", "exec_module",
-    "SourceFileLoader", "FunctionType", "SecureEvaluator", "sympify", "parse_expr", "lambdify",
+    "__builtins__", "runpy", "subprocess", "codeop", "spec_from_file_location", "spec_from_loader", "module_from_spec",
+    "exec_module", "SourceFileLoader", "FunctionType", "SecureEvaluator", "sympify", "parse_expr", "lambdify",
 }  # fmt: skip
 _OF_OS = ("system", "popen", "execv", "execve", "execl", "spawnl", "spawnv", "posix_spawn")
 _COMPILED = (".so", ".pyd", ".pyc")
