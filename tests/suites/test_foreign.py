@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.suites.conftest import BuildTask, ForkingSpawner, build_folder
+from trace_bench.config import parse_config
+from trace_bench.config.selectors import select
 from trace_bench.errors import ConfigError
 from trace_bench.suites import foreign
 from trace_bench.suites.registry import discover, resolve
@@ -424,3 +426,11 @@ def test_episodes_of_gym_are_the_same_in_every_evaluation(
     assert len({rollout.feedback for rollout in rollouts}) == 1
     first, second = rollouts[0].feedback.removeprefix("Score ").split(" (higher is better). Besides: ")
     assert abs(float(first) - float(second.rstrip("."))) > 1e-6, "and two of one evaluation differ"
+
+
+def test_a_selector_gives_free_arguments_to_the_tasks_that_take_any() -> None:
+    config = parse_config(
+        {"tasks": [{"id": "llm4ad:*ed", "eval_kwargs": {"n_instance": 2}}], "trainers": ["NoOp"]}, file="here"
+    )
+    chosen = {task.id: dict(task.eval_kwargs) for task in select(config, [FOLDERS]).tasks}
+    assert chosen["llm4ad:proxied"] == {"n_instance": 2}

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from trace_bench.arguments import find, hint
+from trace_bench.arguments import hint
 from trace_bench.config.frozen import FrozenDict
 from trace_bench.config.models import RunConfig, TaskConfig
 from trace_bench.config.source import Rows, Source, Table
@@ -112,9 +112,9 @@ def _with_arguments(
     used: set[str] = set()
     known: set[str] = set()
     for entry in entries:
-        arguments = load_task_spec(entry.folder).arguments()
-        known |= {argument.name for argument in arguments}
-        own = {key: value for key, value in task.eval_kwargs.items() if find(arguments, key) is not None}
+        spec = load_task_spec(entry.folder)
+        known |= {argument.name for argument in spec.arguments()}
+        own = {key: value for key, value in task.eval_kwargs.items() if spec.takes(key)}
         used |= own.keys()
         found.append((index, task.model_copy(update={"id": entry.id, "eval_kwargs": FrozenDict(own)})))
     for key in task.eval_kwargs:
