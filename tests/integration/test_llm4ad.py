@@ -134,3 +134,21 @@ def test_a_job_is_judged_on_published_data_and_held_out_files_reach_the_score_al
     examples = result["scores"]["best"]["examples"]
     assert sorted(e["split"] for e in examples) == ["test", "test", "validate", "validate"]
     assert {e["score"] for e in examples} <= {2.0, 3.0} and row["score_test"] is not None
+
+
+@pytest.mark.parametrize(
+    ("task", "counted"),
+    [("llm4ad:optimization/online_bin_packing_2O", ["bins", "operations"]),
+     ("llm4ad:optimization/tsp_gls_2O", ["length", "operations"])],
+)  # fmt: skip
+def test_a_task_of_two_objectives_has_a_front(task: str, counted: list[str], images: Path, tmp_path: Path) -> None:
+    objective = {"mode": "pareto", "pareto_metrics": counted}
+    search = {"id": "PrioritySearch", "params": {"num_steps": 3, "num_candidates": 1, "num_proposals": 2}}
+    got = run(tmp_path, images, tasks=[task], trainers=[search], seeds=[3], objective=objective, splits=SPLITS)
+    assert got["code"] == 0, got["stderr"]
+    (row,) = got["jobs"]
+    front = json.loads((Path(got["folder"]) / "jobs" / row["job_id"] / "artifacts" / "pareto.json").read_text())
+    points = [[point["metrics"][name] for name in counted] for point in front["points"]]
+    assert points and all(len(set(values)) == 2 for values in points)
+    for one in points:
+        assert not any(other != one and all(a <= b for a, b in zip(other, one, strict=True)) for other in points)
