@@ -6,7 +6,7 @@ one half drawn like the training data (*inside*), the other beyond its range (*o
 
 The error of a part is its mean squared error over the mean squared distance of its true values from the mean of the
 training outputs: 1 is what that mean itself scores, whatever the unit of the output. An error is at most `WORST`, which
-is also what predictions that are not finite are worth; the score is the mean of the two errors.
+is also what predictions that are not finite are worth, and at least `FLOOR`; the score is the mean of the two errors.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ Law = Callable[..., Floats]
 PARAMETERS = 10
 WORST = 10.0
 FLOOR = 1e-6
-"""The error at which the normalised score is 1: about what noise of 1 % leaves of the right form."""
+"""The least error: about what noise of 1 % leaves of the right form. Below, it would be rounding that is compared."""
+MOMENT = 0.1
+"""Time between two states of a simulated motion that a data point may be taken from."""
 EVALUATIONS = 40
 """Of one start of a fit, each with the ten calls of a Jacobian at most."""
 
@@ -114,6 +116,28 @@ def integrated(rate: Callable[[float, Floats], Floats], start: Floats, times: Fl
             state = _stepped(rate, begin + number * step, step, state)
         states.append(state)
     return np.array(states)
+
+
+def moments(
+    rng: np.random.Generator, rate: Callable[[float, Floats], Floats], starts: Floats, begin: float, end: float
+) -> tuple[Floats, Floats]:
+    """A state of each motion at a random time within `begin` .. `end`; they start at time 0.
+
+    One of each motion alone: of two close to each other, the rates could be told without fitting anything.
+
+    Returns:
+        States, of the shape of `starts` (variables, motions), and times, whole multiples of `MOMENT`.
+    """
+    last = round(end / MOMENT)
+    states = integrated(rate, starts, np.arange(last + 1) * MOMENT)
+    at = rng.integers(round(begin / MOMENT), last + 1, starts.shape[1])
+    return states[at, :, np.arange(starts.shape[1])].T, at * MOMENT
+
+
+def ring(rng: np.random.Generator, low: float, high: float, count: int) -> Floats:
+    """Points of the plane, shape (2, count), whose distance from the origin is within `low` .. `high`."""
+    angle = rng.uniform(0, 2 * np.pi, count)
+    return np.asarray(rng.uniform(low, high, count) * np.array([np.cos(angle), np.sin(angle)]))
 
 
 def _stepped(rate: Callable[[float, Floats], Floats], time: float, step: float, state: Floats) -> Floats:
@@ -207,12 +231,12 @@ def least(predict: Callable[[Floats], Floats], output: Floats, noise: float) -> 
 
 
 def error_of(predicted: Floats, true: Floats, mean: float) -> float:
-    """Mean squared error over the mean squared distance of `true` from `mean`; at most `WORST`."""
+    """Mean squared error over the mean squared distance of `true` from `mean`; within `FLOOR` .. `WORST`."""
     if not np.isfinite(predicted).all():
         return WORST
     with np.errstate(over="ignore"):
         error = float(np.square(predicted - true).mean() / max(float(np.square(true - mean).mean()), 1e-300))
-    return min(error, WORST)
+    return min(max(error, FLOOR), WORST)
 
 
 def errors(instance: Mapping[str, Any], fit: Fit) -> tuple[float, float]:
@@ -235,12 +259,12 @@ def worst(instance: Mapping[str, Any]) -> float:
 
 
 def normalised(instance: Mapping[str, Any], found: float) -> float:
-    """Decades below `WORST` over the decades from there to `FLOOR`, within 0 .. 1."""
-    return min(1.0, math.log(WORST / max(found, FLOOR)) / math.log(WORST / FLOOR))
+    """Decades below `WORST` over the decades from there to `FLOOR`: 0 at the one, 1 at the other."""
+    return math.log(WORST / found) / math.log(WORST / FLOOR)
 
 
-def target(instance: Mapping[str, Any]) -> float:
-    """Where the normalised score is 1."""
+def bound(instance: Mapping[str, Any]) -> float:
+    """No error is smaller."""
     return FLOOR
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from trace_bench.suites.llm4ad import science
-from trace_bench.suites.llm4ad.science import draw, normalised, remark, score, target, worst  # noqa: F401
+from trace_bench.suites.llm4ad.science import bound, draw, normalised, remark, score, worst  # noqa: F401
 
 TRAIN, HELD = 400, 200
 INNER = ((0.05, 0.6), (0.05, 2.0), (15.0, 38.0), (5.5, 8.0))

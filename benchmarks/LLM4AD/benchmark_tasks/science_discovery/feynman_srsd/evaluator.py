@@ -9,7 +9,7 @@ import numpy as np
 
 from trace_bench.suites.llm4ad import science
 from trace_bench.suites.llm4ad.feynman import LAWS
-from trace_bench.suites.llm4ad.science import draw, normalised, remark, score, target, worst  # noqa: F401
+from trace_bench.suites.llm4ad.science import bound, draw, normalised, remark, score, worst  # noqa: F401
 
 TRAIN, HELD = 200, 100
 MARGIN = 0.15

@@ -14,7 +14,7 @@ import numpy as np
 from trace_bench.suites.drawing import Drawing, chart
 from trace_bench.suites.llm4ad import science
 from trace_bench.suites.llm4ad.odes import SYSTEMS
-from trace_bench.suites.llm4ad.science import normalised, remark, score, target, worst  # noqa: F401
+from trace_bench.suites.llm4ad.science import bound, normalised, remark, score, worst  # noqa: F401
 
 TRAJECTORIES, STEPS = 4, 200
 SPREAD = 0.2

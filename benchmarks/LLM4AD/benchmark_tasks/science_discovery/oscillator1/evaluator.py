@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from trace_bench.suites.llm4ad import science
-from trace_bench.suites.llm4ad.science import draw, normalised, remark, score, target, worst  # noqa: F401
+from trace_bench.suites.llm4ad.science import bound, draw, normalised, remark, score, worst  # noqa: F401
 
 NOMINAL = (0.8, 0.5, 0.2, 0.5, 1.0)
 TRAIN, HELD = 300, 150
@@ -26,25 +26,15 @@ def law(inputs: np.ndarray, constants: np.ndarray) -> np.ndarray:
 
 
 def instance(rng: np.random.Generator, *, noise: float) -> dict[str, Any]:
-    """Points of simulated motions."""
+    """Points of simulated motions, one of each."""
     constants = np.array(NOMINAL) * rng.uniform(0.8, 1.2, 5)
 
     def rate(_: float, state: np.ndarray) -> np.ndarray:
         return np.array([state[1], law(state, constants)])
 
-    near = science.integrated(rate, rng.uniform(-1, 1, (2, 4)), np.linspace(0, 10, 201))
-    angle, radius = rng.uniform(0, 2 * np.pi, 4), rng.uniform(1.2, 2, 4)
-    far = science.integrated(rate, radius * np.array([np.cos(angle), np.sin(angle)]), np.linspace(0, 4, 81))
-    near, far = (states.transpose(1, 0, 2).reshape(2, -1) for states in (near, far))
-    chosen = rng.permutation(near.shape[1])[: TRAIN + HELD]
-    return science.sampled(
-        rng,
-        lambda inputs: law(inputs, constants),
-        near[:, chosen[:TRAIN]],
-        near[:, chosen[TRAIN:]],
-        far[:, rng.permutation(far.shape[1])[:HELD]],
-        noise,
-    )
+    near, _ = science.moments(rng, rate, rng.uniform(-1, 1, (2, TRAIN + HELD)), 0, 10)
+    far, _ = science.moments(rng, rate, science.ring(rng, 1.2, 2, HELD), 0, 4)
+    return science.sampled(rng, lambda inputs: law(inputs, constants), near[:, :TRAIN], near[:, TRAIN:], far, noise)
 
 
 def answer(program: Callable[..., Any], instance: dict[str, Any]) -> science.Fit:

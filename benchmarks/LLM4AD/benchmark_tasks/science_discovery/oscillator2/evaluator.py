@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from trace_bench.suites.llm4ad import science
-from trace_bench.suites.llm4ad.science import draw, normalised, remark, score, target, worst  # noqa: F401
+from trace_bench.suites.llm4ad.science import bound, draw, normalised, remark, score, worst  # noqa: F401
 
 NOMINAL = (0.3, 0.5, 1.0, 5.0, 0.5, 1.0)
 TRAIN, HELD = 300, 150
@@ -25,33 +25,26 @@ def law(inputs: np.ndarray, constants: np.ndarray) -> np.ndarray:
     return f * np.sin(w * t) - a * v**3 - b * x * v - d * x * np.exp(g * x)
 
 
-def motions(start: np.ndarray, times: np.ndarray, constants: np.ndarray) -> np.ndarray:
-    """Points (t, x, v) of motions from `start`, shape (2, motions): shape (3, points), by time."""
+def instance(rng: np.random.Generator, *, noise: float) -> dict[str, Any]:
+    """Points of simulated motions, one of each."""
+    constants = np.array(NOMINAL) * rng.uniform(0.8, 1.2, 6)
 
     def rate(time: float, state: np.ndarray) -> np.ndarray:
         return np.array([state[1], law(np.array([np.full(state.shape[1], time), *state]), constants)])
 
-    states = science.integrated(rate, start, times)
-    clock = np.broadcast_to(times[:, None], (len(times), start.shape[1]))
-    return np.array([clock, states[:, 0], states[:, 1]]).reshape(3, -1)
+    def points(starts: np.ndarray, begin: float, end: float) -> np.ndarray:
+        states, times = science.moments(rng, rate, starts, begin, end)
+        return np.array([times, *states])
 
-
-def instance(rng: np.random.Generator, *, noise: float) -> dict[str, Any]:
-    """Points of simulated motions."""
-    constants = np.array(NOMINAL) * rng.uniform(0.8, 1.2, 6)
-    near = motions(rng.uniform(-1, 1, (2, 4)), np.linspace(0, 40, 801), constants)
-    early, late = near[:, near[0] <= 20], near[:, near[0] > 20]
-    angle, radius = rng.uniform(0, 2 * np.pi, 4), rng.uniform(1.2, 2, 4)
-    far = motions(radius * np.array([np.cos(angle), np.sin(angle)]), np.linspace(0, 4, 81), constants)
-    chosen = rng.permutation(early.shape[1])[: TRAIN + HELD]
-    later = rng.permutation(late.shape[1])[: HELD // 2]
-    wider = rng.permutation(far.shape[1])[: HELD // 2]
+    early = points(rng.uniform(-1, 1, (2, TRAIN + HELD)), 0, 20)
+    late = points(rng.uniform(-1, 1, (2, HELD // 2)), 20, 40)
+    wider = points(science.ring(rng, 1.2, 2, HELD // 2), 0, 4)
     return science.sampled(
         rng,
         lambda inputs: law(inputs, constants),
-        early[:, chosen[:TRAIN]],
-        early[:, chosen[TRAIN:]],
-        np.concatenate([late[:, later], far[:, wider]], axis=1),
+        early[:, :TRAIN],
+        early[:, TRAIN:],
+        np.concatenate([late, wider], axis=1),
         noise,
     )
 
