@@ -74,7 +74,7 @@ class Numbers:
         """The next number, which must be whole (``3.0`` and ``3e2`` are)."""
         value = self.real(what)
         if value != int(value):
-            raise DataError(f"{self._place()}: {what} must be a whole number, not {self._words[self._at - 1][0][:40]}")
+            raise DataError(f"{self.place}: {what} must be a whole number, not {self._words[self._at - 1][0][:40]}")
         return int(value)
 
     def real(self, what: str) -> float:
@@ -83,16 +83,16 @@ class Numbers:
         try:
             value = float(word)
         except ValueError:
-            raise DataError(f"{self._place()}: {what} must be a number, not {word[:40]!r}") from None
+            raise DataError(f"{self.place}: {what} must be a number, not {word[:40]!r}") from None
         if not math.isfinite(value):
-            raise DataError(f"{self._place()}: {what} must be finite, not {word[:40]}")
+            raise DataError(f"{self.place}: {what} must be finite, not {word[:40]}")
         return value
 
     def count(self, what: str, *, most: int = 1_000_000) -> int:
         """A whole number of things, 0 to `most`: checked before anything of that size is made."""
         value = self.integer(what)
         if not 0 <= value <= most:
-            raise DataError(f"{self._place()}: {what} must be within 0 .. {most}, not {value}")
+            raise DataError(f"{self.place}: {what} must be within 0 .. {most}, not {value}")
         return value
 
     def integers(self, length: int, what: str) -> list[int]:
@@ -109,5 +109,7 @@ class Numbers:
             word, line = self._words[self._at]
             raise DataError(f"line {line}: {word[:40]!r} is more than the format has")
 
-    def _place(self) -> str:
+    @property
+    def place(self) -> str:
+        """The line of the number that was taken last."""
         return f"line {self._words[self._at - 1][1]}"

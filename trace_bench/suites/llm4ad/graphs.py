@@ -1,4 +1,4 @@
-"""What graph tasks share: reading edges, adjacency, and a cover by cliques."""
+"""What graph tasks share: reading edges, neighbours, and a cover by cliques."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from trace_bench.suites.data_files import DataError
 
 Edges = NDArray[np.int64]
-Adjacency = NDArray[np.bool_]
-MOST_NODES = 100_000
+MOST_NODES = 5000
+"""In a file. The cover of a dense graph of that size takes a few seconds."""
 
 
 def read_edges(text: str) -> tuple[int, Edges]:
@@ -43,29 +43,43 @@ def read_edges(text: str) -> tuple[int, Edges]:
     return max(nodes) + 1 - least, _sorted({(u - least, v - least) for u, v in found})
 
 
-def adjacency(n: int, edges: Edges) -> Adjacency:
-    """Whether two nodes are joined, shape (n, n)."""
-    near = np.zeros((n, n), dtype=bool)
-    near[edges[:, 0], edges[:, 1]] = near[edges[:, 1], edges[:, 0]] = True
-    return near
+def neighbours(n: int, edges: Edges) -> list[NDArray[np.int64]]:
+    """The nodes that each node is joined with, ascending."""
+    both = np.concatenate([edges, edges[:, ::-1]])
+    both = both[np.lexsort((both[:, 1], both[:, 0]))]
+    return np.split(both[:, 1], np.searchsorted(both[:, 0], np.arange(1, n)))[:n]
 
 
-def clique_cover(near: Adjacency) -> int:
+def clique_cover(n: int, edges: Edges) -> int:
     """Number of cliques in a greedy partition of the nodes: no independent set has more nodes, one in each at most."""
-    left = np.ones(len(near), dtype=bool)
-    count = 0
-    while left.any():
-        degrees = np.where(left, (near & left).sum(axis=1), len(near))
-        node = int(degrees.argmin())  # nodes of few neighbours first: they have the least choice
+    near = neighbours(n, edges)
+    masks = [_mask(n, row) for row in near]
+    degrees = np.array([len(row) for row in near], dtype=np.int64)
+    left, count = np.ones(n, dtype=bool), 0
+
+    def take(node: int) -> None:
         left[node] = False
-        common = near[node] & left
-        while common.any():
-            inside = np.flatnonzero(common)
-            node = int(inside[near[np.ix_(inside, inside)].sum(axis=1).argmax()])
-            left[node] = False
-            common &= near[node]
+        degrees[near[node]] -= 1
+        degrees[node] = 2 * n  # never the least again: it falls by n - 1 at most
+
+    while left.any():
+        node = int(degrees.argmin())  # nodes of few neighbours first: they have the least choice
+        common = near[node][left[near[node]]].tolist()
+        take(node)
+        while common:
+            mask = _mask(n, common)
+            node = max(common, key=lambda other: (masks[other] & mask).bit_count())
+            take(node)
+            common = [other for other in common if masks[node] >> other & 1]
         count += 1
     return count
+
+
+def _mask(n: int, nodes: NDArray[np.int64] | list[int]) -> int:
+    """An int whose bits say which nodes these are."""
+    flags = np.zeros(n, dtype=bool)
+    flags[nodes] = True
+    return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
 
 
 def _dimacs(rows: list[tuple[int, list[str]]]) -> tuple[int, Edges]:

@@ -129,9 +129,10 @@ def moments(
         States, of the shape of `starts` (variables, motions), and times, whole multiples of `MOMENT`.
     """
     last = round(end / MOMENT)
-    states = integrated(rate, starts, np.arange(last + 1) * MOMENT)
+    clock = np.linspace(0, last * MOMENT, last + 1)
+    states = integrated(rate, starts, clock)
     at = rng.integers(round(begin / MOMENT), last + 1, starts.shape[1])
-    return states[at, :, np.arange(starts.shape[1])].T, at * MOMENT
+    return states[at, :, np.arange(starts.shape[1])].T, clock[at]
 
 
 def ring(rng: np.random.Generator, low: float, high: float, count: int) -> Floats:

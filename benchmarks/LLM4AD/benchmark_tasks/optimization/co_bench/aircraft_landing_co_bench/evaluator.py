@@ -6,6 +6,8 @@ integer but for the error of a solver is taken for that integer, and no rule is 
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,9 +16,12 @@ import numpy as np
 from trace_bench.suites import checks
 from trace_bench.suites.data_files import DataError, Numbers
 from trace_bench.suites.drawing import Drawing, schedule
-from trace_bench.suites.llm4ad import landings
 
 TICK = 0.001
+MOST_PLANES = 1000
+"""In a file. The published ones have 500 at most."""
+LONGEST = 1e6
+"""Time in a file."""
 FIELDS = ("appearance", "earliest", "target", "latest", "penalty_early", "penalty_late")
 RUNWAYS = {7: 2} | dict.fromkeys((1, 2, 3, 6, 8), 3) | dict.fromkeys((4, 5, 9), 4) | dict.fromkeys((10, 11, 12, 13), 5)
 """The most runways with which the published problems are asked, by their number."""
@@ -52,23 +57,34 @@ def read(text: str, name: str) -> list[dict[str, Any]]:
     """OR-Library's airland files: the number of planes and the freeze time; of each plane its six numbers, and its
     separation from every plane. Each is asked with 1, 2 … runways, up to the most of the published results."""
     numbers = Numbers(text)
-    n = numbers.count("the number of planes", most=10_000)
+    n = numbers.count("the number of planes", most=MOST_PLANES)
     freeze = numbers.real("the freeze time")
     planes, separation = [], []
     for i in range(n):
-        plane = dict(zip(FIELDS, numbers.reals(len(FIELDS), "a number of a plane"), strict=True))
+        values = [_on_tick(numbers, "a number of a plane") for _ in range(4)] + numbers.reals(2, "a number of a plane")
+        plane = dict(zip(FIELDS, values, strict=True))
         if not plane["earliest"] <= plane["target"] <= plane["latest"]:
             raise DataError(f"has a plane, number {i + 1}, whose target is not between its earliest and latest times")
         if min(plane["penalty_early"], plane["penalty_late"]) < 0:
             raise DataError(f"has a plane, number {i + 1}, with a penalty below zero")
         planes.append(plane)
-        separation.append(numbers.reals(n, "a separation"))
+        separation.append([_on_tick(numbers, "a separation") for _ in range(n)])
     numbers.end()
     if not planes:
         raise DataError("has no planes")
     most = RUNWAYS.get(int("0" + "".join(c for c in name if c.isdigit())), 1)
     one = {"freeze": freeze, "planes": planes, "separation": separation}
     return [one | {"runways": runways} for runways in range(1, most + 1)]
+
+
+def _on_tick(numbers: Numbers, what: str) -> float:
+    """The next number, a multiple of `TICK`: rounding others would make a window or a separation another."""
+    value = numbers.real(what)
+    if abs(value) > LONGEST or abs(value - _ticks(value) * TICK) > 1e-6 * TICK:
+        raise DataError(
+            f"{numbers.place}: {what} must be a multiple of {TICK} within {LONGEST:g} of 0, not {value:.10g}"
+        )
+    return value
 
 
 def answer(program: Callable[..., Any], instance: dict[str, Any]) -> Landing:
@@ -94,8 +110,10 @@ def violations(instance: dict[str, Any], landing: Landing) -> Iterator[str]:
             )
     order = sorted(range(len(times)), key=lambda i: (times[i], i))
     separation = instance["separation"]
+    farthest = _ticks(max((s for i, row in enumerate(separation) for j, s in enumerate(row) if i != j), default=0.0))
     for place, j in enumerate(order):
-        for i in order[:place]:
+        near = bisect_left(order, times[j] - farthest, key=lambda i: times[i])  # those before are far enough away
+        for i in order[near:place]:
             if on[i] == on[j]:
                 both = [(i, j)] if times[i] < times[j] else [(i, j), (j, i)]
                 need, (first, second) = max((separation[a][b], (a, b)) for a, b in both)
@@ -144,25 +162,11 @@ def bound(instance: dict[str, Any]) -> float:
     return best[-1] * (1 - 1e-12)
 
 
-def target(instance: dict[str, Any]) -> float:
-    """What planes cost in the order of their targets, each on the runway where it can land first, timed as well as can
-    be and improved by exchanging neighbours. If that order misses a window, the bound."""
-    planes, separation = instance["planes"], instance["separation"]
-    times, on = first_come(instance)
-    landing = [_ticks(time) for time in times], on
-    if any(violations(instance, landing)):
-        return bound(instance)
-    found = 0.0
-    for runway in range(instance["runways"]):
-        row = sorted((i for i in range(len(on)) if on[i] == runway), key=lambda i: times[i])
-        first = sum(_costs(instance, landing[0])[i] for i in row)
-        found += min(first, landings.improved(row, planes, separation)[1])
-    return found
-
-
 def normalised(instance: dict[str, Any], score: float) -> float:
-    """The costs are compared with one added: a score of 0 can be reached."""
-    return (1.0 + target(instance)) / (1.0 + score)
+    """Where the score stands between `worst` (0) and `bound` (1) on the scale of log(1 + cost): costs of instances and
+    of programs differ by factors, and 0 can be reached."""
+    most = 1.0 + worst(instance)
+    return math.log(most / (1.0 + score)) / math.log(most / (1.0 + bound(instance)))
 
 
 def remark(instance: dict[str, Any], landing: Landing) -> str:
