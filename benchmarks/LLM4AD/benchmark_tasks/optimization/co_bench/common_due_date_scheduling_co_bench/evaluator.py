@@ -32,7 +32,7 @@ def read(text: str, name: str) -> list[dict[str, Any]]:
     numbers = Numbers(text)
     found = []
     for _ in range(numbers.count("the number of problems", most=10_000)):
-        n = numbers.count("the number of jobs", most=100_000)
+        n = numbers.count("the number of jobs", most=2000)
         jobs = [(numbers.count("p"), numbers.count("a"), numbers.count("b")) for _ in range(n)]
         if any(p == 0 for p, _, _ in jobs):
             raise DataError("has a job that takes no time")

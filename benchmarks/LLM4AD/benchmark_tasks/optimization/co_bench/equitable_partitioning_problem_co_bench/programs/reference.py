@@ -22,7 +22,9 @@ def improve(groups, data, mean, k):
     away = np.zeros((k, data.shape[1])) - mean
     np.add.at(away, groups, data)
     idle, i = 0, 0
-    while idle < len(data):
+    steps = 20_000_000 // data.size  # each takes a time in proportion to the size of the data
+    while idle < len(data) and steps > 0:
+        steps -= 1
         changed = False
         a, row = groups[i], data[i]
         now = np.abs(away).sum(axis=1)
