@@ -20,7 +20,7 @@ def solve(
         rows[free.index(times[j])].append(j)
     first = [list(row) for row in rows]
     costs = [cost(row, timed(row, planes, separation), planes, separation) for row in rows]
-    for _ in range(min(500, 6_000_000 // num_planes**2)):  # less for many planes: a trial takes longer
+    for _ in range(min(500, 4_000_000 // num_planes**2)):  # less for many planes: a trial takes longer
         a, b = rng.randrange(num_runways), rng.randrange(num_runways)
         if not rows[a]:
             continue

@@ -25,7 +25,7 @@ def solve(jobs: list[tuple[int, int, int]], h: float) -> list[int]:
 
     moves = [(i,) for i in range(n)] + [(i, j) for i in range(n) for j in range(i)]
     best, better, sweeps = cost(), True, 0
-    trials = 20_000_000 // n  # each takes a time in proportion to n
+    trials = 12_000_000 // n  # each takes a time in proportion to n
     while better and sweeps < 12:
         better = False
         sweeps += 1

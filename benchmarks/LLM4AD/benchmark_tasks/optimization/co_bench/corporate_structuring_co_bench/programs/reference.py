@@ -40,7 +40,7 @@ def best_ways(step, target):
 
 def improved(owners, target, data):
     n, value, idle, i = len(owners), arriving(owners, target, data), 0, 0
-    steps = 4_000_000 // n**2  # each takes a time in proportion to n * n
+    steps = 2_000_000 // n**2  # each takes a time in proportion to n * n
     while idle < n and steps > 0:
         steps -= 1
         idle += 1
