@@ -233,3 +233,8 @@ def test_one_job_leaves_no_choice(task: GetTask) -> None:
         tiny = one.instance(**sizes)
         scores = {one.play(one.program(program), tiny) for program in ("template", "reference", "worse")}
         assert len(scores) == 1 and one.judge.worst([tiny]) > scores.pop()
+
+
+def test_a_file_of_more_jobs_than_can_be_bounded_is_refused(task: GetTask) -> None:
+    with pytest.raises(DataError, match=r"line 2: the number of jobs must be within 0 \.\. 2000"):
+        task(DUE).module.read("1\n2001\n", "sch2001.txt")
