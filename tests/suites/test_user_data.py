@@ -7,6 +7,7 @@ import os
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from trace_bench.config import parse_config
 from trace_bench.config.resolve import resolve
 from trace_bench.errors import ConfigError
 from trace_bench.suites import user_data
+from trace_bench.suites.data_files import DataError, Files, Numbers
+from trace_bench.suites.judge import Judge
 from trace_bench.suites.registry import resolve as find_task
 from trace_bench.suites.spec import Task, content_hash, load_task_spec, pack_task
 from trace_bench.worker.folders import HELD_OUT, let_in, unpack
@@ -57,7 +60,7 @@ def test_files_are_found_in_the_tasks_folder_or_by_themselves_and_dealt_by_name(
     assert SPEC.data is not None
     found = user_data.find(SPEC.data, root)
     assert user_data.find(SPEC.data, root / "graph-Colouring") == found and len(found) == 7
-    of = {path.name: name.split("/")[1] for name, path in found}
+    of = {name.split("/")[2]: name.split("/")[1] for name, _ in found}
     assert sorted(of.values()) == ["test", "test", "train", "train", "train", "validate", "validate"]
 
 
@@ -143,6 +146,48 @@ def test_what_is_missing_or_read_by_nobody_is_an_error(root: Path, tmp_path: Pat
         resolve(config(tmp_path / "empty", COLOURING))
     with pytest.raises(ConfigError, match="cannot be listed: No such file"):
         resolve(config(tmp_path / "nowhere", COLOURING))
+
+
+def test_two_folders_that_could_be_meant_are_an_error(root: Path) -> None:
+    (root / "Graph Colouring").mkdir()
+    with pytest.raises(
+        ConfigError, match="two folders for 'Graph colouring', Graph Colouring and graph-Colouring; keep"
+    ):
+        resolve(config(root, COLOURING))
+
+
+def test_what_was_hashed_is_what_is_sent(root: Path) -> None:
+    task = resolve(config(root, COLOURING)).tasks[COLOURING]
+    before = task.content_hash
+    for path in (root / "graph-Colouring").iterdir():
+        path.unlink()
+    with tarfile.open(fileobj=io.BytesIO(pack_task(task.folder, task.data))) as tar:
+        assert sum(name.startswith("data/") and name.endswith(".txt") for name in tar.getnames()) == 7
+    assert content_hash(task.folder, task.data) == before
+
+
+def test_what_a_reader_chokes_on_is_the_files_fault_and_it_reads_each_file_once(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def read(text: str, name: str) -> list[Any]:
+        asked.append(name)
+        return [{"n": int(text)}]
+
+    module: Any = SimpleNamespace(instance=print, answer=print, score=print, worst=print, read=read)
+    for split, name, text in (("train", "a.txt", "3"), ("validate", "b.txt", "x"), ("test", "c.txt", "4")):
+        (tmp_path / "data" / split).mkdir(parents=True)
+        (tmp_path / "data" / split / name).write_text(text)
+    judge = Judge(module, {}, Files.of(tmp_path))
+    assert judge.instances("train", 1, 1) == judge.instances("train", 2, 1) == [{"n": 3}] and asked == ["a.txt"]
+    with pytest.raises(ProblemError, match=r"data file b.txt is not of the format that this task reads \(ValueError: "):
+        judge.split_sizes()
+
+
+def test_numbers_are_those_of_the_format_not_of_python() -> None:
+    with pytest.raises(DataError, match="line 1: a node must be a number, not '1_000'"):
+        Numbers("1_000").integer("a node")
+    with pytest.raises(DataError, match=r"jobs must be within 1 \.\. 9, not 0"):
+        Numbers("0").count("jobs", least=1, most=9)
 
 
 def test_the_archive_has_the_files_of_each_split(root: Path) -> None:

@@ -92,7 +92,7 @@ def _tasks(config: RunConfig, roots: Sequence[Path], problems: list[str]) -> dic
         except ConfigError as error:
             problems += str(error).splitlines()
             continue
-        data: tuple[tuple[str, Path], ...] = ()
+        data: tuple[tuple[str, bytes], ...] = ()
         if config.data_root is not None and spec.data is not None:
             unread = False
             try:

@@ -81,18 +81,18 @@ class Numbers:
         """The next number, which must be finite."""
         word = self.word(what)
         try:
-            value = float(word)
+            value = float(word if "_" not in word else "")  # Python takes 1_000 for a number, and no format does
         except ValueError:
             raise DataError(f"{self.place}: {what} must be a number, not {word[:40]!r}") from None
         if not math.isfinite(value):
             raise DataError(f"{self.place}: {what} must be finite, not {word[:40]}")
         return value
 
-    def count(self, what: str, *, most: int = 1_000_000) -> int:
-        """A whole number of things, 0 to `most`: checked before anything of that size is made."""
+    def count(self, what: str, *, least: int = 0, most: int = 1_000_000) -> int:
+        """A whole number of things, `least` to `most`: checked before anything of that size is made."""
         value = self.integer(what)
-        if not 0 <= value <= most:
-            raise DataError(f"{self.place}: {what} must be within 0 .. {most}, not {value}")
+        if not least <= value <= most:
+            raise DataError(f"{self.place}: {what} must be within {least} .. {most}, not {value}")
         return value
 
     def integers(self, length: int, what: str) -> list[int]:

@@ -88,6 +88,7 @@ class Judge:
         self._score: Mapping[str, Any] = spec.get("score", {})
         self._normalised = NORMALISED in spec.get("metrics", {})
         self._single = SINGLE in spec.get("tags", ())
+        self._from_files: dict[str, list[Instance]] = {}
         self._known: dict[tuple[str, int], tuple[Instance, float | None]] = {}
         missing = [n for n in ("instance", "answer", "score", "worst") if not callable(getattr(module, n, None))]
         if missing:
@@ -119,17 +120,25 @@ class Judge:
         return [self._module.instance(np.random.default_rng([seed, i]), **settings) for i in range(count)]
 
     def _read(self, split: str) -> list[Instance]:
+        """The instances in the files of `split`, parsed once."""
         assert self._files is not None
         read = getattr(self._module, "read", None)
         if not callable(read):
             raise ProblemError("this task reads no published data; run it without the data folder")
-        found: list[Instance] = []
-        for name, text in self._files.texts(split):
-            try:
-                found += read(text, name)
-            except DataError as error:
-                raise ProblemError(f"data file {name}: {error}") from error
-        return found
+        if split not in self._from_files:
+            found: list[Instance] = []
+            for name, text in self._files.texts(split):
+                try:
+                    found += read(text, name)
+                except DataError as error:
+                    raise ProblemError(f"data file {name}: {error}") from error
+                except (ValueError, ArithmeticError, LookupError, MemoryError) as error:
+                    said = f"{type(error).__name__}: {error}"
+                    raise ProblemError(
+                        f"data file {name} is not of the format that this task reads ({said})"
+                    ) from error
+            self._from_files[split] = found
+        return self._from_files[split]
 
     def described(self, **settings: Any) -> str:
         """What the settings choose; empty where the statement says it all."""

@@ -265,7 +265,7 @@ class Task:
     suite: Suite
     folder: Path
     spec: TaskSpec
-    data: tuple[tuple[str, Path], ...] = ()
+    data: tuple[tuple[str, bytes], ...] = ()
 
     @property
     def image_family(self) -> str:
@@ -362,38 +362,46 @@ def task_files(folder: Path) -> list[tuple[str, Path]]:
     return files
 
 
-def content_hash(folder: Path, data: Sequence[tuple[str, Path]] = ()) -> str:
+def content_hash(folder: Path, data: Sequence[tuple[str, bytes]] = ()) -> str:
     """SHA-256 over relative paths and bytes of a task folder and its data: what a job's result depends on."""
     digest = hashlib.sha256(b"trace-bench/task/1\n")
-    for name, path in [*task_files(folder), *data]:
-        content = path.read_bytes()
+    for name, source in _members(folder, data):
+        content = _content(source)
         # Lengths keep two different folders from having one stream of bytes.
         digest.update(f"{len(name.encode())}:{name}:{len(content)}:".encode())
         digest.update(content)
     return digest.hexdigest()
 
 
-def pack_task(folder: Path, data: Sequence[tuple[str, Path]] = ()) -> bytes:
+def pack_task(folder: Path, data: Sequence[tuple[str, bytes]] = ()) -> bytes:
     """The task folder with its data as a tar that depends on nothing but its content: sorted, uid 0, mtime 0, modes
     0644 and 0755.
 
     No file is executable: task code is imported, never executed.
     """
-    files = [*task_files(folder), *data]
+    files = _members(folder, data)
     folders = {str(parent) for name, _ in files for parent in Path(name).parents if str(parent) != "."}
-    members: list[tuple[str, Path | None]] = [*((name, None) for name in folders), *files]
+    members: list[tuple[str, Path | bytes | None]] = [*((name, None) for name in folders), *files]
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        for name, path in sorted(members, key=lambda m: m[0]):
+        for name, source in sorted(members, key=lambda m: m[0]):
             info = tarfile.TarInfo(name)
-            if path is None:
+            if source is None:
                 info.type, info.mode = tarfile.DIRTYPE, 0o755
                 tar.addfile(info)
             else:
-                content = path.read_bytes()
+                content = _content(source)
                 info.mode, info.size = 0o644, len(content)
                 tar.addfile(info, io.BytesIO(content))
     return buffer.getvalue()
+
+
+def _members(folder: Path, data: Sequence[tuple[str, bytes]]) -> list[tuple[str, Path | bytes]]:
+    return [*task_files(folder), *data]
+
+
+def _content(source: Path | bytes) -> bytes:
+    return source if isinstance(source, bytes) else source.read_bytes()
 
 
 def _walk(folder: Path, prefix: str) -> Iterator[tuple[str, Path]]:

@@ -20,13 +20,14 @@ _DEALT = ("train", "test", "validate")
 """The first files go to training, to the test and to validation, then round again."""
 
 
-def find(data: DataSpec, root: Path) -> tuple[tuple[str, Path], ...]:
-    """``(data/<split>/<name>, path)`` of each file of a task below `root`, sorted.
+def find(data: DataSpec, root: Path) -> tuple[tuple[str, bytes], ...]:
+    """``(data/<split>/<name>, content)`` of each file of a task below `root`, sorted. They are read here, once: what is
+    hashed is what is sent.
 
     The task's folder is looked for without regard to case, blanks, hyphens and underscores; without it, `root` itself.
 
     Raises:
-        ConfigError: there is none, or they are too large.
+        ConfigError: there is none, two folders could be meant, or the files are too large or cannot be read.
     """
     found = sorted(_matching(data, root), key=lambda path: path.name)
     if not found:
@@ -34,24 +35,31 @@ def find(data: DataSpec, root: Path) -> tuple[tuple[str, Path], ...]:
             f"{root} has no file {' or '.join(data.files)}, neither in a folder {data.folder!r} nor by itself; add the "
             "files, or take the task out"
         )
-    size = sum(path.stat().st_size for path in found)
-    if size > MAX_TASK_BYTES // 2:
-        raise ConfigError(
-            f"{found[0].parent}: the files {' and '.join(data.files)} have {size / 2**20:.0f} MiB together, and a task "
-            f"may have {MAX_TASK_BYTES >> 21} MiB of data; keep some of them"
-        )
-    dealt = sorted(found, key=lambda path: hashlib.sha256(f"trace-bench/data/{path.name}".encode()).digest())
-    return tuple(sorted((f"{FOLDER}/{_DEALT[i % 3]}/{path.name}", path) for i, path in enumerate(dealt)))
+    try:
+        size = sum(path.stat().st_size for path in found)
+        if size > MAX_TASK_BYTES // 2:
+            raise ConfigError(
+                f"{found[0].parent}: the files {' and '.join(data.files)} have {size / 2**20:.0f} MiB together, and a "
+                f"task may have {MAX_TASK_BYTES >> 21} MiB of data; keep some of them"
+            )
+        contents = {path.name: path.read_bytes() for path in found}
+    except OSError as error:
+        raise ConfigError(f"{error.filename}: cannot be read: {error.strerror or error}") from error
+    dealt = sorted(contents, key=lambda name: hashlib.sha256(f"trace-bench/data/{name}".encode()).digest())
+    return tuple(sorted((f"{FOLDER}/{_DEALT[i % 3]}/{name}", contents[name]) for i, name in enumerate(dealt)))
 
 
 def _matching(data: DataSpec, root: Path) -> Iterator[Path]:
     wanted = _plain(data.folder)
     try:
-        own = [child for child in root.iterdir() if child.is_dir() and _plain(child.name) == wanted]
-        for folder in own or [root]:
-            for path in folder.iterdir():
-                if path.is_file() and any(fnmatchcase(path.name, pattern) for pattern in data.files):
-                    yield path
+        own = sorted(child for child in root.iterdir() if child.is_dir() and _plain(child.name) == wanted)
+        if len(own) > 1:
+            raise ConfigError(
+                f"{root} has two folders for {data.folder!r}, {own[0].name} and {own[1].name}; keep one of them"
+            )
+        for path in (own[0] if own else root).iterdir():
+            if path.is_file() and any(fnmatchcase(path.name, pattern) for pattern in data.files):
+                yield path
     except OSError as error:
         raise ConfigError(f"{root}: cannot be listed: {error.strerror or error}") from error
 

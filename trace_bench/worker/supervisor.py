@@ -216,7 +216,7 @@ class Supervisor:
         self._score_allowance = reports.Allowance(min(job["limits"]["out_bytes"], MAX_REPORTED) // 8)
         self._state_bytes = min(job["limits"]["out_bytes"] // 8, REPORT_BYTES)
         unpack(task, self._options.tmp / "task", self._options.uid_base)
-        let_in(self._options.tmp / "task" / HELD_OUT, False)
+        let_in(self._options.tmp / "task" / HELD_OUT, self._build_only)
         self._event("job.start", {"task": job["task"]["id"], "trainer": job["trainer"]["id"], "seed": job["seed"]})
         self._start_phase("build")
         if not self._build_only:
