@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -86,7 +87,8 @@ def test_the_wheel_holds_package_and_data_and_nothing_else(wheel: Path) -> None:
     assert {f"trace_bench/_data/{name}" for name in _data_files()} <= names
     tops = {name.split("/")[0] for name in names}
     assert tops == {"trace_bench", next(t for t in tops if t.endswith(".dist-info"))}
-    assert not [n for n in names if "test" in n.lower() or "__pycache__" in n or n.endswith(".pyc")]
+    tests = re.compile(r"(^|[/_.])(tests?|conftest)([/_.]|$)")
+    assert not [n for n in names if tests.search(n.lower()) or "__pycache__" in n or n.endswith(".pyc")]
     assert any(name.endswith("/licenses/LICENSE") for name in names)
 
 
