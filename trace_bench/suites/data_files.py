@@ -63,6 +63,11 @@ class Numbers:
         """Whether nothing is left."""
         return self._at == len(self._words)
 
+    @property
+    def place(self) -> str:
+        """Where the word stands that was taken last: ``line 3``."""
+        return f"line {self._words[self._at - 1][1]}"
+
     def word(self, what: str) -> str:
         """The next word, whatever it is."""
         if self.done:
@@ -74,7 +79,7 @@ class Numbers:
         """The next number, which must be whole (``3.0`` and ``3e2`` are)."""
         value = self.real(what)
         if value != int(value):
-            raise DataError(f"{self._place()}: {what} must be a whole number, not {self._words[self._at - 1][0][:40]}")
+            raise DataError(f"{self.place}: {what} must be a whole number, not {self._words[self._at - 1][0][:40]}")
         return int(value)
 
     def real(self, what: str) -> float:
@@ -83,16 +88,16 @@ class Numbers:
         try:
             value = float(word)
         except ValueError:
-            raise DataError(f"{self._place()}: {what} must be a number, not {word[:40]!r}") from None
+            raise DataError(f"{self.place}: {what} must be a number, not {word[:40]!r}") from None
         if not math.isfinite(value):
-            raise DataError(f"{self._place()}: {what} must be finite, not {word[:40]}")
+            raise DataError(f"{self.place}: {what} must be finite, not {word[:40]}")
         return value
 
     def count(self, what: str, *, most: int = 1_000_000) -> int:
         """A whole number of things, 0 to `most`: checked before anything of that size is made."""
         value = self.integer(what)
         if not 0 <= value <= most:
-            raise DataError(f"{self._place()}: {what} must be within 0 .. {most}, not {value}")
+            raise DataError(f"{self.place}: {what} must be within 0 .. {most}, not {value}")
         return value
 
     def integers(self, length: int, what: str) -> list[int]:
@@ -108,6 +113,3 @@ class Numbers:
         if not self.done:
             word, line = self._words[self._at]
             raise DataError(f"line {line}: {word[:40]!r} is more than the format has")
-
-    def _place(self) -> str:
-        return f"line {self._words[self._at - 1][1]}"
