@@ -63,6 +63,11 @@ class Numbers:
         """Whether nothing is left."""
         return self._at == len(self._words)
 
+    @property
+    def place(self) -> str:
+        """Where the word stands that was taken last: ``line 3``."""
+        return f"line {self._words[self._at - 1][1]}"
+
     def word(self, what: str) -> str:
         """The next word, whatever it is."""
         if self.done:
@@ -108,8 +113,3 @@ class Numbers:
         if not self.done:
             word, line = self._words[self._at]
             raise DataError(f"line {line}: {word[:40]!r} is more than the format has")
-
-    @property
-    def place(self) -> str:
-        """The line of the number that was taken last."""
-        return f"line {self._words[self._at - 1][1]}"

@@ -140,19 +140,37 @@ def test_arcs_that_lead_back_have_a_worst_and_a_bound(task: GetTask) -> None:
     assert one.judge.best([diamond(upper=np.array([1.0]))]) == 0, "no path at all: nothing is known"
 
 
-def test_published_files_keep_the_cheapest_of_parallel_arcs(task: GetTask) -> None:
-    text = DIAMOND.replace("4 5 1", "4 6 1") + "2 3 0.25 9\n"
-    (made,) = task(RCSP).module.read(text, "rcsp1.txt")
-    assert arcs_of(made)[2, 3] == (0.25, [9.0]) and len(made["arcs"]) == 5
+def test_published_files_keep_parallel_arcs_that_a_path_may_need(task: GetTask) -> None:
+    one, text = task(RCSP), DIAMOND.replace("4 5 1", "4 6 1")
+    (made,) = one.module.read(text + "2 3 0.25 1\n", "rcsp1.txt")
+    assert made["n"] == 4 and len(made["arcs"]) == 5 and arcs_of(made)[2, 3] == (0.25, [1.0])
     assert made["vertices"].tolist() == [[0], [1], [1], [0]]
-    assert [len(i["arcs"]) for i in task(RCSP).module.read(text + DIAMOND, "rcsp1.txt")] == [5, 5]
+    no_least = text.replace("\n1\n", "\n0\n", 1) + "2 3 0.5 7\n"
+    assert [len(i["arcs"]) for i in one.module.read(no_least + DIAMOND, "rcsp1.txt")] == [5, 5]
+    (made,) = one.module.read(text + "1 2 2 2\n", "rcsp1.txt")
+    assert made["n"] == 5 and made["vertices"].tolist() == [[0], [1], [1], [0], [0]]
+    assert one.play(lambda *_: [1, 4, 2, 5], made) == 3, "the cheap arc consumes too much, the other fits"
+    assert "over its limit" in one.refusal(made, lambda *_: [1, 2, 5])
+    assert one.play(one.program("reference"), made) == 3 >= (one.judge.best([made]) or 0) > 2.5
+
+
+def test_parallel_arcs_that_consume_more_stay_where_a_least_is_to_be_consumed(task: GetTask) -> None:
+    text = "2 2 1\n4\n5\n0 0\n1 2 1 1\n1 2 3 4\n"
+    (made,) = task(RCSP).module.read(text, "rcsp1.txt")
+    assert task(RCSP).play(lambda *_: [1, 2, 3], made) == 3
+    (none,) = task(RCSP).module.read(text.replace("\n4\n", "\n0\n"), "rcsp1.txt")
+    assert none["arcs"] == [(1, 2, 1.0, [1.0])]
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
         (DIAMOND + "7", "ends where the number of arcs"),
-        ("2 0 1 0 9 0 0", "without arcs"),
+        ("2 0 1 0 9 0 0", "no path leads from vertex 1 to vertex 2"),
+        (
+            DIAMOND.replace("3 4 4 2", "4 3 4 2").replace("2 4 1 7", "4 2 1 7"),
+            "no path leads from vertex 1 to vertex 4",
+        ),
         (DIAMOND.replace("1 3 4 2", "1 5 4 2"), "an arc 1 5; its ends"),
         (DIAMOND.replace("1 3 4 2", "1 3 -4 2"), "an arc 1 3 of cost -4"),
         (DIAMOND.replace("1 3 4 2", "1 3 4 x"), "line 7: what an arc consumes must be a number"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from itertools import product
 
@@ -62,6 +63,15 @@ def test_other_names_for_nodes_and_colours_change_nothing(seed: int, shuffle: ob
     assert one.judge.best([instance]) <= len(set(colours))  # type: ignore[operator]
 
 
+def test_the_bound_of_the_largest_graphs_takes_less_than_a_second(task: GetTask) -> None:
+    one = task(COLOURING)
+    largest = one.spec.raw["eval_kwargs"]["problem_size"]["maximum"]
+    upper = np.triu(np.random.default_rng(1).random((largest, largest)) < 0.9, k=1)
+    start = time.process_time()
+    assert 40 < one.module.bound({"n": largest, "edges": np.argwhere(upper)}) < 120
+    assert time.process_time() - start < 1
+
+
 def test_published_files_are_read(task: GetTask) -> None:
     text = "c a triangle and a tail\np edge 4 5\ne 1 2\ne 2 3\ne 1 3\ne 3 4\ne 4 3\n"
     (made,) = task(COLOURING).module.read(text, "gcol1.txt")
@@ -72,7 +82,10 @@ def test_published_files_are_read(task: GetTask) -> None:
     ("text", "says"),
     [
         ("", "ends where the line 'p edge n m'"),
-        ("p edge 2 1\ne 1 3\n", "within 1 .. 2"),
+        ("p edge 2 1\ne 1 3\n", "line 2: has an edge 1 3; the ends must differ and lie within 1 .. 2"),
+        ("c one\n\n c two\np edge 2 1\ne 1 3\n", "line 5: has an edge"),
+        ("c one\nc two\np edge 3 2\ne 1 2\nc three\ne 1 x\n", "line 6: a node must be a number"),
+        ("c one\np edge 3 1\nn 1 2\n", "line 3: must be 'e u v'"),
         ("p edge 2 1\ne 1 x\n", "line 2: a node must be a number"),
         ("p edge 2 1\ne 1 2\n7", "line 3: '7' is more"),
         ("p edge 2 9999999999\n", "the number of edges must be within"),

@@ -169,6 +169,26 @@ def test_strange_distances_end_and_are_scored(task: GetTask) -> None:
     assert one.broken(instance, {"tour": [0, 0]}) == ["the tour does not visit each of the 25 cities once"]
 
 
+def test_the_diagonal_does_not_matter(task: GetTask) -> None:
+    one, instance = task(GUIDED), small(3, size=30, rounds=12)
+    values = iter(range(1000))
+
+    def on_the_diagonal(d: np.ndarray, tour: np.ndarray, used: np.ndarray) -> np.ndarray:
+        return d + used * 0.1 + np.diag(np.full(len(d), 1000.0 * next(values)))
+
+    plain = one.module.answer(lambda d, tour, used: d + used * 0.1, instance)
+    assert one.module.answer(on_the_diagonal, instance) == plain
+    assert one.module.answer(lambda d, tour, used: d + np.eye(30) * next(values), instance)["operations"] == 0
+
+
+def test_no_answer_costs_more_operations_than_a_failure(task: GetTask, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, instance = task(GUIDED), small(1, size=25, rounds=6)
+    costs = one.module.answer(one.program("template"), instance)["operations"]
+    monkeypatch.setattr(one.module, "MOST", 2)
+    found = one.module.answer(one.program("template"), instance)
+    assert found["operations"] == one.module.worst_metrics(instance)["operations"] == 2 * 25 * 6 < costs
+
+
 @settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 2**32), power=st.integers(-6, 6))
 def test_a_scaled_instance_takes_the_same_steps(seed: int, power: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any
@@ -108,7 +109,8 @@ def test_each_rule_that_a_plan_breaks_is_named(task: GetTask) -> None:
         ([[], [[0, 1]], [], []], "tour 0 of day 1[0] must be within 1 .. 3"),
         ([[], [[1.0]], [], []], "must be an int, not the number 1.0"),
         ([[], [[1] * 9], [], []], "at most 3 entries, not 9"),
-        ([[], [[1]] * 9, [], []], "the tours of day 1 must have at most 3 entries, not 9"),
+        ([[], [[]] * 9, [], []], "the tours of day 1 must have at most 5 entries, not 9"),
+        ([[[1, 1, 1]] * 2] * 4, "the plan has more than 12 visits, 3 customers on 4 days"),
         ({"tours": {}}, "the days must be a list, not a dict"),
     ],
 )
@@ -123,6 +125,35 @@ def test_the_arguments_are_what_the_statement_says(task: GetTask) -> None:
         return [[[2, 3]], [[3, 1]], [[2], [3]], [[3]]]
 
     assert task(PERIOD).play(solve, small()) > 0
+
+
+def test_the_arguments_of_generated_instances_have_the_same_types(task: GetTask) -> None:
+    one = task(PERIOD)
+    instance = one.instance(1, problem_size=6)
+
+    def solve(depot: Any, customers: Any, fleet: Any, capacity: Any, period: Any) -> Any:
+        assert [type(value) for value in (*depot, *fleet, capacity, period)] == [float] * 2 + [int] * 4 + [float, int]
+        return one.program("template")(depot, customers, fleet, capacity, period)
+
+    assert one.play(solve, instance) > 0
+
+
+def test_who_is_visited_twice_is_on_days_half_a_period_apart(task: GetTask) -> None:
+    for period, pairs in ((1, {(0,)}), (4, {(0, 2), (1, 3)}), (5, {(0, 2), (1, 3)}), (6, {(0, 3), (1, 4), (2, 5)})):
+        schedules = [set(s) for s in task(PERIOD).instance(1, problem_size=60, period_length=period)["schedules"]]
+        assert all(s in ({(d,) for d in range(period)}, {tuple(range(period))}, pairs) for s in schedules)
+        assert pairs in schedules
+
+
+def test_a_plan_of_many_visits_to_one_customer_is_judged_at_once(task: GetTask) -> None:
+    one = task(PERIOD)
+    instance = one.instance(1, problem_size=140)
+    n, period = len(instance["demands"]) - 1, instance["period"]
+    start = time.process_time()
+    assert "visits" in one.refusal(instance, lambda *_: [[[1] * n] * n] * period)
+    broken = one.broken(instance, [[[1] * n] * n] * period)
+    assert "customer 1 is visited more than once on day 0" in broken
+    assert time.process_time() - start < 1
 
 
 @settings(max_examples=12, deadline=None)
@@ -147,6 +178,14 @@ def test_other_periods_can_be_planned(period: int, task: GetTask) -> None:
         instance = one.instance(seed, problem_size=20, period_length=period, capacity=9)
         for program in ("template", "reference", "worse"):
             assert one.play(one.program(program), instance) >= one.judge.best([instance])  # type: ignore[operator]
+
+
+def test_vehicles_that_stay_at_home_may_be_listed(task: GetTask) -> None:
+    one = task(PERIOD)
+    for seed in range(3):
+        alone = one.instance(seed, problem_size=4, period_length=1, capacity=1)
+        assert one.play(one.program("reference"), alone) == pytest.approx(one.play(one.program("template"), alone))
+    assert one.play(lambda *_: [[[2, 3], [], [], [], []], [[3], [1]], [[2], [3]], [[3]]], small()) > 0
 
 
 def test_published_files_are_read(task: GetTask) -> None:

@@ -40,8 +40,7 @@ def built(ask: Callable[[int, NDArray[np.int64], int, float], Any], instance: In
 
     Args:
         ask: called with the current node, the customers on offer, the rest of the capacity and the time; answers with
-        a
-            customer on offer or, away from the depot, with the depot.
+            a customer on offer or, away from the depot, with the depot.
         instance: every customer can be served alone.
 
     Raises:
@@ -209,8 +208,7 @@ def load_bound(instance: Instance, *, visits: Ints | None = None, steps: int = 2
     Args:
         instance: demands are whole numbers above 0, but that of the depot.
         visits: how often each customer is visited, on routes of its own or of others; once if left out. It is served
-        its
-            demand each time.
+            its demand each time.
         steps: more of them raise the bound.
     """
     between, demands, capacity = instance["distances"], instance["demands"], int(instance["capacity"])

@@ -10,6 +10,8 @@ import numpy as np
 from trace_bench.suites import checks
 from trace_bench.suites.data_files import DataError, Numbers
 
+STARTS = 120
+
 
 def instance(rng: np.random.Generator, *, problem_size: int) -> dict[str, Any]:
     """A random graph G(n, p) with random n and p."""
@@ -21,8 +23,7 @@ def instance(rng: np.random.Generator, *, problem_size: int) -> dict[str, Any]:
 
 def read(text: str, name: str) -> list[dict[str, Any]]:
     """OR-Library's gcol files (DIMACS): ``p edge n m``, then ``e u v`` for each edge, nodes from 1."""
-    rows = [row for row in text.splitlines() if row.strip() and not row.startswith("c")]
-    numbers = Numbers("\n".join(rows))
+    numbers = Numbers("\n".join("" if row.lstrip().startswith("c") else row for row in text.splitlines()))
     if numbers.word("the line 'p edge n m'") != "p":
         raise DataError("does not begin with a line 'p edge n m'")
     numbers.word("the word 'edge'")
@@ -30,10 +31,10 @@ def read(text: str, name: str) -> list[dict[str, Any]]:
     found: set[tuple[int, int]] = set()
     for _ in range(m):
         if numbers.word("a line 'e u v'") != "e":
-            raise DataError("has a line that is not 'e u v' among its edges")
+            raise DataError(f"{numbers.place}: must be 'e u v'")
         u, v = numbers.integer("a node"), numbers.integer("a node")
         if not (1 <= u <= n and 1 <= v <= n and u != v):
-            raise DataError(f"has an edge {u} {v}; the ends must differ and lie within 1 .. {n}")
+            raise DataError(f"{numbers.place}: has an edge {u} {v}; the ends must differ and lie within 1 .. {n}")
         found.add((min(u, v) - 1, max(u, v) - 1))
     numbers.end()
     return [{"n": n, "edges": np.array(sorted(found), dtype=np.int64).reshape(-1, 2)}]
@@ -63,14 +64,16 @@ def worst(instance: dict[str, Any]) -> float:
 
 
 def bound(instance: dict[str, Any]) -> float:
-    """The nodes of a clique, found greedily from each node: all of them differ in colour."""
+    """The nodes of a clique, found greedily from each of the `STARTS` nodes of most neighbours: all differ in
+    colour."""
     near = _neighbours(instance)
     best = 1
-    for start in range(instance["n"]):
+    for start in np.argsort(-near.sum(axis=1), kind="stable")[:STARTS].tolist():
         left, size = near[start].copy(), 1
+        degrees = near[left].sum(axis=0)  # among those that are left
         while left.any():
-            inside = np.flatnonzero(left)
-            node = inside[near[np.ix_(inside, inside)].sum(axis=1).argmax()]
+            node = np.where(left, degrees, -1).argmax()
+            degrees -= near[left & ~near[node]].sum(axis=0)
             left &= near[node]
             size += 1
         best = max(best, size)

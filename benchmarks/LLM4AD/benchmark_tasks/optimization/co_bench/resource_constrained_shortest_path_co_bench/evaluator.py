@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -87,8 +87,11 @@ def _total(instance: dict[str, Any], path: list[int]) -> np.ndarray:
 
 def read(text: str, name: str) -> list[dict[str, Any]]:
     """OR-Library's rcsp files, one instance or several: n m K; K lower and K upper limits; K consumptions of each
-    vertex; of each arc its start and end (from 1), cost and K consumptions. Of arcs that join the same two vertices
-    the cheapest is kept."""
+    vertex; of each arc its start and end (from 1), cost and K consumptions.
+
+    Of arcs that join the same two vertices those that no path needs are left out; of the others the cheapest is kept,
+    and each further one leads by a vertex of its own, which consumes nothing. Such vertices have the numbers from n on,
+    and the last vertex the highest, as ever."""
     numbers = Numbers(text)
     found = [_read(numbers)]
     while not numbers.done:
@@ -103,7 +106,7 @@ def _read(numbers: Numbers) -> dict[str, Any]:
         raise DataError(f"has {n} vertices and {k} resources; it takes two and one")
     lower, upper = (np.array(numbers.reals(k, f"{which} limit")) for which in ("a lower", "an upper"))
     vertices = np.array(numbers.reals(n * k, "what a vertex consumes")).reshape(n, k)
-    arcs: Arcs = {}
+    arcs: dict[tuple[int, int], list[tuple[float, list[float]]]] = {}
     for _ in range(m):
         start, end = numbers.integer("the start of an arc"), numbers.integer("the end of an arc")
         if not (1 <= start <= n and 1 <= end <= n):
@@ -111,11 +114,52 @@ def _read(numbers: Numbers) -> dict[str, Any]:
         arc = numbers.real("the cost of an arc"), numbers.reals(k, "what an arc consumes")
         if arc[0] < 0:
             raise DataError(f"has an arc {start} {end} of cost {arc[0]:g}; costs are not negative")
-        if (start, end) not in arcs or arc[0] < arcs[start, end][0]:
-            arcs[start, end] = arc
-    if not arcs:
-        raise DataError("has an instance without arcs")
-    return {"n": n, "lower": lower, "upper": upper, "vertices": vertices, "arcs": _listed(arcs)}
+        arcs.setdefault((start, end), []).append(arc)
+    if not _reached(n, arcs):
+        raise DataError(f"has an instance in which no path leads from vertex 1 to vertex {n}")
+    return {"lower": lower, "upper": upper} | _apart(n, vertices, arcs, lower)
+
+
+def _reached(n: int, arcs: Iterable[tuple[int, int]]) -> bool:
+    follow: dict[int, list[int]] = {}
+    for start, end in arcs:
+        follow.setdefault(start, []).append(end)
+    reached, queue = {1}, [1]
+    while queue:
+        for end in follow.get(queue.pop(), ()):
+            if end not in reached:
+                reached.add(end)
+                queue.append(end)
+    return n in reached
+
+
+def _apart(
+    n: int, vertices: np.ndarray, arcs: dict[tuple[int, int], list[tuple[float, list[float]]]], lower: np.ndarray
+) -> dict[str, Any]:
+    """The network with vertices put into parallel arcs."""
+    kept = {ends: _needed(ways, lower) for ends, ways in arcs.items()}
+    last = n + sum(len(ways) - 1 for ways in kept.values())
+    found: Arcs = {}
+    middle = n
+    for ends, ways in kept.items():
+        start, end = (last if vertex == n else vertex for vertex in ends)
+        found[start, end] = ways[0]
+        for cost, used in ways[1:]:
+            found[start, middle] = cost, used
+            found[middle, end] = 0.0, [0.0] * len(used)
+            middle += 1
+    consumed = np.vstack([vertices[:-1], np.zeros((last - n, vertices.shape[1])), vertices[-1:]])
+    return {"n": last, "vertices": consumed, "arcs": _listed(found)}
+
+
+def _needed(ways: list[tuple[float, list[float]]], lower: np.ndarray) -> list[tuple[float, list[float]]]:
+    """Those than which none is cheaper or as cheap and consumes no more (as much, where there is a least), by cost."""
+    kept: list[tuple[float, list[float]]] = []
+    for cost, used in sorted(ways):
+        more = [np.array(used) - other for _, other in kept]
+        if not any(((d >= 0) & ((d == 0) | (lower <= 0))).all() for d in more):
+            kept.append((cost, used))
+    return kept
 
 
 def answer(program: Callable[..., Any], instance: dict[str, Any]) -> list[int]:
@@ -175,7 +219,9 @@ def worst(instance: dict[str, Any]) -> float:
 
 
 def bound(instance: dict[str, Any]) -> float:
-    """A unit of flow from the first vertex to the last within the limits, by a linear program; 0 if that fails."""
+    """A unit of flow from the first vertex to the last within the limits, by a linear program; 0 if that fails.
+
+    Worked out from the prices that the program finds: any prices give a bound, whatever its tolerances."""
     n, arcs = instance["n"], instance["arcs"]
     starts, ends = np.array([arc[:2] for arc in arcs]).T - 1
     costs = np.array([arc[2] for arc in arcs])
@@ -189,7 +235,12 @@ def bound(instance: dict[str, Any]) -> float:
     most = np.concatenate([instance["upper"] - first, first - instance["lower"]])
     limits = vstack([coo_array(used.T), coo_array(-used.T)])
     solved = linprog(costs, A_ub=limits, b_ub=most, A_eq=flow, b_eq=net, bounds=(0, 1), method="highs")
-    return max(0.0, float(solved.fun) * (1 - 1e-7)) if solved.status == 0 else 0.0
+    if solved.status != 0:
+        return 0.0
+    dear, potential = np.minimum(0.0, solved.ineqlin.marginals), solved.eqlin.marginals
+    paid = [dear * most, potential * net, np.minimum(0.0, costs - limits.T @ dear - flow.T @ potential)]
+    terms = np.concatenate(paid)
+    return max(0.0, math.fsum(terms.tolist()) - 1e-12 * float(np.abs(terms).sum()))
 
 
 def remark(instance: dict[str, Any], path: list[int]) -> str:

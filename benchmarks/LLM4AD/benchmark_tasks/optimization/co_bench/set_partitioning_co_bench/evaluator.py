@@ -59,12 +59,15 @@ def answer(program: Callable[..., Any], instance: dict[str, Any]) -> list[int]:
 def violations(instance: dict[str, Any], chosen: list[int]) -> Iterator[str]:
     """Every row that is not covered exactly once."""
     times = location.coverage(instance["columns"], chosen, instance["m"])
+    by: dict[int, list[int]] = {}
+    for column in chosen:
+        for row in instance["columns"][column]:
+            by.setdefault(row, []).append(column)
     for row in np.flatnonzero(times != 1).tolist():
         if times[row] == 0:
             yield f"row {row} is covered by none of the {len(chosen)} chosen columns"
         else:
-            by = [j for j in chosen if row in instance["columns"][j]]
-            yield f"row {row} is covered {times[row]} times, by columns {', '.join(map(str, by[:4]))}"
+            yield f"row {row} is covered {times[row]} times, by columns {', '.join(map(str, by[row][:4]))}"
 
 
 def score(instance: dict[str, Any], chosen: list[int]) -> float:

@@ -3,6 +3,7 @@ schedules."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,7 +27,7 @@ def instance(rng: np.random.Generator, *, problem_size: int, period_length: int,
     n = int(rng.integers((problem_size + 1) // 2, problem_size, endpoint=True))
     points = np.vstack([[50.0, 50.0], np.round(rng.random((n, 2)) * 100, 2)])
     demands = np.concatenate([[0], rng.integers(1, min(9, capacity), size=n, endpoint=True)])
-    half = period_length // 2
+    half = period_length // 2  # of an odd number of days the last one is in no pair
     kinds: list[list[Days]] = [
         [(day,) for day in range(period_length)],
         [(day, day + half) for day in range(half)] or [(0,)],
@@ -129,16 +130,21 @@ def answer(program: Callable[..., Any], instance: dict[str, Any]) -> Plan:
         }
         for node in range(1, len(points))
     ]
-    found = program(tuple(points[0].tolist()), customers, instance["fleet"], instance["capacity"], period)
-    plan = []
+    fleet, n = instance["fleet"], len(customers)
+    found = program(tuple(points[0].tolist()), customers, fleet, float(instance["capacity"]), period)
+    plan: Plan = []
+    visits = 0
     for day, tours in enumerate(checks.sequence(found, "the days", length=period)):
-        listed = checks.sequence(tours, f"the tours of day {day}", longest=len(customers))
-        plan.append([_tour(tour, f"tour {k} of day {day}", len(customers)) for k, tour in enumerate(listed)])
+        plan.append([])
+        listed = checks.sequence(tours, f"the tours of day {day}", longest=n + fleet[day])  # empty ones may be there
+        for number, tour in enumerate(listed):
+            name = f"tour {number} of day {day}"
+            nodes = checks.sequence(tour, name, longest=n)
+            visits += len(nodes)
+            if visits > n * period:
+                raise checks.refuse(f"the plan has more than {n * period} visits, {n} customers on {period} days")
+            plan[-1].append(checks.integers(nodes, name, low=1, high=n))
     return plan
-
-
-def _tour(tour: Any, name: str, customers: int) -> list[int]:
-    return checks.integers(checks.sequence(tour, name, longest=customers), name, low=1, high=customers)
 
 
 def violations(instance: dict[str, Any], plan: Plan) -> Iterator[str]:
@@ -155,7 +161,7 @@ def violations(instance: dict[str, Any], plan: Plan) -> Iterator[str]:
             for node in tour:
                 visited[node].append(day)
     for node, days in enumerate(visited[1:], start=1):
-        twice = sorted({day for day in days if days.count(day) > 1})
+        twice = sorted(day for day, times in Counter(days).items() if times > 1)
         if twice:
             yield f"customer {node} is visited more than once on day {twice[0]}"
         elif tuple(sorted(days)) not in instance["schedules"][node - 1]:

@@ -1,3 +1,5 @@
+from math import hypot
+
 import numpy as np
 
 
@@ -80,11 +82,14 @@ def settled(points, n):
             points = np.delete(points, idle[0], axis=0)
             continue
         before = points[n:].copy()
+        x, y = points.T.tolist()
         for _ in range(5):
             for k in range(n, len(points)):
-                near = points[links[k]]
-                weight = 1 / np.maximum(np.hypot(*(near - points[k]).T), 1e-12)
-                points[k] = (near * weight[:, None]).sum(axis=0) / weight.sum()
+                weights = [1 / max(hypot(x[j] - x[k], y[j] - y[k]), 1e-12) for j in links[k]]
+                at_x = sum(w * x[j] for w, j in zip(weights, links[k], strict=True)) / sum(weights)
+                at_y = sum(w * y[j] for w, j in zip(weights, links[k], strict=True)) / sum(weights)
+                x[k], y[k] = at_x, at_y
+        points = np.array([x, y]).T
         if np.abs(points[n:] - before).max(initial=0) < 1e-7:
             break
     return points
