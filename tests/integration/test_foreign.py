@@ -50,7 +50,7 @@ def test_foreign_folders_run_and_those_that_execute_programs_are_flagged(images:
     for meta, said in ((objects, "execute_in_scorer: true"), (missing, "imports pandaz, which is not in the image")):
         assert meta["failure"]["boundary"] == "task" and said in meta["failure"]["message"], meta["failure"]
     assert (
-        "warning: llm4ad:executing: its own code may execute programs in the process that scores them (__init__.py, line "
+        "warning: llm4ad:executing: its own code may execute programs in the process that scores them (__init__.py, "
         in (result["stderr"])
     )
     assert "warning: llm4ad:objects: execute_in_scorer is set; its jobs are unprotected" in result["stderr"]

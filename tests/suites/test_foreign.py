@@ -159,6 +159,8 @@ def test_a_file_that_may_execute_source_makes_the_jobs_unprotected(tmp_path: Pat
         ("import os\nvars(os)['system']('x')", "line 2: the names of os"),
         ("import os as o\no.__dict__['system']('x')", "line 2: the names of os"),
         ("import os\ndef f(name):\n    return getattr(os, name)", "line 3: an attribute whose name is not constant"),
+        ("import os\na, b = os, 1\na.system('x')", "line 2: os handed on"),
+        ("import os as o\ndef f(m=o):\n    m.system('x')", "line 2: os handed on"),
         ("g = getattr", "line 1: getattr that is not called at once"),
         ("from operator import methodcaller as m\nm('sys' + 'tem')", "line 2: an attribute whose name is not"),
         ("import sys\nsys.modules['os']", "line 2: modules"),

@@ -78,6 +78,7 @@ class _File:
 
     def signs(self) -> Iterator[tuple[int, str]]:
         called: set[int] = set()
+        owners: set[int] = set()
         pending: list[ast.AST] = list(_imported(self._source.tree))
         while pending:
             node = pending.pop()
@@ -85,10 +86,11 @@ class _File:
             if isinstance(node, ast.Import | ast.ImportFrom):
                 yield from ((node.lineno, what) for what in self._import(node))
             elif isinstance(node, ast.Name | ast.Attribute):
-                if what := self._named(node):
+                if (what := self._named(node)) or (
+                    id(node) not in called and id(node) not in owners and (what := self._handed_on(node))
+                ):
                     yield node.lineno, what
-                if not isinstance(node, ast.Name) or id(node) not in called:
-                    yield from self._uncalled(node, called)
+                owners |= {id(node.value)} if isinstance(node, ast.Attribute) else set()
             elif isinstance(node, ast.Call):
                 called.add(id(node.func))
                 yield from ((node.lineno, what) for what in self._call(node))
@@ -141,9 +143,12 @@ class _File:
                 return f"the names of {owner}"
         return ""
 
-    def _uncalled(self, node: ast.AST, called: set[int]) -> Iterator[tuple[int, str]]:
-        if isinstance(node, ast.Name) and node.id == "getattr" and id(node) not in called:
-            yield node.lineno, "getattr that is not called at once"
+    def _handed_on(self, node: ast.Name | ast.Attribute) -> str:
+        """What is used as a value, where its names would be used unseen."""
+        if isinstance(node, ast.Name) and node.id == "getattr":
+            return "getattr that is not called at once"
+        found = _resolved(node, self._aliases) & set(_OF) if isinstance(node.ctx, ast.Load) else set()
+        return f"{min(found)} handed on" if found else ""
 
     def _call(self, node: ast.Call) -> Iterator[str]:
         functions = {dotted.rpartition(".")[2] for dotted in _resolved(node.func, self._aliases)}
