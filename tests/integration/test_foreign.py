@@ -41,7 +41,7 @@ def test_foreign_folders_run_and_those_that_execute_programs_are_flagged(images:
         ("llm4ad:agent", "ok", "protected"),
         ("llm4ad:objects", "failed", "protected"),
         ("llm4ad:objects", "ok", "unprotected"),
-        ("llm4ad:broken", "failed", "protected"),
+        ("llm4ad:broken", "failed", "unprotected"),
     ], result["stderr"]
     proxied, executing, _, objects, _, missing = (record(result, row) for row in rows)
     assert 0 < rows[0]["score_initial"] < 1
@@ -50,12 +50,12 @@ def test_foreign_folders_run_and_those_that_execute_programs_are_flagged(images:
     for meta, said in ((objects, "execute_in_scorer: true"), (missing, "imports pandaz, which is not in the image")):
         assert meta["failure"]["boundary"] == "task" and said in meta["failure"]["message"], meta["failure"]
     assert (
-        "warning: llm4ad:executing: its own code executes programs in the process that scores them (__init__.py, line "
+        "warning: llm4ad:executing: its own code may execute programs in the process that scores them (__init__.py, "
         in (result["stderr"])
     )
     assert "warning: llm4ad:objects: execute_in_scorer is set; its jobs are unprotected" in result["stderr"]
     manifest = (Path(result["folder"]) / "meta" / "manifest.json").read_text()
-    assert manifest.count('"unprotected"') == 2
+    assert manifest.count('"unprotected"') == 3
 
 
 def test_a_search_improves_a_program_of_foreign_code(images: Path, tmp_path: Path) -> None:

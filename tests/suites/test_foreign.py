@@ -118,8 +118,8 @@ def test_a_builder_that_names_its_arguments_has_them_checked_and_others_are_free
         ("exec('1')", "line 1: exec"),
         ("run = eval", "line 1: eval"),
         ("run = getattr(__builtins__, 'ex' + 'ec')", "line 1: __builtins__"),
-        ("import builtins\n", "line 1: builtins"),
-        ("from subprocess import run\n", "line 1: subprocess"),
+        ("import builtins\n", "line 1: imports builtins"),
+        ("from subprocess import run\n", "line 1: imports subprocess"),
         ("import os\nos.system('x')\n", "line 2: system"),
         ("import importlib.util as u\nu.spec_from_file_location\n", "line 2: spec_from_file_location"),
         ("@trace.bundle(trainable=True)\ndef f(x):\n    pass\n", "line 1: a bundle whose code is trained"),
@@ -136,6 +136,81 @@ def test_a_file_that_may_execute_source_makes_the_jobs_unprotected(tmp_path: Pat
         '[foreign]\nmodule = "__init__.py"\nexecutes_candidates = false\n'
     )
     assert load_task_spec(folder).executes_candidates({})
+
+
+@pytest.mark.parametrize(
+    ("source", "sign"),
+    [
+        ("if __name__ != '__main__':\n    exec('1')", "line 2: exec"),
+        ("def f(s):\n    if __name__:\n        exec(s)", "line 3: exec"),
+        ("def f(s, __name__):\n    if __name__ == '__main__':\n        exec(s)", "line 3: exec"),
+        ("__name__ = '__main__'\nif __name__ == '__main__':\n    exec('1')", "line 3: exec"),
+        ("if __name__ == '__main__':\n    pass\nelse:\n    exec('1')", "line 4: exec"),
+        ("from os import system\nsystem('x')", "line 2: system"),
+        ("from os import system as s\n", "line 1: system"),
+        ("from os import *\n", "line 1: all names of os"),
+        ("import os as o\no.system('x')", "line 2: system"),
+        ("import os\nclass A:\n    def f(self, s):\n        self.o = os\n        self.o.system(s)", "line 5: system"),
+        ("import os\np = q = os\nr = p\nr.popen('x')", "line 4: popen"),
+        ("__builtins__['exec']('1')", "line 1: __builtins__"),
+        ("globals()['__builtins__']['exec']('1')", "line 1: __builtins__"),
+        ("__import__('builtins').exec('1')", "line 1: __import__"),
+        ("import os\ngetattr(os, 'system')('x')", "line 2: system"),
+        ("import os\nvars(os)['system']('x')", "line 2: the names of os"),
+        ("import os as o\no.__dict__['system']('x')", "line 2: the names of os"),
+        ("import os\ndef f(name):\n    return getattr(os, name)", "line 3: an attribute whose name is not constant"),
+        ("import os\na, b = os, 1\na.system('x')", "line 2: os handed on"),
+        ("import os as o\ndef f(m=o):\n    m.system('x')", "line 2: os handed on"),
+        ("g = getattr", "line 1: getattr that is not called at once"),
+        ("from operator import methodcaller as m\nm('sys' + 'tem')", "line 2: an attribute whose name is not"),
+        ("import sys\nsys.modules['os']", "line 2: modules"),
+        ("import pickle\npickle.loads(b'')", "line 1: imports pickle"),
+        ("import numpy as np\nnp.load('x', allow_pickle=True)", "line 2: unpickling"),
+        ("import timeit\ntimeit.timeit('1')", "line 1: imports timeit"),
+        ("import code\ncode.InteractiveInterpreter()", "line 1: imports code"),
+        ("import importlib\nimportlib.import_module('q')", "line 1: imports importlib"),
+        ("import pandas as pd\npd.eval('1')", "line 1: imports pandas"),
+        ("from numpy import testing\ntesting.runstring", "line 1: imports numpy.testing"),
+        ("import numpy as np\nnp.testing", "line 2: testing"),
+        ("from .gone import x", "line 1: imports .gone, which is no file of the folder"),
+        ("from ...above import x", "line 1: imports ...above, which is no file of the folder"),
+        ("import written", "line 1: imports written, which is not known to execute nothing"),
+        ("from opto.trace import bundle as b\nT = True\n@b(trainable=T)\ndef f(x):\n    pass", "line 3: a bundle"),
+        ("import opto.trace as t\nk = {'trainable': True}\n@t.bundle(**k)\ndef f(x):\n    pass", "line 3: a bundle"),
+        ("import gymnasium\ngymnasium.make('written:Env-v0')", "line 2: an import by name"),
+    ],
+)
+def test_other_ways_to_execute_source_are_seen_too(tmp_path: Path, source: str, sign: str) -> None:
+    folder = write(tmp_path / "t", "def build_trace_problem():\n    pass\n", other=source)
+    found = load_task_spec(folder).raw["foreign"]
+    assert found["executes_candidates"] and any(f"other.py, {sign}" in text for text in found["signs"]), found
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "if __name__ == '__main__':\n    exec('1')",
+        "if '__main__' == __name__:\n    import pickle",
+        "import os\nimport re\nos.path.join('a', 'b')\nre.compile('a')",
+        "import numpy as np\nimport scipy.optimize\nfrom numpy.typing import NDArray\nnp.load('x', allow_pickle=False)",
+        "import collections.abc, concurrent.futures\nfrom typing import *",
+        "import gym\nimport numba, tqdm, pygame, matplotlib.pyplot as plt\nenv = gym.make('Acrobot-v1')",
+        "from llm4ad_loader import Evaluation\nfrom opto.trainer.guide import Guide\nfrom opto import trace\n"
+        "x = trace.node(1, trainable=True)\n@trace.bundle(trainable=False)\ndef f(x):\n    pass",
+        "from . import helper\nfrom .helper import x\nimport helper\nfrom helper import y",
+        "class A:\n    def f(self):\n        self.system = 1\n        return getattr(self, 'system_', self.eval(2))",
+    ],
+)
+def test_what_executes_nothing_has_no_sign(tmp_path: Path, source: str) -> None:
+    folder = write(tmp_path / "t", "def build_trace_problem():\n    pass\n", other=source, helper="x = y = 1\n")
+    assert list(foreign.signs_of_execution(folder)) == []
+
+
+def test_a_module_that_another_file_of_the_folder_has_renamed_is_known_by_its_new_name(tmp_path: Path) -> None:
+    folder = write(
+        tmp_path / "t", "from .helper import o as p\np.system('x')\n", helper="import os as o\n", user="import helper"
+    )
+    assert list(foreign.signs_of_execution(folder)) == ["__init__.py, line 2: system"]
 
 
 def test_what_executes_nothing_is_protected_unless_the_config_asks_for_the_scorer() -> None:
@@ -197,6 +272,15 @@ def test_a_program_that_fails_gets_what_a_failure_is_worth_and_the_reason(
     rollout = run(build("proxied", n_instance=2, timeout_seconds=0.5), source)
     assert rollout.failed and rollout.score == -1e6
     assert said in rollout.feedback, rollout.feedback
+
+
+def test_an_evaluator_that_exits_has_raised(build: BuildTask, run: Callable[..., Rollout], tmp_path: Path) -> None:
+    problem = build(write(tmp_path / "t", bundle("import sys\nsys.exit(callable_func(3))")))
+    rollout = run(problem, "def f(x):\n    return x\n")
+    assert rollout.failed and rollout.score == -1e6 and "the evaluator raised SystemExit: 3" in rollout.feedback
+    swallowed = "try:\n    callable_func(3)\nexcept Exception:\n    raise SystemExit from None"
+    rollout = run(build(write(tmp_path / "u", bundle(swallowed))), "def f(x):\n    return y\n")
+    assert rollout.failed and "call failed at line 2: NameError" in rollout.feedback
 
 
 def test_an_evaluator_that_goes_on_after_a_failure_has_the_last_word(

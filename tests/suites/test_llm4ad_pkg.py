@@ -96,6 +96,18 @@ def test_an_evaluation_is_built_without_the_packages_own_init_and_judges_in_a_ca
     assert not [name for name in sys.modules if name.partition(".")[0] in ("llm4ad", "torch_and_windows")]
 
 
+def test_an_evaluation_that_exits_is_a_failure_of_the_program_and_ends_nothing(
+    package: Path, programs: Programs
+) -> None:
+    evaluation = package / "llm4ad" / "task" / "optimization" / "tsp_construct" / "evaluation.py"
+    evaluation.write_text(EVALUATION.replace('raise ValueError("no such node")', 'raise SystemExit("no such node")'))
+    folder = resolve("llm4ad_pkg:optimization/tsp_construct").folder
+    problem = build_folder(folder, programs, "llm4ad_pkg", seed=1, test_seed=None)
+    wrong = "def select_next_node(a, b, c, d):\n    return 7\n"
+    rollout = evaluate_example(problem, {"code": wrong}, problem.train[0], programs)
+    assert rollout.failed and rollout.score == -1e6 and "SystemExit: no such node" in rollout.feedback
+
+
 def test_without_the_package_or_with_another_version_of_it_the_sentence_says_so(
     package: Path, programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:

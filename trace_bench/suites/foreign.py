@@ -1,9 +1,9 @@
 """Task folders without a ``task.toml``, whose module defines ``build_trace_problem(**eval_kwargs)``: found, and
 described from their source. Nothing of them is imported.
 
-What such a folder must be for its jobs to be protected: none of its files executes source, as far as a reader can tell
-(`signs_of_execution`). Its evaluator then gets a function that calls the candidate in its own process
-(`trace_bench.suites.llm4ad.compat`).
+What such a folder must be for its jobs to be protected: its files import what is known to execute nothing, and none
+executes source, as far as a reader can tell (`signs_of_execution`). Its evaluator then gets a function that calls the
+candidate in its own process (`trace_bench.suites.llm4ad.compat`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_bench.errors import ConfigError
+from trace_bench.suites import execution
 
 BUILDER = "build_trace_problem"
 FAILURE = -1_000_000.0
@@ -27,12 +28,6 @@ _CHANGING = {
     "append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "update", "setdefault", "popitem",
     "fill",
 }  # fmt: skip
-_EXECUTING = ("exec", "eval", "compile")
-_ALSO = {
-    "__builtins__", "runpy", "subprocess", "codeop", "spec_from_file_location", "spec_from_loader", "module_from_spec",
-    "exec_module", "SourceFileLoader", "FunctionType", "SecureEvaluator", "sympify", "parse_expr", "lambdify",
-}  # fmt: skip
-_OF_OS = ("system", "popen", "execv", "execve", "execl", "spawnl", "spawnv", "posix_spawn")
 _COMPILED = (".so", ".pyd", ".pyc")
 _TYPES = {bool: "bool", int: "int", float: "float", str: "str", list: "list"}
 
@@ -92,6 +87,7 @@ def signs_of_execution(folder: Path) -> Iterator[str]:
     Raises:
         ConfigError: a Python file of it cannot be read, or is not Python.
     """
+    sources: dict[str, execution.Source] = {}
     for path in sorted(folder.rglob("*")):
         parts = path.relative_to(folder).parts
         if any(part.startswith(".") or part == "__pycache__" for part in parts) or not path.is_file():
@@ -100,8 +96,11 @@ def signs_of_execution(folder: Path) -> Iterator[str]:
         if path.suffix in _COMPILED:
             yield f"{name}: compiled code, which cannot be read"
         elif path.suffix == ".py":
-            for line, what in sorted(_executing(_parsed(path))):
-                yield f"{name}, line {line}: {what}"
+            is_package = path.name == "__init__.py"
+            module = ".".join(parts[:-1] if is_package else [*parts[:-1], path.stem])
+            sources[name] = execution.Source(module, is_package, _parsed(path))
+    for name, line, what in execution.signs(sources):
+        yield f"{name}, line {line}: {what}"
 
 
 def changed_arguments(source: str, entry: str) -> list[int]:
@@ -124,42 +123,6 @@ def changed_arguments(source: str, entry: str) -> list[int]:
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             rebound.add(node.id)
     return [i for i, name in enumerate(names) if name in changed - rebound]
-
-
-def _executing(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    pending: list[ast.AST] = [tree]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.If) and any(
-            isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(node.test)
-        ):
-            pending += node.orelse
-            continue
-        pending += ast.iter_child_nodes(node)
-        if isinstance(node, ast.Name) and node.id in (*_EXECUTING, *_ALSO):
-            yield node.lineno, node.id
-        elif isinstance(node, ast.Attribute):
-            owner = node.value.id if isinstance(node.value, ast.Name) else ""
-            if (
-                node.attr in _ALSO
-                or (owner == "builtins" and node.attr in _EXECUTING)
-                or (owner == "os" and node.attr in _OF_OS)
-            ):
-                yield node.lineno, node.attr
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            names = [alias.name for alias in node.names]
-            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            for found in names:
-                if found.partition(".")[0] in (*_ALSO, "builtins"):
-                    yield node.lineno, found
-        elif isinstance(node, ast.keyword) and node.arg == "trainable" and _is_bundle(node, tree):
-            yield node.value.lineno, "a bundle whose code is trained"
-
-
-def _is_bundle(keyword: ast.keyword, tree: ast.AST) -> bool:
-    true = isinstance(keyword.value, ast.Constant) and keyword.value.value is True
-    calls = (n for n in ast.walk(tree) if isinstance(n, ast.Call) and keyword in n.keywords)
-    return true and any(ast.unparse(call.func).rpartition(".")[2] == "bundle" for call in calls)
 
 
 def _parsed(path: Path) -> ast.Module:

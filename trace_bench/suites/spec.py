@@ -227,7 +227,7 @@ class TaskSpec(_Table):
             return ""
         if self.foreign.executes_candidates:
             signs = f" ({'; '.join(self.foreign.signs)})" if self.foreign.signs else ""
-            return f"its own code executes programs in the process that scores them{signs}"
+            return f"its own code may execute programs in the process that scores them{signs}"
         return "execute_in_scorer is set" if eval_kwargs.get("execute_in_scorer") is True else ""
 
     @property

@@ -147,7 +147,7 @@ def judged(
             raise
         except ImportError as error:
             raise missing(error) from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if candidate.fault is not None:
                 raise candidate.fault from error
             if candidate.failures:
