@@ -20,7 +20,6 @@ from trace_bench.suites.splits import COMMON_EVAL_KWARGS
 from trace_bench.suites.task_folder import load_module
 from trace_bench.worker.problem import CandidateError
 
-
 # The same examples each time: what these tests look at are tasks, and a task is right or wrong on every machine alike.
 settings.register_profile("tasks", derandomize=True)
 settings.load_profile("tasks")
