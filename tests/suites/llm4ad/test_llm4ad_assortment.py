@@ -153,7 +153,7 @@ def test_other_names_turned_and_scaled_sheets_change_nothing(seed: int) -> None:
     assert one.verdict(larger, [(s, r * [1, 3, 3, 1]) for s, r in found]).score == pytest.approx(value)
     bounds = [one.judge.best([i]) for i in (made, turned, backwards)]
     assert bounds == pytest.approx([bounds[0]] * 3) and bounds[0] <= value  # type: ignore[operator]
-    assert one.play(one.program("reference"), made) < value
+    assert one.play(one.program("reference"), made) <= value
 
 
 def test_less_waste_is_a_greater_share_of_the_way_from_worst_to_bound(task: GetTask) -> None:
