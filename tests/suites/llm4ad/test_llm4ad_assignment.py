@@ -80,7 +80,10 @@ def test_linear_other_names_and_units_change_the_score_as_they_should(seed: int,
 def test_linear_published_files_are_read(task: GetTask) -> None:
     (made,) = task(LINEAR).module.read("2\n 3 5\n 7\n 11\n", "assign100.txt")
     assert (made["n"], made["costs"].tolist()) == (2, [[3, 5], [7, 11]])
-    for text, says in (("2 1 2 3", "ends where the costs of item 2"), ("2\n1 2 3 4\n5", "line 3: '5' is more")):
+    assert made["costs"].dtype == np.int64
+    assert task(LINEAR).module.read("1 0.5", "assign100.txt")[0]["costs"].dtype == np.float64
+    for text, says in (("0", "the number of items must be above zero"), ("2 1 2 3", "ends where the costs of item 2"),
+                       ("2\n1 2 3 4\n5", "line 3: '5' is more")):  # fmt: skip
         with pytest.raises(DataError, match=says):
             task(LINEAR).module.read(text, "assign100.txt")
 
@@ -156,6 +159,16 @@ def test_general_published_files_are_read_and_profits_are_turned(task: GetTask) 
     assert most["costs"].tolist() == [[0, 1, 2], [8, 7, 6]]
     with pytest.raises(DataError, match="ends where a capacity"):
         task(GENERAL).module.read(text[:-4], "gapa.txt")
+    assert task(GENERAL).module.read(text, "GAP12.TXT")[0]["costs"].tolist() == most["costs"].tolist()
+    for name in ("gap_minimise.txt", "gap.txt", "gaping.txt", "x.txt"):
+        with pytest.raises(DataError, match="does not tell profits from costs"):
+            task(GENERAL).module.read(text, name)
+    for wrong, says in (("0", "the number of problems must be above zero"), ("1 1 0 5", "the number of jobs must be"),
+                        ("1 0 1 5", "the number of agents must be"),
+                        ("1 2 1 1 1 1 1 5 -1", "capacity -1, which is below"),
+                        ("1 1 2 1 1 1 7 5", "job 2 takes more of each agent than its capacity")):  # fmt: skip
+        with pytest.raises(DataError, match=says):
+            task(GENERAL).module.read(wrong, "gapa.txt")
     with pytest.raises(DataError, match="line 2: the number of agents must be a whole number"):
         task(GENERAL).module.read("1\n2.5 3", "gapa.txt")
 

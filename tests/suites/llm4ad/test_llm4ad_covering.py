@@ -206,7 +206,9 @@ def test_covering_published_files_are_read(task: GetTask) -> None:
     (made,) = task(COVERING).module.read(text, "scp41.txt")
     assert (made["m"], made["costs"].tolist(), made["columns"]) == (2, [5, 7, 9], [[0], [1], [0]])
     for wrong, says in ((text + "1", "line 7: '1' is more"), ("2 3 5 7 9 1 4 1 1", "row 1 names 4 .. 4; numbers"),
-                        ("1 1 5 2 1 1", "number of columns of row 1 must be within 0 .. 1")):  # fmt: skip
+                        ("1 1 5 2 1 1", "number of columns of row 1 must be within 0 .. 1"),
+                        ("0 0", "the number of rows must be above"), ("1 0", "the number of columns must be above"),
+                        ("2 1 5 1 1 0", "no column covers row 2")):  # fmt: skip
         with pytest.raises(DataError, match=says):
             task(COVERING).module.read(wrong, "scp41.txt")
 
@@ -269,6 +271,7 @@ def test_partitioning_published_files_are_read(task: GetTask) -> None:
     (made,) = task(PARTITIONING).module.read(text, "sppnw41.txt")
     assert (made["m"], made["costs"].tolist(), made["columns"]) == (3, [100, 50, 75], [[0, 2], [1], [1, 2]])
     for wrong, says in (("2 1\n7 1 1\n", "no column covers row 2"), (text[:-2], "ends where a row"),
-                        ("1 1\n7 1 0\n", "column 1 names 0 .. 0")):  # fmt: skip
+                        ("1 1\n7 1 0\n", "column 1 names 0 .. 0"), ("0 0", "the number of rows must be above"),
+                        ("1 0", "the number of columns must be above")):  # fmt: skip
         with pytest.raises(DataError, match=says):
             task(PARTITIONING).module.read(wrong, "sppnw41.txt")

@@ -265,6 +265,12 @@ def test_published_cutting_files_are_read(task: GetTask) -> None:
         (GUILLOTINE, "1\n5 5\n1 1 1 1\n7", "line 4: '7' is more"),
         (ANY, "1\n1\n5 5\n1 1 3 2 1", "piece 1 is to be cut at least 3 and at most 2 times"),
         (ANY, "99999999", "the number of test problems must be within"),
+        (ANY, "0", "the number of test problems must be above zero"),
+        (ANY, "1\n1\n5 5\n6 1 1 2 1", "piece 1 is to be cut at least 1 times, and the sheet has room for 0"),
+        (ANY, "1\n1\n5 5\n3 1 6 6 1", "piece 1 is to be cut at least 6 times, and the sheet has room for 5"),
+        (ANY, "1\n2\n5 5\n3 4 1 1 1\n4 4 1 1 1", "must be cut have an area of 28, and the sheet 25"),
+        (GUILLOTINE, "1 1e30 1e30 1 1 1 1", "length and width of the sheet must be at most 1000000, not 1e\\+30"),
+        (FREE, "1 5 5 1e30 1 1", "length and width of piece 1 must be at most 1000000"),
     ],
 )
 def test_a_cutting_file_of_another_format_is_refused(name: str, text: str, says: str, task: GetTask) -> None:

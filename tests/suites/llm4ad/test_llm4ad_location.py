@@ -296,7 +296,7 @@ def test_warehouse_published_files_are_read_with_or_without_capacities(task: Get
     (named,) = one.module.read(CAP.format("capacity"), "capa-8000.txt")
     assert named["capacities"].tolist() == [100, 8000]
     assert limited["capacities"].tolist() == [100, 90] and limited["demands"].tolist() == [40, 50, 60]
-    for wrong, says in ((CAP.format("capacity"), "line 3: the capacity of warehouse 2 must be a number"),
+    for wrong, says in ((CAP.format("capacity"), "name the file with its capacity"),
                         (CAP.format(49), "demands of 150 exceed all capacities together, 149"),
                         (CAP.format(90) + "1", "line 10: '1' is more"),
                         ("2 3 1", "ends where the fixed cost")):  # fmt: skip
@@ -304,6 +304,48 @@ def test_warehouse_published_files_are_read_with_or_without_capacities(task: Get
             one.module.read(wrong, "cap41.txt")
     with pytest.raises(DataError, match="ends where the demand of customer 3"):
         task(WAREHOUSE).module.read("1 3 1 1 1 1 1 1", "cap71.txt")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        (MEDIAN, "0 0 0", "the number of vertices must be above zero"),
+        (LIMITED_MEDIAN, "0", "the number of problems must be above zero"),
+        (LIMITED_MEDIAN, "1 1 1 1 0 5 1 0 0 1", "the number of medians must be above zero"),
+        (LIMITED_MEDIAN, "1 1 1 1 1 5 1 0 0 0", "customer 1 demands 0; demands must be above 0"),
+        (LIMITED_MEDIAN, "1 1 1 1 1 5 1 0 0 6", "customer 1 demands 6, more than the capacity 5"),
+        (LIMITED_MEDIAN, "1 1 1 2 1 5 1 0 0 3 2 0 0 3", "demands of 6 exceed 1 capacities of 5"),
+        (LIMITED_MEDIAN, "1 1 1 1 1 5 1 1e300 0 1", "a coordinate beyond 1000000"),
+        (WAREHOUSE, "1 0 5 5", "the number of customers must be above zero"),
+        (WAREHOUSE, "0 1 5", "the number of warehouses must be above zero"),
+        (LIMITED_WAREHOUSE, "1 0 5 5", "the number of customers must be above zero"),
+        (LIMITED_WAREHOUSE, "1 1 capacity 5 1 1", "name the file with its capacity, as in capa-8000.txt"),
+        (LIMITED_WAREHOUSE, "1 1 5 5 0 1", "has a demand of 0; each must be a whole number, at least 1"),
+        (LIMITED_WAREHOUSE, "1 1 5 5 1.5 1", "has a demand of 1.5; each must be a whole number"),
+        (LIMITED_WAREHOUSE, "1 1 5.5 5 1 1", "has a capacity of 5.5; each must be a whole number"),
+        (LIMITED_WAREHOUSE, "2 1 5 5 -1 5 1 1 1", "has a capacity of -1; each must be a whole number"),
+        (LIMITED_WAREHOUSE, "1 1 3e6 5 2e6 1", "demands add up to 2000000, and at most 1000000"),
+        (LIMITED_WAREHOUSE, "1 1 5 5 1 -1", "has a cost below 0"),
+    ],
+)
+def test_location_files_of_data_without_sense_are_refused(name: str, text: str, says: str, task: GetTask) -> None:
+    with pytest.raises(DataError, match=says):
+        task(name).module.read(text, "capa.txt")
+
+
+def test_median_shortest_paths_are_those_of_floyd_and_a_length_may_be_zero(task: GetTask) -> None:
+    rng = np.random.default_rng(5)
+    edges = [(i, int(rng.integers(i)), float(rng.integers(0, 4))) for i in range(1, 30)]
+    edges += [(int(u), int(v), float(rng.integers(0, 4))) for u, v in rng.integers(30, size=(40, 2)) if u != v]
+    floyd = np.where(np.eye(30, dtype=bool), 0, np.inf)
+    for u, v, length in edges:
+        floyd[u, v] = floyd[v, u] = min(floyd[u, v], length)
+    for k in range(30):
+        floyd = np.minimum(floyd, floyd[:, k, None] + floyd[None, k, :])
+    found = task(MEDIAN).module._shortest(30, edges)
+    assert found.dtype == np.int64 and found.tolist() == floyd.tolist()
+    (alone,) = task(MEDIAN).module.read("1 0 1", "pmed1.txt")
+    assert alone["dist"].tolist() == [[0]]
 
 
 # -- warehouses with capacities

@@ -216,6 +216,16 @@ def test_items_come_in_ascending_order_of_area(name: str, task: GetTask) -> None
         assert (np.diff(area) >= 0).all() and 20 <= len(area) <= 40
 
 
+@pytest.mark.parametrize(("name", "cells"), [(CIRCLES, 2), (BOXES, 3), (CIRCLE_AREA, 2), (BOX_AREA, 3)])
+def test_small_items_in_a_large_container_cannot_lie_on_one_another(name: str, cells: int, task: GetTask) -> None:
+    made = circles(1e6, 1e-4, 1e-4) if "circles" in name else boxes(1e6, (1e-4, 1e-4), (1e-4, 1e-4))
+    rows = [[*([i] if "area" in name else []), *[0] * cells] for i in range(2)]
+    assert any(
+        "overlap by 0.000" in sentence
+        for sentence in task(name).broken(made, task(name).module.answer(lambda *_: rows, made))
+    )
+
+
 def test_published_packing_files_are_read(task: GetTask) -> None:
     small, large = task(CIRCLES).module.read("3\n5 6.5\n3\n1\n2\n", "circles.txt")
     assert (small["radius"], large["radius"], small["radii"].tolist()) == (5.0, 6.5, [1.0, 2.0, 3.0])
@@ -232,6 +242,7 @@ def test_published_packing_files_are_read(task: GetTask) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
+        (CIRCLES, "0 1", "the number of circles must be above zero"),
         (CIRCLES, "3 1 2 3", "names 3 circles and has 0 more numbers"),
         (CIRCLES, "1\n5\n-1", "the radius of circle 1 must be within"),
         (CIRCLE_AREA, "1\nx 2", "line 2: radius 1 of the container must be a number"),

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from trace_bench.suites import checks
 from trace_bench.suites.data_files import DataError, Numbers
 from trace_bench.suites.drawing import Drawing, colour
+from trace_bench.suites.llm4ad import reading
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -195,19 +196,18 @@ def draw_sizes(rng: np.random.Generator, count: int, sheet: Sequence[int], low: 
     return np.stack(columns, axis=1).astype(np.int64)
 
 
-def read_count(numbers: Numbers, what: str, most: int = 10_000) -> int:
-    """A number of things of which there must be one at least."""
-    found = numbers.count(what, most=most)
-    if not found:
-        raise DataError(f"{what} must be above zero")
-    return found
+def read_count(numbers: Numbers, what: str) -> int:
+    """A number of types of pieces, sheets or boxes; one at least."""
+    return reading.some(numbers, what, most=10_000)
 
 
 def read_sizes(numbers: Numbers, what: str, columns: int = 2) -> list[int]:
-    """The next whole numbers, which must be above zero."""
+    """The next whole numbers, which must be above zero, and so small that areas and volumes fit an int64."""
     found = numbers.integers(columns, what)
     if min(found) < 1:
         raise DataError(f"{what} must be above zero, not {min(found)}")
+    if max(found) > reading.LARGEST:
+        raise DataError(f"{what} must be at most {reading.LARGEST}, not {max(found):.10g}")
     return found
 
 

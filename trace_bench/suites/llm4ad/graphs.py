@@ -86,7 +86,7 @@ def _dimacs(rows: list[tuple[int, list[str]]]) -> tuple[int, Edges]:
     number, words = rows[0]
     if words[0] != "p" or len(words) != 4 or words[1] not in ("edge", "col"):
         raise DataError(f"line {number}: must be 'p edge n m'")
-    n = _node(words[2], number, 0, MOST_NODES)
+    n = _node(words[2], number, 1, MOST_NODES)
     found = set()
     for number, words in rows[1:]:
         if words[0] != "e" or len(words) != 3:

@@ -8,6 +8,7 @@ stands.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -115,7 +116,9 @@ def volume_bound(instance: Instance) -> float:
     upright = sizes[instance["vertical"]].tolist()
     reach = [int(cutting.patterns(sizes.ravel().tolist(), side)[-1]) for side in sides[:2]]
     room = reach[0] * reach[1] * int(cutting.patterns(upright, sides[2])[-1])
-    return min(room, int(sizes.prod(axis=1) @ instance["counts"])) / float(np.prod(sides))
+    volumes = zip(sizes.prod(axis=1).tolist(), instance["counts"].tolist(), strict=True)  # sums may exceed an int64
+    cargo_volume: int = sum(volume * count for volume, count in volumes)
+    return min(room, cargo_volume) / float(math.prod(sides))
 
 
 # -- weight

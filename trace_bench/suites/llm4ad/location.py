@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from trace_bench.suites import checks
 from trace_bench.suites.data_files import DataError, Numbers
 from trace_bench.suites.drawing import Drawing, colour
+from trace_bench.suites.llm4ad import reading
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -210,8 +211,8 @@ def read_warehouses(text: str, *, limited: bool) -> dict[str, Any]:
     """OR-Library's cap files: m and n; capacity and fixed cost of each site; for each customer its demand, and what all
     of it costs from each site. With `limited` off, capacities are passed over: some files have a word there."""
     numbers = Numbers(text)
-    m = numbers.count("the number of warehouses", most=10_000)
-    n = numbers.count("the number of customers", most=10_000)
+    m = reading.some(numbers, "the number of warehouses", most=10_000)
+    n = reading.some(numbers, "the number of customers", most=10_000)
     capacities, fixed = [], []
     for site in range(m):
         what = f"the capacity of warehouse {site + 1}"

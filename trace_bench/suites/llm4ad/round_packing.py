@@ -4,7 +4,8 @@ An instance has ``radius``, of the container, and either ``radii`` (n,) or ``siz
 order of their areas. Rectangles lie along the axes, turned by 90 degrees or not.
 
 Tolerance. Items that touch are found to overlap by some 1e-16 when they are computed in floating point. Violations up
-to `TOLERANCE` times the container's radius are therefore accepted. Where areas are scored they are taken back: with v
+to `TOLERANCE` times the container's radius, or `TOLERANCE_OF_ITEM` times the smallest radius or side of an item if that
+is less, are therefore accepted. Where areas are scored they are taken back: with v
 the largest violation, radii are reduced by v and the sides of rectangles by 2 v, half of it at each end, before areas
 are summed. What is left then lies in the container and apart, so that the score is that of a packing valid as it
 stands. Where items are counted all bounds are those of items so reduced.
@@ -27,6 +28,8 @@ from trace_bench.suites.llm4ad import cutting
 from trace_bench.suites.llm4ad.cutting import Floats, Ints
 
 TOLERANCE = 1e-9
+TOLERANCE_OF_ITEM = 1e-6
+"""So that in a container that is far larger than its items they cannot lie on one another."""
 FILLS = (1 / 3, 1 / 2, 2 / 3)
 """Area of the container as a part of that of all items: the three sizes for each set of items."""
 _FAR = 1e6
@@ -161,6 +164,12 @@ def areas(instance: Instance) -> Floats:
     return found
 
 
+def tolerance(instance: Instance) -> float:
+    """How far items may overlap or reach beyond the container."""
+    items = instance["radii"] if "radii" in instance else instance["sizes"]
+    return min(TOLERANCE * float(instance["radius"]), TOLERANCE_OF_ITEM * float(items.min()))
+
+
 def extents(instance: Instance, packing: Packing) -> Floats:
     """Of each packed rectangle the sizes along x and y."""
     sizes = instance["sizes"][packing.items]
@@ -196,7 +205,7 @@ def violations(instance: Instance, packing: Packing) -> Iterator[str]:
     counts = np.bincount(packing.items, minlength=1)
     for item in np.flatnonzero(counts > 1).tolist():
         yield f"{kind} {item} is packed {counts[item]} times"
-    tolerated = TOLERANCE * instance["radius"]
+    tolerated = tolerance(instance)
     beyond, shared = excess(instance, packing)
     for i in np.flatnonzero(beyond > tolerated).tolist():
         yield f"{named(i)} reaches {beyond[i]:.3g} beyond the container's radius {instance['radius']:g}"
@@ -219,7 +228,7 @@ def packed_area(instance: Instance, packing: Packing) -> float:
 
 def _reduced_areas(instance: Instance) -> Floats:
     """Areas of the items as small as the tolerance can make them; infinite for one that fits in no position."""
-    v = TOLERANCE * instance["radius"]
+    v = tolerance(instance)
     if "radii" in instance:
         radii = np.maximum(instance["radii"] - v, 0.0)
         return np.where(radii > instance["radius"], np.inf, math.pi * radii**2)
@@ -232,7 +241,7 @@ def number_bound(instance: Instance) -> float:
     room = math.pi * instance["radius"] ** 2
     count = int((np.cumsum(_reduced_areas(instance)) <= room * (1 + 1e-12)).sum())
     if "radii" in instance:
-        radii = instance["radii"] - TOLERANCE * instance["radius"]
+        radii = instance["radii"] - tolerance(instance)
         while count > 1 and radii[count - 1] + radii[count - 2] > instance["radius"] * (1 + 1e-12):
             count -= 1
     return float(count)

@@ -9,6 +9,7 @@ import numpy as np
 
 from trace_bench.suites import checks
 from trace_bench.suites.data_files import Numbers
+from trace_bench.suites.llm4ad import reading
 
 
 def instance(rng: np.random.Generator, *, problem_size: int) -> dict[str, Any]:
@@ -20,10 +21,10 @@ def instance(rng: np.random.Generator, *, problem_size: int) -> dict[str, Any]:
 def read(text: str, name: str) -> list[dict[str, Any]]:
     """OR-Library's assign files: n, then the costs of each item, row after row. The sparse assignp files are others."""
     numbers = Numbers(text)
-    n = numbers.count("the number of items", most=5000)
+    n = reading.some(numbers, "the number of items", most=5000)
     costs = np.array([numbers.reals(n, f"the costs of item {i + 1}") for i in range(n)]).reshape(n, n)
     numbers.end()
-    return [{"n": n, "costs": costs}]
+    return [{"n": n, "costs": reading.whole_if_all_are(costs)}]
 
 
 def answer(program: Callable[..., Any], instance: dict[str, Any]) -> list[int]:

@@ -48,6 +48,8 @@ def read(text: str, name: str) -> list[dict[str, Any]]:
         numbers.real(f"the value of piece {i + 1}")
         if least > most:
             raise DataError(f"piece {i + 1} is to be cut at least {least} and at most {most} times")
+        if least and not any(min(size) <= min(stock) and max(size) <= max(stock) for stock in stocks):
+            raise DataError(f"piece {i + 1} is to be cut at least {least} times and fits no stock rectangle")
         rows.append((*size, least, most))
     numbers.end()
     table = np.array(rows, dtype=np.int64)

@@ -10,7 +10,7 @@ import numpy as np
 from trace_bench.suites import checks
 from trace_bench.suites.data_files import DataError, Numbers
 from trace_bench.suites.drawing import Drawing
-from trace_bench.suites.llm4ad import binpacking
+from trace_bench.suites.llm4ad import binpacking, reading
 
 UNIFORM = {"capacity": 150, "sizes": (20, 100)}
 TRIPLETS = {"capacity": 1000, "largest": (380, 490), "least": 250}
@@ -40,7 +40,7 @@ def read(text: str, name: str) -> list[dict[str, Any]]:
     """OR-Library's binpack files: the number of problems; of each its name, the capacity, the number of items, the best
     known number of bins, and the sizes. Sizes with decimals are made whole, with the capacity."""
     numbers = Numbers(text)
-    found = [_problem(numbers) for _ in range(numbers.count("the number of problems", most=10_000))]
+    found = [_problem(numbers) for _ in range(reading.some(numbers, "the number of problems", most=10_000))]
     numbers.end()
     return found
 

@@ -5,8 +5,8 @@ demand, counts as nothing; amounts of a customer that add up to its demand withi
 exactly; a warehouse may exceed its capacity by `TOLERANCE`, relative to it, and each unit of excess is charged m times
 the greatest cost of transporting a unit. That is at least what the capacity that it stands for would be worth: more
 capacity saves no more than a chain of re-assignments through all m warehouses does. So the tolerance gains nothing, as
-long as capacities and demands are whole and add up to less than a million, where no set of warehouses is too small by
-less than one unit.
+long as capacities and demands are whole, where no set of warehouses is too small by less than one unit, and demands add
+up to at most a million, so that all tolerance together is less than that. Files with other data are refused.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ from typing import Any
 import numpy as np
 
 from trace_bench.suites import checks
+from trace_bench.suites.data_files import DataError
 from trace_bench.suites.drawing import Drawing
 from trace_bench.suites.llm4ad import location
 
 TOLERANCE = 1e-6
+MOST_DEMAND = 1_000_000
+"""Of all customers of a file: times the tolerance it is no more than one unit."""
 
 
 def instance(rng: np.random.Generator, *, n_warehouses: int, n_customers: int) -> dict[str, Any]:
@@ -34,9 +37,27 @@ def instance(rng: np.random.Generator, *, n_warehouses: int, n_customers: int) -
 def read(text: str, name: str) -> list[dict[str, Any]]:
     """OR-Library's cap files. Some have the word "capacity" for a number that is to be put in: it is taken from the
     name of the file, as in ``capa-8000.txt``."""
-    if found := re.search(r"-(\d+)", name):
+    if "capacity" in text:
+        found = re.search(r"-(\d+)", name)
+        if not found:
+            raise DataError(
+                f"has the word 'capacity' where a number is due, and {name[:40]!r} does not say which: name the file "
+                "with its capacity, as in capa-8000.txt"
+            )
         text = text.replace("capacity", found[1])
-    return [location.read_warehouses(text, limited=True)]
+    made = location.read_warehouses(text, limited=True)
+    _check(made["demands"], "a demand", 1)
+    _check(made["capacities"], "a capacity", 0)
+    if made["demands"].sum() > MOST_DEMAND:
+        raise DataError(f"demands add up to {made['demands'].sum():.10g}, and at most {MOST_DEMAND} can be judged")
+    if made["costs"].min() < 0 or made["fixed_costs"].min() < 0:
+        raise DataError("has a cost below 0")
+    return [made]
+
+
+def _check(values: np.ndarray, what: str, least: int) -> None:
+    for value in values[(values < least) | (values != np.rint(values))].tolist():
+        raise DataError(f"has {what} of {value:.10g}; each must be a whole number, at least {least}")
 
 
 def answer(program: Callable[..., Any], instance: dict[str, Any]) -> np.ndarray:

@@ -14,6 +14,7 @@ import numpy as np
 from trace_bench.suites import checks
 from trace_bench.suites.data_files import DataError, Numbers
 from trace_bench.suites.drawing import Drawing, schedule
+from trace_bench.suites.llm4ad import reading
 
 SHARES = (0.2, 0.4, 0.6, 0.8)
 
@@ -31,12 +32,12 @@ def read(text: str, name: str) -> list[dict[str, Any]]:
     problem is taken with each of the four due dates."""
     numbers = Numbers(text)
     found = []
-    for _ in range(numbers.count("the number of problems", most=10_000)):
-        n = numbers.count("the number of jobs", most=2000)
+    for _ in range(numbers.count("the number of problems", least=1, most=10_000)):
+        n = numbers.count("the number of jobs", least=1, most=2000)
         jobs = [(numbers.count("p"), numbers.count("a"), numbers.count("b")) for _ in range(n)]
         if any(p == 0 for p, _, _ in jobs):
             raise DataError("has a job that takes no time")
-        found += [{"jobs": jobs, "h": share} for share in SHARES if jobs]
+        found += [{"jobs": jobs, "h": share} for share in SHARES]
     numbers.end()
     return found
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from trace_bench.suites.data_files import DataError, Numbers
-from trace_bench.suites.llm4ad import cutting
+from trace_bench.suites.llm4ad import cutting, reading
 
 
 def instance(rng: np.random.Generator, *, n_items: int, stock_size: int) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def read(text: str, name: str) -> list[dict[str, Any]]:
     length, width, least number, greatest number, value."""
     numbers = Numbers(text)
     found = []
-    for _ in range(numbers.count("the number of test problems", most=10_000)):
+    for _ in range(reading.some(numbers, "the number of test problems", most=10_000)):
         count = cutting.read_count(numbers, "the number of pieces")
         sheet = cutting.read_sizes(numbers, "length and width of the sheet")
         sizes, rest = [], []
@@ -40,8 +40,13 @@ def read(text: str, name: str) -> list[dict[str, Any]]:
             least, most = (numbers.count(f"the {end} number of piece {i + 1}") for end in ("least", "greatest"))
             if least > most:
                 raise DataError(f"piece {i + 1} is to be cut at least {least} and at most {most} times")
+            if least > (room := (sheet[0] // sizes[-1][0]) * (sheet[1] // sizes[-1][1])):
+                raise DataError(f"piece {i + 1} is to be cut at least {least} times, and the sheet has room for {room}")
             rest.append((least, most, numbers.count(f"the value of piece {i + 1}", most=cutting.FAR)))
         limits = np.array(rest, dtype=np.int64).reshape(-1, 3)
+        asked = sum(least * length * width for (length, width), (least, _, _) in zip(sizes, rest, strict=True))
+        if asked > sheet[0] * sheet[1]:
+            raise DataError(f"pieces that must be cut have an area of {asked}, and the sheet {sheet[0] * sheet[1]}")
         found.append(
             {
                 "sheet": sheet,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from trace_bench.suites.data_files import Numbers
-from trace_bench.suites.llm4ad import cutting, loading
+from trace_bench.suites.llm4ad import cutting, loading, reading
 
 
 def instance(rng: np.random.Generator, *, n_items: int) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def read(text: str, name: str) -> list[dict[str, Any]]:
     first = text.split("\n", 2)[1:2]
     seeded = bool(first) and len(first[0].split()) > 1
     found = []
-    for _ in range(numbers.count("the number of test problems", most=10_000)):
+    for _ in range(reading.some(numbers, "the number of test problems", most=10_000)):
         numbers.integers(2 if seeded else 1, "the number of the problem")
         container = cutting.read_sizes(numbers, "the container's dimensions", 3)
         kinds = cutting.read_count(numbers, "the number of box types")

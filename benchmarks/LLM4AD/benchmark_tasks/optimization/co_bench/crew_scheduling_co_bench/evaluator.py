@@ -12,6 +12,7 @@ from scipy.optimize import linear_sum_assignment
 from trace_bench.suites import checks
 from trace_bench.suites.data_files import DataError, Numbers
 from trace_bench.suites.drawing import Drawing, schedule
+from trace_bench.suites.llm4ad import reading
 
 DAY, DUTY, PAUSE = 1440, 480, 120
 CREWS = {50: 27, 100: 44, 150: 69, 200: 93, 250: 108, 300: 130, 350: 144, 400: 159, 450: 182, 500: 204}
@@ -39,7 +40,7 @@ def read(text: str, name: str) -> list[dict[str, Any]]:
     in the file; it is the fewest that the paper asks for, and up to four more."""
     numbers = Numbers(text)
     n, limit = numbers.count("the number of tasks", most=100_000), numbers.count("the time limit")
-    tasks = [numbers.integers(2, "a time") for _ in range(n)]
+    tasks = [[reading.within(numbers, "a time") for _ in range(2)] for _ in range(n)]
     costs: dict[tuple[int, int], int] = {}
     while not numbers.done:
         i, j = numbers.integers(2, "a task of a transition")

@@ -12,7 +12,7 @@ import numpy as np
 from trace_bench.suites import checks
 from trace_bench.suites.data_files import DataError, Numbers
 from trace_bench.suites.drawing import Drawing
-from trace_bench.suites.llm4ad import routing
+from trace_bench.suites.llm4ad import reading, routing
 
 CHUNG_GRAHAM = 0.82416
 """A proven bound of the Steiner ratio (0.824168…, Chung and Graham, 1985), rounded down. That it is 0.866 is
@@ -43,7 +43,7 @@ def read(text: str, name: str) -> list[dict[str, Any]]:
     """OR-Library's estein files: the number of problems; of each the number of terminals, then their coordinates."""
     numbers = Numbers(text)
     found = []
-    for _ in range(numbers.count("the number of problems", most=10_000)):
+    for _ in range(reading.some(numbers, "the number of problems", most=10_000)):
         n = numbers.count("the number of terminals", most=20_000)
         if n < 2:
             raise DataError(f"has a problem of {n} terminals; a tree takes two")

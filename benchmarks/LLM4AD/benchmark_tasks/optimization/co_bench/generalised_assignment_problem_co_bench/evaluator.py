@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from trace_bench.suites.data_files import Numbers
-from trace_bench.suites.llm4ad import location
+from trace_bench.suites.data_files import DataError, Numbers
+from trace_bench.suites.llm4ad import location, reading
 
 
 def instance(rng: np.random.Generator, *, n_agents: int, n_jobs: int) -> dict[str, Any]:
@@ -28,16 +28,28 @@ def instance(rng: np.random.Generator, *, n_agents: int, n_jobs: int) -> dict[st
 def read(text: str, name: str) -> list[dict[str, Any]]:
     """OR-Library's gap files: the number of problems; for each m and n, the costs agent by agent, the consumptions
     agent by agent, and the capacities. gap1 to gap12 hold profits to be maximized: their cost is what is missing to the
-    greatest profit of the problem, so that least cost is most profit."""
+    greatest profit of the problem, so that least cost is most profit. gapa to gapf hold costs."""
+    kind = re.match(r"gap(?:(\d)|[a-z](?![a-z]))", name, re.IGNORECASE)
+    if not kind:
+        raise DataError(
+            f"{name[:40]!r} does not tell profits from costs: files of profits are named gap1 ..., of costs gapa, "
+            "gapb ..."
+        )
     numbers = Numbers(text)
     found = []
-    for _ in range(numbers.count("the number of problems", most=1000)):
-        m, n = numbers.count("the number of agents", most=10_000), numbers.count("the number of jobs", most=10_000)
+    for _ in range(reading.some(numbers, "the number of problems", most=1000)):
+        m = reading.some(numbers, "the number of agents", most=10_000)
+        n = reading.some(numbers, "the number of jobs", most=10_000)
         costs = np.array([numbers.reals(n, f"the costs of agent {i + 1}") for i in range(m)]).reshape(m, n)
         uses = np.array([numbers.reals(n, f"what jobs take of agent {i + 1}") for i in range(m)]).reshape(m, n)
-        if re.match(r"gap\d", name):
+        if kind[1]:
             costs = costs.max(initial=0) - costs
-        found.append({"costs": costs, "uses": uses, "capacities": np.array(numbers.reals(m, "a capacity"))})
+        capacities = np.array(numbers.reals(m, "a capacity"))
+        for agent in np.flatnonzero(capacities < 0).tolist():
+            raise DataError(f"agent {agent + 1} has the capacity {capacities[agent]:g}, which is below zero")
+        for job in np.flatnonzero((uses > capacities[:, None]).all(axis=0)).tolist():
+            raise DataError(f"job {job + 1} takes more of each agent than its capacity")
+        found.append({"costs": costs, "uses": uses, "capacities": capacities})
     numbers.end()
     return found
 
@@ -65,7 +77,7 @@ def worst(instance: dict[str, Any]) -> float:
 
 
 def bound(instance: dict[str, Any]) -> float:
-    """Of the linear relaxation; rounded up where costs are whole."""
+    """By Lagrangian relaxation, at most that of the linear one; rounded up where costs are whole."""
     costs, uses = instance["costs"], instance["uses"].astype(np.float64)
     if (uses <= 0).any():
         return float(costs.min(axis=0).sum())

@@ -9,6 +9,7 @@ import numpy as np
 
 from trace_bench.suites import checks
 from trace_bench.suites.data_files import DataError, Numbers
+from trace_bench.suites.llm4ad import reading
 
 STARTS = 120
 
@@ -27,7 +28,7 @@ def read(text: str, name: str) -> list[dict[str, Any]]:
     if numbers.word("the line 'p edge n m'") != "p":
         raise DataError("does not begin with a line 'p edge n m'")
     numbers.word("the word 'edge'")
-    n, m = numbers.count("the number of nodes"), numbers.count("the number of edges")
+    n, m = reading.some(numbers, "the number of nodes"), numbers.count("the number of edges")
     found: set[tuple[int, int]] = set()
     for _ in range(m):
         if numbers.word("a line 'e u v'") != "e":

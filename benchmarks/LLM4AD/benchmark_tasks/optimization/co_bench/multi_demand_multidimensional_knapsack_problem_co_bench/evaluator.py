@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from trace_bench.suites.data_files import DataError, Numbers
-from trace_bench.suites.llm4ad import multi_knapsack
+from trace_bench.suites.llm4ad import multi_knapsack, reading
 
 
 def instance(rng: np.random.Generator, *, n_items: int, n_constraints: int) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def read(text: str, name: str) -> list[dict[str, Any]]:
     values) and 4 to 6 (mixed) with the first 1, m / 2 and m demands."""
     numbers = Numbers(text)
     found = []
-    for number in range(1, numbers.count("the number of problems") + 1):
+    for number in range(1, reading.some(numbers, "the number of problems") + 1):
         n, m = numbers.count("the number of items", most=100_000), numbers.count("the number of constraints", most=1000)
         if n * m == 0:
             raise DataError(f"has {n} items and {m} constraints in problem {number}")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from trace_bench.suites.data_files import DataError, Numbers
-from trace_bench.suites.llm4ad import multi_knapsack
+from trace_bench.suites.llm4ad import multi_knapsack, reading
 
 
 def instance(rng: np.random.Generator, *, n_items: int, dimension: int) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def read(text: str, name: str) -> list[dict[str, Any]]:
     profits, m rows of n weights, and m capacities."""
     numbers = Numbers(text)
     found = []
-    for _ in range(numbers.count("the number of problems")):
+    for _ in range(reading.some(numbers, "the number of problems")):
         n, m = numbers.count("the number of items", most=100_000), numbers.count("the number of constraints", most=1000)
         numbers.real("the best value known")
         if n * m == 0:

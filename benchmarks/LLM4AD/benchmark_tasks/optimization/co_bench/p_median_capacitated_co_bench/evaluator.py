@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from trace_bench.suites.data_files import Numbers
+from trace_bench.suites.data_files import DataError, Numbers
 from trace_bench.suites.drawing import Drawing, colour
-from trace_bench.suites.llm4ad import location
+from trace_bench.suites.llm4ad import location, reading
 
 SIDE = 100
 
@@ -35,15 +35,29 @@ def read(text: str, name: str) -> list[dict[str, Any]]:
     and number, coordinates and demand of each customer."""
     numbers = Numbers(text)
     found = []
-    for _ in range(numbers.count("the number of problems", most=1000)):
+    for _ in range(reading.some(numbers, "the number of problems", most=1000)):
         numbers.integer("the number of a problem")
         numbers.real("the best known value")
-        n = numbers.count("the number of customers", most=5000)
-        p, capacity = numbers.count("the number of medians", most=n), numbers.real("the capacity")
+        n = reading.some(numbers, "the number of customers", most=5000)
+        p, capacity = reading.some(numbers, "the number of medians", most=n), numbers.real("the capacity")
         rows = np.array([numbers.reals(4, "a customer's number, x, y or demand") for _ in range(n)]).reshape(n, 4)
+        _check(p, capacity, rows[:, 1:3], rows[:, 3])
         found.append(made(p, capacity, rows[:, 1:3], rows[:, 3]))
     numbers.end()
     return found
+
+
+def _check(p: int, capacity: float, points: np.ndarray, demands: np.ndarray) -> None:
+    if np.abs(points).max() > reading.LARGEST:
+        raise DataError(f"has a coordinate beyond {reading.LARGEST}")
+    if demands.min() <= 0:
+        raise DataError(f"customer {int(demands.argmin()) + 1} demands {demands.min():g}; demands must be above 0")
+    if demands.max() > capacity:
+        raise DataError(
+            f"customer {int(demands.argmax()) + 1} demands {demands.max():.10g}, more than the capacity {capacity:.10g}"
+        )
+    if demands.sum() > p * capacity:
+        raise DataError(f"demands of {demands.sum():.10g} exceed {p} capacities of {capacity:.10g}")
 
 
 def answer(program: Callable[..., Any], instance: dict[str, Any]) -> list[int]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from trace_bench.suites.data_files import DataError, Numbers
-from trace_bench.suites.llm4ad import location
+from trace_bench.suites.llm4ad import location, reading
 
 
 def instance(rng: np.random.Generator, *, problem_size: int) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def read(text: str, name: str) -> list[dict[str, Any]]:
     """OR-Library's pmed files: n, the number of edges, p; the ends (from 1) and the length of each edge, of which the
     last counts where a pair is listed again."""
     numbers = Numbers(text)
-    n, m = numbers.count("the number of vertices", most=5000), numbers.count("the number of edges")
+    n, m = reading.some(numbers, "the number of vertices", most=5000), numbers.count("the number of edges")
     p = numbers.count("the number of medians", most=n)
     edges: dict[tuple[int, int], float] = {}
     for _ in range(m):
@@ -43,13 +43,17 @@ def read(text: str, name: str) -> list[dict[str, Any]]:
 
 
 def _shortest(n: int, edges: list[tuple[int, int, float]]) -> np.ndarray:
-    """Lengths of shortest paths (Floyd); whole numbers where all lengths are."""
-    dist = np.full((n, n), np.inf)
-    np.fill_diagonal(dist, 0)
+    """Lengths of shortest paths (Dijkstra); whole numbers where all lengths are."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import shortest_path
+
+    best: dict[tuple[int, int], float] = {}
     for u, v, length in edges:
-        dist[u, v] = dist[v, u] = min(dist[u, v], length)
-    for k in range(n):
-        np.minimum(dist, dist[:, k, None] + dist[None, k, :], out=dist)
+        ends = min(u, v), max(u, v)
+        best[ends] = min(best.get(ends, np.inf), length)
+    rows, columns = np.array(list(best), dtype=np.int32).reshape(-1, 2).T
+    graph = csr_array((np.array(list(best.values()), dtype=np.float64), (rows, columns)), shape=(n, n))
+    dist = shortest_path(graph, method="D", directed=False)
     return dist.astype(np.int64) if np.isfinite(dist).all() and (dist == np.rint(dist)).all() else dist
 
 

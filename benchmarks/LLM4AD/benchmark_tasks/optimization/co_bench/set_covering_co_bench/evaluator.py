@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from trace_bench.suites.data_files import Numbers
-from trace_bench.suites.llm4ad import location
+from trace_bench.suites.data_files import DataError, Numbers
+from trace_bench.suites.llm4ad import location, reading
 
 
 def instance(rng: np.random.Generator, *, n_rows: int, n_columns: int) -> dict[str, Any]:
@@ -27,11 +27,13 @@ def read(text: str, name: str) -> list[dict[str, Any]]:
     """OR-Library's scp files: m and n, the costs of the columns; for each row how many columns cover it, and which,
     from 1."""
     numbers = Numbers(text)
-    m, n = numbers.count("the number of rows", most=100_000), numbers.count("the number of columns")
+    m, n = reading.some(numbers, "the number of rows", most=100_000), reading.some(numbers, "the number of columns")
     costs = np.array(numbers.reals(n, "a cost"))
     columns: list[list[int]] = [[] for _ in range(n)]
     for row in range(m):
         size = numbers.count(f"the number of columns of row {row + 1}", most=n)
+        if not size:
+            raise DataError(f"no column covers row {row + 1}")
         for column in location.members(numbers.integers(size, "a column"), n, f"row {row + 1}"):
             columns[column].append(row)
     numbers.end()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from trace_bench.suites.data_files import DataError, Numbers
-from trace_bench.suites.llm4ad import location
+from trace_bench.suites.llm4ad import location, reading
 
 
 def instance(rng: np.random.Generator, *, n_rows: int, n_columns: int) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def read(text: str, name: str) -> list[dict[str, Any]]:
     """OR-Library's spp files: the numbers of rows and columns; for each column its cost, how many rows it covers, and
     which, from 1."""
     numbers = Numbers(text)
-    m, n = numbers.count("the number of rows", most=100_000), numbers.count("the number of columns")
+    m, n = reading.some(numbers, "the number of rows", most=100_000), reading.some(numbers, "the number of columns")
     costs: list[float] = []
     columns: list[list[int]] = []
     for column in range(n):

@@ -115,6 +115,8 @@ def read(text: str, name: str) -> list[dict[str, Any]]:
             raise DataError(f"has a customer {node} whom no day or no vehicle suits")
     for row in rows[:3]:
         row.end()
+    if not any(fleet):
+        raise DataError("has no vehicle on any day")
     return [_of(points, demands, schedules, period, fleet, capacity)]
 
 
