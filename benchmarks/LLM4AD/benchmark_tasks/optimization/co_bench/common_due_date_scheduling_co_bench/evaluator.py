@@ -14,7 +14,6 @@ import numpy as np
 from trace_bench.suites import checks
 from trace_bench.suites.data_files import DataError, Numbers
 from trace_bench.suites.drawing import Drawing, schedule
-from trace_bench.suites.llm4ad import reading
 
 SHARES = (0.2, 0.4, 0.6, 0.8)
 
