@@ -236,5 +236,5 @@ def test_one_job_leaves_no_choice(task: GetTask) -> None:
 
 
 def test_a_file_of_more_jobs_than_can_be_bounded_is_refused(task: GetTask) -> None:
-    with pytest.raises(DataError, match=r"line 2: the number of jobs must be within 0 \.\. 2000"):
+    with pytest.raises(DataError, match=r"line 2: the number of jobs must be within 1 \.\. 2000"):
         task(DUE).module.read("1\n2001\n", "sch2001.txt")
