@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import signal
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -67,6 +70,19 @@ def test_block_of_another_process_is_left_alone_until_it_dies(tmp_path: Path) ->
         assert block.base == base
         with blocks.acquire() as other:
             assert other.base != base
+
+
+def test_who_looks_holds_nothing_and_is_waited_for(tmp_path: Path) -> None:
+    blocks = UidBlocks(directory=tmp_path)
+    with blocks.acquire() as block:
+        base = block.base
+        assert blocks.is_held(base)
+    assert not blocks.is_held(base)
+    looker = blocks._lock(base, fcntl.LOCK_SH)
+    assert looker is not None and not blocks.is_held(base)
+    threading.Timer(0.1, os.close, [looker]).start()
+    with blocks.adopt(base) as adopted:
+        assert adopted.base == base
 
 
 def test_bases_that_sandboxes_still_use_are_skipped(tmp_path: Path) -> None:

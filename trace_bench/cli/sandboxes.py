@@ -27,15 +27,12 @@ def held(backend: Backend, sandbox: Sandbox) -> Iterator[None]:
     Raises:
         ControllerAlive: its controller holds it. SandboxError: its label is damaged.
     """
-    base = sandbox.labels.get(UID_BASE)
-    if base is None:  # it was never started: nobody has uids of it
+    base = _uid_base(sandbox)
+    if base is None:
         yield
         return
-    if not base.isdigit():
-        raise SandboxError(f"its label {UID_BASE} is {base[:40]!r}, which is no number")
-    uids = UidBlocks(backend.default_uid_base)
     try:
-        block = uids.adopt(int(base))
+        block = UidBlocks(backend.default_uid_base).adopt(base)
     except EnvironmentUnavailable as error:
         raise ControllerAlive(str(error)) from error
     with block:
@@ -43,9 +40,18 @@ def held(backend: Backend, sandbox: Sandbox) -> Iterator[None]:
 
 
 def controller_is_alive(backend: Backend, sandbox: Sandbox) -> bool:
-    """True while the controller that made `sandbox`, or has adopted it, holds its uid block."""
-    try:
-        with held(backend, sandbox):
-            return False
-    except ControllerAlive:
-        return True
+    """True while the controller that made `sandbox`, or has adopted it, holds its uid block.
+
+    Raises:
+        SandboxError: its label is damaged.
+    """
+    base = _uid_base(sandbox)
+    return base is not None and UidBlocks(backend.default_uid_base).is_held(base)
+
+
+def _uid_base(sandbox: Sandbox) -> int | None:
+    """None if it was never started: nobody has uids of it."""
+    base = sandbox.labels.get(UID_BASE)
+    if base is not None and not base.isdigit():
+        raise SandboxError(f"its label {UID_BASE} is {base[:40]!r}, which is no number")
+    return None if base is None else int(base)

@@ -16,6 +16,7 @@ import os
 import pwd
 import stat
 import tempfile
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
@@ -31,6 +32,8 @@ MAPPED_BASE = 20_000
 """On engines that map uids (rootless, userns-remap) only 0-65535 exist inside, and none of them is a user's."""
 SLOTS = 2048
 LOCK_DIR_VARIABLE = "TRACE_BENCH_LOCK_DIR"
+_PATIENCE = 0.5
+"""Seconds that `UidBlocks.adopt` tries: somebody who only looks holds a lock for an instant."""
 
 
 class UidBlock:
@@ -108,19 +111,28 @@ class UidBlocks:
         Raises:
             EnvironmentUnavailable: a controller that is alive holds it.
         """
-        lock = self._lock(base)
-        if lock is None:
-            raise EnvironmentUnavailable(
-                f"uid block {base} is held by a controller that is alive; that one owns the sandbox."
-            )
+        deadline = time.monotonic() + _PATIENCE
+        while (lock := self._lock(base)) is None:
+            if time.monotonic() >= deadline:
+                raise EnvironmentUnavailable(
+                    f"uid block {base} is held by a controller that is alive; that one owns the sandbox."
+                )
+            time.sleep(0.02)
         return UidBlock(base, lock)
 
-    def _lock(self, base: int) -> int | None:
+    def is_held(self, base: int) -> bool:
+        """True while somebody holds the block of `base`. Those who ask do not disturb each other."""
+        lock = self._lock(base, fcntl.LOCK_SH)
+        if lock is not None:
+            os.close(lock)
+        return lock is None
+
+    def _lock(self, base: int, kind: int = fcntl.LOCK_EX) -> int | None:
         """A descriptor that holds the lock of `base`, or None if somebody else does."""
         path = self.directory / f"uid-{base}.lock"
         descriptor = _open_shared(path)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(descriptor)
             return None
