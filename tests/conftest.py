@@ -10,6 +10,10 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.recorded import copied, recorded, recorded_result
+
+__all__ = ["copied", "recorded", "recorded_result"]
+
 # A machine that is busy draws examples slowly; that says nothing about the code.
 settings.register_profile("trace-bench", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("trace-bench")
@@ -20,9 +24,11 @@ _skipped: dict[str, Counter[str]] = {group: Counter() for group in GROUPS}
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # A shell that runs the tests in the background has them, and all that they start, ignore Ctrl-C.
+    # A shell that runs the tests in the background has them, and all that they start, ignore Ctrl-C; nohup a hang-up.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.hookimpl(wrapper=True)

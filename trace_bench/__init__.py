@@ -5,7 +5,8 @@ From Python, what the command ``trace-bench`` does:
     import trace_bench
     config = trace_bench.load_config("configs/smoke.yaml", {"max_workers": 2})
     jobs = trace_bench.expand(config)     # what would run
-    result = trace_bench.run(config)      # a RunResult: rows, layout, ok
+    result = trace_bench.run(config)      # a RunResult: rows, layout, ok, and frames: result.jobs()
+    result = trace_bench.open_run("latest")
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ if TYPE_CHECKING:
     from trace_bench.api import RunResult as RunResult
     from trace_bench.api import expand as expand
     from trace_bench.api import load_config as load_config
+    from trace_bench.api import open_run as open_run
     from trace_bench.api import run as run
 
 __version__ = "0.1.0"
-__all__ = ["RunResult", "__version__", "expand", "load_config", "run"]
+__all__ = ["RunResult", "__version__", "expand", "load_config", "open_run", "run"]
 
 
 def __getattr__(name: str) -> Any:
     # This package is imported inside sandboxes too, where nothing of the host's side is installed.
-    if name in ("RunResult", "expand", "load_config", "run"):
+    if name in ("RunResult", "expand", "load_config", "open_run", "run"):
         return getattr(import_module("trace_bench.api"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

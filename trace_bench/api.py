@@ -1,4 +1,4 @@
-"""The package from Python: `load_config`, `expand`, `run` and `RunResult`, all of them at the top of `trace_bench`."""
+"""The package from Python, at the top of `trace_bench`: `load_config`, `expand`, `run`, `open_run` and `RunResult`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from trace_bench.controller.progress import Progress
 from trace_bench.controller.run import RunResult
 from trace_bench.controller.start import completed, run_config
 from trace_bench.matrix import Job
+from trace_bench.results.runs import find_run
 
-__all__ = ["Job", "RunResult", "expand", "load_config", "run"]
+__all__ = ["Job", "RunResult", "expand", "load_config", "open_run", "run"]
 
 Config = RunConfig | str | Path
 """A loaded config, or the path of one."""
@@ -57,6 +58,19 @@ def run(
             after everything that had finished was recorded. A job that fails raises nothing: see `RunResult.ok`.
     """
     return run_config(_loaded(config), roots=roots, build=build, progress=progress, stop_wanted=stop_wanted)
+
+
+def open_run(name: str | Path, *, runs_dir: str | Path = "runs") -> RunResult:
+    """What a run has come to: a finished one, one that was killed, or one that is still going on.
+
+    Args:
+        name: its folder, its id or the beginning of it, or ``latest``.
+        runs_dir: where ids are looked for.
+
+    Raises:
+        ConfigError: no run, or more than one. HarnessError: a file of it is damaged.
+    """
+    return RunResult.read(find_run(str(name), Path(runs_dir)))
 
 
 def _loaded(config: Config) -> RunConfig:

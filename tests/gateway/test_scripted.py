@@ -19,6 +19,8 @@ from trace_bench.gateway.scripted import ScriptedProvider
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import encode_variables
 
+REPOSITORY = Path(__file__).resolve().parents[2]
+
 MODEL = ModelRef(id="scripted:s", provider="scripted", model="scripted:s")
 X = {"name": "x0", "kind": "float", "value": 1.0, "bounds": [0, 4]}
 
@@ -168,6 +170,7 @@ def test_tools_are_called(tmp_path: Path) -> None:
         ({"towards": "high"}, {"name": "x0", "kind": "float", "value": 1.0}, None),
         ({"alternative": 3}, {"name": "x0", "kind": "code", "value": "a", "alternatives": ["a", "b"]}, "b"),
         ({"alternative": 0}, {"name": "x0", "kind": "code", "value": "a", "alternatives": ["a", "b"]}, None),
+        ({"alternative": -2}, {"name": "x0", "kind": "code", "value": "a", "alternatives": ["a", "b", "c"]}, "b"),
         ({"add": 1}, {"name": "x0", "kind": "text", "value": "a"}, None),
     ],
 )
@@ -323,3 +326,8 @@ def test_a_mistake_is_one_sentence_with_its_line(tmp_path: Path, text: str, sent
 def test_a_script_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.yaml: does not exist; check the path of the script"):
         load_script(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize("path", sorted((REPOSITORY / "configs" / "scripted").glob("*.yaml")), ids=lambda p: p.name)
+def test_the_shipped_scripts_can_be_read(path: Path) -> None:
+    assert load_script(path).rules

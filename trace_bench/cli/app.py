@@ -9,7 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from trace_bench import __version__
-from trace_bench.cli.usage import InOrder, folders, limit_in_seconds, plain, sentence, whole_number
+from trace_bench.cli.app_results import results_commands
+from trace_bench.cli.options import RUNS, Base, DataRoot, Families, JobArgument, Json, Roots, RunArgument, RunsDir
+from trace_bench.cli.usage import InOrder, limit_in_seconds, plain, sentence, whole_number
 from trace_bench.errors import ConfigError, ExitCode
 
 UNWRAPPED = 100_000
@@ -68,25 +70,6 @@ def _help_without_command(ctx: typer.Context) -> None:
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())
         raise typer.Exit(int(ExitCode.USAGE))
-
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Roots = Annotated[
-    list[Path] | None,
-    typer.Option("--root", metavar="FOLDER", callback=folders, help="A further folder with task folders."),
-]
-DataRoot = Annotated[
-    str | None,
-    typer.Option("--data-root", "--data", metavar="FOLDER", help="Published data (CO-Bench, OR-Library) on your disk."),
-]
-Families = Annotated[list[str] | None, typer.Argument(metavar="FAMILY", help="Image families; all if none is named.")]
-RunArgument = Annotated[
-    str, typer.Argument(metavar="RUN", help="A run's folder, its id or the beginning of it, or latest.")
-]
-JobArgument = Annotated[str | None, typer.Argument(metavar="JOB", help="A job's id or the beginning of it.")]
-RunsDir = Annotated[Path, typer.Option("--runs-dir", metavar="FOLDER", help="Where the runs lie.")]
-RUNS = Path("runs")
-Base = Annotated[str | None, typer.Option("--base", metavar="IMAGE", help="Base image to build on.")]
 
 
 def _version(wanted: bool) -> None:
@@ -556,4 +539,5 @@ def images_pull(
     pull_command(references, as_json=as_json)
 
 
+app.registered_commands += results_commands.registered_commands
 plain(app, images_app, llm_app, new_app)

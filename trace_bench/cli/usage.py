@@ -14,8 +14,9 @@ from typer.core import TyperCommand, TyperGroup
 from trace_bench.errors import ConfigError
 
 ORDER = (
-    "run", "validate", "ls", "show", "logs", "llm", "ps", "cancel", "list-tasks", "list-trainers", "new", "check-task",
-    "images", "doctor", "clean", "schema",
+    "run", "validate", "ls", "show", "logs", "llm", "ps", "cancel", "results", "compare", "report", "audit",
+    "reproduce", "export", "import", "mirror", "rebuild", "diff", "rm", "gc", "list-tasks", "list-trainers", "new",
+    "check-task", "images", "doctor", "clean", "schema",
 )  # fmt: skip
 """Commands in the order of the help, which is that of the README."""
 

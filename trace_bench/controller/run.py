@@ -11,8 +11,9 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from trace_bench.artifacts.contract import HistoryLine
 from trace_bench.artifacts.layout import JobLayout, RunLayout
@@ -38,10 +39,14 @@ from trace_bench.controller.teller import Teller
 from trace_bench.errors import Interrupted, SandboxError
 from trace_bench.gateway.server import Gateway
 from trace_bench.results import parquet, replay_check
+from trace_bench.results.replay_check import read_report
 from trace_bench.results.rows import is_final, skipped_row, was_cut
-from trace_bench.results.tables import LiveTables, write_files_index
+from trace_bench.results.tables import LiveTables, read_manifest, read_rows, write_files_index
 from trace_bench.sandbox.errors import EngineGone
 from trace_bench.sandbox.uids import UidBlocks
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 WORTH_TELLING = 1.0
 """Seconds. Shorter waits of a model call nobody wonders about."""
@@ -72,6 +77,39 @@ class RunResult:
             return not self.replay.differing and not self.replay.skipped
         whole = all(row.status == "ok" and row.stop_reason != "interrupted" for row in self.rows)
         return whole and len(self.rows) == self.planned
+
+    @classmethod
+    def read(cls, layout: RunLayout) -> RunResult:
+        """What the run in a folder has come to so far, whoever ran it; it may be going on.
+
+        Raises:
+            HarnessError: a file of it is damaged.
+        """
+        manifest = read_manifest(layout)
+        rows = tuple(read_rows(layout))
+        report = read_report(layout)
+        return cls(layout.run_id, layout, rows, len(manifest.jobs) if manifest else len(rows), report)
+
+    def jobs(self) -> pd.DataFrame:
+        """One row per job; see `trace_bench.results.frames.jobs_frame`."""
+        return _frames().jobs_frame(self.rows)
+
+    def scores(self) -> pd.DataFrame:
+        """Official scores in long form; see `trace_bench.results.frames.scores_frame`."""
+        return _frames().scores_frame(self.rows)
+
+    def steps(self, *, parameters: bool = False) -> pd.DataFrame:
+        """Every evaluated candidate; see `trace_bench.results.frames.steps_frame`."""
+        return _frames().steps_frame(self.layout, self.rows, parameters=parameters)
+
+    def calls(self) -> pd.DataFrame:
+        """Every model call; see `trace_bench.results.frames.calls_frame`."""
+        return _frames().calls_frame(self.layout, self.rows)
+
+
+def _frames() -> Any:
+    """pandas takes a third of a second to import, which only those wait for who look at frames."""
+    return import_module("trace_bench.results.frames")
 
 
 class Run:

@@ -99,8 +99,8 @@ class Step(Part):
     by: Annotated[float, Field(gt=0)] | None = None
     """… or by this much at most."""
     value: str | int | float | None = None
-    alternative: Count | None = None
-    """The n-th (from 0) of the values that the task offers; past the last it begins again."""
+    alternative: int | None = None
+    """The n-th (from 0; from the end if negative) of the values that the task offers; past the last it begins again."""
 
     @model_validator(mode="after")
     def _one(self) -> Step:

@@ -83,6 +83,20 @@ def compare(
     )
 
 
+def read_report(run: RunLayout) -> ReplayReport | None:
+    """The report on a run that is a replay; None of any other.
+
+    Raises:
+        HarnessError: it is damaged.
+    """
+    try:
+        return read_model(ReplayReport, run.replay.read_bytes())
+    except FileNotFoundError:
+        return None
+    except JsonError as error:
+        raise HarnessError(f"{run.replay}: {error}") from None
+
+
 def sentences(report: ReplayReport, shown: int = 5) -> list[str]:
     """What a report says, in lines: how many jobs are equal, and the first differences."""
     how = "to the bit" if report.exact == report.jobs else f"{report.exact} of them compared to the bit"
