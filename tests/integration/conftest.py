@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.cli import REPOSITORY, cli
+from tests.recorded import record
+from trace_bench.artifacts.layout import RunLayout
 
 _BEGAN = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
 
@@ -44,6 +46,21 @@ def images(engine: str, home: Path) -> Path:
     done = cli("images", "build", "core", "llm4ad", home=home, timeout=900)
     assert done.returncode == 0, done.stderr
     return home
+
+
+@pytest.fixture(scope="session")
+def recorded_in_containers(images: Path, tmp_path_factory: pytest.TempPathFactory) -> RunLayout:
+    """As `tests.recorded.recorded`, eight jobs in containers: protected, with every control in force. Nobody may change
+    it."""
+    return record(
+        tmp_path_factory.mktemp("contained"),
+        images,
+        backend="docker",
+        run_id="20260102-030405-contained",
+        tasks=["internal:multiobjective_convex", "llm4ad:optimization/knapsack_construct"],
+        trainers=[{"id": "NoOp"}, {"id": "PrioritySearch", "params": {"num_steps": 2, "num_proposals": 2}}],
+        seeds=[1, 2],
+    )
 
 
 @pytest.fixture(autouse=True)
