@@ -38,11 +38,11 @@ def export(
     ],
     table: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Of .parquet and .csv: scores (if not given), jobs, steps or calls."),
+        typer.Option(metavar="NAME", help="Of a table: scores (if not given), jobs, steps or calls."),
     ] = None,
     where: Annotated[
         str | None,
-        typer.Option(metavar="CONDITION", help="Of .parquet and .csv: only jobs such as trainer=NoOp,seed=1|2."),
+        typer.Option(metavar="CONDITION", help="Of a table: only jobs such as trainer=NoOp,seed=1|2."),
     ] = None,
     unfinished: Annotated[
         bool, typer.Option("--unfinished", help="Archive a run that is not finished, without its salt.")
@@ -79,12 +79,12 @@ def import_run(
     max_bytes: Annotated[
         int | None,
         typer.Option(
-            "--max-bytes", metavar="NUMBER", parser=whole_number, help="Unpacked at most; 16 GiB if not given."
+            "--max-bytes", metavar="NUMBER", parser=whole_number, help="Most bytes, unpacked; 16 GiB if none."
         ),
     ] = None,
     max_files: Annotated[
         int | None,
-        typer.Option("--max-files", metavar="NUMBER", parser=whole_number, help="Files at most; 500000 if not given."),
+        typer.Option("--max-files", metavar="NUMBER", parser=whole_number, help="Files at most; 500000 if none."),
     ] = None,
     as_json: Json = False,
 ) -> None:

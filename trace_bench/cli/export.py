@@ -10,7 +10,7 @@ from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.cli.tables import emit_pairs
-from trace_bench.errors import ConfigError
+from trace_bench.errors import ConfigError, HarnessError
 from trace_bench.results.guard import held_for_reading
 from trace_bench.results.runs import describe, find_run
 
@@ -126,7 +126,13 @@ def _export_table(layout: RunLayout, output: Path, table: str, where: str | None
         rows = [row for row in rows if row.job_id in kept]
     columns, batches = long_form.table(layout, rows, table)  # type: ignore[arg-type]
     write = long_form.write_csv_table if output.name.lower().endswith(".csv") else long_form.write_parquet_table
-    count = write(output, columns, batches)
+    try:
+        count = write(output, columns, batches)
+    except (ValueError, TypeError) as error:  # of pandas and Arrow: no value that our own writers leave
+        raise HarnessError(
+            f"{printable(str(layout.root), 4096)}: a file holds what its schema does not allow "
+            f"({printable(str(error), 200)}); trace-bench audit names it"
+        ) from None
     told: dict[str, Any] = {"path": str(output), "table": table, "jobs": len(rows), "rows": count,
                             "columns": list(columns)}  # fmt: skip
     if as_json:

@@ -36,6 +36,8 @@ SCORES: Mapping[str, str] = {
 }  # fmt: skip
 """Columns of the table ``scores`` and their types, as Arrow calls them."""
 _ARROW = {"int64": "int64", "Int64": "int64", "float64": "float64", "bool": "bool", "boolean": "bool"}
+_OBJECTS = {"accepted": "bool"}
+"""Columns whose values are not texts, although a frame, in which they may be missing, has objects there."""
 _LARGEST = 2**63 - 1
 
 Row = dict[str, Any]
@@ -181,7 +183,8 @@ def _parts(rows: Sequence[Results]) -> Iterator[Sequence[Results]]:
 
 
 def _types(frame: Any) -> dict[str, str]:
-    return {str(name): _ARROW.get(str(kind), "string") for name, kind in frame.dtypes.items()}
+    types = {str(name): _ARROW.get(str(kind), "string") for name, kind in frame.dtypes.items()}
+    return {name: _OBJECTS.get(name, kind) for name, kind in types.items()}
 
 
 def _records(frame: Any) -> list[Row]:
