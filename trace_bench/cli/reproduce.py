@@ -85,8 +85,8 @@ def _opened(given: Given) -> tuple[Recording, Path]:
         from trace_bench.results.archive import extract
 
         folder = folder_for(Path(given.run).name.split(".")[0] or "archive", given.output, None)
-        root = extract(Path(given.run), folder / "recorded")
-        return open_recording(str(root), given.runs_dir), folder
+        run = extract(Path(given.run), folder / "recorded").run
+        return open_recording(str(run.root), given.runs_dir), folder
     recording = open_recording(given.run, given.runs_dir)
     return recording, folder_for(recording.layout.run_id, given.output, recording.layout.root)
 
