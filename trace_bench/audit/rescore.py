@@ -39,7 +39,7 @@ from trace_bench.results.rows import is_final
 from trace_bench.sandbox.uids import UidBlocks
 
 STATES: tuple[StateKind, ...] = ("initial", "best", "final")
-STATE_BYTES = 32 << 20
+STATE_BYTES = 8 << 20
 """Largest file of a state that is read."""
 RESULT_BYTES = 256 << 20
 SCORE = "score"
@@ -292,8 +292,10 @@ def _state(job: JobLayout, kind: StateKind) -> State | None:
         return None
     try:
         return load_state(data.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise HarnessError(f"{path}: {printable(str(error) or 'it is nested too deeply', 200)}") from None
+    except RecursionError:
+        raise HarnessError(f"{path}: it is nested too deeply") from None
+    except ValueError as error:
+        raise HarnessError(f"{path}: {printable(str(error), 200)}") from None
 
 
 def _result(job: JobLayout) -> WorkerResult | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 from trace_bench.artifacts.jsonio import dumps, printable
 from trace_bench.artifacts.reproduction import JobReproduction, Pin, Reproduction
 from trace_bench.audit.reproduce import (
+    REPRODUCTIONS,
     Options,
     Prepared,
     folder_for,
@@ -59,11 +62,13 @@ def reproduce_command(
     Raises:
         TraceBenchError: with its own exit code.
     """
-    recording, folder = _opened(given)
-    jobs = _asked_for(recording, given.jobs, given.where)
-    options = Options(overrides, roots, jobs, allow_weaker, pull, build)
-    prepared = prepare(recording, folder, options, note)
-    check_runs_dir(prepared.plan.config)
+    with contextlib.ExitStack() as unpacked:
+        recording, folder = _opened(given, unpacked)
+        jobs = _asked_for(recording, given.jobs, given.where)
+        options = Options(overrides, roots, jobs, allow_weaker, pull, build)
+        prepared = prepare(recording, folder, options, note)
+        check_runs_dir(prepared.plan.config)
+        unpacked.pop_all()
     if not as_json:
         _print_pins(prepared, score_only)
     if prepared.plan.backend.integrity != "protected":
@@ -79,16 +84,25 @@ def reproduce_command(
     return int(ExitCode.OK if report.ok else ExitCode.JOB_FAILED)
 
 
-def _opened(given: Given) -> tuple[Recording, Path]:
-    """The run, and the folder for what comes of it. An archive is unpacked there."""
+def _opened(given: Given, unpacked: contextlib.ExitStack) -> tuple[Recording, Path]:
+    """The run, and the folder for what comes of it. An archive is unpacked there; `unpacked` takes that back."""
     if Path(given.run).is_file():
         from trace_bench.results.archive import extract
 
         folder = folder_for(Path(given.run).name.split(".")[0] or "archive", given.output, None)
+        for made in (REPRODUCTIONS, folder):
+            if not made.exists():
+                unpacked.callback(_remove_if_empty, made)
+        unpacked.callback(shutil.rmtree, folder / "recorded", ignore_errors=True)
         run = extract(Path(given.run), folder / "recorded").run
         return open_recording(str(run.root), given.runs_dir), folder
     recording = open_recording(given.run, given.runs_dir)
     return recording, folder_for(recording.layout.run_id, given.output, recording.layout.root)
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        folder.rmdir()
 
 
 def _asked_for(recording: Recording, jobs: Sequence[str], where: str | None) -> set[str] | None:
