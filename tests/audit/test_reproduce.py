@@ -167,8 +167,8 @@ def test_budgets_end_again_where_they_ended_and_failures_fail_again(
 
     job = RunLayout(tmp_path / "runs" / "first").job(report["jobs"][0]["job_id"])
     row = edit(job.results, score_initial=-2.0)
-    assert (row["score_initial"], job.initial_state.read_text()) == (-3.0, "x: 0.0\n")
-    job.initial_state.write_text("x: 1.0\n")  # a better start, with the score that it has
+    assert (row["score_initial"], job.initial_state.read_text()) == (-3.0, "guess: 0.0\n")
+    job.initial_state.write_text("guess: 1.0\n")  # a better start, with the score that it has
     code, report = reproduce("first", "--score-only", "--job", job.job_id, root=root)
     assert code == 1 and [d["what"] for d in report["jobs"][0]["differences"]] == ["initial_state"]
 
