@@ -63,7 +63,7 @@ def test_every_reader_refuses_a_later_version_and_says_what_to_do(newer: RunLayo
         with pytest.raises(NewerRun, match="it was written by a newer") as refused:
             read(newer)
         assert SENTENCE in str(refused.value)
-    with pytest.raises(ConfigError, match="upgrade it$"):  # and not: restore it from a copy
+    with pytest.raises(ConfigError, match=r"upgrade it$"):  # and not: restore it from a copy
         find_recording(newer.run_id, runs, "here")
     assert find_run_to_continue(runs, "auto", HASH, HASH, {}).layout is None  # a new run may start
 
