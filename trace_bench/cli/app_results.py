@@ -24,6 +24,23 @@ results_commands = typer.Typer()
 # ------------------------------------------------------------------------------------------------------------ audit
 
 
+@results_commands.command(epilog="Example: trace-bench audit latest --json")
+def audit(
+    run: RunArgument,
+    runs_dir: RunsDir = RUNS,
+    expect: Annotated[
+        str | None, typer.Option("--expect", metavar="DIGEST", help="The digest that the author published.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Check what a run claims: files, tables, scores, calls, identity, conduct."""
+    from trace_bench.cli.audit import audit_command
+
+    code = audit_command(run, runs_dir, expect=expect, as_json=as_json)
+    if code:
+        raise typer.Exit(code)
+
+
 # -------------------------------------------------------------------------------------------------------- reproduce
 
 
