@@ -36,7 +36,7 @@ def results_command(
     Raises:
         ConfigError: there is no such run, key, format or job. HarnessError: a file of the run is damaged.
     """
-    from trace_bench.results import group_tables, groups
+    from trace_bench.results import group_tables, groups, markup
     from trace_bench.results.parts import parse_by, parse_where
 
     if form not in FORMATS:
@@ -62,10 +62,10 @@ def results_command(
     elif form == "csv":
         emit(group_tables.csv_text(summary).rstrip("\n"))
     elif form == "md":
-        tables = [group_tables.markdown(table) for table in (main, aside) if table is not None]
-        _emit_parts([*tables, "\n".join(f"* {group_tables.markdown_text(line)}" for line in told)])
+        tables = [markup.markdown(table, group_tables.NUMERIC) for table in (main, aside) if table is not None]
+        _emit_parts([*tables, "\n".join(f"* {markup.markdown_text(line)}" for line in told)])
     elif form == "tex":
-        tables = [group_tables.tex(table) for table in (main, aside) if table is not None]
+        tables = [markup.tex(table, group_tables.NUMERIC) for table in (main, aside) if table is not None]
         _emit_parts(["% needs \\usepackage{booktabs,textcomp}", *tables, "\n".join(f"% {line}" for line in told)])
     elif not summary.groups:
         emit("no jobs")
@@ -79,7 +79,7 @@ def results_command(
             emit(line)
 
 
-def _emit_table(table: tuple[tuple[str, ...], list[tuple[str, ...]]]) -> None:
+def _emit_table(table: tuple[Sequence[str], Sequence[Sequence[str]]]) -> None:
     from trace_bench.results.group_tables import ELASTIC, NUMERIC, SPARE
 
     header, rows = table
