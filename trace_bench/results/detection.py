@@ -81,9 +81,9 @@ def _of_alike(alike: Alike, level: float, alpha: float) -> str:
 def methods(done: Compared) -> list[tuple[str, str]]:
     """What was done, and where it is from."""
     signs = (
-        f"sign-flip permutation test, two-sided, exact up to {EXACT} sign patterns, else {drawn(done.tests, done.alpha)}"
-        " drawn and the observed one counted, arXiv:1603.05766; it assumes that without a difference each pair's two"
-        " scores could as well have been each other's"
+        f"sign-flip permutation test, two-sided, exact up to {EXACT} sign patterns, else"
+        f" {drawn(done.tests, done.alpha)} drawn and the observed one counted, arXiv:1603.05766;"
+        " it assumes that without a difference each pair's two scores could as well have been each other's"
     )
     unpaired = "Welch's interval of the difference of means, and a permutation test of the scores' labels"
     designs = {one.design for one in done.comparisons}
@@ -98,8 +98,8 @@ def methods(done: Compared) -> list[tuple[str, str]]:
         "these tasks": "permutation test over all scores, stratified by task; it says nothing of other tasks",
         "probability of improvement": "mean over tasks of P(better) + ½ P(equal), Mann-Whitney, arXiv:2108.13264 §4.3;"
         f" percentile interval of {BOOTSTRAP} stratified bootstrap resamples",
-        "detectable": f"smallest true difference that a t test at the corrected level finds with a power of {POWER:.0%},"
-        " by the noncentral t distribution",
+        "detectable": f"smallest true difference that a t test at the corrected level finds with a power of {POWER:.0%}"
+        ", by the noncentral t distribution",
     }
     return [(what, text) for what, text in found.items() if text]
 
