@@ -14,6 +14,7 @@ import pandas as pd
 from trace_bench.artifacts.jsonio import JsonError, canonical, printable, read_model
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import EnvInfo, Lock, Manifest
+from trace_bench.artifacts.versions import read_versioned
 from trace_bench.errors import ConfigError, HarnessError
 from trace_bench.results.frames import jobs_frame
 from trace_bench.results.parts import KEYS, Where, parse_by
@@ -100,11 +101,9 @@ def read_source(layout: RunLayout) -> Source:
 
 def _lock(layout: RunLayout) -> Lock | None:
     try:
-        return read_model(Lock, layout.lock.read_bytes())
+        return read_versioned(Lock, layout.lock)
     except FileNotFoundError:
         return None
-    except (OSError, JsonError) as error:
-        raise HarnessError(f"{layout.lock}: {error}") from None
 
 
 def _cpu(layout: RunLayout) -> str:
