@@ -98,3 +98,18 @@ def import_run(
 
 
 # ------------------------------------------------------------------------------------------- rebuild, diff, rm, gc
+
+
+@results_commands.command(epilog="Example: trace-bench rebuild latest --check")
+def rebuild(
+    run: RunArgument,
+    jobs: Annotated[bool, typer.Option("--jobs", help="Derive the jobs' rows too, from what sandboxes left.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit with 1 if anything differs.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Name the files that are as they should be, too.")] = False,
+    runs_dir: RunsDir = RUNS,
+    as_json: Json = False,
+) -> int:
+    """Derive a run's tables again from its jobs' files."""
+    from trace_bench.cli.rebuild import rebuild_command
+
+    return rebuild_command(run, runs_dir, jobs=jobs, check=check, every=every, as_json=as_json)
