@@ -204,3 +204,66 @@ def import_run(
 
 
 # ------------------------------------------------------------------------------------------- rebuild, diff, rm, gc
+
+
+@results_commands.command(epilog="Example: trace-bench rebuild latest --check")
+def rebuild(
+    run: RunArgument,
+    jobs: Annotated[bool, typer.Option("--jobs", help="Derive the jobs' rows too, from what sandboxes left.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit with 1 if anything differs.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Name the files that are as they should be, too.")] = False,
+    runs_dir: RunsDir = RUNS,
+    as_json: Json = False,
+) -> int:
+    """Derive a run's tables again from its jobs' files."""
+    from trace_bench.cli.rebuild import rebuild_command
+
+    return rebuild_command(run, runs_dir, jobs=jobs, check=check, every=every, as_json=as_json)
+
+
+@results_commands.command(epilog="Example: trace-bench diff latest 3ddb 5b37")
+def diff(
+    jobs: Annotated[list[str], typer.Argument(metavar="JOB JOB", help="RUN/JOB RUN/JOB, or RUN JOB JOB.")],
+    every: Annotated[bool, typer.Option("--all", help="Show all of long diffs.")] = False,
+    runs_dir: RunsDir = RUNS,
+    as_json: Json = False,
+) -> None:
+    """Show what differs between two jobs, and where first."""
+    from trace_bench.cli.diff import diff_command
+
+    diff_command(jobs, runs_dir, every=every, as_json=as_json)
+
+
+@results_commands.command(epilog="Example: trace-bench rm 20260102-030405-3f9a0c11")
+def rm(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN", help="A run's folder, its id or the beginning of it.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    runs_dir: RunsDir = RUNS,
+    as_json: Json = False,
+) -> None:
+    """Remove runs for good."""
+    from trace_bench.cli.remove import rm_command
+
+    rm_command(runs, runs_dir, yes=yes, as_json=as_json)
+
+
+@results_commands.command(epilog="Example: trace-bench gc --dry-run")
+def gc(
+    older_than: Annotated[
+        str | None, typer.Option(metavar="AGE", help="Also finished runs that ended earlier, such as 30d.")
+    ] = None,
+    keep: Annotated[
+        int | None,
+        typer.Option(metavar="NUMBER", parser=whole_number, help="Also finished runs, but for the newest ones."),
+    ] = None,
+    evidence: Annotated[
+        bool, typer.Option("--failed-evidence", help="Also what earlier attempts of jobs left.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go, and remove nothing.")] = False,
+    runs_dir: RunsDir = RUNS,
+    as_json: Json = False,
+) -> None:
+    """Remove what nothing needs any more."""
+    from trace_bench.cli.remove import gc_command
+
+    gc_command(runs_dir, evidence=evidence, older_than=older_than, keep=keep, dry_run=dry_run, as_json=as_json)
