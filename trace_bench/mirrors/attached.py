@@ -106,7 +106,7 @@ class Attached:
             made.log.parent.mkdir(parents=True, exist_ok=True)
             with made.log.open("wb") as log:
                 made.process = subprocess.Popen(
-                    [sys.executable, "-m", "trace_bench", "mirror", name, str(run.root.absolute()), *words],
+                    [sys.executable, "-P", "-m", "trace_bench", "mirror", name, str(run.root.absolute()), *words],
                     stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
                 )  # fmt: skip
         except OSError as error:
