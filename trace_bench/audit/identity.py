@@ -11,8 +11,8 @@ from trace_bench.audit.context import Audited
 from trace_bench.audit.reading import Unreadable
 from trace_bench.config.loader import parse_config
 from trace_bench.config.reader import read
-from trace_bench.config.source import Problem
 from trace_bench.config.resolve import resolve
+from trace_bench.config.source import Problem
 from trace_bench.errors import ConfigError, TraceBenchError
 from trace_bench.identity import FingerprintPrefix, JobIdPrefix, config_hash
 from trace_bench.images.layers import family_named
