@@ -35,6 +35,9 @@ from trace_bench.artifacts.contract import (
 )
 from trace_bench.errors import Boundary
 
+SchemaVersion = Annotated[int, Field(ge=1)]
+"""Files of before it was written down do not have it."""
+
 
 class Usage(Model):
     """What the gateway metered.
@@ -433,8 +436,9 @@ class ManifestEntry(Model):
 
 class Manifest(Model):
     """``manifest.json``: every job of the run, in the order of the plan; written before the first one
-    starts."""
+    starts. `schema_version` is that of all files of the run (`trace_bench.artifacts.versions`)."""
 
+    schema_version: SchemaVersion = 1
     run_id: str
     config_hash: str
     generated_at: UtcTime
@@ -457,9 +461,11 @@ class Lock(Model):
 
     `prices` are what cost is reckoned by, by the model's id, as far as they were known when the run was planned first.
     `salt` (hex) makes the test seeds; it is None until the run has ended, when no job can profit from it any
-    more. `salt_commitment` (`trace_bench.identity.salt_commitment`) is there from the start.
+    more. `salt_commitment` (`trace_bench.identity.salt_commitment`) is there from the start. `schema_version` is as in
+    the manifest.
     """
 
+    schema_version: SchemaVersion = 1
     run_id: str
     config_hash: str
     code_version: str

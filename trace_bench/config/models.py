@@ -44,8 +44,13 @@ LOGGER_WORDS = {
 """Words that stand for a logger, in any case."""
 
 
+def is_run_id(text: str) -> bool:
+    """True for a name that a run can have."""
+    return _RUN_ID.fullmatch(text) is not None
+
+
 def _run_id(value: str) -> str:
-    if not _RUN_ID.fullmatch(value):
+    if not is_run_id(value):
         raise ValueError(
             "must be a folder name: up to 128 letters, digits, '.', '_' and '-', beginning with a letter or digit"
         )

@@ -15,6 +15,7 @@ from trace_bench.artifacts.contract import Budget, Direction
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.provenance import package_versions
 from trace_bench.artifacts.records import GitInfo, ImageRecord, Lock, ModelPrices, Results
+from trace_bench.artifacts.versions import SCHEMA_VERSION
 from trace_bench.config.models import RunConfig, SandboxConfig
 from trace_bench.config.objectives import direction_of
 from trace_bench.config.resolve import Resolved
@@ -175,6 +176,7 @@ class RunPlan:
             outcomes: status and reason of the jobs that have ended, by job id.
         """
         head = {
+            "schema_version": SCHEMA_VERSION,
             "run_id": self.run_id,
             "config_hash": self.config_hash,
             "generated_at": self.created,
@@ -271,6 +273,7 @@ def plan_run(
 
     salt = salt_of(layout) or (recording and recording.salt) or secrets.token_hex(16)
     lock = Lock(
+        schema_version=SCHEMA_VERSION,
         run_id=layout.run_id,
         config_hash=whole_hash,
         code_version=__version__,

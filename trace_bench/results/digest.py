@@ -103,6 +103,21 @@ def hashes(root: Path, paths: Iterable[str]) -> dict[str, str]:
     return {path: _hash(root / path)[0] for path in paths}
 
 
+def changed_files(run: RunLayout, found: Mapping[str, str]) -> tuple[str, ...]:
+    """Paths of which the run's index says something else than `found`; none where there is no index."""
+    index = read_index(run)
+    if index is None:
+        return ()
+    listed = {entry.path: entry.sha256 for entry in index.files}
+    own = {path: digest for path, digest in found.items() if path != run.relative(run.files_index)}
+    return tuple(sorted(path for path in listed.keys() | own.keys() if listed.get(path) != own.get(path)))
+
+
+def digest_of(run: RunLayout, found: Mapping[str, str]) -> str:
+    """The digest of a run with the files `found`: hex SHA-256 by path, maybe of the index too, which does not count."""
+    return run_digest({path: digest for path, digest in found.items() if path != run.relative(run.files_index)})
+
+
 def _entry(run: RunLayout, path: str) -> FileEntry:
     digest, size = _hash(run.root / path)
     return FileEntry(path=path, size=size, sha256=digest, schema_name=schema_of(path))

@@ -20,6 +20,7 @@ from trace_bench.artifacts.records import (
     Summary,
     TokenTotals,
 )
+from trace_bench.artifacts.versions import read_versioned
 from trace_bench.artifacts.writers import write_csv, write_json
 from trace_bench.errors import Boundary, HarnessError
 from trace_bench.results.digest import files_index, unfinished
@@ -183,14 +184,12 @@ def read_manifest(run: RunLayout) -> Manifest | None:
     """The manifest, or None before there is one.
 
     Raises:
-        HarnessError: it is damaged.
+        NewerRun: it is of a later version. HarnessError: it is damaged.
     """
     try:
-        return read_model(Manifest, run.manifest.read_bytes())
+        return read_versioned(Manifest, run.manifest)
     except FileNotFoundError:
         return None
-    except JsonError as error:
-        raise HarnessError(f"{run.manifest}: {error}") from None
 
 
 def summarise(run_id: str, rows: Sequence[Results], planned: int, tags: Sequence[str] = ()) -> Summary:
