@@ -237,8 +237,8 @@ def _lineage(report: Report, drawn: list[Figure]) -> str:
     options = "".join(f'<option value="{escape(key)}">{escape(name)}</option>' for key, name in names.items())
     html = f'<label for="choose-job">Job </label><select id="choose-job">{options}</select>'
     html += _said(
-        "Right is later, colour is the score; the star is the best, an open circle was judged on a part of the examples. "
-        "A click on a candidate opens what it changed in its parent."
+        "Right is later, colour is the score; the star is the best, an open circle was judged on a part of the "
+        "examples. A click on a candidate opens what it changed in its parent."
     )
     for place, job in enumerate(jobs):
         html += _job(job, report, drawn, hidden=place > 0)
