@@ -7,10 +7,8 @@ from typing import Annotated
 
 import typer
 
-from trace_bench.cli.options import RUNS, Json, RunArgument, RunsDir
-from trace_bench.cli.usage import confidence, whole_number
 from trace_bench.cli.options import RUNS, DataRoot, Json, Roots, RunArgument, RunsDir
-from trace_bench.cli.usage import whole_number
+from trace_bench.cli.usage import confidence, whole_number
 
 results_commands = typer.Typer()
 
