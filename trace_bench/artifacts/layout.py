@@ -220,6 +220,11 @@ class RunLayout:
     def leaderboard(self) -> Path:
         return self.root / "leaderboard.csv"
 
+    @property
+    def leaderboard_md(self) -> Path:
+        """Who leads over all tasks, for people."""
+        return self.root / "leaderboard.md"
+
     def relative(self, path: Path) -> str:
         """`path` as it is written in tables: relative to the run, with slashes."""
         return path.relative_to(self.root).as_posix()

@@ -12,6 +12,7 @@ from trace_bench.artifacts.contract import Mode, StopPoint
 from trace_bench.artifacts.jsonio import JsonError, dumps, printable, read_model
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import JobMeta, LlmCall, Lock, ManifestEntry, Results
+from trace_bench.artifacts.versions import NewerRun
 from trace_bench.config import parse_config
 from trace_bench.config.frozen import thaw
 from trace_bench.config.models import LlmConfig, RunConfig
@@ -225,6 +226,8 @@ def find_recording(text: str, runs_dir: Path, where: str) -> Recording:
         raise ConfigError(f"{where}: {layout.root} is running; wait until it has ended")
     try:
         return _read(layout)
+    except NewerRun as error:
+        raise ConfigError(f"{where}: {error}") from None
     except HarnessError as error:
         raise ConfigError(f"{where}: {error}; restore the recorded run from a copy") from None
 

@@ -16,6 +16,7 @@ from typing import Any
 from trace_bench.artifacts.jsonio import JsonError, dumps, printable, read_model
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.records import JobMeta, ReplayDifference, ReplayReport, Results
+from trace_bench.artifacts.versions import LATER
 from trace_bench.artifacts.writers import read_journal
 from trace_bench.artifacts.yamlio import read_state
 from trace_bench.errors import HarnessError
@@ -28,11 +29,6 @@ COLUMNS = (
     "objective", "metrics_initial", "metrics_final", "metrics_best", "metrics_test", "hypervolume",
 )  # fmt: skip
 """What of a row must be equal."""
-LATER = {
-    **{name: name for name in COLUMNS[COLUMNS.index("score_claimed") :]},
-    "evaluations": "score_evaluations",
-}
-"""Columns that rows of earlier versions do not have, or mean otherwise: those without the column that is named."""
 TIMES = frozenset({"seconds"})
 SPENT = frozenset({"llm_calls", "prompt_tokens", "completion_tokens", "cost_usd"})
 THREADS = ("num_threads", "threads")
