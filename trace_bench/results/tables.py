@@ -3,9 +3,7 @@ time: a job that ran twice has one folder and therefore one row."""
 
 from __future__ import annotations
 
-import hashlib
 import math
-import os
 import shutil
 import time
 from collections import Counter
@@ -15,9 +13,8 @@ from importlib import import_module
 from pathlib import Path
 
 from trace_bench.artifacts.jsonio import JsonError, read_model
-from trace_bench.artifacts.layout import RunLayout, schema_of
+from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import (
-    FileEntry,
     FilesIndex,
     Manifest,
     ManifestEntry,
@@ -25,8 +22,10 @@ from trace_bench.artifacts.records import (
     Summary,
     TokenTotals,
 )
+from trace_bench.artifacts.versions import read_versioned
 from trace_bench.artifacts.writers import write_csv, write_json
 from trace_bench.errors import Boundary, HarnessError
+from trace_bench.results.digest import files_index, unfinished
 from trace_bench.results.integrity import flag_counts
 from trace_bench.results.leaderboard import LeaderboardRow, rank
 from trace_bench.results.metric_columns import metric_columns
@@ -212,14 +211,12 @@ def read_manifest(run: RunLayout) -> Manifest | None:
     """The manifest, or None before there is one.
 
     Raises:
-        HarnessError: it is damaged.
+        NewerRun: it is of a later version. HarnessError: it is damaged.
     """
     try:
-        return read_model(Manifest, run.manifest.read_bytes())
+        return read_versioned(Manifest, run.manifest)
     except FileNotFoundError:
         return None
-    except JsonError as error:
-        raise HarnessError(f"{run.manifest}: {error}") from None
 
 
 def summarise(run_id: str, rows: Sequence[Results], planned: int, tags: Sequence[str] = ()) -> Summary:
@@ -274,30 +271,11 @@ def write_files_index(run: RunLayout) -> FilesIndex:
     """``files_index.json``: every regular file of the run with size, SHA-256 and schema. Links are not
     followed, the index itself is not listed, and what a killed controller left half written is removed: no job may be
     at work."""
-    entries: list[FileEntry] = []
-    itself = run.relative(run.files_index)
-    folders = [""]
-    while folders:
-        folder = folders.pop()
-        with os.scandir(run.root / folder) as found:
-            for item in found:
-                relative = f"{folder}{item.name}"
-                if item.is_dir(follow_symlinks=False):
-                    if ".collecting-" in item.name:  # of a controller that was killed
-                        shutil.rmtree(item, ignore_errors=True)
-                    else:
-                        folders.append(f"{relative}/")
-                elif _is_temporary(item.name):
-                    Path(item).unlink(missing_ok=True)
-                elif item.is_file(follow_symlinks=False) and relative != itself:
-                    with Path(item).open("rb") as file:
-                        digest = hashlib.file_digest(file, "sha256").hexdigest()
-                        size = file.tell()
-                    entries.append(FileEntry(path=relative, size=size, sha256=digest, schema_name=schema_of(relative)))
-    index = FilesIndex(run_id=run.run_id, files=tuple(sorted(entries, key=lambda entry: entry.path)))
+    for path in list(unfinished(run.root)):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+    index = files_index(run)
     write_json(run.files_index, index)
     return index
-
-
-def _is_temporary(name: str) -> bool:
-    return name.startswith(".") and name.endswith(".tmp")
