@@ -17,6 +17,7 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import (
     FilesIndex,
     Manifest,
+    ManifestEntry,
     Results,
     Summary,
     TokenTotals,
@@ -180,6 +181,18 @@ def preload_standings() -> None:
 def read_rows(run: RunLayout) -> list[Results]:
     """The rows of a run, read once."""
     return RunTables(run).rows()
+
+
+def read_rows_and_waiting(run: RunLayout) -> tuple[list[Results], list[ManifestEntry]]:
+    """The same, and the planned jobs that have no row (yet).
+
+    Raises:
+        HarnessError: a ``results.json`` or the manifest is damaged.
+    """
+    manifest = read_manifest(run)
+    rows = RunTables(run)._rows(manifest)
+    known = {row.job_id for row in rows}
+    return rows, [entry for entry in manifest.jobs if entry.job_id not in known] if manifest is not None else []
 
 
 def read_row(path: Path) -> Results:
