@@ -16,11 +16,12 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, stats
+from scipy import special, stats
 
 from trace_bench.results.statistics import mean_intervals
 
@@ -125,6 +126,8 @@ def sign_flip(values: Array, resamples: int = RESAMPLES, exact_up_to: int = EXAC
     """
     n = values.shape[1]
     exact = is_exact(n, exact_up_to)
+    if n == 1:
+        return np.ones(len(values)), True
     done = stats.permutation_test(
         (values,),
         _mean,
@@ -310,16 +313,13 @@ def holm(p: Sequence[float]) -> list[float]:
 def detectable(se: float, df: float, alpha: float, power: float = POWER) -> float:
     """The smallest true difference that a two-sided t test at `alpha` would find with probability `power`, if the
     spread is what was seen: standard error `se`, `df` degrees of freedom. By the noncentral t distribution."""
-    critical = float(stats.t.ppf(1 - alpha / 2, df))
+    return _shift(df, alpha, power) * se
 
-    def missing(shift: float) -> float:
-        found = stats.nct.sf(critical, df, shift) + stats.nct.cdf(-critical, df, shift)
-        return float(found) - power
 
-    high = critical + 2.0
-    while missing(high) < 0 and high < 1e6:
-        high *= 2
-    return float(optimize.brentq(missing, 0.0, high)) * se
+@cache
+def _shift(df: float, alpha: float, power: float) -> float:
+    """The noncentrality with which t exceeds its critical value so often; what lies beyond the other one is nothing."""
+    return float(special.nctdtrinc(df, 1 - power, stats.t.ppf(1 - alpha / 2, df)))
 
 
 def _counts(rng: np.random.Generator, n: int) -> Array:
