@@ -1,4 +1,4 @@
-"""Runs with known scores, made with the real writers: tasks × ways × seeds, for tests of what is concluded from runs."""
+"""Runs with known scores, made with the real writers, for tests of what is concluded from runs."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def test_holms_example() -> None:
 
 
 def test_power_of_a_t_test_is_cohens() -> None:
-    """34 pairs find a difference of half a standard deviation with a power of 80 %, 33 do not (Cohen 1988, table 2.4.1)."""
+    """34 pairs find a difference of half a standard deviation with a power of 80 %, 33 do not (Cohen 1988)."""
     needed = {pairs: testing.detectable(1 / math.sqrt(pairs), pairs - 1, 0.05) for pairs in (33, 34)}
     assert needed[34] < 0.5 < needed[33]
 
@@ -86,9 +86,10 @@ def test_equal_up_to_rounding_is_equal() -> None:
 
 def test_probability_of_improvement_counts_ties_half() -> None:
     share = testing.probability_of_improvement([np.array([0.0, 1.0])], [np.array([1.0, 2.0])], 0.95)
-    assert share.value == (3 + 0.5) / 4 and 0 <= share.low <= share.value <= share.high <= 1
+    assert share.value == (3 + 0.5) / 4 and share.low is not None and share.high is not None
+    assert 0 <= share.low <= share.value <= share.high <= 1
     one_sided = testing.probability_of_improvement([np.zeros(4), np.zeros(4)], [np.ones(4), -np.ones(4)], 0.95)
-    assert one_sided.value == one_sided.low == one_sided.high == 0.5
+    assert (one_sided.value, one_sided.low, one_sided.high) == (0.5, None, None)
 
 
 def test_scaling_makes_units_irrelevant() -> None:
@@ -172,7 +173,7 @@ def test_intervals_of_a_difference_cover_it(shape: str, pairs: int) -> None:
     rng = np.random.default_rng(pairs)
     values = differences(shape, rng, EXPERIMENTS, pairs) + 0.7
     effects = testing.mean_intervals(values, 0.95)[2]
-    covered = np.mean((effects[:, 0] <= 0.7) & (0.7 <= effects[:, 1]))
+    covered = np.mean((effects[:, 0] <= 0.7) & (effects[:, 1] >= 0.7))
     assert covered == pytest.approx(0.95, abs=0.02)
 
 
@@ -191,5 +192,6 @@ def test_the_interval_of_the_probability_of_improvement_covers_it() -> None:
     for _ in range(experiments):
         x, y = rng.normal(size=(1, 20)), rng.normal(0.5, 1.0, size=(1, 20))
         share = testing.probability_of_improvement(list(x), list(y), 0.95)
+        assert share.low is not None and share.high is not None
         covered += share.low <= truth <= share.high
-    assert covered / experiments == pytest.approx(0.95, abs=0.04)
+    assert covered / experiments == pytest.approx(0.95, abs=0.035)
