@@ -150,9 +150,9 @@ def test_an_import_under_way_is_in_use(
 def test_a_controller_and_an_export_keep_each_other_out(run: RunLayout) -> None:
     with alone_in(run), pytest.raises(ConfigError, match="a controller is at work"), held_for_reading(run):
         pass
-    with held_for_reading(run), held_for_reading(run):
-        with pytest.raises(ConfigError, match="another controller"), alone_in(run):
-            pass
+    occupied = pytest.raises(ConfigError, match="another controller")
+    with held_for_reading(run), held_for_reading(run), occupied, alone_in(run):
+        pass
 
 
 # -------------------------------------------------------------------------------------------------------- hostile

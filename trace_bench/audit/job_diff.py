@@ -28,6 +28,7 @@ T = TypeVar("T")
 NOT_GIVEN = frozenset({
     "run_id", "job_id", "attempts", "created_at", "started_at", "ended_at", "status", "stop_reason", "stop_point",
     "cut_by_run_budget", "failure", "warnings", "integrity_report", "usage", "usage_by_phase", "controls",
+    "test_seed_commitment",
 })  # fmt: skip
 """Fields of a job's record that came of it, or only say which one it is."""
 NOT_CAME = frozenset({
