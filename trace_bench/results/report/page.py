@@ -186,6 +186,7 @@ def _matrix(report: Report, style: Style, drawn: list[Figure]) -> str:
             else "Tasks without a normalised held-out score: colour is the rank within the task, the number the mean "
             "in its own units."
         )
+        told += " Beside it a dot for each seed, ways from top to bottom as the columns from left to right."
         html += _said(told) + _figure(matrix_figure(matrix, report, style), drawn)
         html += _folded("the numbers", _table(tables.matrix_table(matrix), head_column=True))
         if matrix.left_out:
