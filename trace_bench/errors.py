@@ -41,6 +41,7 @@ class ExitCode(IntEnum):
     JOB_FAILED = 1
     USAGE = 2
     ENVIRONMENT = 3
+    CONTRADICTED = 4
     INTERRUPTED = 130
 
 

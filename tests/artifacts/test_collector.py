@@ -123,7 +123,7 @@ NAMES = [
     ("out/extra/../../x", "'..'"),
     ("out/extra/./x", "'.'"),
     ("out//extra/x", "empty component"),
-    ("..", "does not lie in the volume"),
+    ("..", "has an empty component"),
     ("outside/x", "does not lie in the volume 'out'"),
     ("x", "does not lie in the volume 'out'"),
     ("out/extra/a\\b", "backslash"),

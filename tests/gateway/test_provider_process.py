@@ -313,11 +313,14 @@ def test_what_may_pass_is_asked_again(server: OpenAIServer, ask: Ask, behaviour:
 
 
 @pytest.mark.parametrize(
-    ("model", "path"),
-    [("plain", CHAT), ("plain", COMPLETIONS), ("plain", RESPONSES), ("plain", EMBEDDINGS), ("streamed", CHAT),
-     ("foreign", CHAT)],
+    ("model", "path", "form"),
+    [
+        pytest.param(*way, form, marks=[] if way == ("plain", CHAT) or form == "seconds" else pytest.mark.slow)
+        for way in (("plain", CHAT), ("plain", COMPLETIONS), ("plain", RESPONSES), ("plain", EMBEDDINGS),
+                    ("streamed", CHAT), ("foreign", CHAT))
+        for form in ("seconds", "milliseconds", "date")
+    ],
 )  # fmt: skip
-@pytest.mark.parametrize("form", ["seconds", "milliseconds", "date"])
 def test_the_wait_that_a_provider_asks_for_reaches_the_next_try(
     server: OpenAIServer, ask: Ask, model: str, path: str, form: str
 ) -> None:
@@ -831,7 +834,7 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("how", ["whole", "stream"])
+@pytest.mark.parametrize("how", ["whole", pytest.param("stream", marks=pytest.mark.slow)])
 def test_litellm_reckons_no_cost_and_keeps_no_log_of_its_own(server: OpenAIServer, how: str) -> None:
     command = [sys.executable, "-c", LITELLM_AT_WORK, server.url, how]
     environment = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION"}

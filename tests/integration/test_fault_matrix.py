@@ -198,6 +198,7 @@ def _faketime() -> str | None:
     return str(found[0]) if found else None
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(_faketime() is None, reason="libfaketime is missing (Debian: apt-get install libfaketime)")
 def test_a_clock_that_jumps_changes_nothing(undisturbed: Undisturbed, images: Path, tmp_path: Path) -> None:
     """An hour forward and two back while jobs run, more while the controller is dead, and a day forward in the end. The

@@ -53,6 +53,7 @@ def killed_at_random(trial: Trial, times: int, seed: int) -> int:
     return times
 
 
+@pytest.mark.slow
 def test_ten_kills_at_random_instants_lose_nothing(undisturbed: Undisturbed, images: Path, tmp_path: Path) -> None:
     trial = Trial(tmp_path, images, matrix(tmp_path))
     killed_at_random(trial, 10, seed=1)

@@ -196,6 +196,7 @@ def processes_with(variable: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_a_short_run_under_random_faults(images: Path, tmp_path: Path) -> None:
     watch, met = soak(tmp_path, images, seeds=2, kills=1, every=1.5)
     assert met and max(sample[3] for sample in watch.samples) < MOST_DESCRIPTORS

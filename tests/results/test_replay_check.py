@@ -12,9 +12,10 @@ from tests.artifacts.samples import META
 from tests.results.folders import job_id, row
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import JobMeta, ReplayReport, Results
+from trace_bench.artifacts.versions import LATER
 from trace_bench.artifacts.writers import write_json, write_text
 from trace_bench.artifacts.yamlio import write_state
-from trace_bench.results.replay_check import LATER, compare, sentences
+from trace_bench.results.replay_check import compare, sentences
 
 LINE: dict[str, Any] = {
     "step": 0, "candidate": "c", "split": "train", "score": 0.5, "best_score": 0.5, "seconds": 1.0, "llm_calls": 1,

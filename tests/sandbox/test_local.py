@@ -18,6 +18,7 @@ from trace_bench.sandbox import Resources, get_backend
 from trace_bench.sandbox.errors import ControlMissing
 from trace_bench.sandbox.labels import JOB
 from trace_bench.sandbox.local import STATE_DIR_VARIABLE, LocalBackend
+from trace_bench.sandbox.uids import BLOCK, DEFAULT_BASE, SLOTS
 
 
 def test_results_are_unprotected_and_no_control_is_claimed(local_lab: Lab) -> None:
@@ -132,3 +133,12 @@ def test_locked_folders_do_not_keep_it_from_being_removed() -> None:
 def _folder(lab: Lab) -> Path:
     assert isinstance(lab.backend, LocalBackend)
     return lab.backend._root()
+
+
+def test_no_controller_of_other_sandboxes_takes_the_slots_of_these(tmp_path: Path) -> None:
+    """A slot's lock says that a controller is alive: one that died here must not seem alive for one elsewhere."""
+    here, elsewhere = LocalBackend(tmp_path / "here"), LocalBackend(tmp_path / "elsewhere")
+    bases = {here.default_uid_base, elsewhere.default_uid_base}
+    assert len(bases) == 2 and min(bases) >= DEFAULT_BASE + SLOTS * BLOCK
+    assert max(bases) + SLOTS * BLOCK <= 2**31
+    assert here.default_uid_base == LocalBackend(tmp_path / "here").default_uid_base

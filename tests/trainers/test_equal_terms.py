@@ -59,8 +59,15 @@ def searched(programs: Any, name: str, problem: str, **budget: Any) -> Counting:
     return context
 
 
-@pytest.mark.parametrize("problem", PROBLEMS)
-@pytest.mark.parametrize("name", SEARCHES)
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        # The agent, whose programs are processes, for every second search.
+        pytest.param(name, problem, marks=pytest.mark.slow if problem == "agent" and number % 2 else [])
+        for number, name in enumerate(SEARCHES)
+        for problem in PROBLEMS
+    ],
+)
 def test_evaluations_are_exact_and_a_larger_budget_only_goes_on(programs: Any, name: str, problem: str) -> None:
     small, large = (searched(programs, name, problem, evaluations=number) for number in (13, 26))
     for context, allowed in ((small, 13), (large, 26)):

@@ -77,7 +77,10 @@ def test_what_answers_cost_ends_every_search_at_the_same_place(tmp_path: Path, n
     assert usage.refused >= 1
 
 
-@pytest.mark.parametrize("name", SEARCHES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if number % 3 else []) for number, name in enumerate(SEARCHES)],
+)
 def test_time_ends_every_search(tmp_path: Path, name: str) -> None:
     result, _ = trained(tmp_path, name, pause=0.1, seconds=0.5)
     assert result["train_seconds"] >= 0.5

@@ -14,7 +14,6 @@ import re
 import shutil
 import tempfile
 import time
-import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +24,7 @@ from pydantic import BaseModel
 from trace_bench.artifacts import layout
 from trace_bench.artifacts.contract import Event, HistoryLine, States, WorkerResult
 from trace_bench.artifacts.jsonio import JsonError, printable, read_model
+from trace_bench.artifacts.names import Names
 from trace_bench.artifacts.secrets import known
 from trace_bench.artifacts.tarstream import Source, entries
 from trace_bench.artifacts.writers import is_torn, sync_tree, write_bytes, write_json
@@ -136,8 +136,10 @@ class _Intake:
     files: dict[str, int] = field(default_factory=dict)
     ignored: list[str] = field(default_factory=list)
     _folders: set[tuple[str, ...]] = field(default_factory=set)
-    _folded: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
     _count: int = 0
+
+    def __post_init__(self) -> None:
+        self._names = Names(self.limits.path_bytes, self.limits.name_bytes)
 
     def take(self, source: Source) -> None:
         self.root.mkdir(mode=0o700)
@@ -151,7 +153,7 @@ class _Intake:
                     raise CollectError(f"the folder {printable(entry.name)} occurs twice")
                 if parts:
                     self._admit(parts, is_folder=True)
-                    self._claim(parts)
+                    self._names.claim(parts)
                     self._make_folders(parts)
                 self._folders.add(parts)
                 continue
@@ -163,37 +165,16 @@ class _Intake:
 
     def _parts(self, name: str, is_folder: bool) -> tuple[str, ...]:
         """The components of a name below ``out``, after every check on names."""
+        parts = self._names.parts(name, is_folder)
         shown = printable(name)
-        if len(name.encode("utf-8")) > self.limits.path_bytes:
-            raise CollectError(f"the name {shown} is longer than {self.limits.path_bytes} bytes")
-        for character in name:
-            if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"):
-                raise CollectError(f"the name {shown} holds a control character or one that cannot be shown")
-        if name.startswith("/") or "\\" in name:
-            raise CollectError(f"the name {shown} is absolute or holds a backslash")
-        parts = (name.removesuffix("/") if is_folder else name).split("/")
         if parts[0] != "out":
             raise CollectError(f"the name {shown} does not lie in the volume 'out'")
-        for part in parts:
-            if part in ("", ".", ".."):
-                raise CollectError(f"the name {shown} has an empty component, '.' or '..'")
-            if len(part.encode("utf-8")) > self.limits.name_bytes:
-                raise CollectError(f"a component of {shown} is longer than {self.limits.name_bytes} bytes")
-        below = tuple(parts[1:])
+        below = parts[1:]
         if len(below) - 1 > self.limits.depth:
             raise CollectError(f"{shown} lies deeper than {self.limits.depth} folders")
         if not is_folder and not below:
             raise CollectError("the volume 'out' is a file")
         return below
-
-    def _claim(self, parts: tuple[str, ...]) -> None:
-        """Refuse two names that a file system which ignores case or composition would take for one."""
-        for end in range(1, len(parts) + 1):
-            exact = parts[:end]
-            folded = tuple(unicodedata.normalize("NFKC", p).casefold() for p in exact)
-            if self._folded.setdefault(folded, exact) != exact:
-                other = "/".join(self._folded[folded])
-                raise CollectError(f"{printable('/'.join(exact))} and {printable(other)} differ by case only")
 
     def _admit(self, parts: tuple[str, ...], is_folder: bool) -> None:
         """Refuse what the job contract does not name."""
@@ -218,7 +199,7 @@ class _Intake:
         path = "/".join(parts)
         shown = printable(path)
         self._admit(parts, is_folder=False)
-        self._claim(parts)
+        self._names.claim(parts)
         if path in self.files or path in self.ignored:
             raise CollectError(f"{shown} occurs twice")
         if layout.is_unfinished(parts[0]):

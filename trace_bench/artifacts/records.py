@@ -35,6 +35,9 @@ from trace_bench.artifacts.contract import (
 )
 from trace_bench.errors import Boundary
 
+SchemaVersion = Annotated[int, Field(ge=1)]
+"""Files of before it was written down do not have it."""
+
 
 class Usage(Model):
     """What the gateway metered.
@@ -226,6 +229,7 @@ class JobMeta(Model):
         cut_by_run_budget: the run's budget ended its training.
         tolerance: relative, of the task: what a score may differ by elsewhere.
         timing_sensitive: its scores depend on how fast the machine is, says the task.
+        test_seed_commitment: `trace_bench.identity.seed_commitment` of the seed of held-out data that the scorer gets.
     """
 
     run_id: str
@@ -271,6 +275,7 @@ class JobMeta(Model):
     integrity_report: IntegrityReport = IntegrityReport()
     usage: Usage = Usage()
     usage_by_phase: dict[Name, Usage] = {}
+    test_seed_commitment: str | None = None
 
 
 class Results(Model):
@@ -431,8 +436,9 @@ class ManifestEntry(Model):
 
 class Manifest(Model):
     """``manifest.json``: every job of the run, in the order of the plan; written before the first one
-    starts."""
+    starts. `schema_version` is that of all files of the run (`trace_bench.artifacts.versions`)."""
 
+    schema_version: SchemaVersion = 1
     run_id: str
     config_hash: str
     generated_at: UtcTime
@@ -455,9 +461,11 @@ class Lock(Model):
 
     `prices` are what cost is reckoned by, by the model's id, as far as they were known when the run was planned first.
     `salt` (hex) makes the test seeds; it is None until the run has ended, when no job can profit from it any
-    more.
+    more. `salt_commitment` (`trace_bench.identity.salt_commitment`) is there from the start. `schema_version` is as in
+    the manifest.
     """
 
+    schema_version: SchemaVersion = 1
     run_id: str
     config_hash: str
     code_version: str
@@ -468,6 +476,7 @@ class Lock(Model):
     models: tuple[ModelRef, ...] = ()
     prices: dict[str, ModelPrices] = {}
     salt: str | None = None
+    salt_commitment: str | None = None
 
 
 class EnvInfo(Model):

@@ -40,7 +40,7 @@ def ls_command(runs_dir: Path, *, as_json: bool) -> None:
         note(f"there are no runs in {printable(str(runs_dir))}; trace-bench run makes one")
     for line in lines:
         if line.damage:
-            note(f"damaged: {printable(line.damage, 400)}")
+            note(f"{'newer' if line.state == 'newer' else 'damaged'}: {printable(line.damage, 400)}")
 
 
 def _cells(line: RunLine) -> tuple[str, ...]:

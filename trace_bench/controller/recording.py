@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from trace_bench.artifacts.contract import Mode, StopPoint
 from trace_bench.artifacts.jsonio import JsonError, dumps, printable, read_model
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import JobMeta, LlmCall, Lock, ManifestEntry, Results
+from trace_bench.artifacts.versions import NewerRun
 from trace_bench.config import parse_config
 from trace_bench.config.frozen import thaw
 from trace_bench.config.models import LlmConfig, RunConfig
@@ -117,6 +118,12 @@ class Recording:
             more = [f"and {len(damaged) - SHOWN} more cassettes are damaged"] if len(damaged) > SHOWN else []
             raise ConfigError("\n".join([*damaged[:SHOWN], *more]))
 
+    def readable(self) -> Recording:
+        """This run, where a job whose cassette is damaged cannot be replayed, in place of the whole of it."""
+        damaged = {job_id: why for job_id in self.rows if (why := self._damage(job_id)) is not None}
+        rows = {job_id: row for job_id, row in self.rows.items() if job_id not in damaged}
+        return replace(self, rows=rows, lacking={**self.lacking, **damaged})
+
     def notes(
         self, tasks: Mapping[str, str], images: Mapping[str, str], sources: str, jobs: Mapping[str, str]
     ) -> list[str]:
@@ -219,6 +226,8 @@ def find_recording(text: str, runs_dir: Path, where: str) -> Recording:
         raise ConfigError(f"{where}: {layout.root} is running; wait until it has ended")
     try:
         return _read(layout)
+    except NewerRun as error:
+        raise ConfigError(f"{where}: {error}") from None
     except HarnessError as error:
         raise ConfigError(f"{where}: {error}; restore the recorded run from a copy") from None
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from trace_bench.artifacts.jsonio import JsonError, read_model
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import ImageRecord, JobMeta, Lock, Results
+from trace_bench.artifacts.versions import is_newer, read_versioned
 from trace_bench.controller.ownership import has_controller
 from trace_bench.controller.progress import Decision
 from trace_bench.errors import HarnessError
@@ -153,7 +154,7 @@ def find_run_to_continue(
     keys = {family: image.key for family, image in images.items()}
     note = ""
     for layout, lock in _locks(runs_dir):
-        if lock.get("config_hash") != config_hash or has_controller(layout):
+        if lock.get("config_hash") != config_hash or has_controller(layout) or is_newer(lock):
             continue
         if mode == "failed" and not _has_failures(layout):
             continue
@@ -224,14 +225,12 @@ def read_lock(layout: RunLayout) -> Lock | None:
     """The lock of a run that has been started before.
 
     Raises:
-        HarnessError: it is damaged.
+        NewerRun: it is of a later version. HarnessError: it is damaged.
     """
     try:
-        return read_model(Lock, layout.lock.read_bytes())
+        return read_versioned(Lock, layout.lock)
     except FileNotFoundError:
         return None
-    except JsonError as error:
-        raise HarnessError(f"{layout.lock}: {error}") from None
 
 
 Stamp = tuple[tuple[int, int, int] | None, ...]

@@ -20,11 +20,13 @@ from trace_bench.artifacts.folder_lock import has_controller
 from trace_bench.artifacts.jsonio import JsonError, loads, printable, read_model
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Lock, Summary
+from trace_bench.artifacts.versions import FIRST, NewerRun, check_version, read_versioned
 from trace_bench.errors import ConfigError, HarnessError
 
-State = Literal["running", "finished", "unfinished", "planned", "damaged"]
+State = Literal["running", "finished", "unfinished", "planned", "damaged", "newer"]
 """``running``: a controller is at work. ``finished``: every job has an ending that counts. ``unfinished``: it can be
-continued. ``planned``: no job was ever started. ``damaged``: a file is not what it should be."""
+continued. ``planned``: no job was ever started. ``damaged``: a file is not what it should be. ``newer``:
+a later version of this program wrote it, and this one cannot read it."""
 
 LATEST = "latest"
 NO_RUN = "it has no meta/ with a manifest, so it is no run"
@@ -53,7 +55,7 @@ class RunLine:
         flagged, unprotected: those whose scores are to be looked at, and those that a candidate could have written.
         started_at: of the first controller; None if there never was one.
         cost_usd: over all jobs that have ended.
-        damage: what is wrong, for ``damaged``.
+        damage: what is wrong, for ``damaged`` and ``newer``.
     """
 
     layout: RunLayout
@@ -85,6 +87,7 @@ class _Head:
     run_id: str
     config_hash: str
     generated_at: str
+    schema_version: int = FIRST
 
 
 # ------------------------------------------------------------------------------------------------------- finding
@@ -216,6 +219,8 @@ def describe(run: RunLayout, has_controller: Callable[[RunLayout], bool]) -> Run
     running = has_controller(run)
     try:
         return _describe(run, running=running)
+    except NewerRun as error:
+        return RunLine(run, run.run_id, _name(run), "running" if running else "newer", damage=str(error))
     except HarnessError as error:
         return RunLine(run, run.run_id, _name(run), "running" if running else "damaged", damage=str(error))
 
@@ -233,8 +238,10 @@ def _describe(run: RunLayout, *, running: bool) -> RunLine:
     head = _head(run)
     if head is None and not running:
         raise HarnessError(f"{run.manifest}: it is missing")
+    if head is not None:
+        check_version(head.schema_version, run.manifest)
     started = _started_at(run)
-    lock = _model(Lock, run.lock)
+    lock = _lock(run)
     if lock is None and not running:
         raise HarnessError(f"{run.lock}: it is missing")
     summary = _model(Summary, run.summary)
@@ -264,6 +271,13 @@ def _describe(run: RunLayout, *, running: bool) -> RunLine:
         started_at=started,
         cost_usd=summary.cost_usd if summary else 0.0,
     )
+
+
+def _lock(run: RunLayout) -> Lock | None:
+    try:
+        return read_versioned(Lock, run.lock)
+    except FileNotFoundError:
+        return None
 
 
 def _model(model: type[M], path: Path) -> M | None:
@@ -298,7 +312,9 @@ def _head(run: RunLayout) -> _Head | None:
         found.append(value[1].decode("utf-8", "replace"))
     if not end.rstrip().endswith(b"}"):
         raise HarnessError(f"{run.manifest}: its end is missing")
-    return _Head(*found)
+    # Of a key of its own, and not of one of the first job's.
+    version = re.search(rb'"schema_version"\s*:\s*(\d{1,9})\b', start.split(b'"jobs"', 1)[0])
+    return _Head(found[0], found[1], found[2], int(version[1]) if version else FIRST)
 
 
 def _planned(run: RunLayout) -> int:

@@ -3,28 +3,28 @@ time: a job that ran twice has one folder and therefore one row."""
 
 from __future__ import annotations
 
-import hashlib
 import math
-import os
 import shutil
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 
 from trace_bench.artifacts.jsonio import JsonError, read_model
-from trace_bench.artifacts.layout import RunLayout, schema_of
+from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import (
-    FileEntry,
     FilesIndex,
     Manifest,
     Results,
     Summary,
     TokenTotals,
 )
+from trace_bench.artifacts.versions import read_versioned
 from trace_bench.artifacts.writers import write_csv, write_json
 from trace_bench.errors import Boundary, HarnessError
+from trace_bench.results.digest import files_index, unfinished
 from trace_bench.results.integrity import flag_counts
 from trace_bench.results.leaderboard import LeaderboardRow, rank
 from trace_bench.results.metric_columns import metric_columns
@@ -45,7 +45,7 @@ class RunTables:
         self._cache: dict[str, tuple[tuple[int, int, int], Results]] = {}
 
     def refresh(self, *, unprotected: bool = False, failed: bool = False) -> list[Results]:
-        """Write ``results.csv``, ``summary.json`` and ``leaderboard.csv`` anew from the jobs' files.
+        """Write ``results.csv``, ``summary.json`` and both leaderboards anew from the jobs' files.
 
         Args:
             unprotected: let unprotected jobs onto the leaderboard.
@@ -59,6 +59,7 @@ class RunTables:
         planned = len(manifest.jobs) if manifest is not None else len(rows)
         tags = manifest.tags if manifest is not None else ()
         write_tables(self._run, rows, planned, tags, unprotected=unprotected, failed=failed)
+        write_standings(self._run, rows, unprotected=unprotected, failed=failed)
         return rows
 
     def rows(self) -> list[Results]:
@@ -164,6 +165,18 @@ def write_tables(
     write_leaderboard(run.leaderboard, rank(rows, unprotected=unprotected, failed=failed))
 
 
+def write_standings(
+    run: RunLayout, rows: Sequence[Results], *, unprotected: bool = False, failed: bool = False
+) -> None:
+    """``leaderboard.md`` of `rows`; see `trace_bench.results.standings`."""
+    import_module("trace_bench.results.standings").write_standings(run, rows, unprotected=unprotected, failed=failed)
+
+
+def preload_standings() -> None:
+    """Import what `write_standings` needs, for a thread of its own while something else is waited for."""
+    import_module("trace_bench.results.standings").preload()
+
+
 def read_rows(run: RunLayout) -> list[Results]:
     """The rows of a run, read once."""
     return RunTables(run).rows()
@@ -185,14 +198,12 @@ def read_manifest(run: RunLayout) -> Manifest | None:
     """The manifest, or None before there is one.
 
     Raises:
-        HarnessError: it is damaged.
+        NewerRun: it is of a later version. HarnessError: it is damaged.
     """
     try:
-        return read_model(Manifest, run.manifest.read_bytes())
+        return read_versioned(Manifest, run.manifest)
     except FileNotFoundError:
         return None
-    except JsonError as error:
-        raise HarnessError(f"{run.manifest}: {error}") from None
 
 
 def summarise(run_id: str, rows: Sequence[Results], planned: int, tags: Sequence[str] = ()) -> Summary:
@@ -247,30 +258,11 @@ def write_files_index(run: RunLayout) -> FilesIndex:
     """``files_index.json``: every regular file of the run with size, SHA-256 and schema. Links are not
     followed, the index itself is not listed, and what a killed controller left half written is removed: no job may be
     at work."""
-    entries: list[FileEntry] = []
-    itself = run.relative(run.files_index)
-    folders = [""]
-    while folders:
-        folder = folders.pop()
-        with os.scandir(run.root / folder) as found:
-            for item in found:
-                relative = f"{folder}{item.name}"
-                if item.is_dir(follow_symlinks=False):
-                    if ".collecting-" in item.name:  # of a controller that was killed
-                        shutil.rmtree(item, ignore_errors=True)
-                    else:
-                        folders.append(f"{relative}/")
-                elif _is_temporary(item.name):
-                    Path(item).unlink(missing_ok=True)
-                elif item.is_file(follow_symlinks=False) and relative != itself:
-                    with Path(item).open("rb") as file:
-                        digest = hashlib.file_digest(file, "sha256").hexdigest()
-                        size = file.tell()
-                    entries.append(FileEntry(path=relative, size=size, sha256=digest, schema_name=schema_of(relative)))
-    index = FilesIndex(run_id=run.run_id, files=tuple(sorted(entries, key=lambda entry: entry.path)))
+    for path in list(unfinished(run.root)):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+    index = files_index(run)
     write_json(run.files_index, index)
     return index
-
-
-def _is_temporary(name: str) -> bool:
-    return name.startswith(".") and name.endswith(".tmp")

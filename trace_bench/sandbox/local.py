@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ from trace_bench.sandbox.base import (
 from trace_bench.sandbox.errors import ControlMissing, NameConflict, SandboxGone
 from trace_bench.sandbox.labels import UID_BASE, matches
 from trace_bench.sandbox.streams import CHUNK, STDERR_BYTES, PolledStream
-from trace_bench.sandbox.uids import DEFAULT_BASE
+from trace_bench.sandbox.uids import BLOCK, DEFAULT_BASE, SLOTS
 
 STATE_DIR_VARIABLE = "TRACE_BENCH_STATE_DIR"
 START_SECONDS = 30.0
@@ -58,6 +59,10 @@ _PARTLY = {
     "core": "RLIMIT_CORE, which protects nobody else",
     "disk": "RLIMIT_FSIZE for each file, not for all together",
 }
+LOCAL_BASE = DEFAULT_BASE + SLOTS * BLOCK
+"""Above all that engines use."""
+_FOLDERS = 1 << 20
+"""Places above it for the first slot of a folder of sandboxes."""
 
 
 class LocalBackend:
@@ -82,8 +87,9 @@ class LocalBackend:
 
     @property
     def default_uid_base(self) -> int:
-        """Not used: there are no uids to give to phases."""
-        return DEFAULT_BASE
+        """Nobody's uids: none are given to phases here. Their locks say whether a controller is alive, so they are
+        apart from those of engines, and from those of other folders, whose sandboxes cannot be seen from here."""
+        return LOCAL_BASE + BLOCK * (zlib.crc32(os.fsencode(self._root())) % _FOLDERS)
 
     def check(self) -> None:
         if not Path("/proc/self/stat").exists():
@@ -121,8 +127,8 @@ class LocalBackend:
         return found
 
     def uid_bases_in_use(self) -> frozenset[int]:
-        """None: nothing changes its uid here."""
-        return frozenset()
+        bases = (sandbox.labels.get(UID_BASE, "") for sandbox in self.find({}))
+        return frozenset(int(base) for base in bases if base.isdigit())
 
     def describe(self) -> dict[str, Any]:
         return {

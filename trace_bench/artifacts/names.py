@@ -1,0 +1,59 @@
+"""Names in an archive that somebody else made: which of them may become files of ours."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass, field
+
+from trace_bench.artifacts.jsonio import printable
+from trace_bench.errors import CollectError
+
+_UNSHOWN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+"""Categories of characters that control, or cannot be shown."""
+
+
+@dataclass
+class Names:
+    """The names of one archive.
+
+    Args:
+        path_bytes, name_bytes: of a whole name, and of each component.
+    """
+
+    path_bytes: int = 1024
+    name_bytes: int = 255
+    _folded: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
+
+    def parts(self, name: str, is_folder: bool) -> tuple[str, ...]:
+        """The components of `name`, all of which can be shown and stay below where they are put.
+
+        Raises:
+            CollectError: they do not.
+        """
+        shown = printable(name)
+        if len(name.encode("utf-8")) > self.path_bytes:
+            raise CollectError(f"the name {shown} is longer than {self.path_bytes} bytes")
+        if any(unicodedata.category(character) in _UNSHOWN for character in name):
+            raise CollectError(f"the name {shown} holds a control character or one that cannot be shown")
+        if name.startswith("/") or "\\" in name:
+            raise CollectError(f"the name {shown} is absolute or holds a backslash")
+        parts = (name.removesuffix("/") if is_folder else name).split("/")
+        for part in parts:
+            if part in ("", ".", ".."):
+                raise CollectError(f"the name {shown} has an empty component, '.' or '..'")
+            if len(part.encode("utf-8")) > self.name_bytes:
+                raise CollectError(f"a component of {shown} is longer than {self.name_bytes} bytes")
+        return tuple(parts)
+
+    def claim(self, parts: tuple[str, ...]) -> None:
+        """Take `parts`.
+
+        Raises:
+            CollectError: a file system that ignores case or composition would take it for a name that was taken before.
+        """
+        for end in range(1, len(parts) + 1):
+            exact = parts[:end]
+            folded = tuple(unicodedata.normalize("NFKC", part).casefold() for part in exact)
+            if self._folded.setdefault(folded, exact) != exact:
+                other = "/".join(self._folded[folded])
+                raise CollectError(f"{printable('/'.join(exact))} and {printable(other)} differ by case only")

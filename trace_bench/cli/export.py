@@ -1,0 +1,141 @@
+"""``export``: a run as an archive, or a table of it in long form, in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from trace_bench.artifacts.jsonio import printable
+from trace_bench.artifacts.layout import RunLayout
+from trace_bench.cli.output import emit, emit_json, note
+from trace_bench.cli.tables import emit_pairs
+from trace_bench.errors import ConfigError, HarnessError
+from trace_bench.results.guard import held_for_reading
+from trace_bench.results.runs import describe, find_run
+
+ARCHIVES = (".tar.gz", ".tgz", ".tar")
+TABLES = (".parquet", ".csv")
+SHOWN = 5
+
+
+def export_command(
+    run: str,
+    output: Path,
+    runs_dir: Path,
+    *,
+    table: str | None,
+    where: str | None,
+    unfinished: bool,
+    ro_crate: bool,
+    license_url: str | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Write `output`, by the end of its name an archive or a table.
+
+    Raises:
+        ConfigError: there is no such run, the options do not fit together, the file is there already, or the run is
+            not one to be exported. HarnessError: a file of the run is damaged.
+    """
+    layout = find_run(run, runs_dir)
+    name = output.name.lower()
+    _refuse_place(layout, output, force=force)
+    if name.endswith(ARCHIVES):
+        if table is not None or where is not None:
+            raise ConfigError("an archive is of the whole run: --table and --where are for .parquet and .csv")
+        _export_archive(
+            layout, output, unfinished=unfinished, ro_crate=ro_crate, license_url=license_url, as_json=as_json
+        )
+    elif name.endswith(TABLES):
+        if ro_crate or license_url is not None:
+            raise ConfigError("--ro-crate and --license are for archives (.tar.gz, .tar)")
+        _export_table(layout, output, table or "scores", where, as_json=as_json)
+    else:
+        known = ", ".join((*ARCHIVES, *TABLES))
+        raise ConfigError(
+            f"-o {printable(str(output), 4096)}: what is written goes by the end of the name; known are {known}"
+        )
+
+
+def _refuse_place(layout: RunLayout, output: Path, *, force: bool) -> None:
+    shown = printable(str(output), 4096)
+    if output.is_dir() or (output.exists() and not output.is_file()):
+        raise ConfigError(f"-o {shown}: it is no file; name one that ends in {', '.join((*ARCHIVES, *TABLES))}")
+    if output.resolve().is_relative_to(layout.root.resolve()):
+        raise ConfigError(f"-o {shown}: it lies in the run itself, which stays as it is; write it elsewhere")
+    if output.exists() and not force:
+        raise ConfigError(f"-o {shown}: it is there already; name another file, or overwrite it with --force")
+
+
+def _export_archive(
+    layout: RunLayout, output: Path, *, unfinished: bool, ro_crate: bool, license_url: str | None, as_json: bool
+) -> None:
+    from trace_bench.results.pack import pack
+
+    if license_url is not None and not ro_crate:
+        raise ConfigError("--license is said in the metadata; give --ro-crate too")
+    with held_for_reading(layout):
+        line = describe(layout, lambda _: False)
+        shown = printable(str(layout.root), 4096)
+        if line.state != "finished" and not unfinished:
+            why = f"it is damaged ({printable(line.damage or '', 400)})" if line.damage else "it is not finished"
+            raise ConfigError(f"{shown}: {why}; continue it, or export it as it is with --unfinished")
+        beside: Mapping[str, bytes] = {}
+        if ro_crate:
+            from trace_bench.results.crate import crate_metadata
+
+            beside = crate_metadata(layout, license_url)
+        made = pack(layout, output, beside=beside)
+    if as_json:
+        emit_json({"path": str(made.path), "sha256": made.sha256, "digest": made.digest, "run_id": layout.run_id,
+                   "finished": line.state == "finished", "files": made.files, "bytes": made.bytes,
+                   "changed": made.changed, "left_out": made.left_out})  # fmt: skip
+    else:
+        emit_pairs([
+            ("archive", f"{printable(str(output), 4096)}  ({output.stat().st_size} bytes)"),
+            ("sha256", made.sha256),
+            ("run", f"{printable(layout.run_id, 128)}  ({made.files} files, {made.bytes} bytes)"),
+            ("digest", made.digest),
+        ])  # fmt: skip
+    for what in made.left_out:
+        note(f"left out: {printable(what, 400)}")
+    if made.changed:
+        note(changed_sentence(made.changed))
+
+
+def changed_sentence(changed: tuple[str, ...]) -> str:
+    """That files are not as the run's own index has them."""
+    names = ", ".join(printable(path, 200) for path in changed[:SHOWN]) + (" …" if len(changed) > SHOWN else "")
+    return f"{len(changed)} files are not as the run's own index says, which trace-bench audit looks into: {names}"
+
+
+def _export_table(layout: RunLayout, output: Path, table: str, where: str | None, *, as_json: bool) -> None:
+    from trace_bench.arguments import hint
+    from trace_bench.results import long_form
+    from trace_bench.results.tables import read_rows
+
+    if table not in long_form.TABLES:
+        raise ConfigError(f"--table: there is no table {printable(table)!r}{hint(table, long_form.TABLES)}")
+    rows = read_rows(layout)
+    if where is not None:
+        from trace_bench.results.frames import jobs_frame
+        from trace_bench.results.parts import parse_where
+
+        kept = set(parse_where(where).of(jobs_frame(rows))["job_id"])
+        rows = [row for row in rows if row.job_id in kept]
+    columns, batches = long_form.table(layout, rows, table)  # type: ignore[arg-type]
+    write = long_form.write_csv_table if output.name.lower().endswith(".csv") else long_form.write_parquet_table
+    try:
+        count = write(output, columns, batches)
+    except (ValueError, TypeError) as error:  # of pandas and Arrow: no value that our own writers leave
+        raise HarnessError(
+            f"{printable(str(layout.root), 4096)}: a file holds what its schema does not allow "
+            f"({printable(str(error), 200)}); trace-bench audit names it"
+        ) from None
+    told: dict[str, Any] = {"path": str(output), "table": table, "jobs": len(rows), "rows": count,
+                            "columns": list(columns)}  # fmt: skip
+    if as_json:
+        emit_json(told)
+    else:
+        emit(f"{printable(str(output), 4096)}: {count} rows of table {table}, of {len(rows)} jobs")

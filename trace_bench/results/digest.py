@@ -1,0 +1,129 @@
+"""The files of a run: which there are, and one hash of them all that can be quoted.
+
+The digest of a run is the SHA-256 of what ``sha256sum`` would print for the files of its index, from within the run's
+folder, sorted by the bytes of their names. Anybody has it without us::
+
+    jq -r '.files[] | "\\(.sha256)  \\(.path)"' meta/files_index.json | LC_ALL=C sort -k 2 | sha256sum
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from trace_bench.artifacts.jsonio import JsonError, read_model
+from trace_bench.artifacts.layout import RunLayout, schema_of
+from trace_bench.artifacts.records import FileEntry, FilesIndex
+from trace_bench.errors import HarnessError
+
+
+def run_digest(files: Mapping[str, str]) -> str:
+    """The digest of a run.
+
+    Args:
+        files: hex SHA-256 by path relative to the run, of every file but ``files_index.json``.
+    """
+    return hashlib.sha256("".join(checksum_lines(files)).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def index_digest(index: FilesIndex) -> str:
+    """The digest of the run that `index` lists."""
+    return run_digest({entry.path: entry.sha256 for entry in index.files})
+
+
+def checksum_lines(files: Mapping[str, str]) -> Iterator[str]:
+    """Lines that ``sha256sum -c`` reads, sorted by the bytes of the names.
+
+    >>> list(checksum_lines({"b": "00", "a": "ff"}))
+    ['ff  a\\n', '00  b\\n']
+    """
+    for path in sorted(files, key=lambda path: path.encode("utf-8", "surrogateescape")):
+        # As sha256sum itself writes names that hold what ends a line.
+        escaped = path.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+        mark = "\\" if escaped != path else ""
+        yield f"{mark}{files[path]}  {escaped}\n"
+
+
+def read_index(run: RunLayout) -> FilesIndex | None:
+    """The index of a run; None before it has one.
+
+    Raises:
+        HarnessError: it is damaged.
+    """
+    try:
+        return read_model(FilesIndex, run.files_index.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, JsonError) as error:
+        raise HarnessError(f"{run.files_index}: {error}") from None
+
+
+def files_index(run: RunLayout) -> FilesIndex:
+    """The index as it should be now: every regular file with size, SHA-256 and schema, but the index itself and what
+    is unfinished."""
+    entries = [_entry(run, path) for path in regular_files(run.root) if path != run.relative(run.files_index)]
+    return FilesIndex(run_id=run.run_id, files=tuple(sorted(entries, key=lambda entry: entry.path)))
+
+
+def regular_files(root: Path) -> Iterator[str]:
+    """Paths, relative to `root` and with slashes, of all regular files below it, in no order. Links are not followed;
+    what is unfinished is left out."""
+    for path, item in _walk(root):
+        if item.is_file(follow_symlinks=False) and not _is_unfinished(item):
+            yield path
+
+
+def unfinished(root: Path) -> Iterator[Path]:
+    """What a writer or a collector that was killed has left below `root`: files, and folders as a whole."""
+    return (root / path for path, item in _walk(root) if _is_unfinished(item))
+
+
+def _walk(root: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Everything below `root` with its path; what is in a link, or in an unfinished folder, is not looked at."""
+    folders = [""]
+    while folders:
+        folder = folders.pop()
+        with os.scandir(root / folder) as found:
+            for item in found:
+                yield f"{folder}{item.name}", item
+                if item.is_dir(follow_symlinks=False) and not _is_unfinished(item):
+                    folders.append(f"{folder}{item.name}/")
+
+
+def _is_unfinished(item: os.DirEntry[str]) -> bool:
+    if item.is_dir(follow_symlinks=False):
+        return ".collecting-" in item.name
+    return item.name.startswith(".") and item.name.endswith(".tmp")
+
+
+def hashes(root: Path, paths: Iterable[str]) -> dict[str, str]:
+    """Hex SHA-256 of the files at `paths` below `root`."""
+    return {path: _hash(root / path)[0] for path in paths}
+
+
+def changed_files(run: RunLayout, found: Mapping[str, str]) -> tuple[str, ...]:
+    """Paths of which the run's index says something else than `found`; none where there is no index."""
+    index = read_index(run)
+    if index is None:
+        return ()
+    listed = {entry.path: entry.sha256 for entry in index.files}
+    own = {path: digest for path, digest in found.items() if path != run.relative(run.files_index)}
+    return tuple(sorted(path for path in listed.keys() | own.keys() if listed.get(path) != own.get(path)))
+
+
+def digest_of(run: RunLayout, found: Mapping[str, str]) -> str:
+    """The digest of a run with the files `found`: hex SHA-256 by path, maybe of the index too, which does not count."""
+    return run_digest({path: digest for path, digest in found.items() if path != run.relative(run.files_index)})
+
+
+def _entry(run: RunLayout, path: str) -> FileEntry:
+    digest, size = _hash(run.root / path)
+    return FileEntry(path=path, size=size, sha256=digest, schema_name=schema_of(path))
+
+
+def _hash(path: Path) -> tuple[str, int]:
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return digest, file.tell()

@@ -1,0 +1,353 @@
+"""Tests of the differences between two ways of solving the same tasks, each by scipy.
+
+A *group* is one task. Paired: an array of differences, one for each pair (task and seed), better when larger. Unpaired:
+two arrays. The assumption of every permutation test here is that under the null hypothesis a pair's two scores could as
+well have been each other's (the signs of differences are exchangeable), or that labels could, where there are no pairs.
+
+Sources: E. Miller, *Adding error bars to evals*, arXiv:2411.00640 (paired differences §4.2, clusters §2.2); R. Agarwal
+et al., *Deep RL at the edge of the statistical precipice*, arXiv:2108.13264 (probability of improvement, stratified
+bootstrap, §4); S. Holm, Scand. J. Statist. 6 (1979) 65; B. Phipson and G. K. Smyth, arXiv:1603.05766 (why a sampled
+permutation test counts the observed one).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize, stats
+
+from trace_bench.results.statistics import mean_intervals
+
+Array = NDArray[np.float64]
+
+EXACT = 20_000
+"""All permutations are looked at up to so many."""
+RESAMPLES = 9_999
+"""Permutations drawn otherwise; for many tests more, as a small p must be possible …"""
+MOST_RESAMPLES = 99_999
+"""… up to so many."""
+BOOTSTRAP = 2_000
+POWER = 0.8
+SEED = 20_108
+"""Of all that is drawn: the same files give the same numbers."""
+EQUAL = 1e-9
+"""Relative difference up to which two scores are the same, as for a task that declares no tolerance."""
+_BATCH = 2_000_000
+"""Numbers of permuted data held at once."""
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A difference, better when larger.
+
+    Attributes:
+        n: pairs, or tasks; `n_baseline` too where there are no pairs.
+        sd: of the differences; None for fewer than two, and where there are no pairs.
+        se: standard error of `mean`; None where it cannot be told. `df` are its degrees of freedom.
+        low, high: interval of `mean`; None where there is none.
+        p: of the permutation test, two-sided.
+        smallest_p: that `n` allows, whatever the scores.
+        exact: all permutations were looked at.
+    """
+
+    n: int
+    n_baseline: int | None
+    mean: float
+    sd: float | None
+    se: float | None
+    df: float | None
+    low: float | None
+    high: float | None
+    p: float
+    smallest_p: float
+    exact: bool
+
+
+@dataclass(frozen=True)
+class Share:
+    """A probability with its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def differences(baseline: Array, other: Array, sign: float = 1.0) -> Array:
+    """``sign * (other - baseline)``; exactly 0 where the two are equal up to rounding."""
+    with np.errstate(over="ignore"):
+        found: Array = sign * (other - baseline)
+    found[np.isclose(other, baseline, rtol=EQUAL, atol=0.0)] = 0.0
+    return found
+
+
+# -------------------------------------------------------------------------------------------------------- paired
+
+
+def paired_effects(groups: Sequence[Array], level: float, tests: int = 1) -> list[Effect]:
+    """For each group the mean of its differences with its t interval, and a sign-flip permutation test.
+
+    Args:
+        tests: how many are made in all, of which a p must survive the correction.
+    """
+    found: dict[int, Effect] = {}
+    for n, places in _by(len(group) for group in groups).items():
+        values = np.stack([groups[place] for place in places])
+        p, exact = sign_flip(values, drawn(tests, 1 - level))
+        mean, se, intervals = mean_intervals(values, level)
+        for row, place in enumerate(places):
+            found[place] = Effect(
+                n=n,
+                n_baseline=None,
+                mean=float(mean[row]),
+                sd=_finite(se[row] * math.sqrt(n)),
+                se=_finite(se[row]),
+                df=n - 1 if n > 1 else None,
+                low=_finite(intervals[row, 0]),
+                high=_finite(intervals[row, 1]),
+                p=float(p[row]),
+                smallest_p=smallest_paired_p(n, tests, 1 - level),
+                exact=exact,
+            )
+    return [found[place] for place in range(len(groups))]
+
+
+def sign_flip(values: Array, resamples: int = RESAMPLES, exact_up_to: int = EXACT) -> tuple[Array, bool]:
+    """Two-sided p of the mean of each row of `values` (shape ``(tests, n)``) under random signs; whether it is exact.
+
+    Exact where there are at most `exact_up_to` sign patterns; else `resamples` are drawn, and the observed one is
+    counted among them, so that p is never 0 and the test never too liberal (arXiv:1603.05766).
+    """
+    n = values.shape[1]
+    exact = is_exact(n, exact_up_to)
+    done = stats.permutation_test(
+        (values,),
+        _mean,
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=2**n if exact else resamples,
+        batch=max(1, _BATCH // max(1, values.size)),
+        axis=-1,
+        rng=np.random.default_rng(SEED),
+    )
+    return np.asarray(done.pvalue, dtype=np.float64), exact
+
+
+def is_exact(pairs: int, exact_up_to: int = EXACT) -> bool:
+    return pairs < 60 and 2**pairs <= exact_up_to
+
+
+def drawn(tests: int, alpha: float) -> int:
+    """How many permutations are drawn where `tests` are made at `alpha`: enough for the smallest p to survive Holm's
+    first step."""
+    return int(min(max(RESAMPLES, math.ceil(2 * tests / alpha)), MOST_RESAMPLES))
+
+
+def smallest_paired_p(pairs: int, tests: int = 1, alpha: float = 0.05) -> float:
+    """The smallest two-sided p that `sign_flip` can find with `pairs` pairs.
+
+    >>> smallest_paired_p(5)
+    0.0625
+    """
+    return min(1.0, 2.0 ** (1 - pairs)) if is_exact(pairs) else 2 / (drawn(tests, alpha) + 1)
+
+
+def stratified_sign_flip(groups: Sequence[Array], *, scaled: bool) -> tuple[float, bool, float]:
+    """Two-sided p of the mean over groups of their mean difference, every pair's sign flipped by itself: about exactly
+    these tasks. Then whether it is exact, and the smallest p that so many pairs allow.
+
+    Args:
+        scaled: divide each group's differences by their root mean square first, which no flip changes: for scores whose
+            units differ between groups.
+    """
+    weighted = []
+    for group in groups:
+        size = math.sqrt(float(np.mean(np.square(group / _largest(group))))) * _largest(group) if scaled else 1.0
+        weighted.append(group / (len(group) * (size or 1.0)))
+    values = np.concatenate(weighted)
+    if is_exact(len(values)):
+        return float(sign_flip(values[None, :])[0][0]), True, smallest_paired_p(len(values))
+    rng = np.random.default_rng(SEED)
+
+    def signs(size: tuple[int, ...]) -> Array:
+        draws: Array = values * (2.0 * rng.integers(0, 2, size=size, dtype=np.int8) - 1.0)
+        return draws
+
+    done = stats.monte_carlo_test(
+        values, signs, _mean, vectorized=True, n_resamples=RESAMPLES, batch=max(1, _BATCH // len(values)), axis=-1
+    )
+    return float(done.pvalue), False, 2 / (RESAMPLES + 1)
+
+
+# ------------------------------------------------------------------------------------------------------ unpaired
+
+
+def unpaired_effects(baselines: Sequence[Array], others: Sequence[Array], level: float, tests: int = 1) -> list[Effect]:
+    """For each group the difference of the two means with Welch's interval, and a permutation test of it. Scores are
+    better when larger."""
+    found: dict[int, Effect] = {}
+    sizes = _by((len(x), len(y)) for x, y in zip(baselines, others, strict=True))
+    for (m, n), places in sizes.items():
+        x, y = np.stack([baselines[place] for place in places]), np.stack([others[place] for place in places])
+        patterns = math.comb(m + n, n)
+        exact = patterns <= EXACT
+        resamples = drawn(tests, 1 - level)
+        done = stats.permutation_test(
+            (y, x),
+            _mean_difference,
+            permutation_type="independent",
+            vectorized=True,
+            n_resamples=patterns if exact else resamples,
+            batch=max(1, _BATCH // (len(places) * (m + n))),
+            axis=-1,
+            rng=np.random.default_rng(SEED),
+        )
+        spread = _welch(x, y)
+        for row, place in enumerate(places):
+            mean = float(y[row].mean() - x[row].mean())
+            se, df = spread[row]
+            half = None if se is None else float(stats.t.ppf((1 + level) / 2, df)) * se if se else 0.0
+            found[place] = Effect(
+                n=n,
+                n_baseline=m,
+                mean=mean,
+                sd=None,
+                se=se,
+                df=df,
+                low=None if half is None else mean - half,
+                high=None if half is None else mean + half,
+                p=float(done.pvalue[row]),
+                smallest_p=min(1.0, 2 / (patterns if exact else resamples + 1)),
+                exact=exact,
+            )
+    return [found[place] for place in range(len(baselines))]
+
+
+def _welch(x: Array, y: Array) -> list[tuple[float | None, float | None]]:
+    """For each row standard error and degrees of freedom; None where a side has fewer than two."""
+    m, n = x.shape[1], y.shape[1]
+    if min(m, n) < 2:
+        return [(None, None)] * len(x)
+    flat = (np.ptp(x, axis=1) == 0) & (np.ptp(y, axis=1) == 0)
+    with np.errstate(all="ignore"):
+        df = stats.ttest_ind(y, x, axis=1, equal_var=False).df
+    se = np.sqrt(x.var(axis=1, ddof=1) / m + y.var(axis=1, ddof=1) / n)
+    return [
+        (0.0, float(m + n - 2)) if same else (float(one), float(of)) for same, one, of in zip(flat, se, df, strict=True)
+    ]
+
+
+def stratified_shuffle(
+    baselines: Sequence[Array], others: Sequence[Array], *, scaled: bool
+) -> tuple[float, bool, float]:
+    """As `stratified_sign_flip` without pairs: labels are shuffled within each group. Always drawn."""
+    pooled = [np.concatenate([y, x]) for x, y in zip(baselines, others, strict=True)]
+    weights = []
+    for x, y, both in zip(baselines, others, pooled, strict=True):
+        size = float(np.std(both)) if scaled else 1.0
+        signs = np.concatenate([np.full(len(y), 1 / len(y)), np.full(len(x), -1 / len(x))])
+        weights.append(signs / (size or 1.0) / len(pooled))
+    values, weight = np.concatenate(pooled), np.concatenate(weights)
+    ends = np.cumsum([len(both) for both in pooled])
+    rng = np.random.default_rng(SEED)
+
+    def shuffled(size: tuple[int, ...]) -> Array:
+        tiled = np.broadcast_to(values, size).copy()
+        for start, end in zip([0, *ends[:-1]], ends, strict=True):
+            tiled[..., start:end] = rng.permuted(tiled[..., start:end], axis=-1)
+        return tiled
+
+    def statistic(sample: Array, axis: int = -1) -> Array:
+        return np.sum(sample * weight, axis=axis)  # type: ignore[no-any-return]
+
+    done = stats.monte_carlo_test(
+        values,
+        shuffled,
+        statistic,
+        vectorized=True,
+        n_resamples=RESAMPLES,
+        batch=max(1, _BATCH // len(values)),
+        axis=-1,
+    )
+    patterns = math.prod(math.comb(len(x) + len(y), len(x)) for x, y in zip(baselines, others, strict=True))
+    return float(done.pvalue), False, min(1.0, max(2 / (RESAMPLES + 1), 2 / min(patterns, 10**9)))
+
+
+# ------------------------------------------------------------------------------------------------ over all tasks
+
+
+def probability_of_improvement(baselines: Sequence[Array], others: Sequence[Array], level: float) -> Share:
+    """The mean over groups of P(other > baseline) + ½ P(equal), with a percentile interval over `BOOTSTRAP` stratified
+    resamples: scores of each side are drawn anew within each group (arXiv:2108.13264 §4.3, Appendix A.5)."""
+    rng = np.random.default_rng(SEED)
+    value, resampled = 0.0, np.zeros(BOOTSTRAP)
+    for (m, n), places in _by((len(x), len(y)) for x, y in zip(baselines, others, strict=True)).items():
+        x, y = np.stack([baselines[place] for place in places]), np.stack([others[place] for place in places])
+        value += float(np.sum(stats.mannwhitneyu(y, x, axis=-1, method="asymptotic").statistic) / (m * n))
+        for first, second in zip(x, y, strict=True):
+            higher = np.sign(second[:, None] - first[None, :]) / 2 + 0.5
+            resampled += np.sum((_counts(rng, n) @ higher) * _counts(rng, m), axis=1) / (m * n)
+    low, high = np.quantile(resampled / len(baselines), [(1 - level) / 2, (1 + level) / 2])
+    return Share(value / len(baselines), float(low), float(high))
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """`p` adjusted for their number (Holm 1979): a p below the level stays a discovery with a family-wise error rate of
+    at most the level, whatever the tests' dependence."""
+    values = np.asarray(p, dtype=np.float64)
+    order = np.argsort(values, kind="stable")
+    steps = (len(values) - np.arange(len(values))) * values[order]
+    adjusted = np.empty_like(values)
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(steps)) if len(values) else steps
+    return [float(one) for one in adjusted]
+
+
+def detectable(se: float, df: float, alpha: float, power: float = POWER) -> float:
+    """The smallest true difference that a two-sided t test at `alpha` would find with probability `power`, if the
+    spread is what was seen: standard error `se`, `df` degrees of freedom. By the noncentral t distribution."""
+    critical = float(stats.t.ppf(1 - alpha / 2, df))
+
+    def missing(shift: float) -> float:
+        found = stats.nct.sf(critical, df, shift) + stats.nct.cdf(-critical, df, shift)
+        return float(found) - power
+
+    high = critical + 2.0
+    while missing(high) < 0 and high < 1e6:
+        high *= 2
+    return float(optimize.brentq(missing, 0.0, high)) * se
+
+
+def _counts(rng: np.random.Generator, n: int) -> Array:
+    """How often each of `n` is in each of `BOOTSTRAP` resamples: shape ``(BOOTSTRAP, n)``."""
+    places = rng.integers(0, n, size=(BOOTSTRAP, n)) + np.arange(0, BOOTSTRAP * n, n)[:, None]
+    return np.bincount(places.ravel(), minlength=BOOTSTRAP * n).reshape(BOOTSTRAP, n).astype(np.float64)
+
+
+def _mean(values: Array, axis: int = -1) -> Any:
+    return np.mean(values, axis=axis)
+
+
+def _mean_difference(y: Array, x: Array, axis: int = -1) -> Any:
+    return np.mean(y, axis=axis) - np.mean(x, axis=axis)
+
+
+def _finite(value: float) -> float | None:
+    """None for what so few values do not tell, or a double does not hold."""
+    return float(value) if math.isfinite(value) else None
+
+
+def _largest(values: Array) -> float:
+    return float(np.max(np.abs(values))) or 1.0
+
+
+def _by(keys: Any) -> dict[Any, list[int]]:
+    """Places by key, in the order of their first."""
+    found: dict[Any, list[int]] = defaultdict(list)
+    for place, key in enumerate(keys):
+        found[key].append(place)
+    return found
