@@ -32,6 +32,15 @@ def test_the_page_lies_in_the_current_folder_and_is_written_again(
     report(recorded, Path("report.md"))
 
 
+def test_a_report_has_the_audits_verdict(copied: RunLayout, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copied.summary.write_bytes(copied.summary.read_bytes().replace(b'"total_jobs": 18', b'"total_jobs": 19'))
+    report_command([str(copied.root)], tmp_path / "r.md", Path("runs"), audited=True, force=False, as_json=False)
+    text = (tmp_path / "r.md").read_text()
+    verdict = text[text.index("## The audit's verdict") :]
+    assert "contradicted" in verdict and "tables.summary" in verdict and "Digest of the run" in verdict
+    assert "the audit contradicts a claim" in capsys.readouterr().err
+
+
 def test_only_a_report_is_written_over(recorded: RunLayout, tmp_path: Path) -> None:
     mine = tmp_path / "mine.md"
     mine.write_text("# my notes\n")

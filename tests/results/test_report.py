@@ -10,16 +10,17 @@ from typing import Any
 import pytest
 
 from tests.results.poison import HACK, poisoned
+from trace_bench.artifacts.audits import AuditReport, Claim, Evidence
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.results.report import Claim, Report, markdown, page, read_source
+from trace_bench.results.report import Report, markdown, page, read_source
 from trace_bench.results.report import lineage as lineage_module
 from trace_bench.results.report.curves import POINTS, band
 from trace_bench.results.report.lineage import JobLineage, lineages
 from trace_bench.results.report.matrix import matrices
 
 
-def report_of(*runs: RunLayout, claims: list[Claim] | None = None) -> Report:
-    return Report.of([read_source(run, claims) for run in runs])
+def report_of(*runs: RunLayout, audit: AuditReport | None = None) -> Report:
+    return Report.of([read_source(run, audit) for run in runs])
 
 
 def change(run: RunLayout, number: int, **values: Any) -> None:
@@ -157,17 +158,21 @@ def test_failures_are_grouped_with_their_messages_and_are_in_no_score(copied: Ru
     report = report_of(copied)
     assert len(report.counted) == 15 and len(report.steps["job_id"].unique()) == 15
     text = markdown(report)
-    assert re.search(r"\| sandbox: lost \| 2 \|.*gone \d &#124; gone \d \|", text)
+    assert re.search(r"\| sandbox: lost \| 2 \|.*gone \d \\\| gone \d \|", text)
     assert re.search(r"\| trainer: raised \| 1 \|.*it raised \|", text)
 
 
 def test_what_an_audit_found_stands_on_the_page_and_what_is_wrong_first(recorded: RunLayout) -> None:
-    claims = [
-        Claim("files.hashes", "verified", "18 files"),
-        Claim("tables", "contradicted", "<i>no</i>", "results.csv"),
-    ]
-    html = page(report_of(recorded, claims=claims))
+    wrong = Evidence(file="results.csv", key="<i>line 3</i>", was=1.5, due=2)
+    audit = AuditReport(
+        run_id="x", digest="0" * 64, audited_at="2026-01-01T00:00:00Z", code_version="1", sources_hash="2", claims=(
+            Claim(claim="files.hashes", verdict="verified", says="every file"),
+            Claim(claim="tables.results_csv", verdict="contradicted", says="<i>no</i>", found=3, evidence=(wrong,)),
+        )
+    )  # fmt: skip
+    html = page(report_of(recorded, audit=audit))
     assert "2 claims: 1 contradicted, 1 verified" in html and "The audit contradicts a claim" in html
+    assert "results.csv &lt;i&gt;line 3&lt;/i&gt; is 1.5, should be 2 … 2 more" in html and "0" * 64 in html
     assert html.index("&lt;i&gt;no&lt;/i&gt;") < html.index("files.hashes")
     assert "Not audited" in page(report_of(recorded)), "where there was none, the page says so"
 
