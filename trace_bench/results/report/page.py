@@ -173,8 +173,8 @@ def _leaderboard(report: Report) -> str:
         return _said(NOTHING)
     told = (
         "By task: means over seeds of jobs that are ok, ranked by the selection split, on which the best state was "
-        "chosen; that flatters it: quote held-out scores, which the interval is of (Student's t over seeds; = where all "
-        "are equal). Jobs that failed are in no mean; 3/5 says that three of five seeds count."
+        "chosen; that flatters it: quote held-out scores, which the interval is of (Student's t over seeds; = where "
+        "all are equal). Jobs that failed are in no mean; 3/5 says that three of five seeds count."
     )
     return over + html + _said(told)
 
