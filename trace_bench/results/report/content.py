@@ -106,7 +106,7 @@ def read_source(layout: RunLayout, audit: AuditReport | None = None) -> Source:
         git=_model(GitInfo, layout.git, told),
         config=_text(layout.config_snapshot),
         audit=audit,
-        notes=tuple(notes),
+        notes=tuple(dict.fromkeys(notes)),
     )
 
 
@@ -154,7 +154,7 @@ class Report:
             tasks=tuple(dict.fromkeys(jobs["task"])),
             ways=tuple(dict.fromkeys(jobs["way"])),
             steps=_steps(sources, jobs, notes),
-            notes=tuple(notes),
+            notes=tuple(dict.fromkeys(notes)),
             signs=dict(zip(jobs["task"], jobs["sign"], strict=True)),
         )
 
