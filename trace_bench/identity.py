@@ -245,6 +245,17 @@ def test_seed(salt: str, task_id: str, seed: int) -> int:
     return _as_seed(mac.digest())
 
 
+def salt_commitment(salt: str) -> str:
+    """SHA-256 (hex) that is published while `salt` is not: whoever sees both knows that it was this one from the
+    start."""
+    return hashlib.sha256(b"trace-bench/salt/1\n" + salt.encode()).hexdigest()
+
+
+def seed_commitment(salt: str, seed: int) -> str:
+    """The same (hex) of a `test_seed`: under the salt, as a seed of 63 bits alone could be tried out."""
+    return hmac.new(salt.encode(), canonical_json(["commitment", seed]), hashlib.sha256).hexdigest()
+
+
 def slot_rng_seed(seed: int, slot: str) -> int:
     """The seed of the random choices made for one LLM call, 63 bits, from the job's seed and the slot's text.
 

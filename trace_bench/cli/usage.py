@@ -88,6 +88,21 @@ def limit_in_seconds(text: str) -> float:
     return seconds
 
 
+def confidence(text: str) -> float:
+    """A confidence level.
+
+    Raises:
+        BadParameter: it is no number between 0.5 and 1.
+    """
+    try:
+        level = float(text)
+    except ValueError:
+        level = math.nan
+    if not 0.5 <= level < 1:
+        raise typer.BadParameter(f"must be a number from 0.5 to below 1, as 0.95, not {_described(text)}")
+    return level
+
+
 def folders(roots: list[Path] | None) -> list[Path] | None:
     """The folders of ``--root``, which are there.
 

@@ -22,6 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, stats
 
+from trace_bench.results.statistics import mean_intervals
+
 Array = NDArray[np.float64]
 
 EXACT = 20_000
@@ -97,21 +99,17 @@ def paired_effects(groups: Sequence[Array], level: float, tests: int = 1) -> lis
     for n, places in _by(len(group) for group in groups).items():
         values = np.stack([groups[place] for place in places])
         p, exact = sign_flip(values, drawn(tests, 1 - level))
-        mean = values.mean(axis=1)
-        sd = values.std(axis=1, ddof=1) if n > 1 else np.full(len(places), np.nan)
-        sd[np.ptp(values, axis=1) == 0] = 0.0 if n > 1 else np.nan
-        half = stats.t.ppf((1 + level) / 2, n - 1) * sd / math.sqrt(n) if n > 1 else sd
+        mean, se, intervals = mean_intervals(values, level)
         for row, place in enumerate(places):
-            some = n > 1
             found[place] = Effect(
                 n=n,
                 n_baseline=None,
                 mean=float(mean[row]),
-                sd=float(sd[row]) if some else None,
-                se=float(sd[row]) / math.sqrt(n) if some else None,
-                df=n - 1 if some else None,
-                low=float(mean[row] - half[row]) if some else None,
-                high=float(mean[row] + half[row]) if some else None,
+                sd=_finite(se[row] * math.sqrt(n)),
+                se=_finite(se[row]),
+                df=n - 1 if n > 1 else None,
+                low=_finite(intervals[row, 0]),
+                high=_finite(intervals[row, 1]),
                 p=float(p[row]),
                 smallest_p=smallest_paired_p(n, tests, 1 - level),
                 exact=exact,
@@ -336,6 +334,11 @@ def _mean(values: Array, axis: int = -1) -> Any:
 
 def _mean_difference(y: Array, x: Array, axis: int = -1) -> Any:
     return np.mean(y, axis=axis) - np.mean(x, axis=axis)
+
+
+def _finite(value: float) -> float | None:
+    """None for what so few values do not tell, or a double does not hold."""
+    return float(value) if math.isfinite(value) else None
 
 
 def _largest(values: Array) -> float:
