@@ -148,10 +148,12 @@ def test_what_the_run_says_of_how_jobs_are_kept_is_not_taken_over(run: RunLayout
     assert recording.snapshot["backend"] == "local" and recording.snapshot["fail_fast"]
     assert not plain.keys() & {"backend", "fail_fast", "images", "retries"}
     assert recording.snapshot["sandbox"]["allow_weaker"] and plain["sandbox"]["allow_weaker"] == []
-    nowhere = {**recording.snapshot, "task_roots": ["/nowhere", "tasks"], "data_root": "/nowhere"}
+    weaker = {"id": "internal:liking", "sandbox": {"allow_weaker": ["seccomp"], "memory": "1GiB"}}
+    nowhere = {**recording.snapshot, "task_roots": ["/nowhere", "tasks"], "data_root": "/nowhere", "tasks": [weaker]}
     object.__setattr__(recording, "snapshot", nowhere)
     plain = snapshot_here(recording, recording.jobs)
     assert plain["task_roots"] == ["tasks"] and "data_root" not in plain
+    assert plain["tasks"] == [{"id": "internal:liking", "sandbox": {"memory": "1GiB"}}]
 
 
 def test_budgets_end_again_where_they_ended_and_failures_fail_again(
