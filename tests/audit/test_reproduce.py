@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -360,6 +361,7 @@ def test_without_the_salt_held_out_scores_cannot_be_checked(run: RunLayout, repr
         (("first", "--allow-weaker", "fire"), "there is no control 'fire'"),
         (("no.tar.gz",), "no.tar.gz: "),
         (("linked",), "jobs/escape is a link, which no run holds; remove it"),
+        (("piped",), "meta/lock.json is neither a file nor a folder, which no run holds; remove it"),
     ],
 )
 def test_mistakes_are_sentences_and_make_nothing(
@@ -368,6 +370,9 @@ def test_mistakes_are_sentences_and_make_nothing(
     Path("no.tar.gz").write_bytes(b"\x1f\x8b no archive")
     shutil.copytree(run.root, tmp_path / "runs" / "linked")
     (tmp_path / "runs" / "linked" / "jobs" / "escape").symlink_to("/etc")
+    piped = RunLayout(Path(shutil.copytree(run.root, tmp_path / "runs" / "piped")))
+    piped.lock.unlink()
+    os.mkfifo(piped.lock)
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(TraceBenchError) as caught:
         reproduce(*arguments)

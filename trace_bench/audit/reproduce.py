@@ -31,6 +31,7 @@ from trace_bench.controller.start import plan_config
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.results.replay_check import SHOWN, differences_of, same_machine
 from trace_bench.results.rows import is_final
+from trace_bench.results.runs import find_run
 
 HERE_TO_SAY = ("backend", "images", "fail_fast", "retries", "llm_cache", "max_workers")
 """Keys of a recorded config that this machine's own values take the place of."""
@@ -104,9 +105,12 @@ def open_recording(text: str, runs_dir: Path) -> Recording:
     Raises:
         ConfigError: there is none, a file of it is damaged, or it holds a link, a device or the like.
     """
-    recording = find_recording(text, runs_dir, "argument RUN")
-    _refuse_odd_files(recording.layout)
-    return recording.readable()
+    try:
+        layout = find_run(text, runs_dir)
+    except ConfigError as error:
+        raise ConfigError(f"argument RUN: {error}") from None
+    _refuse_odd_files(layout)  # before any of them is opened: a pipe would be waited for
+    return find_recording(str(layout.root), runs_dir, "argument RUN").readable()
 
 
 def prepare(recording: Recording, folder: Path, options: Options, say: Callable[[str], None]) -> Prepared:
