@@ -56,7 +56,7 @@ class RunTables:
             HarnessError: a ``results.json`` or the manifest is damaged.
         """
         manifest = read_manifest(self._run)
-        rows = self._rows(manifest)
+        rows = self.rows_of(manifest)
         planned = len(manifest.jobs) if manifest is not None else len(rows)
         tags = manifest.tags if manifest is not None else ()
         write_tables(self._run, rows, planned, tags, unprotected=unprotected, failed=failed)
@@ -70,9 +70,10 @@ class RunTables:
         Raises:
             HarnessError: a ``results.json`` or the manifest is damaged.
         """
-        return self._rows(read_manifest(self._run))
+        return self.rows_of(read_manifest(self._run))
 
-    def _rows(self, manifest: Manifest | None) -> list[Results]:
+    def rows_of(self, manifest: Manifest | None) -> list[Results]:
+        """`rows`, given the manifest of the run."""
         found: dict[str, tuple[tuple[int, int, int], Results]] = {}
         for job in self._run.job_dirs():
             try:
@@ -183,14 +184,19 @@ def read_rows(run: RunLayout) -> list[Results]:
     return RunTables(run).rows()
 
 
+def manifest_and_rows(run: RunLayout) -> tuple[Manifest | None, list[Results]]:
+    """`read_manifest` and `read_rows`, each file read once."""
+    manifest = read_manifest(run)
+    return manifest, RunTables(run).rows_of(manifest)
+
+
 def read_rows_and_waiting(run: RunLayout) -> tuple[list[Results], list[ManifestEntry]]:
-    """The same, and the planned jobs that have no row (yet).
+    """`read_rows`, and the planned jobs that have no row (yet).
 
     Raises:
         HarnessError: a ``results.json`` or the manifest is damaged.
     """
-    manifest = read_manifest(run)
-    rows = RunTables(run)._rows(manifest)
+    manifest, rows = manifest_and_rows(run)
     known = {row.job_id for row in rows}
     return rows, [entry for entry in manifest.jobs if entry.job_id not in known] if manifest is not None else []
 
