@@ -100,10 +100,11 @@ def _emit_table(table: tuple[Sequence[str], Sequence[Sequence[str]]], directions
         header, rows, said = told_once(header, rows, ("variant", "optimizer", "model"))
         for line in said:
             emit(line)
-    last = () if "mean" in header else ("normalised",)
+    kept = () if "mean" in header else ("normalised",)
     spare = [
         *(name for name in header if name.startswith("improvement ")),
-        *(name for name in SPARE if name not in last),
+        *(name for name in SPARE if name not in kept),
+        *(name for name in header if name.startswith("held-out ")),
     ]
     text = framed(header, rows, NUMERIC, screen=at, elastic=ELASTIC, spare=spare, sections=sections)
     emit(text.rstrip("\n"))
