@@ -96,7 +96,7 @@ def differences(baseline: Array, other: Array, sign: float = 1.0) -> Array:
     """``sign * (other - baseline)``; exactly 0 where the two are equal up to rounding."""
     with np.errstate(over="ignore"):
         found: Array = sign * (other - baseline)
-    found[np.isclose(other, baseline, rtol=EQUAL, atol=0.0)] = 0.0
+        found[np.isclose(other, baseline, rtol=EQUAL, atol=0.0)] = 0.0
     return found
 
 
@@ -311,8 +311,8 @@ def probability_of_improvement(baselines: Sequence[Array], others: Sequence[Arra
             higher = np.sign(second[:, None] - first[None, :]) / 2 + 0.5
             resampled += np.sum((_counts(rng, n) @ higher) * _counts(rng, m), axis=1) / (m * n)
     value /= len(baselines)
-    sizes = [min(len(x), len(y)) for x, y in zip(baselines, others, strict=True)]
-    fewest, df = min(sizes), sum(sizes) - len(sizes)
+    fewest = min(min(len(x), len(y)) for x, y in zip(baselines, others, strict=True))
+    df = sum(len(x) + len(y) - 2 for x, y in zip(baselines, others, strict=True))
     if fewest < 2 or np.ptp(resampled) < EQUAL:
         return Share(value, None, None, fewest)
     tail = float(stats.norm.sf(math.sqrt(fewest / (fewest - 1)) * stats.t.ppf((1 + level) / 2, df)))
