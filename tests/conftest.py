@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.recorded import copied, recorded, recorded_result
+from tests.small import small
 
-__all__ = ["copied", "recorded", "recorded_result"]
+__all__ = ["copied", "recorded", "recorded_result", "small"]
 
 # A machine that is busy draws examples slowly; that says nothing about the code.
 settings.register_profile("trace-bench", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -19,13 +19,13 @@ JOB_ID_LENGTH = 12
 _SEED_BITS = 63
 
 CONFIG_KEYS_WITHOUT_EFFECT = frozenset(
-    {"max_workers", "resume", "run_id", "runs_dir", "task_roots", "data_root", "tags", "llm_cache"}
+    {"max_workers", "resume", "run_id", "runs_dir", "task_roots", "data_root", "tags", "llm_cache", "mirrors"}
 )
 """Top-level config keys that `config_hash` leaves out: worker counts, tags, paths (a run's id names its folder), and
 which jobs are run again: ``--force`` is for a run that is there.
 
-So are ``budget.run``, as a run that has used it up is continued with a larger one, and ``llm_cache``, which says who
-has paid for an answer and not what is asked.
+So are ``mirrors``, which a snapshot does not even have, ``budget.run``, as a run that has used it up is continued with
+a larger one, and ``llm_cache``, which says who has paid for an answer and not what is asked.
 
 Loggers (of a trainer entry) and credentials (``llm.api_key_env``) are left out too. A task's place does not
 count, as its content does.
@@ -243,6 +243,17 @@ def test_seed(salt: str, task_id: str, seed: int) -> int:
     """The seed of held-out data, 63 bits: an HMAC-SHA256 under the run's salt, which is published last."""
     mac = hmac.new(salt.encode(), canonical_json(["test", task_id, seed]), hashlib.sha256)
     return _as_seed(mac.digest())
+
+
+def salt_commitment(salt: str) -> str:
+    """SHA-256 (hex) that is published while `salt` is not: whoever sees both knows that it was this one from the
+    start."""
+    return hashlib.sha256(b"trace-bench/salt/1\n" + salt.encode()).hexdigest()
+
+
+def seed_commitment(salt: str, seed: int) -> str:
+    """The same (hex) of a `test_seed`: under the salt, as a seed of 63 bits alone could be tried out."""
+    return hmac.new(salt.encode(), canonical_json(["commitment", seed]), hashlib.sha256).hexdigest()
 
 
 def slot_rng_seed(seed: int, slot: str) -> int:

@@ -47,8 +47,7 @@ class AuditReport(Model):
     """What an audit of a run came to.
 
     Attributes:
-        digest: SHA-256 over path, size and SHA-256 of every file of the run as they are, by path; what an author
-            quotes.
+        digest: of every file of the run as it is (`trace_bench.results.digest.run_digest`); what an author quotes.
         code_version: of whoever audits, and `sources_hash` of the code that this version would run in sandboxes.
     """
 

@@ -229,6 +229,7 @@ class JobMeta(Model):
         cut_by_run_budget: the run's budget ended its training.
         tolerance: relative, of the task: what a score may differ by elsewhere.
         timing_sensitive: its scores depend on how fast the machine is, says the task.
+        test_seed_commitment: `trace_bench.identity.seed_commitment` of the seed of held-out data that the scorer gets.
     """
 
     run_id: str
@@ -274,6 +275,7 @@ class JobMeta(Model):
     integrity_report: IntegrityReport = IntegrityReport()
     usage: Usage = Usage()
     usage_by_phase: dict[Name, Usage] = {}
+    test_seed_commitment: str | None = None
 
 
 class Results(Model):
@@ -459,7 +461,8 @@ class Lock(Model):
 
     `prices` are what cost is reckoned by, by the model's id, as far as they were known when the run was planned first.
     `salt` (hex) makes the test seeds; it is None until the run has ended, when no job can profit from it any
-    more. `schema_version` is as in the manifest.
+    more. `salt_commitment` (`trace_bench.identity.salt_commitment`) is there from the start. `schema_version` is as in
+    the manifest.
     """
 
     schema_version: SchemaVersion = 1
@@ -473,6 +476,7 @@ class Lock(Model):
     models: tuple[ModelRef, ...] = ()
     prices: dict[str, ModelPrices] = {}
     salt: str | None = None
+    salt_commitment: str | None = None
 
 
 class EnvInfo(Model):

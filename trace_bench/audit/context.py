@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeVar
 
 from pydantic import BaseModel
@@ -15,7 +17,10 @@ from trace_bench.audit.claims import Book
 from trace_bench.audit.journal import Journal, read_journal
 from trace_bench.audit.reading import Folder, Unreadable
 from trace_bench.config.models import RunConfig
+from trace_bench.errors import TraceBenchError
+from trace_bench.images.recipe import worker_sources_hash
 from trace_bench.matrix import Job
+from trace_bench.suites.spec import Task
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -30,6 +35,7 @@ class Audited:
         config: the snapshot; None if it cannot be taken for one.
         expanded: by job id, the jobs that the snapshot expands to; empty if it cannot be expanded here.
         not_expanded: why not.
+        tasks: those of the config that are installed here.
     """
 
     folder: Folder
@@ -46,6 +52,39 @@ class Audited:
     config: RunConfig | None = None
     expanded: Mapping[str, Job] = field(default_factory=dict)
     not_expanded: str = ""
+    has_index: bool = False
+    tasks: Mapping[str, Task] = field(default_factory=dict)
+
+    @cached_property
+    def is_of_this_code(self) -> bool:
+        """What tasks, trainers and defaults are here is what they were there."""
+        return self.lock is not None and self.lock.sources_hash == worker_sources_hash()
+
+    def why_differs(self, task_id: str | None = None) -> str:
+        """Why what the config expands to here may differ from what it did there; empty if it may not.
+
+        Args:
+            task_id: only this task matters; default: all of the run.
+        """
+        if self.lock is None:
+            return "the run has no lock"
+        if not self.is_of_this_code:
+            return f"the run was made by another version of the code ({self.lock.code_version})"
+        for name in self.lock.tasks if task_id is None else (task_id,):
+            if name not in self.tasks:
+                return f"{name} is not installed here"
+            if self.hashes.get(name) != self.lock.tasks.get(name):
+                return f"{name} has other content here"
+        return ""
+
+    @cached_property
+    def hashes(self) -> Mapping[str, str]:
+        """Content hashes of the tasks that are installed here; those that cannot be read are left out."""
+        found = {}
+        for name, task in self.tasks.items():
+            with contextlib.suppress(OSError, TraceBenchError):
+                found[name] = task.content_hash
+        return found
 
     @property
     def run_id(self) -> str:
@@ -56,6 +95,9 @@ class Audited:
         """Why its last files are not there yet; empty for a run that was recorded to an end."""
         if self.running:
             return "the run is going on"
+        # A run that was planned and not started has no index.
+        if not self.journal.starts and self.has_index:
+            return ""
         return self.journal.why_unfinished
 
     def path(self, path: object) -> str:
@@ -70,10 +112,13 @@ def look_at(folder: Folder, layout: RunLayout, book: Book) -> Audited:
     def read(model: type[M], relative: str) -> M | None:
         book.checked("files.schemas")
         try:
-            return folder.model(model, relative)
+            found = folder.model(model, relative)
         except Unreadable as error:
             book.wrong("files.schemas", relative, was=str(error), due=model.__name__)
             return None
+        if found is None:
+            book.wrong("files.schemas", relative, was=None, due=model.__name__)
+        return found
 
     manifest = read(Manifest, layout.relative(layout.manifest))
     entries: dict[str, ManifestEntry] = {}
@@ -92,4 +137,5 @@ def look_at(folder: Folder, layout: RunLayout, book: Book) -> Audited:
         git=read(GitInfo, layout.relative(layout.git)),
         journal=read_journal(folder, layout, book),
         entries=entries,
+        has_index=folder.size(layout.relative(layout.files_index)) is not None,
     )

@@ -17,6 +17,7 @@ from trace_bench.artifacts.yamlio import load_state
 from trace_bench.audit.claims import Book
 from trace_bench.audit.reading import Folder, Unreadable
 from trace_bench.audit.secrets import Scanner
+from trace_bench.results.digest import run_digest
 
 MOST_HASHED = 64 << 30
 """Bytes of one file: no file of a run is larger, and a file may be all holes."""
@@ -40,7 +41,7 @@ class Inventory:
         self._index_path = layout.relative(layout.files_index)
         self._unlisted = {self._index_path, layout.relative(layout.cancel)}
         self._listed: dict[str, tuple[int, str, str | None]] = {}
-        self._digest = hashlib.sha256(b"trace-bench/files/1\n")
+        self._hashes: dict[str, str] = {}
         if why_not:
             self._unknown(why_not)
         self._read_index()
@@ -77,8 +78,8 @@ class Inventory:
             self._book.wrong("files.links", path, was=_kind(status), due="a file")
             return
         size, sha256 = self._hashed(path, status)
-        if path != self._index_path:
-            self._digest.update(f"{path.encode('utf-8', 'surrogateescape').hex()} {size} {sha256}\n".encode())
+        if path not in self._unlisted:
+            self._hashes[path] = sha256 or ""
         self._compare(path, size, sha256)
         if not is_read:
             self._check_schema(path)
@@ -88,7 +89,7 @@ class Inventory:
         if not self._why_not:
             for path, (size, _, _) in self._listed.items():
                 self._book.wrong("files.hashes", path, was=None, due=f"{size} bytes")
-        return self._digest.hexdigest()
+        return run_digest(self._hashes)
 
     def _compare(self, path: str, size: int, sha256: str | None) -> None:
         listed = self._listed.pop(path, None)

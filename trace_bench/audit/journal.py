@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,10 +19,13 @@ class Course:
     """What the journal says of one job's last start.
 
     Attributes:
-        started, ended: seconds of its controller's work; None if there is no such line, or none in the same controller.
-        status, failure_kind, stop_reason: of its end.
-        ends: how often it came to an end.
-        since: the number of the controller that started it last.
+        started, ended: seconds of its controller's work; None if there is no such line since the last start.
+        open: it has started and not ended.
+        was_cut: a controller died over it, or left it.
+        starts, ends: how often it did.
+        least: attempts that it must have had.
+        ever_cut: `was_cut`, of any of its starts.
+        ending: status, failure_kind and stop_reason of the end after the last start.
     """
 
     started: float | None = None
@@ -31,10 +33,12 @@ class Course:
     adopted: bool = False
     retries: int = 0
     open: bool = False
+    was_cut: bool = False
     starts: int = 0
     ends: int = 0
+    least: int = 0
+    ever_cut: bool = False
     ending: tuple[Any, Any, Any] | None = None
-    ended_in: int = 0
 
 
 @dataclass
@@ -46,7 +50,6 @@ class Journal:
         ended: the last controller came to the end of the run.
         last_end: its last ``run.end`` line.
         first, last: times of the first and of the last line.
-        before_last_start: SHA-256 of the file up to the last ``run.start`` line, which is not in it.
     """
 
     starts: list[str] = field(default_factory=list)
@@ -55,7 +58,6 @@ class Journal:
     last_start: Mapping[str, Any] | None = None
     first: str = ""
     last: str = ""
-    before_last_start: str = ""
     jobs: dict[str, Course] = field(default_factory=dict)
 
     @property
@@ -69,16 +71,12 @@ def read_journal(folder: Folder, layout: RunLayout, book: Book) -> Journal:
     """The journal; lines that are none are noted."""
     path = layout.relative(layout.events)
     found = Journal()
-    hashed = hashlib.sha256()
     try:
         for number, raw in enumerate(folder.lines(path), start=1):
             line = _line(raw)
             if line is None or number > MOST_LINES:
                 book.wrong("conduct.journal", path, f"line {number}", "no event", "an event of the run")
                 break
-            if line["event"] == "run.start":
-                found.before_last_start = hashed.hexdigest()
-            hashed.update(raw)
             _take(found, line, path, number, book)
     except Unreadable as error:
         book.wrong("conduct.journal", path, was=str(error), due="a journal")
@@ -100,13 +98,16 @@ def _take(found: Journal, line: dict[str, Any], path: str, number: int, book: Bo
     found.first = found.first or line["t"]
     if event == "run.start":
         found.starts.append(line["t"])
-        found.ended, found.last_start = False, line
+        found.last_start = line
         for course in found.jobs.values():
-            course.open = False  # it was cut off with its controller
+            course.was_cut = course.was_cut or (course.open and not found.ended)  # with its controller
+            course.ever_cut = course.ever_cut or course.open
+            course.open = False
+        found.ended = False
     elif not found.starts:
         book.wrong("conduct.journal", path, f"line {number}", event, "run.start before it")
     elif found.ended:
-        book.wrong("conduct.journal", path, f"line {number}", event, "nothing after run.end")
+        book.wrong("conduct.journal", path, f"line {number}", event, "run.start after run.end")
     found.last = line["t"]
     if event == "run.end":
         found.ended, found.last_end = True, line
@@ -117,7 +118,7 @@ def _take(found: Journal, line: dict[str, Any], path: str, number: int, book: Bo
     if event == "job.start":
         if course.open:
             book.wrong("conduct.journal", path, f"line {number}", f"{job_id} starts", "its end before that")
-        course.open, course.retries, course.starts = True, 0, course.starts + 1
+        course.open, course.was_cut, course.retries, course.starts = True, False, 0, course.starts + 1
         course.adopted = line.get("adopted") is True
         course.started = float(seconds) if isinstance(seconds, int | float) else None
         course.ended, course.ending = None, None
@@ -127,6 +128,7 @@ def _take(found: Journal, line: dict[str, Any], path: str, number: int, book: Bo
         if not course.open:
             book.wrong("conduct.journal", path, f"line {number}", f"{job_id} ends", "its start before that")
         course.open, course.ends = False, course.ends + 1
+        # Whoever stops a run in a pause keeps the last retry from being made.
+        course.least += max(1, course.retries)
         course.ended = float(seconds) if isinstance(seconds, int | float) else None
         course.ending = (line.get("status"), line.get("failure_kind"), line.get("stop_reason"))
-        course.ended_in = len(found.starts)

@@ -39,7 +39,7 @@ from trace_bench.controller.resume import (
 from trace_bench.controller.run_budget import RunBudget, Spent, limits_of, spent_before
 from trace_bench.controller.schedule import Room, spread
 from trace_bench.errors import ConfigError
-from trace_bench.identity import FingerprintPrefix, JobIdPrefix, config_hash, prefix_of, run_id
+from trace_bench.identity import FingerprintPrefix, JobIdPrefix, config_hash, prefix_of, run_id, salt_commitment
 from trace_bench.matrix import Job, expand
 from trace_bench.sandbox.base import CONTROLS, NEVER_WEAKER, Backend, Sandbox
 from trace_bench.sandbox.errors import RuntimeMissing
@@ -271,6 +271,7 @@ def plan_run(
     _check_runtimes(jobs, engine.get("runtimes"))
     notes += _memory_notes(config, jobs, engine.get("memory_bytes"))
 
+    salt = salt_of(layout) or (recording and recording.salt) or secrets.token_hex(16)
     lock = Lock(
         schema_version=SCHEMA_VERSION,
         run_id=layout.run_id,
@@ -282,6 +283,7 @@ def plan_run(
         tasks=hashes,
         prices={**(prices or {}), **_prices_before(layout)},
         models=tuple({m.id: m for m in (model_ref(job.model) for job in _first_of_each(jobs))}.values()),
+        salt_commitment=salt_commitment(salt),
     )
     lacking = recording.lacking if recording is not None else {}
     planned, reused = _decided(jobs, config, used, pins, sources_hash, before, lacking)
@@ -301,7 +303,7 @@ def plan_run(
         jobs=planned,
         order=tuple(spread(tasks, len(jobs) // (tasks * seeds), seeds)),
         lock=lock,
-        salt=salt_of(layout) or (recording and recording.salt) or secrets.token_hex(16),
+        salt=salt,
         created=now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         warnings=tuple(dict.fromkeys(notes)),
         git=git,

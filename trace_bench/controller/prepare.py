@@ -25,7 +25,7 @@ from trace_bench.artifacts.records import ImageRecord, JobMeta
 from trace_bench.config.frozen import thaw
 from trace_bench.config.models import RunConfig
 from trace_bench.config.objectives import direction_of
-from trace_bench.identity import test_seed
+from trace_bench.identity import seed_commitment, test_seed
 from trace_bench.matrix import Job
 from trace_bench.sandbox.base import Backend, Integrity, Resources
 from trace_bench.suites.spec import Task
@@ -40,6 +40,7 @@ class JobPlan:
         task: the task folder as a tar.
         test_seed: of held-out data; handed over after training.
         meta: the record so far (status ``planned``).
+        states: of a job with ``states_given``: initial, best and final as JSON, as far as they are there.
     """
 
     spec: JobSpec
@@ -51,6 +52,7 @@ class JobPlan:
     runtime: str | None = None
     require_controls: frozenset[str] = frozenset()
     allow_weaker: frozenset[str] = frozenset()
+    states: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,7 @@ def prepare(
         objective=objective,
         stop_at=stop_at,
     )
+    held_out = test_seed(salt, job.task_id, job.seed)
     meta = JobMeta(
         run_id=run_id,
         job_id=job.job_id,
@@ -142,11 +145,12 @@ def prepare(
         backend=backend.name,
         integrity=integrity_of(job, backend.integrity),
         created_at=created,
+        test_seed_commitment=seed_commitment(salt, held_out),
     )
     return JobPlan(
         spec=spec,
         task=material.blob,
-        test_seed=test_seed(salt, job.task_id, job.seed),
+        test_seed=held_out,
         meta=meta,
         image_ref=image.ref,
         resources=resources_of(job),

@@ -1,0 +1,255 @@
+"""One job's cassette: whether its lines are in order and hold what they say, and what they come to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from fractions import Fraction
+
+from trace_bench.artifacts.contract import Budget
+from trace_bench.artifacts.records import JobMeta, LlmCall, ModelPrices, Usage
+from trace_bench.artifacts.secrets import MASK
+from trace_bench.artifacts.usage import Tally, is_answer
+from trace_bench.audit.claims import Book
+from trace_bench.audit.reading import Folder, Unreadable, parsed
+from trace_bench.gateway.asking import MAX_REFUSALS
+from trace_bench.gateway.meter import OTHER, PHASES
+from trace_bench.gateway.prices import cost
+from trace_bench.gateway.real import Prices
+from trace_bench.gateway.requests import request_hash
+from trace_bench.gateway.usage import Counted, reported
+
+_STAMP_SLACK = 2.0
+"""Seconds that a call may have begun after others had ended, for all that times say."""
+_OURS = ("stub", "scripted")
+"""Providers whose calls cost what no lock says."""
+
+
+@dataclass
+class Calls:
+    """What the lines of a cassette come to.
+
+    Attributes:
+        usage, by_phase: as of `JobMeta`.
+        refused: lines of refused calls.
+        told: tokens and dollars of all lines, those that were given again counted each time.
+        whole: every line could be read.
+    """
+
+    usage: Usage = field(default_factory=Usage)
+    by_phase: dict[str, Usage] = field(default_factory=dict)
+    lines: int = 0
+    refused: int = 0
+    attempts: int = 0
+    told_calls: int = 0
+    told_prompt: int = 0
+    told_completion: int = 0
+    told_usd: Fraction = Fraction(0)
+    whole: bool = True
+
+
+@dataclass
+class _Line:
+    """What later lines may need of one."""
+
+    request_hash: str
+    status: int
+    prompt: int
+    completion: int
+    reused: bool
+    usd: float = 0.0
+
+
+def read_cassette(
+    folder: Folder, path: str, book: Book, *, meta: JobMeta | None, prices: Mapping[str, ModelPrices]
+) -> Calls:
+    """Check a cassette line by line, holding no body of a line after the next."""
+    calls, tallies, whole = Calls(), dict[str, Tally](), Tally()
+    known: list[_Line] = []
+    spent: list[tuple[float, float, int, float]] = []
+    last_time, last_attempt = 0.0, 0
+    try:
+        for number, raw in enumerate(folder.lines(path), start=1):
+            key = f"line {number}"
+            try:
+                call = parsed(LlmCall, raw)
+            except Unreadable as error:
+                book.wrong("files.schemas", path, key, str(error), "llm_call")
+                calls.whole = False
+                break
+            calls.lines = number
+            time = datetime.fromisoformat(call.t).timestamp()
+            book.equal("derivation.cassette", path, f"{key}: n", call.n, number)
+            if call.attempt < last_attempt:
+                book.wrong("derivation.cassette", path, f"{key}: attempt", call.attempt, f"{last_attempt} or more")
+            # What nothing asked for in a replay has the time of the recording.
+            if not call.unasked:
+                if call.attempt == last_attempt and time < last_time:
+                    book.wrong("derivation.cassette", path, f"{key}: t", call.t, "no earlier than the line before")
+                last_time = time
+            last_attempt = max(last_attempt, call.attempt)
+            _check_line(call, path, key, book, known, prices, meta)
+            phase = call.phase if call.phase in PHASES else OTHER
+            tallies.setdefault(phase, Tally()).add(call)
+            whole.add(call)
+            calls.refused += call.refused
+            source = known[call.reused_from - 1] if call.reused_from and call.reused_from < number else None
+            line = _Line(
+                call.request_hash,
+                call.status,
+                source.prompt if source else call.prompt_tokens,
+                source.completion if source else call.completion_tokens,
+                call.reused_from is not None,
+                source.usd if source else call.cost_usd,
+            )
+            known.append(line)
+            calls.told_calls += not call.refused
+            calls.told_prompt += line.prompt
+            calls.told_completion += line.completion
+            calls.told_usd += Fraction(line.usd)
+            if is_answer(call):
+                began = time - call.latency
+                spent.append((time, began, call.prompt_tokens + call.completion_tokens, call.cost_usd))
+    except Unreadable as error:
+        book.wrong("derivation.cassette", path, was=str(error), due="a cassette")
+        calls.whole = False
+    calls.attempts = last_attempt
+    calls.usage = whole.usage()
+    calls.by_phase = {phase: tallies[phase].usage() for phase in (*PHASES, OTHER) if phase in tallies}
+    if meta is not None and meta.mode != "replay":
+        _check_budget(meta.budget, spent, calls, path, book)
+    return calls
+
+
+def _check_line(
+    call: LlmCall,
+    path: str,
+    key: str,
+    book: Book,
+    known: list[_Line],
+    prices: Mapping[str, ModelPrices],
+    meta: JobMeta | None,
+) -> None:
+    if meta is not None and call.model != meta.model.id:
+        book.wrong("derivation.cassette", path, f"{key}: model", call.model, meta.model.id)
+    if call.reused_from is not None:
+        _check_reuse(call, path, key, book, known)
+        return
+    if call.request is None:
+        if not call.refused:
+            book.wrong("derivation.cassette", path, f"{key}: request", None, "the request of a call that was asked")
+    else:
+        due = request_hash(call.request.method, call.request.path, call.request.body)  # type: ignore[arg-type]
+        book.checked("derivation.cassette")
+        if due != call.request_hash:
+            if MASK in str(call.request.body):
+                book.unknown("derivation.cassette", "secrets are masked in requests")
+            else:
+                book.wrong("derivation.cassette", path, f"{key}: request_hash", call.request_hash, due)
+    if not is_answer(call):
+        return
+    _check_tokens(call, path, key, book)
+    _check_cost(call, path, key, book, prices)
+
+
+def _check_reuse(call: LlmCall, path: str, key: str, book: Book, known: list[_Line]) -> None:
+    """It gives an earlier answer to the same request again, and counts for nothing."""
+    book.checked("derivation.cassette")
+    number = call.reused_from or 0
+    if number > len(known):
+        book.wrong("derivation.cassette", path, f"{key}: reused_from", number, f"at most {len(known)}")
+        return
+    source = known[number - 1]
+    if source.request_hash != call.request_hash:
+        book.wrong("derivation.cassette", path, f"{key}: reused_from", number, "a line with the same request")
+    if source.reused:
+        book.wrong("derivation.cassette", path, f"{key}: reused_from", number, "a line with an answer of its own")
+    if call.prompt_tokens or call.completion_tokens or call.cost_usd:
+        book.wrong("derivation.cassette", path, f"{key}: tokens", call.prompt_tokens + call.completion_tokens, 0)
+
+
+def _check_tokens(call: LlmCall, path: str, key: str, book: Book) -> None:
+    """Tokens are those of the usage in the answer, unless the gateway had to count them."""
+    if call.request is None or not isinstance(call.response, dict) or call.status != 200:
+        return
+    found = reported(call.request.path, call.response)
+    if found is None:
+        return
+    book.checked("derivation.answers")
+    for name, due in (("prompt_tokens", found.prompt), ("completion_tokens", found.completion)):
+        if getattr(call, name) != due:
+            book.wrong("derivation.answers", path, f"{key}: {name}", getattr(call, name), due)
+
+
+def _check_cost(call: LlmCall, path: str, key: str, book: Book, prices: Mapping[str, ModelPrices]) -> None:
+    if call.provider in _OURS and call.model in prices and call.replayed_from is None:
+        book.wrong("derivation.prices", path, f"{key}: cost_usd", call.cost_usd, "no price, as no provider was paid")
+    if call.provider in _OURS or call.replayed_from is not None:
+        if call.provider == "stub" and call.replayed_from is None:
+            book.equal("derivation.prices", path, f"{key}: cost_usd", call.cost_usd, 0.0)
+        return
+    price = prices.get(call.model)
+    due = 0.0
+    if price is not None and not call.cached:
+        counted = Counted(call.prompt_tokens, call.completion_tokens, call.cached_tokens, call.reasoning_tokens)
+        due = cost(counted, Prices(price.prompt, price.completion, price.cached))
+    book.checked("derivation.prices")
+    if abs(call.cost_usd - due) > 1e-12 * max(1.0, due):
+        book.wrong("derivation.prices", path, f"{key}: cost_usd", call.cost_usd, due)
+
+
+def _check_budget(
+    budget: Budget, spent: list[tuple[float, float, int, float]], calls: Calls, path: str, book: Book
+) -> None:
+    """A call is let through while what others had spent when it began is below every limit."""
+    if budget.calls is not None:
+        book.checked("conduct.budgets")
+        if calls.usage.calls > budget.calls:
+            book.wrong("conduct.budgets", path, "calls", calls.usage.calls, f"at most {budget.calls}")
+    for what, at, limit in (("tokens", 2, budget.tokens), ("usd", 3, budget.usd)):
+        if limit is None:
+            continue
+        book.checked("conduct.budgets")
+        before = 0.0
+        done = sorted(spent)
+        place = 0
+        for line in sorted(spent, key=lambda one: one[1]):
+            while place < len(done) and done[place][0] < line[1] - _STAMP_SLACK:
+                before += done[place][at]
+                place += 1
+            if before >= limit:
+                book.wrong("conduct.budgets", path, what, before, f"below {limit} when another call began")
+                break
+
+
+def check_usage(meta: JobMeta, calls: Calls, path: str, book: Book) -> None:
+    """The record's sums against the lines."""
+    if meta.failure is not None and meta.failure.kind == "damaged_cassette":
+        book.unknown("derivation.usage", "a cassette was damaged when its job began")
+        return
+    late = any("under way when the job ended" in warning for warning in meta.warnings)
+    wrong = list(_differences(meta, calls))
+    book.checked("derivation.usage", len(Usage.model_fields))
+    if wrong and late:
+        book.unknown("derivation.usage", "calls were under way when a job ended")
+        return
+    for key, was, due in wrong:
+        book.wrong("derivation.usage", path, key, was, due)
+
+
+def _differences(meta: JobMeta, calls: Calls) -> list[tuple[str, object, object]]:
+    found = []
+    pairs = [("usage", meta.usage, calls.usage)]
+    for phase in dict.fromkeys((*meta.usage_by_phase, *calls.by_phase)):
+        pairs.append(
+            (f"usage_by_phase.{phase}", meta.usage_by_phase.get(phase, Usage()), calls.by_phase.get(phase, Usage()))
+        )
+    for name, was, due in pairs:
+        for key in Usage.model_fields:
+            one, other = getattr(was, key), getattr(due, key)
+            if key == "refused" and calls.refused >= MAX_REFUSALS and one >= other:
+                continue  # no more of them are recorded
+            if one != other:
+                found.append((f"{name}.{key}", one, other))
+    return found
