@@ -87,7 +87,7 @@ def test_markdown_holds_whatever_names_hold(tmp_path: Path) -> None:
         (("a",), "needs two parts at least"),
         (("a", "nothing"), "there is no run 'nothing'"),
         (("a", "b", "--format", "tex"), "--format: there is no 'tex'"),
-        (("a", "b", "--level", "95"), "--level: 95 is no level"),
+        (("a", "b", "--level", "95"), "--level"),
         (("a", "b", "--metric", "f1"), "--metric: there is no 'f1'"),
         (("a", "b", "--where", "seed"), "is no condition"),
     ],

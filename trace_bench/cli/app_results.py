@@ -76,7 +76,7 @@ def compare(
     ] = None,
     level: Annotated[
         float,
-        typer.Option("--level", metavar="SHARE", help="Of intervals; 1 - level is the error rate.", show_default=True),
+        typer.Option(metavar="SHARE", parser=confidence, help="Of intervals; 1 - level is the error rate."),
     ] = 0.95,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse if more than one axis differs.")] = False,
     unprotected: Annotated[

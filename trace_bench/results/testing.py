@@ -39,7 +39,10 @@ SEED = 20_108
 """Of all that is drawn: the same files give the same numbers."""
 EQUAL = 1e-9
 """Relative difference up to which two scores are the same, as for a task that declares no tolerance."""
-SHARE_COVERAGE: Mapping[int, tuple[float, float]] = {}
+SHARE_COVERAGE: Mapping[int, tuple[float, float]] = {
+    2: (0.37, 0.94), 3: (0.57, 0.97), 4: (0.71, 0.97), 5: (0.79, 0.97), 6: (0.88, 0.98), 7: (0.88, 0.97),
+    8: (0.92, 0.97), 9: (0.92, 0.97),
+}  # fmt: skip
 """By the fewest scores of a side, the worst and the best measured coverage of a 95 % interval of `Share`; by
 ``benchmarks/statistics/improvement.py``."""
 _BATCH = 2_000_000
