@@ -20,7 +20,7 @@ COMMANDS = (
     "check-task", "new", "new task",
     "ls", "show", "logs", "ps", "cancel",
     "llm", "llm ls", "llm show", "llm cache",
-    "reproduce", "results",
+    "reproduce", "results", "export", "import", "rebuild", "diff", "rm", "gc",
     "images build", "images list", "images verify", "images lock", "images push", "images pull",
 )  # fmt: skip
 
