@@ -19,7 +19,8 @@ COMMANDS = (
     "", "run", "validate", "list-tasks", "list-trainers", "schema", "doctor", "clean", "images",
     "check-task", "new", "new task",
     "ls", "show", "logs", "ps", "cancel",
-    "llm", "llm ls", "llm show", "llm cache", "mirror",
+    "llm", "llm ls", "llm show", "llm cache",
+    "reproduce", "mirror",
     "images build", "images list", "images verify", "images lock", "images push", "images pull",
 )  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from fractions import Fraction
 
 from trace_bench.artifacts.contract import Budget
 from trace_bench.artifacts.records import JobMeta, LlmCall, ModelPrices, Usage
@@ -20,7 +21,7 @@ from trace_bench.gateway.requests import request_hash
 from trace_bench.gateway.usage import Counted, reported
 
 _STAMP_SLACK = 2.0
-"""Seconds that a clock may be set back in one attempt."""
+"""Seconds that a call may have begun after others had ended, for all that times say."""
 _OURS = ("stub", "scripted")
 """Providers whose calls cost what no lock says."""
 
@@ -44,6 +45,7 @@ class Calls:
     told_calls: int = 0
     told_prompt: int = 0
     told_completion: int = 0
+    told_usd: Fraction = Fraction(0)
     whole: bool = True
 
 
@@ -56,6 +58,7 @@ class _Line:
     prompt: int
     completion: int
     reused: bool
+    usd: float = 0.0
 
 
 def read_cassette(
@@ -82,7 +85,7 @@ def read_cassette(
                 book.wrong("derivation.cassette", path, f"{key}: attempt", call.attempt, f"{last_attempt} or more")
             # What nothing asked for in a replay has the time of the recording.
             if not call.unasked:
-                if call.attempt == last_attempt and time < last_time - _STAMP_SLACK:
+                if call.attempt == last_attempt and time < last_time:
                     book.wrong("derivation.cassette", path, f"{key}: t", call.t, "no earlier than the line before")
                 last_time = time
             last_attempt = max(last_attempt, call.attempt)
@@ -98,11 +101,13 @@ def read_cassette(
                 source.prompt if source else call.prompt_tokens,
                 source.completion if source else call.completion_tokens,
                 call.reused_from is not None,
+                source.usd if source else call.cost_usd,
             )
             known.append(line)
             calls.told_calls += not call.refused
             calls.told_prompt += line.prompt
             calls.told_completion += line.completion
+            calls.told_usd += Fraction(line.usd)
             if is_answer(call):
                 began = time - call.latency
                 spent.append((time, began, call.prompt_tokens + call.completion_tokens, call.cost_usd))
@@ -157,7 +162,7 @@ def _check_reuse(call: LlmCall, path: str, key: str, book: Book, known: list[_Li
         return
     source = known[number - 1]
     if source.request_hash != call.request_hash:
-        book.wrong("derivation.cassette", path, f"{key}: request_hash", call.request_hash, source.request_hash)
+        book.wrong("derivation.cassette", path, f"{key}: reused_from", number, "a line with the same request")
     if source.reused:
         book.wrong("derivation.cassette", path, f"{key}: reused_from", number, "a line with an answer of its own")
     if call.prompt_tokens or call.completion_tokens or call.cost_usd:
@@ -172,12 +177,14 @@ def _check_tokens(call: LlmCall, path: str, key: str, book: Book) -> None:
     if found is None:
         return
     book.checked("derivation.answers")
-    ours = (call.prompt_tokens, call.completion_tokens)
-    if ours != (found.prompt, found.completion):
-        book.wrong("derivation.answers", path, f"{key}: tokens", list(ours), [found.prompt, found.completion])
+    for name, due in (("prompt_tokens", found.prompt), ("completion_tokens", found.completion)):
+        if getattr(call, name) != due:
+            book.wrong("derivation.answers", path, f"{key}: {name}", getattr(call, name), due)
 
 
 def _check_cost(call: LlmCall, path: str, key: str, book: Book, prices: Mapping[str, ModelPrices]) -> None:
+    if call.provider in _OURS and call.model in prices and call.replayed_from is None:
+        book.wrong("derivation.prices", path, f"{key}: cost_usd", call.cost_usd, "no price, as no provider was paid")
     if call.provider in _OURS or call.replayed_from is not None:
         if call.provider == "stub" and call.replayed_from is None:
             book.equal("derivation.prices", path, f"{key}: cost_usd", call.cost_usd, 0.0)

@@ -64,7 +64,7 @@ CLAIMS: Mapping[str, str] = {
 }
 """Every claim, in the order of a report, and what it says."""
 
-SHOWN = 5
+SHOWN = 8
 """Problems of one claim that are shown; the others are counted."""
 _TEXT = 200
 _ITEMS = 8

@@ -23,6 +23,7 @@ _SLACK = 2.0
 """Seconds that times of one clock, rounded, may be off."""
 _SECONDS_GRACE = 60.0
 """Of training, beyond its budget of seconds: until a trainer looks whether it is to stop, or is killed."""
+_ENDING = "status, failure_kind, stop_reason"
 _PLANNED = (
     "score_direction", "tolerance", "timing_sensitive", "variant", "raw_params", "params", "optimizer", "guide",
     "guide_kwargs", "logger", "mode", "model", "limits", "objective", "eval_kwargs", "trainer_id", "suite", "task_id",
@@ -73,7 +74,11 @@ def _check_controls(audited: Audited, meta: JobMeta, path: str) -> None:
         required |= NEVER_WEAKER
     for name in CONTROLS:
         control = found.get(name)
-        if name in required and (control is None or not control.in_force):
+        if control is None and audited.is_of_this_code:
+            book.wrong("conduct.controls", path, name, None, "what is in force of it")
+        elif control is not None and control.in_force and meta.backend == "local":
+            book.wrong("conduct.controls", path, name, "in force", "not in force: backend local has no sandbox")
+        elif name in required and (control is None or not control.in_force):
             book.wrong("conduct.controls", path, name, control.detail if control else None, "in force")
         elif control is not None and not control.in_force and meta.backend != "local":
             weaker = set(sandbox.allow_weaker) if sandbox is not None else set()
@@ -158,8 +163,16 @@ def _check_times(audited: Audited, meta: JobMeta, path: str) -> None:
     if not audited.why_unfinished and last_end is not None and end is not None and last_end > end + _SLACK:
         book.wrong("conduct.attempts", path, "ended_at", meta.ended_at, f"before the run's end at {journal.last}")
     course = journal.jobs.get(meta.job_id)
-    if course is not None and len(meta.attempts) <= course.retries and not course.open:
-        book.wrong("conduct.attempts", path, "attempts", len(meta.attempts), f"more than {course.retries} retries")
+    if course is None or course.open:
+        return
+    if len(meta.attempts) < course.least:
+        events = audited.path(audited.layout.events)
+        key = f"job.start and job.retry of {meta.job_id}"
+        book.wrong(
+            "conduct.journal", events, key, course.least, f"{len(meta.attempts)}, as the job has so many attempts"
+        )
+    if not course.ever_cut and [a.number for a in meta.attempts] != list(range(1, len(meta.attempts) + 1)):
+        book.wrong("conduct.attempts", path, "attempts", [a.number for a in meta.attempts], "all of them, from 1 on")
 
 
 def _check_course(audited: Audited, row: Results) -> None:
@@ -173,11 +186,11 @@ def _check_course(audited: Audited, row: Results) -> None:
     if course.ending is None:
         # The controller may have died, or been told to stop, between the result and the line.
         if not (audited.running or course.was_cut or not is_final(row)):
-            book.wrong("conduct.journal", path, row.job_id, None, "the end of a job that has a result")
+            book.wrong("conduct.journal", path, f"job.end of {row.job_id}", None, "the end of a job that has a result")
         return
     if not audited.running or not course.open:
         due = [row.status, row.failure_kind, row.stop_reason]
-        book.equal("conduct.journal", path, f"job.end of {row.job_id}", list(course.ending), due)
+        book.equal("conduct.journal", path, f"job.end of {row.job_id}: {_ENDING}", list(course.ending), due)
 
 
 def _check_seed(audited: Audited, meta: JobMeta, path: str) -> None:

@@ -52,6 +52,7 @@ class Audited:
     config: RunConfig | None = None
     expanded: Mapping[str, Job] = field(default_factory=dict)
     not_expanded: str = ""
+    has_index: bool = False
     tasks: Mapping[str, Task] = field(default_factory=dict)
 
     @cached_property
@@ -94,6 +95,9 @@ class Audited:
         """Why its last files are not there yet; empty for a run that was recorded to an end."""
         if self.running:
             return "the run is going on"
+        # A run that was planned and not started has no index.
+        if not self.journal.starts and self.has_index:
+            return ""
         return self.journal.why_unfinished
 
     def path(self, path: object) -> str:
@@ -108,10 +112,13 @@ def look_at(folder: Folder, layout: RunLayout, book: Book) -> Audited:
     def read(model: type[M], relative: str) -> M | None:
         book.checked("files.schemas")
         try:
-            return folder.model(model, relative)
+            found = folder.model(model, relative)
         except Unreadable as error:
             book.wrong("files.schemas", relative, was=str(error), due=model.__name__)
             return None
+        if found is None:
+            book.wrong("files.schemas", relative, was=None, due=model.__name__)
+        return found
 
     manifest = read(Manifest, layout.relative(layout.manifest))
     entries: dict[str, ManifestEntry] = {}
@@ -130,4 +137,5 @@ def look_at(folder: Folder, layout: RunLayout, book: Book) -> Audited:
         git=read(GitInfo, layout.relative(layout.git)),
         journal=read_journal(folder, layout, book),
         entries=entries,
+        has_index=folder.size(layout.relative(layout.files_index)) is not None,
     )

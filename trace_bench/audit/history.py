@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from trace_bench.artifacts.contract import HistoryLine, States, WorkerResult
 from trace_bench.artifacts.layout import JobLayout
-from trace_bench.artifacts.records import JobMeta, Results
+from trace_bench.artifacts.records import JobMeta, Results, Usage
 from trace_bench.artifacts.yamlio import dump_state
 from trace_bench.audit.cassette import Calls
 from trace_bench.audit.claims import Book
@@ -27,22 +29,23 @@ class Course:
         best: of the lines that compare, the first with the best score; None if none does.
         initial: the state of the first line.
         holds_best: a line has the saved best state.
+        seen: by saved state, the first line that compares and has it, and its score.
     """
 
     lines: int = 0
     last: HistoryLine | None = None
     best: HistoryLine | None = None
     initial: dict[str, Any] | None = None
-    best_states: tuple[dict[str, Any], ...] = ()
     holds_best: bool = False
     whole: bool = True
+    seen: dict[str, tuple[int, float]] = field(default_factory=dict)
 
 
-def read_history(folder: Folder, path: str, book: Book, meta: JobMeta, saved: dict[str, Any] | None) -> Course:
+def read_history(folder: Folder, path: str, book: Book, meta: JobMeta, saved: Mapping[str, Any]) -> Course:
     """Check a history line by line.
 
     Args:
-        saved: the best state that was saved.
+        saved: the saved states, by kind.
     """
     course = Course()
     sign = 1.0 if meta.score_direction == "maximize" else -1.0
@@ -69,7 +72,11 @@ def read_history(folder: Folder, path: str, book: Book, meta: JobMeta, saved: di
                 due = line.score if course.best is None else course.best.score
                 if line.best_score != due:
                     book.wrong("derivation.history", path, f"{key}: best_score", line.best_score, due)
-            course.holds_best = course.holds_best or line.parameters == saved
+            for kind, state in saved.items():
+                if line.parameters == state:
+                    course.holds_best = course.holds_best or kind == "best"
+                    if line.comparable:
+                        course.seen.setdefault(kind, (number, line.score))
             course.last = line
     except Unreadable as error:
         book.wrong("derivation.history", path, was=str(error), due="a history")
@@ -90,8 +97,35 @@ def check_course(course: Course, row: Results, calls: Calls | None, path: str, b
             "completion_tokens": calls.told_completion,
         }
     for name, limit in most.items():
-        if getattr(course.last, name) > limit:
-            book.wrong("derivation.history", path, f"last line: {name}", getattr(course.last, name), f"at most {limit}")
+        was = getattr(course.last, name)
+        # Where all calls had come back, it is all that they came to.
+        exact = calls is not None and course.last.llm_calls == calls.told_calls and name != "evaluations"
+        if was > limit or (exact and was != limit):
+            book.wrong("derivation.history", path, f"last line: {name}", was, limit if exact else f"at most {limit}")
+    if calls is not None and calls.whole and course.last.llm_calls == calls.told_calls:
+        due = float(calls.told_usd)
+        if not math.isclose(course.last.cost_usd, due, rel_tol=1e-9, abs_tol=1e-12):
+            book.wrong("derivation.history", path, "last line: cost_usd", course.last.cost_usd, due)
+
+
+def check_found(course: Course, result: WorkerResult, meta: JobMeta, path: str, book: Book) -> None:
+    """What the search saw of a saved state, on all examples of the selection split, is what the scorer found; a job of
+    which that is not so says it with a flag."""
+    if "claim_differs" in meta.integrity_report.flags or meta.timing_sensitive:
+        return
+    scoring = meta.usage_by_phase.get("score", Usage())
+    if scoring.calls or scoring.reused or scoring.refused:
+        return
+    for kind, (number, seen) in course.seen.items():
+        scores = getattr(result.scores, kind)
+        if scores is None or scores.selection is None:
+            continue
+        split = "train" if scores.validate_ is None else "validate"
+        sizes = [abs(example.score) for example in scores.examples if example.split == split]
+        allowed = (meta.tolerance + 1e-12 * len(sizes)) * (math.fsum(sizes) / len(sizes)) if sizes else 0.0
+        book.checked("derivation.history")
+        if abs(seen - scores.selection) > 2 * allowed:
+            book.wrong("derivation.history", path, f"line {number}: score", seen, scores.selection)
 
 
 def check_states(
@@ -146,14 +180,6 @@ def check_saved(course: Course, states: States | None, result: WorkerResult | No
     claim = result.integrity.claims.get("best")
     if claim is not None and course.last is not None and claim.score != course.last.best_score:
         book.wrong("derivation.states", at, "integrity.claims.best.score", claim.score, course.last.best_score)
-
-
-def check_best(course: Course, states: States | None, meta: JobMeta, at: str, book: Book) -> None:
-    """Where a score decides, the best state is that of the line with the best one."""
-    if meta.objective.mode == "pareto" or states is None or states.best is None or course.best is None:
-        return
-    if course.whole and meta.status == "ok" and states.best != course.best.parameters:
-        book.wrong("derivation.states", at, "best", states.best, course.best.parameters)
 
 
 def _written(state: dict[str, Any]) -> bytes:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from trace_bench.artifacts.contract import ObjectiveSpec
 from trace_bench.artifacts.records import ImageRecord, JobMeta
 from trace_bench.audit.context import Audited
 from trace_bench.audit.reading import Unreadable
@@ -121,6 +122,9 @@ def check_run(audited: Audited) -> None:
             book.equal("identity.packages", where, "code_version", lock.code_version, due or lock.code_version)
         else:
             book.unknown("identity.packages", "the run has no env.json")
+        models = {entry.model for entry in audited.entries.values()}
+        if audited.manifest is not None and {model.id for model in lock.models} != models:
+            book.wrong("identity.job_ids", where, "models", [model.id for model in lock.models], sorted(models))
         for task_id, content in lock.tasks.items():
             _check_task(audited, task_id, content)
         for family, image in lock.images.items():
@@ -178,7 +182,7 @@ def check_identity(audited: Audited, meta: JobMeta, path: str) -> None:
         book.equal("identity.images", path, "image.key", meta.image.key, pinned.key if pinned is not None else None)
     known = {model.id: model for model in lock.models}
     if meta.model != known.get(meta.model.id):
-        book.wrong("identity.job_ids", path, "model", meta.model.id, "a model of the lock, with its sampling")
+        book.wrong("identity.job_ids", path, "model", meta.model.id, "one of the models of the lock, with its sampling")
     job = audited.expanded.get(meta.job_id)
     if job is None or meta.image is None:
         book.unknown("identity.fingerprints", audited.why_differs() or audited.not_expanded or "a job is not expanded")
@@ -187,7 +191,10 @@ def check_identity(audited: Audited, meta: JobMeta, path: str) -> None:
     book.checked("identity.fingerprints")
     if meta.fingerprint != due:
         why = audited.why_differs(meta.task_id)
-        if why:
+        if why and meta.fingerprint == _fingerprint(meta, job, full, worker_sources_hash()):
+            where = audited.path(audited.layout.lock)
+            book.wrong("identity.fingerprints", where, "sources_hash", lock.sources_hash, worker_sources_hash())
+        elif why:
             book.unknown("identity.fingerprints", why)
         else:
             book.wrong("identity.fingerprints", path, "fingerprint", meta.fingerprint, due)
@@ -196,9 +203,10 @@ def check_identity(audited: Audited, meta: JobMeta, path: str) -> None:
 def _fingerprint(meta: JobMeta, job: Job, full: str, sources_hash: str) -> str:
     assert meta.image is not None
     budget = meta.budget.model_dump()
-    prefix = FingerprintPrefix(
-        meta.task_hash, meta.image.key, sources_hash, budget, job.splits, job.objective, job.limits
-    )
+    # As the config words it; what the record has otherwise is another one.
+    said = meta.objective.model_dump(mode="json")
+    objective = job.objective if ObjectiveSpec(**job.objective) == meta.objective else said
+    prefix = FingerprintPrefix(meta.task_hash, meta.image.key, sources_hash, budget, job.splits, objective, job.limits)
     return prefix.fingerprint(full)
 
 

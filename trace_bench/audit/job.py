@@ -83,7 +83,8 @@ class JobAudit:
     def _check_place(self, meta: JobMeta | None, row: Results | None) -> None:
         book = self.book
         if self.run.manifest is not None and self.job.job_id not in self.run.entries:
-            book.wrong("files.places", self.at, was=self.job.job_id, due="a job of the manifest")
+            for claim in ("files.places", "tables.manifest"):
+                book.wrong(claim, self.at, was=self.job.job_id, due="a job of the manifest")
         for file, record in ((self.job.meta, meta), (self.job.results, row)):
             if record is not None:
                 book.equal("files.places", self._path(file), "job_id", record.job_id, self.job.job_id)
@@ -95,6 +96,9 @@ class JobAudit:
             place = self.job.attempt(attempt.number) / self.job.results.name
             row = self._model(Results, self._path(place))
             if row is None:
+                if self.run.folder.size(self._path(place)) is None:
+                    key = f"attempts[{attempt.number}]"
+                    self.book.wrong("conduct.attempts", self._path(place), key, None, "the row of an earlier attempt")
                 continue
             path = self._path(place)
             self.book.equal("files.places", path, "job_id", row.job_id, self.job.job_id)
@@ -127,12 +131,18 @@ class JobAudit:
         calls: cassette.Calls,
     ) -> history.Course:
         path = self._path(self.job.state_history)
-        saved = dict(states.best) if states is not None and states.best is not None else None
+        saved = {}
+        if states is not None:
+            saved = {
+                kind: state for kind in ("initial", "best", "final") if (state := getattr(states, kind)) is not None
+            }
         course = history.read_history(self.run.folder, path, self.book, meta, saved)
         self.read.add(path)
         history.check_course(course, row, calls, path, self.book)
         self.read.update(history.check_states(self.run.folder, self.job, self.at, states, result, self.book))
         history.check_saved(course, states, result, path, self.book)
+        if result is not None:
+            history.check_found(course, result, meta, path, self.book)
         return course
 
     def _front(self, meta: JobMeta, course: history.Course) -> ParetoFront | None:
@@ -210,7 +220,7 @@ class JobAudit:
             self.book.wrong(claim, path, "status", row.status, meta.status)
             return
         due = results_row(meta, result, usage, row.time_seconds, self._layout, front)
-        for name in sorted(_EXACT):
+        for name in (name for name in Results.model_fields if name in _EXACT):
             self.book.checked(claim)
             was, there = getattr(row, name), getattr(due, name)
             if not same(_dumped(was), _dumped(there)):

@@ -23,6 +23,8 @@ class Course:
         open: it has started and not ended.
         was_cut: a controller died over it, or left it.
         starts, ends: how often it did.
+        least: attempts that it must have had.
+        ever_cut: `was_cut`, of any of its starts.
         ending: status, failure_kind and stop_reason of the end after the last start.
     """
 
@@ -34,6 +36,8 @@ class Course:
     was_cut: bool = False
     starts: int = 0
     ends: int = 0
+    least: int = 0
+    ever_cut: bool = False
     ending: tuple[Any, Any, Any] | None = None
 
 
@@ -94,14 +98,16 @@ def _take(found: Journal, line: dict[str, Any], path: str, number: int, book: Bo
     found.first = found.first or line["t"]
     if event == "run.start":
         found.starts.append(line["t"])
-        found.ended, found.last_start = False, line
+        found.last_start = line
         for course in found.jobs.values():
-            course.was_cut = course.was_cut or course.open  # with its controller
+            course.was_cut = course.was_cut or (course.open and not found.ended)  # with its controller
+            course.ever_cut = course.ever_cut or course.open
             course.open = False
+        found.ended = False
     elif not found.starts:
         book.wrong("conduct.journal", path, f"line {number}", event, "run.start before it")
     elif found.ended:
-        book.wrong("conduct.journal", path, f"line {number}", event, "nothing after run.end")
+        book.wrong("conduct.journal", path, f"line {number}", event, "run.start after run.end")
     found.last = line["t"]
     if event == "run.end":
         found.ended, found.last_end = True, line
@@ -122,5 +128,7 @@ def _take(found: Journal, line: dict[str, Any], path: str, number: int, book: Bo
         if not course.open:
             book.wrong("conduct.journal", path, f"line {number}", f"{job_id} ends", "its start before that")
         course.open, course.ends = False, course.ends + 1
+        # Whoever stops a run in a pause keeps the last retry from being made.
+        course.least += max(1, course.retries)
         course.ended = float(seconds) if isinstance(seconds, int | float) else None
         course.ending = (line.get("status"), line.get("failure_kind"), line.get("stop_reason"))

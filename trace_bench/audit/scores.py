@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from trace_bench.artifacts.contract import HistoryLine, ObjectiveSpec, StateScores, WorkerResult
+from trace_bench.artifacts.contract import ObjectiveSpec, StateScores, WorkerResult
 from trace_bench.artifacts.jsonio import JsonError, loads
 from trace_bench.artifacts.records import JobMeta
 from trace_bench.audit.claims import Book
@@ -80,6 +80,7 @@ def check_events(folder: Folder, path: str, result: WorkerResult | None, book: B
     said: dict[str, dict[str, Any]] = {}
     sizes: Mapping[str, Any] = {}
     status: Any = None
+    failures: list[tuple[Any, Any]] = []
     try:
         for number, raw in enumerate(folder.lines(path), start=1):
             try:
@@ -96,6 +97,8 @@ def check_events(folder: Folder, path: str, result: WorkerResult | None, book: B
                 sizes = line["examples"]
             elif line["event"] == "job.end":
                 status = line.get("status")
+            elif line["event"] == "failure":
+                failures.append((line.get("boundary"), line.get("kind")))
     except Unreadable as error:
         book.wrong("files.schemas", path, was=str(error), due="event")
         return False
@@ -103,6 +106,9 @@ def check_events(folder: Folder, path: str, result: WorkerResult | None, book: B
         return True
     if status is not None:
         book.equal(CLAIM, path, "job.end: status", status, result.status)
+    if result.failure is not None and failures and (result.failure.boundary, result.failure.kind) not in failures:
+        was = f"{result.failure.boundary}: {result.failure.kind}"
+        book.wrong("derivation.record", path, "failure: boundary, kind", [list(f) for f in failures], was)
     for kind in _KINDS:
         scores: StateScores | None = getattr(result.scores, kind)
         if scores is None or kind not in said:
@@ -115,10 +121,6 @@ def check_events(folder: Folder, path: str, result: WorkerResult | None, book: B
             if split != "test" and number and number != size:
                 book.wrong(CLAIM, path, f"build.end: examples.{split}", size, number)
     return True
-
-
-def claimed_of(line: HistoryLine | None) -> float | None:
-    return None if line is None else line.best_score
 
 
 def _close(one: float, other: float) -> bool:
