@@ -146,6 +146,33 @@ def test_what_the_run_says_of_how_jobs_are_kept_is_not_taken_over(run: RunLayout
     assert plain["task_roots"] == ["tasks"] and "data_root" not in plain
 
 
+def test_budgets_end_again_where_they_ended_and_failures_fail_again(
+    place: Path, tmp_path: Path, reproduce: Reproduce, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    search = {"id": "PrioritySearch", "params": {"num_steps": 5, "num_proposals": 2}}
+    changes = {"tasks": ["internal:numeric_param", "internal:liking"], "trainers": [search], "seeds": [1]}
+    config = write_config(tmp_path, **{**CONFIG, **changes, "budget": {"calls": 3}, "fail_fast": False})
+    done = cli("run", "--config", str(config), "--root", str(place / "tasks"), cwd=tmp_path)
+    rows = [json.loads(path.read_text()) for path in tmp_path.glob("runs/first/jobs/*/results.json")]
+    ended = {row["task_id"]: (row["status"], row["stop_reason"], row["failure_kind"]) for row in rows}
+    assert ended["internal:numeric_param"] == ("ok", "budget", None), done.stderr
+    assert ended["internal:liking"][::2] == ("failed", "train_error"), "its agent asks for more than that"
+    root = str(place / "tasks")
+    code, report = reproduce("first", root=root)
+    assert code == 0 and verdicts(report) == ["equal", "equal"]
+    code, report = reproduce("first", "--score-only", root=root)
+    assert code == 1 and verdicts(report) == ["equal", "not_replayed"]
+    assert report["jobs"][1]["why"] == "it has no scores to compare with: train_error"
+
+    job = RunLayout(tmp_path / "runs" / "first").job(report["jobs"][0]["job_id"])
+    row = edit(job.results, score_initial=-2.0)
+    assert (row["score_initial"], job.initial_state.read_text()) == (-3.0, "guess: 0.0\n")
+    job.initial_state.write_text("guess: 1.0\n")  # a better start, with the score that it has
+    code, report = reproduce("first", "--score-only", "--job", job.job_id, root=root)
+    assert code == 1 and [d["what"] for d in report["jobs"][0]["differences"]] == ["initial_state"]
+
+
 # ------------------------------------------------------------------------------------------------ what is otherwise
 
 

@@ -28,6 +28,7 @@ T = TypeVar("T")
 NOT_GIVEN = frozenset({
     "run_id", "job_id", "attempts", "created_at", "started_at", "ended_at", "status", "stop_reason", "stop_point",
     "cut_by_run_budget", "failure", "warnings", "integrity_report", "usage", "usage_by_phase", "controls",
+    "test_seed_commitment",
 })  # fmt: skip
 """Fields of a job's record that came of it, or only say which one it is."""
 NOT_CAME = frozenset({
@@ -91,33 +92,34 @@ class Job:
         return self.run.job(self.entry.job_id)
 
     def meta(self) -> JobMeta | None:
-        return self._tried(lambda: read_meta(self.files))
+        return self._tried(self.files.meta, lambda: read_meta(self.files))
 
     def row(self) -> dict[str, Any]:
         """What came of it; nothing if it has not ended."""
-        row = self._tried(lambda: read_row(self.files.results))
+        row = self._tried(self.files.results, lambda: read_row(self.files.results))
         values = {} if row is None else row.model_dump(mode="json")
         return {k: v for k, v in values.items() if k not in NOT_CAME and not k.startswith("resolved_")}
 
     def state(self, kind: str) -> dict[str, Value]:
         places = {"initial": self.files.initial_state, "final": self.files.final_state, "best": self.files.best_state}
-        return self._tried(lambda: read_state(places[kind])) or {}
+        return self._tried(places[kind], lambda: read_state(places[kind])) or {}
 
     def lines(self, path: Path) -> list[dict[str, Any]]:
-        found = self._tried(lambda: read_journal(path).lines)
+        found = self._tried(path, lambda: read_journal(path).lines)
         return list(found or ())
 
     def model(self, path: Path, model: type[M]) -> dict[str, Any]:
-        found = self._tried(lambda: read_model(model, path.read_bytes()))
+        found = self._tried(path, lambda: read_model(model, path.read_bytes()))
         return {} if found is None else found.model_dump(mode="json")
 
-    def _tried(self, read: Callable[[], T]) -> T | None:
+    def _tried(self, path: Path, read: Callable[[], T]) -> T | None:
         try:
             return read()
         except FileNotFoundError:
             return None
         except (HarnessError, JsonError, OSError, ValueError) as error:
-            self.unread.append(f"{self.entry.job_id}: {error}")
+            said = str(error)
+            self.unread.append(said if said.startswith(str(path)) else f"{path}: {said}")
             return None
 
 

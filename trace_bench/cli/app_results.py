@@ -187,7 +187,7 @@ def reproduce(
     no_build: Annotated[bool, typer.Option("--no-build", help="Fail where an image is missing.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Make a run, or its scores, again from what its folder holds, and compare."""
+    """Make a run again from its folder or archive, and compare."""
     from trace_bench.cli.reproduce import Given, reproduce_command
 
     given = {"max_workers": workers, "backend": backend, "data_root": data_root}

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 
-from trace_bench.artifacts.jsonio import dumps, printable
+from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.secrets import known
 from trace_bench.artifacts.writers import write_text
+from trace_bench.audit.verify import audit
 from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.errors import ConfigError
-from trace_bench.results.report import BEGINNING, MARK, Claim, Report, markdown, page, read_source
+from trace_bench.results.report import BEGINNING, MARK, Report, markdown, page, read_source
 from trace_bench.results.report.tables import verdict_sentence
 from trace_bench.results.runs import find_run, is_run
 
@@ -42,7 +41,7 @@ def report_command(
     path = output or Path(_name(layouts))
     kind = _kind(path)
     _check_place(path, force=force)
-    sources = [read_source(layout, _claims(layout) if audited else None) for layout in layouts]
+    sources = [read_source(layout, audit(layout) if audited else None) for layout in layouts]
     report = Report.of(sources)
     text = known.text(page(report) if kind == "html" else markdown(report))
     write_text(path, text, durable=False)
@@ -56,7 +55,7 @@ def report_command(
                 "jobs": len(report.jobs),
                 "tasks": len(report.tasks),
                 "ways": len(report.ways),
-                "audit": {source.layout.run_id: verdict_sentence(source.claims) for source in sources},
+                "audit": {source.layout.run_id: verdict_sentence(source.audit) for source in sources},
                 "notes": list(report.notes),
             }
         )
@@ -65,7 +64,7 @@ def report_command(
     for said in report.notes:
         note(f"not read: {said}")
     for source in sources:
-        if any(claim.verdict == "contradicted" for claim in source.claims or ()):
+        if any(claim.verdict == "contradicted" for claim in source.claims):
             note(f"{source.name}: the audit contradicts a claim; trace-bench audit {source.name} says which")
 
 
@@ -106,25 +105,3 @@ def _check_place(path: Path, *, force: bool) -> None:
         raise ConfigError(f"{shown}: {error.strerror}; choose another file with -o") from None
     if MARK not in head and not head.startswith(BEGINNING):
         raise ConfigError(f"{shown}: is there and no report of ours; choose another file with -o, or say --force")
-
-
-def _claims(layout: RunLayout) -> list[Claim] | None:
-    """The audit's verdict; None where this version cannot audit."""
-    if find_spec("trace_bench.audit.verify") is None:
-        return None
-    found = import_module("trace_bench.audit.verify").audit(layout)
-    claims = []
-    for claim in found.claims:
-        lines = (claim.evidence,) if isinstance(claim.evidence, str) else claim.evidence
-        claims.append(Claim(claim.claim, claim.verdict, claim.says, "; ".join(_evidence(line) for line in lines)))
-    return claims
-
-
-def _evidence(line: object) -> str:
-    """Where it is, what is there, and what should be."""
-    if isinstance(line, str):
-        return line
-    file, key, was, due = (getattr(line, name, None) for name in ("file", "key", "was", "due"))
-    place = " ".join(str(part) for part in (file, key) if part)
-    values = [f"{word} {dumps(value)}" for word, value in (("is", was), ("should be", due)) if value is not None]
-    return f"{place}: {', '.join(values)}" if values else place

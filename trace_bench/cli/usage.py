@@ -27,7 +27,8 @@ class Plain(TyperCommand):
     """A command whose arguments are named in capitals and nothing else: no braces, no types."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        return [re.sub(r"\{([^{}|]*)\}", r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
+        pieces = (re.sub(r"\{([^{}|]*)\}", r"\1", piece) for piece in super().collect_usage_pieces(ctx))
+        return [piece.replace("......", "...") for piece in pieces]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         write = formatter.write_dl

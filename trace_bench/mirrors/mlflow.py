@@ -174,13 +174,12 @@ class MlflowMirror:
         if copy is None:
             tags = {**job.tags, PARENT: self._parent.run_id}
             copy = self._create(job.name, job.started_at, tags)
-            self._log(copy.run_id, [], job.params, {})
             self._copies[entry.job_id] = copy
         told = False
         if copy.history != job.history or copy.results != job.results:
             metrics = [*job.steps_after(copy.history), *job.metrics]
-            tags = {**job.tags, "trace_bench.history": job.history}
-            self._log(copy.run_id, metrics, {}, tags)
+            params = {} if copy.history else job.params
+            self._log(copy.run_id, metrics, params, {**job.tags, "trace_bench.history": job.history})
             copy.history = job.history
             told = True
         wanted = job.ended and self._files and copy.files != job.results

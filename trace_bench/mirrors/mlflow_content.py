@@ -22,6 +22,7 @@ from trace_bench.artifacts.records import GitInfo, JobMeta, Lock, Manifest, Mani
 from trace_bench.artifacts.secrets import known
 from trace_bench.artifacts.writers import read_journal
 from trace_bench.errors import HarnessError
+from trace_bench.results.digest import index_digest, read_index
 from trace_bench.results.rows import is_final, was_cut
 
 KEY, PARAM, TAG = 250, 6000, 8000
@@ -211,8 +212,7 @@ def run_content(run: RunLayout, manifest: Manifest, rows: Sequence[Results]) -> 
         status = "FINISHED"
     else:
         status = "FAILED" if failed else "KILLED"
-    index = run.files_index.read_bytes() if run.files_index.is_file() and not going_on else b""
-    digest = hashlib.sha256(index).hexdigest() if index else ""
+    index = read_index(run) if not going_on else None
     time = _modified(run.summary) or milliseconds(manifest.generated_at) or 0
     totals = {
         "jobs": len(manifest.jobs),
@@ -225,8 +225,8 @@ def run_content(run: RunLayout, manifest: Manifest, rows: Sequence[Results]) -> 
         "evaluations": sum(row.evaluations for row in rows),
     }
     tags = {**run_tags(run, manifest), "trace_bench.status": status.lower()}
-    if digest:
-        tags["trace_bench.digest"] = digest
+    if index is not None:
+        tags["trace_bench.digest"] = index_digest(index)
     shown = jsonio.canonical([totals, tags])
     return RunContent(
         tags=tags,
@@ -339,9 +339,7 @@ def _lines_of(history: str) -> int:
 
 
 def _digest_of(raw: bytes, places: Sequence[int], number: int) -> str:
-    if not number:
-        return ""
-    return f"{number} {hashlib.sha256(raw[: places[number - 1]]).hexdigest()}"
+    return f"{number} {hashlib.sha256(raw[: places[number - 1] if number else 0]).hexdigest()}"
 
 
 def _whole_lines(path: Path, size: int) -> Iterator[bytes]:

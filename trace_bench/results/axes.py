@@ -68,8 +68,9 @@ def refusal(parts: Sequence[Part]) -> str | None:
 
 def _of_jobs(a: Part, b: Part) -> Iterable[Axis]:
     models = _models(a), _models(b)
-    if models[0] != models[1]:
-        yield Axis("model", _names(models[0]), _names(models[1]), why=_same_names(*models))
+    others = _same_names(*models)
+    if set(models[0]) != set(models[1]) or others:
+        yield Axis("model", _names(models[0]), _names(models[1]), why=others)
     trainers = set(a.jobs[TRAINER]), set(b.jobs[TRAINER])
     if trainers[0] != trainers[1]:
         yield Axis("trainer", _names(trainers[0]), _names(trainers[1]))
@@ -87,8 +88,9 @@ def _models(part: Part) -> dict[str, Any]:
 
 
 def _same_names(a: Mapping[str, Any], b: Mapping[str, Any]) -> str:
-    differing = [name for name in a if name in b and a[name] != b[name]]
-    keys = {key for name in differing for key in (a[name] or {}) if (b[name] or {}).get(key) != a[name][key]}
+    """In what models of one name differ, where both locks know them."""
+    differing = [name for name in a if a[name] and b.get(name) and a[name] != b[name]]
+    keys = {key for name in differing for key in a[name] if b[name].get(key) != a[name][key]}
     return f"{', '.join(sorted(keys))} of {_names(differing)}" if differing else ""
 
 

@@ -19,7 +19,7 @@ from trace_bench.errors import ConfigError, HarnessError
 from trace_bench.results.frames import jobs_frame
 from trace_bench.results.parts import KEYS, Where, parse_by
 from trace_bench.results.rows import skipped_row
-from trace_bench.results.tables import read_manifest, read_rows
+from trace_bench.results.tables import manifest_and_rows
 
 UNIT, TRAINER, MODEL, OPTIMIZER, PARAMETERS = "unit", "trainer_id", "model", "optimizer_key", "parameters_key"
 """`UNIT` is a task with its arguments."""
@@ -77,8 +77,7 @@ def read_source(layout: RunLayout) -> Source:
     """Raises:
     HarnessError: a file of the run is damaged.
     """
-    manifest = read_manifest(layout)
-    rows = read_rows(layout)
+    manifest, rows = manifest_and_rows(layout)
     jobs = jobs_frame(rows)
     if manifest is not None:
         ended = {row.job_id for row in rows}
@@ -88,15 +87,26 @@ def read_source(layout: RunLayout) -> Source:
             jobs = pd.concat([jobs, pending], ignore_index=True) if len(jobs) else pending
     jobs = jobs.reset_index(drop=True)
 
-    def key(*values: Any) -> str:
-        return canonical(list(values)).decode()
-
-    jobs[UNIT] = [f"{t} {canonical(k).decode()}" for t, k in zip(jobs["task_id"], jobs["eval_kwargs"], strict=True)]
+    key = _Keys()
+    jobs[UNIT] = [f"{t} {key(k)}" for t, k in zip(jobs["task_id"], jobs["eval_kwargs"], strict=True)]
     optimizers = zip(jobs["resolved_optimizer"], jobs["resolved_optimizer_kwargs"], strict=True)
-    jobs[OPTIMIZER] = [key(name, kwargs) for name, kwargs in optimizers]
+    jobs[OPTIMIZER] = [key([name, kwargs]) for name, kwargs in optimizers]
     columns = ("resolved_trainer_kwargs", "resolved_guide", "resolved_guide_kwargs")
-    jobs[PARAMETERS] = [key(*values) for values in zip(*(jobs[c] for c in columns), strict=True)]
+    jobs[PARAMETERS] = [key(list(values)) for values in zip(*(jobs[c] for c in columns), strict=True)]
     return Source(layout, jobs, manifest, _lock(layout), _cpu(layout))
+
+
+class _Keys:
+    """Canonical JSON; thousands of jobs share a few values."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+
+    def __call__(self, value: Any) -> str:
+        text = repr(value)
+        if text not in self._known:
+            self._known[text] = canonical(value).decode()
+        return self._known[text]
 
 
 def _lock(layout: RunLayout) -> Lock | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from trace_bench.artifacts.jsonio import printable
@@ -11,9 +11,10 @@ from trace_bench.results.compare_metric import NOT_HELD_OUT
 from trace_bench.results.comparison import Compared, Comparison, Outcome, TaskDifference
 from trace_bench.results.detection import detected, interval, methods, name, p_value, short, signed
 from trace_bench.results.render import number
+from trace_bench.results.statistics import FEW
+from trace_bench.results.testing import Share
 
 _OUTCOMES = ("failed", "infrastructure", "interrupted", "skipped", "pending")
-_FEW = 10
 _ARROWS = {"maximize": "↑", "minimize": "↓"}
 
 
@@ -148,7 +149,7 @@ def _differences(done: Compared, one: Comparison) -> Section:
     header = ("task", "n", "baseline", "other", "difference", percent, "p", "p (Holm)", "verdict", "detectable")
     rows = [_row(task, several) for task in one.tasks]
     blocks: list[Block] = [Table(header, rows, header[1:8] + header[9:])]
-    blocks += [text for text in (_pairing(one), _degenerate(one.tasks)) if text]
+    blocks += [text for text in (_pairing(one), _degenerate(one.tasks), *_coverage(one.tasks, percent)) if text]
     return Section(title, [*blocks, *_overall(done, one, percent)])
 
 
@@ -194,21 +195,31 @@ def _degenerate(tasks: Sequence[TaskDifference]) -> str:
     return f"on {where} every difference is the same: an interval without width says nothing of other seeds"
 
 
+def _coverage(tasks: Sequence[TaskDifference], percent: str) -> Iterable[str]:
+    """How far intervals of few pairs are to be believed."""
+    for pairs, coverage in sorted({task.effect.n: task.effect.coverage for task in tasks}.items()):
+        if coverage is not None:
+            yield f"measured coverage of the {percent} interval of {pairs} pairs: {_range(coverage)}"
+
+
+def _range(coverage: tuple[float, float]) -> str:
+    return f"{coverage[0] * 100:.0f} to {coverage[1] * 100:.0f} % of simulated samples"
+
+
 def _overall(done: Compared, one: Comparison, percent: str) -> list[str]:
     lines = []
     several = len(done.comparisons) > 1
     if one.alike is not None:
         effect = one.alike.effect
+        believed = f" (measured coverage {_range(effect.coverage)})" if effect.coverage else ""
         text = f"tasks like these ({effect.n} tasks, each one observation): mean difference {signed(effect.mean)}"
-        lines.append(f"{text}, {percent} {interval(effect)}, {_ps(effect.p, one.alike.p_adjusted, several)}")
+        lines.append(f"{text}, {percent} {interval(effect)}{believed}, {_ps(effect.p, one.alike.p_adjusted, several)}")
     if one.these is not None:
         of = "the mean difference relative to each task's own size" if one.these.scaled else "the mean difference"
         lines.append(f"these tasks ({_tested(one)}): {of}, {_ps(one.these.p, one.these.p_adjusted, several)}")
     if one.improvement is not None:
         share = one.improvement
-        few = min(task.effect.n for task in one.tasks) < _FEW
-        text = f"probability of improvement: {share.value:.3f}, {percent} [{share.low:.3f}, {share.high:.3f}]"
-        lines.append(text + ("; with fewer than 10 scores a task the interval is too short" if few else ""))
+        lines.append(f"probability of improvement: {share.value:.3f}, {_of_share(share, percent)}")
     tasks, pairs = one.of_tasks, one.of_pairs
     better = sum(task.significant and task.verdict == "win" for task in one.tasks)
     worse = sum(task.significant and task.verdict == "loss" for task in one.tasks)
@@ -218,6 +229,15 @@ def _overall(done: Compared, one: Comparison, percent: str) -> list[str]:
         + (f", {pairs.wins}/{pairs.ties}/{pairs.losses} of {_pairs(one)} pairs" if one.design == "paired" else "")
     )
     return lines
+
+
+def _of_share(share: Share, percent: str) -> str:
+    if share.low is None or share.high is None:
+        return f"no {percent} interval, as resamples of so few scores are all the same"
+    text = f"{percent} [{share.low:.3f}, {share.high:.3f}]"
+    if share.coverage is not None:
+        return f"{text} (measured coverage {_range(share.coverage)})"
+    return text + ("; of fewer than 10 scores a task, so that it is too short" if share.scores < FEW else "")
 
 
 def _ps(p: float, adjusted: float, several: bool) -> str:

@@ -19,12 +19,11 @@ import pandas as pd
 
 from trace_bench.artifacts.jsonio import canonical
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.artifacts.records import Results
 from trace_bench.results.frames import jobs_frame
 from trace_bench.results.parts import KEYS
 from trace_bench.results.rows import skipped_row
 from trace_bench.results.statistics import LEVEL, Estimate, Unit, estimates, means, per_dollar, task_sample
-from trace_bench.results.tables import read_manifest, read_rows
+from trace_bench.results.tables import read_rows_and_waiting
 
 LABELS: Mapping[str, str] = {column: key for key, column in KEYS.items()} | {
     "_parameters": "parameters",
@@ -117,11 +116,8 @@ def jobs_of(run: RunLayout) -> pd.DataFrame:
     Raises:
         HarnessError: a file of the run is damaged.
     """
-    rows = read_rows(run)
-    manifest = read_manifest(run)
-    known = {row.job_id for row in rows}
-    waiting = [entry for entry in manifest.jobs if entry.job_id not in known] if manifest is not None else []
-    added: list[Results] = [skipped_row(run.run_id, entry) for entry in waiting]
+    rows, waiting = read_rows_and_waiting(run)
+    added = [skipped_row(run.run_id, entry) for entry in waiting]
     frame = jobs_frame([*rows, *added])
     frame.loc[len(rows) :, ["outcome", "status"]] = PENDING
     frame.loc[len(rows) :, "failure_kind"] = None
@@ -296,7 +292,14 @@ _USED = (
 
 def _texts(values: pd.Series) -> list[str]:
     """Mappings as canonical JSON; an empty one is an empty text."""
-    return [canonical(value).decode() if value else "" for value in values]
+    known: dict[str, str] = {}
+    found = []
+    for value in values:
+        text = repr(value)  # canonical JSON takes ten times as long, and most jobs have the same
+        if text not in known:
+            known[text] = canonical(value).decode() if value else ""
+        found.append(known[text])
+    return found
 
 
 def _differing(jobs: pd.DataFrame, by: Sequence[str], columns: Sequence[str]) -> list[str]:

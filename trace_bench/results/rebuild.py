@@ -19,7 +19,14 @@ from trace_bench.errors import HarnessError
 from trace_bench.results.derive import derived_front, derived_row, read_meta
 from trace_bench.results.digest import files_index, read_index
 from trace_bench.results.parquet import write_parquet
-from trace_bench.results.tables import RunTables, read_manifest, read_row, write_files_index, write_tables
+from trace_bench.results.tables import (
+    RunTables,
+    read_manifest,
+    read_row,
+    write_files_index,
+    write_standings,
+    write_tables,
+)
 
 Found = Literal["same", "differs", "missing", "left over"]
 """``left over``: it is there, and follows from nothing."""
@@ -106,6 +113,7 @@ def _tables(run: RunLayout, made: RunLayout, rows: Sequence[Results]) -> Iterato
     manifest = read_manifest(run)
     planned = len(manifest.jobs) if manifest is not None else len(rows)
     write_tables(made, rows, planned, manifest.tags if manifest is not None else ())
+    write_standings(made, rows)
     write_parquet(made.results_parquet, rows)
     for path in sorted(made.root.iterdir()):
         if path.is_file():

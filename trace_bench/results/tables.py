@@ -17,6 +17,7 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import (
     FilesIndex,
     Manifest,
+    ManifestEntry,
     Results,
     Summary,
     TokenTotals,
@@ -55,7 +56,7 @@ class RunTables:
             HarnessError: a ``results.json`` or the manifest is damaged.
         """
         manifest = read_manifest(self._run)
-        rows = self._rows(manifest)
+        rows = self.rows_of(manifest)
         planned = len(manifest.jobs) if manifest is not None else len(rows)
         tags = manifest.tags if manifest is not None else ()
         write_tables(self._run, rows, planned, tags, unprotected=unprotected, failed=failed)
@@ -69,9 +70,10 @@ class RunTables:
         Raises:
             HarnessError: a ``results.json`` or the manifest is damaged.
         """
-        return self._rows(read_manifest(self._run))
+        return self.rows_of(read_manifest(self._run))
 
-    def _rows(self, manifest: Manifest | None) -> list[Results]:
+    def rows_of(self, manifest: Manifest | None) -> list[Results]:
+        """`rows`, given the manifest of the run."""
         found: dict[str, tuple[tuple[int, int, int], Results]] = {}
         for job in self._run.job_dirs():
             try:
@@ -180,6 +182,23 @@ def preload_standings() -> None:
 def read_rows(run: RunLayout) -> list[Results]:
     """The rows of a run, read once."""
     return RunTables(run).rows()
+
+
+def manifest_and_rows(run: RunLayout) -> tuple[Manifest | None, list[Results]]:
+    """`read_manifest` and `read_rows`, each file read once."""
+    manifest = read_manifest(run)
+    return manifest, RunTables(run).rows_of(manifest)
+
+
+def read_rows_and_waiting(run: RunLayout) -> tuple[list[Results], list[ManifestEntry]]:
+    """`read_rows`, and the planned jobs that have no row (yet).
+
+    Raises:
+        HarnessError: a ``results.json`` or the manifest is damaged.
+    """
+    manifest, rows = manifest_and_rows(run)
+    known = {row.job_id for row in rows}
+    return rows, [entry for entry in manifest.jobs if entry.job_id not in known] if manifest is not None else []
 
 
 def read_row(path: Path) -> Results:

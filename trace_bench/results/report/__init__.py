@@ -4,8 +4,8 @@
 from the files of the runs alone and tell no time of their own: equal files give equal bytes.
 """
 
-from trace_bench.results.report.content import Claim, Report, Source, read_source
+from trace_bench.results.report.content import Report, Source, read_source
 from trace_bench.results.report.markdown import BEGINNING, markdown
 from trace_bench.results.report.page import MARK, page
 
-__all__ = ["BEGINNING", "MARK", "Claim", "Report", "Source", "markdown", "page", "read_source"]
+__all__ = ["BEGINNING", "MARK", "Report", "Source", "markdown", "page", "read_source"]

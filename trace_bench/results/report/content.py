@@ -15,6 +15,7 @@ from typing import TypeVar
 import pandas as pd
 from pydantic import BaseModel
 
+from trace_bench.artifacts.audits import AuditReport, Claim
 from trace_bench.artifacts.folder_lock import has_controller
 from trace_bench.artifacts.jsonio import JsonError, canonical, printable, read_model
 from trace_bench.artifacts.layout import RunLayout
@@ -37,17 +38,6 @@ Row = Results
 
 
 @dataclass(frozen=True)
-class Claim:
-    """One line of an audit's verdict: what is claimed, whether it holds (``verified``, ``unverifiable``,
-    ``contradicted``), what the auditor says, and the evidence."""
-
-    claim: str
-    verdict: str
-    says: str = ""
-    evidence: str = ""
-
-
-@dataclass(frozen=True)
 class Source:
     """One run.
 
@@ -55,7 +45,7 @@ class Source:
         rows: in the order of the plan, of the jobs that have ended.
         manifest, lock, env, git: None where there is none.
         config: the snapshot's text, cut; empty where there is none.
-        claims: the audit's verdict; None where none was made.
+        audit: its verdict; None where none was made.
         notes: what could not be read, a sentence each.
     """
 
@@ -69,15 +59,20 @@ class Source:
     env: EnvInfo | None = None
     git: GitInfo | None = None
     config: str = ""
-    claims: tuple[Claim, ...] | None = None
+    audit: AuditReport | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """What the audit looked at; nothing without one."""
+        return self.audit.claims if self.audit is not None else ()
 
     @property
     def name(self) -> str:
         return printable(self.layout.run_id, LABEL)
 
 
-def read_source(layout: RunLayout, claims: Sequence[Claim] | None = None) -> Source:
+def read_source(layout: RunLayout, audit: AuditReport | None = None) -> Source:
     """The run in a folder: finished, going on, killed, or with nothing in it yet.
 
     A small file that is damaged becomes a note.
@@ -110,8 +105,8 @@ def read_source(layout: RunLayout, claims: Sequence[Claim] | None = None) -> Sou
         env=_model(EnvInfo, layout.env, told),
         git=_model(GitInfo, layout.git, told),
         config=_text(layout.config_snapshot),
-        claims=None if claims is None else tuple(claims),
-        notes=tuple(notes),
+        audit=audit,
+        notes=tuple(dict.fromkeys(notes)),
     )
 
 
@@ -159,7 +154,7 @@ class Report:
             tasks=tuple(dict.fromkeys(jobs["task"])),
             ways=tuple(dict.fromkeys(jobs["way"])),
             steps=_steps(sources, jobs, notes),
-            notes=tuple(notes),
+            notes=tuple(dict.fromkeys(notes)),
             signs=dict(zip(jobs["task"], jobs["sign"], strict=True)),
         )
 

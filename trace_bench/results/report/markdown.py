@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
-from trace_bench.artifacts.jsonio import HIDDEN, printable
+from trace_bench.results.markup import markdown as table_text
+from trace_bench.results.markup import markdown_text
 from trace_bench.results.report import tables
 from trace_bench.results.report.content import Report
 from trace_bench.results.report.matrix import matrices
@@ -13,7 +13,6 @@ from trace_bench.results.report.tables import Table
 
 BEGINNING = "<!-- trace-bench report -->"
 """The first line of every report of ours."""
-_ACTIVE = re.compile(r"([\\`*_{}\[\]()<>#+!|~&$@:-])")
 
 
 def markdown(report: Report) -> str:
@@ -22,7 +21,7 @@ def markdown(report: Report) -> str:
     parts += ["## What ran", *_table(tables.overview(report)), *_table(tables.what_ran(report))]
     parts += [f"**{_text(note)}**" for note in report.notes]
     parts += ["## Leaderboard"]
-    boards = tables.leaderboards(report)
+    boards = [*tables.standings(report), *tables.leaderboards(report)]
     for table in boards:
         parts += _table(table)
     parts.append(
@@ -49,7 +48,8 @@ def markdown(report: Report) -> str:
     parts.append("## The audit's verdict")
     for source in report.sources:
         where = f"{_text(source.name)}: " if report.several else ""
-        parts.append(f"{where}{tables.verdict_sentence(source.claims)}.")
+        parts.append(f"{where}{tables.verdict_sentence(source.audit)}."
+                     + (f" Digest of the run: {source.audit.digest}." if source.audit else ""))  # fmt: skip
         parts += _table(tables.verdict(source.claims)) if source.claims else []
     return "\n\n".join(parts) + "\n"
 
@@ -61,22 +61,9 @@ def _table(table: Table) -> Iterable[str]:
     if not table.rows:
         yield "Nothing yet."
         return
-    rule = ["---:" if name in table.numeric else "---" for name in table.header]
-    lines = [_line(map(_text, table.header)), _line(rule), *(_line(map(_text, row)) for row in table.rows)]
-    yield "\n".join(lines)
+    yield table_text((table.header, table.rows), table.numeric)
     yield from (_text(note) for note in table.notes)
 
 
-def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
 def _text(text: str) -> str:
-    """`text` letter by letter: on one line, and no markup, link or mention in it."""
-    quiet = HIDDEN.sub(lambda found: ascii(found[0])[1:-1], printable(text, 2000))
-    # Entities, as a backslash before a letter that is no markup here would be shown in a table of some readers.
-    return _ACTIVE.sub(lambda found: _escaped(found[0]), quiet).strip() or " "
-
-
-def _escaped(letter: str) -> str:
-    return letter if letter in "-:()+" else f"&#{ord(letter)};" if letter in "<>&|@$" else f"\\{letter}"
+    return markdown_text(text).strip() or " "

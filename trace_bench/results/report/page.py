@@ -133,8 +133,8 @@ def _folded(summary: str, html: str) -> str:
 def _tiles(report: Report) -> str:
     jobs = report.jobs
     counts = jobs["outcome"].value_counts()
-    verdicts = {tables.verdict_sentence(source.claims) for source in report.sources}
-    bad = any(claim.verdict == "contradicted" for source in report.sources for claim in source.claims or ())
+    verdicts = {tables.verdict_sentence(source.audit) for source in report.sources}
+    bad = any(claim.verdict == "contradicted" for source in report.sources for claim in source.claims)
     tiles = [
         ("jobs", str(len(jobs))),
         *((name, str(counts[name])) for name in OUTCOMES if counts.get(name)),
@@ -167,13 +167,16 @@ def _overview(report: Report) -> str:
 
 
 def _leaderboard(report: Report) -> str:
+    over = "".join(_table(table) for table in tables.standings(report))
     html = "".join(_table(table) for table in tables.leaderboards(report))
     if not html:
         return _said(NOTHING)
-    return html + _said(
-        "Means over seeds of jobs that are ok, ranked by the selection split, on which the best state was chosen; that "
-        "flatters it: quote held-out scores. Jobs that failed are in no mean; 3/5 says that three of five seeds count."
+    told = (
+        "By task: means over seeds of jobs that are ok, ranked by the selection split, on which the best state was "
+        "chosen; that flatters it: quote held-out scores, which the interval is of (Student's t over seeds; = where "
+        "all are equal). Jobs that failed are in no mean; 3/5 says that three of five seeds count."
     )
+    return over + html + _said(told)
 
 
 def _matrix(report: Report, style: Style, drawn: list[Figure]) -> str:
@@ -186,6 +189,7 @@ def _matrix(report: Report, style: Style, drawn: list[Figure]) -> str:
             else "Tasks without a normalised held-out score: colour is the rank within the task, the number the mean "
             "in its own units."
         )
+        told += " Beside it a dot for each seed, ways from top to bottom as the columns from left to right."
         html += _said(told) + _figure(matrix_figure(matrix, report, style), drawn)
         html += _folded("the numbers", _table(tables.matrix_table(matrix), head_column=True))
         if matrix.left_out:
@@ -305,8 +309,9 @@ def _audit(report: Report) -> str:
     for source in report.sources:
         if report.several:
             html += f"<h3>{escape(source.name)}</h3>"
-        if source.claims is None:
+        if source.audit is None:
             html += _said(f"Not audited when the page was made; trace-bench audit {source.name} does that.")
         else:
-            html += _said(tables.verdict_sentence(source.claims) + ".") + _table(tables.verdict(source.claims))
+            html += _said(f"{tables.verdict_sentence(source.audit)}. Digest of the run: {source.audit.digest}.")
+            html += _table(tables.verdict(source.claims))
     return html

@@ -4,19 +4,23 @@ them down escapes them for where they go."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 
+from trace_bench.artifacts.audits import AuditReport, Claim
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.results.frames import NORMALISED
 from trace_bench.results.integrity import FLAGS, flag_counts
 from trace_bench.results.leaderboard import LeaderboardRow
+from trace_bench.results.markup import coverage
 from trace_bench.results.render import dollars, shared_parameters, without
-from trace_bench.results.report.content import Claim, Report, Source
+from trace_bench.results.report.content import Report, Source
 from trace_bench.results.report.matrix import Matrix
+from trace_bench.results.standings import standings_of
+from trace_bench.results.statistics import LEVEL, Estimate, estimates
 
 MOST_ROWS = 2000
 """Of one table."""
@@ -25,6 +29,7 @@ MESSAGES = 5
 MESSAGE = 500
 VERDICTS = ("contradicted", "unverifiable", "verified")
 _UNKNOWN = "–"
+_INTERVAL = f"{100 * LEVEL:g} % CI"
 
 
 @dataclass(frozen=True)
@@ -145,18 +150,70 @@ def matrix_table(matrix: Matrix) -> Table:
     return Table.of(header, rows, matrix.ways)
 
 
+def standings(report: Report) -> list[Table]:
+    """Ways over all tasks with a normalised held-out score, one table a run."""
+    found = []
+    header = ("rank", "trainer", "variant", "optimizer", "model", "held-out", _INTERVAL, "covers", "tasks", "seeds",
+              "selection", "USD a job")  # fmt: skip
+    for source in report.sources:
+        ended = [row for row in source.rows if row.status != "skipped"]
+        unprotected = bool(ended) and all(row.integrity == "unprotected" for row in ended)
+        board = standings_of(source.rows, unprotected=unprotected)
+        rows = [
+            (
+                _UNKNOWN if one.rank is None else str(one.rank),
+                printable(one.trainer_id, 80) + (" (unprotected)" if one.unprotected else ""),
+                printable(one.variant, 200),
+                printable(one.optimizer, 60),
+                printable(one.model, 80),
+                _fixed(one.test.mean),
+                _interval(one.test, _fixed),
+                coverage(one.test.coverage),
+                f"{one.tasks} of {len(board.tasks)}",
+                str(one.seeds),
+                _fixed(one.validation.mean),
+                dollars(one.cost_usd),
+            )
+            for one in board.standings
+        ]
+        if rows:
+            where = f" of {source.name}" if report.several else ""
+            notes = (
+                "Mean over tasks of each task's mean over seeds of the normalised held-out score, and Student's t "
+                "interval over the tasks (arXiv:2411.00640, section 2.2), over the seeds of a single task. covers: "
+                "below ten values, the share of simulated intervals that held the truth. A way that is not on every "
+                "task is not ranked.",
+            )
+            found.append(Table.of(header, rows, (header[0], *header[5:]), f"Over tasks{where}", notes))
+    return found
+
+
 def leaderboards(report: Report) -> list[Table]:
     """One a run and task."""
     found = []
+    intervals = _intervals(report)
     for source, board in report.leaderboards():
         for task in dict.fromkeys(row.task_id for row in board):
             ranked = [row for row in board if row.task_id == task]
             where = f" in {source.name}" if report.several else ""
-            found.append(_leaderboard(f"{printable(task, 200)}{where}", ranked))
+            cells = [intervals.get((source.layout.run_id, row.best_job_id), _UNKNOWN) for row in ranked]
+            found.append(_leaderboard(f"{printable(task, 200)}{where}", ranked, cells))
     return found
 
 
-def _leaderboard(title: str, ranked: Sequence[LeaderboardRow]) -> Table:
+def _intervals(report: Report) -> dict[tuple[str, str], str]:
+    """By run and any of the jobs that count: the interval of the way's held-out mean on the task, over seeds."""
+    jobs = report.counted[report.counted["score_test"].notna()]
+    groups = [group for _, group in jobs.groupby(["source", "task", "way"], sort=False)]
+    found = estimates([group["score_test"].tolist() for group in groups], LEVEL)
+    return {
+        (report.sources[row.source].layout.run_id, row.job_id): _interval(one, _number)
+        for group, one in zip(groups, found, strict=True)
+        for row in group.itertuples()
+    }
+
+
+def _leaderboard(title: str, ranked: Sequence[LeaderboardRow], intervals: list[str]) -> Table:
     """What all rows share, optimizer and model among it, is said once, in the title."""
     shared = shared_parameters([row.variant for row in ranked])
     columns: dict[str, list[str]] = {
@@ -170,6 +227,7 @@ def _leaderboard(title: str, ranked: Sequence[LeaderboardRow]) -> Table:
         "selection": [_number(row.score_mean) for row in ranked],
         "± sd": [_number(row.score_std, 2) for row in ranked],
         "held-out": [_number(row.score_test) for row in ranked],
+        _INTERVAL: intervals,
         "normalised": [_fixed(row.metrics.get(NORMALISED)) for row in ranked],
         "evaluations": [_number(row.evaluations, 4) for row in ranked],
         "tokens": [f"{row.total_tokens:.0f}" for row in ranked],
@@ -272,19 +330,29 @@ def environment(report: Report) -> Table:
 
 def verdict(claims: Sequence[Claim]) -> Table:
     """What was contradicted first."""
-    ranked = sorted(claims, key=lambda claim: VERDICTS.index(claim.verdict) if claim.verdict in VERDICTS else 0)
-    limits = {"verdict": 40, "claim": 200, "says": 600, "evidence": 1000}
-    rows = [[printable(getattr(claim, name), limit) for name, limit in limits.items()] for claim in ranked]
+    ranked = sorted(claims, key=lambda claim: VERDICTS.index(claim.verdict))
+    rows = [(c.verdict, printable(c.claim, 200), printable(c.says, 600), _evidence(c)) for c in ranked]
     return Table.of(("verdict", "claim", "the audit says", "evidence"), rows)
 
 
-def verdict_sentence(claims: Sequence[Claim] | None) -> str:
+def verdict_sentence(audit: AuditReport | None) -> str:
     """The verdict in one line."""
-    if claims is None:
+    if audit is None:
         return "not audited"
+    claims = audit.claims
     counts = {name: sum(claim.verdict == name for claim in claims) for name in VERDICTS}
     told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     return f"{len(claims)} claims: {told}" if claims else "the audit made no claims"
+
+
+def _evidence(claim: Claim) -> str:
+    """Where it is, what is there, and what should be; the first of them."""
+    told = []
+    for one in claim.evidence:
+        due = "" if one.due is None else f", should be {_plain(one.due)}"
+        told.append(f"{' '.join(part for part in (one.file, one.key) if part)} is {_plain(one.was)}{due}")
+    more = claim.found - len(claim.evidence)
+    return printable("; ".join(told), 1000) + (f" … {more} more" if told and more > 0 else "")
 
 
 def _plain(value: Any) -> str:
@@ -296,6 +364,12 @@ def _number(value: float | None, digits: int = 5) -> str:
     if value is None:
         return _UNKNOWN
     return f"{value:.0f}" if 10**digits <= abs(value) < 1e12 else f"{value:.{digits}g}"
+
+
+def _interval(found: Estimate, told: Callable[[float], str]) -> str:
+    if found.interval is None:
+        return _UNKNOWN
+    return f"[{told(found.interval[0])}, {told(found.interval[1])}]" + ("=" if found.equal else "")
 
 
 def _fixed(value: float | None) -> str:
