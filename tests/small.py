@@ -1,5 +1,5 @@
-"""A small run, made once per session on the local backend: two jobs that are ok, two that have failed twice, with calls that
-cost something; for tests that audit it again and again."""
+"""A small run, made once per session on the local backend: two jobs that are ok, two that have failed twice, with calls
+that cost something; for tests that audit it again and again."""
 
 from __future__ import annotations
 

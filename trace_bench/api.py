@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -10,10 +12,11 @@ from trace_bench.config import load_config
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
 from trace_bench.config.selectors import select
-from trace_bench.controller.progress import Progress
+from trace_bench.controller.progress import Progress, Quiet
 from trace_bench.controller.run import RunResult
 from trace_bench.controller.start import completed, run_config
 from trace_bench.matrix import Job
+from trace_bench.mirrors.attached import mirrored, with_warnings
 from trace_bench.results.runs import find_run
 
 __all__ = ["Job", "RunResult", "expand", "load_config", "open_run", "run"]
@@ -57,7 +60,9 @@ def run(
         ConfigError: before anything is written. EnvironmentUnavailable: no engine, no image, no disk. Interrupted:
             after everything that had finished was recorded. A job that fails raises nothing: see `RunResult.ok`.
     """
-    return run_config(_loaded(config), roots=roots, build=build, progress=progress, stop_wanted=stop_wanted)
+    config = with_warnings(_loaded(config), os.environ)
+    with mirrored(config, progress or Quiet(), logging.getLogger(__name__).info) as heard:
+        return run_config(config, roots=roots, build=build, progress=heard, stop_wanted=stop_wanted)
 
 
 def open_run(name: str | Path, *, runs_dir: str | Path = "runs") -> RunResult:

@@ -63,20 +63,26 @@ def measure(name: str, estimator: str, n: int, level: float, *, seed: int = SEED
     return float(np.mean((ends[:, 0] - slack <= true) & (true <= ends[:, 1] + slack)))
 
 
+def table_cells() -> list[tuple[str, str, int]]:
+    """Estimator, level and size of each line of the table."""
+    return [
+        (estimator, f"{level:g}", n)
+        for estimator, levels in LEVELS.items()
+        for n in SIZES
+        if estimator == "mean" or n >= 4  # below it the IQM is the mean
+        for level in levels
+    ]
+
+
 def table() -> dict[str, Any]:
     """All cells: by estimator, level, size and distribution."""
     coverage: dict[str, Any] = {}
-    for estimator, levels in LEVELS.items():
-        of_level: dict[str, Any] = {f"{level:g}": {} for level in levels}
-        for n in SIZES:
-            if estimator == "iqm" and n < 4:
-                continue  # the IQM is the mean
-            experiments = EXPERIMENTS if n < FEW else FEWER
-            for level in levels:
-                shares = {name: measure(name, estimator, n, level, experiments=experiments) for name in DISTRIBUTIONS}
-                of_level[f"{level:g}"][str(n)] = {name: round(share, 4) for name, share in shares.items()}
-            print(estimator, n, of_level["0.95"][str(n)], file=sys.stderr, flush=True)
-        coverage[estimator] = of_level
+    for estimator, level, n in table_cells():
+        experiments = EXPERIMENTS if n < FEW else FEWER
+        shares = {name: measure(name, estimator, n, float(level), experiments=experiments) for name in DISTRIBUTIONS}
+        cells = {name: round(share, 4) for name, share in shares.items()}
+        coverage.setdefault(estimator, {}).setdefault(level, {})[str(n)] = cells
+        print(estimator, level, n, cells, file=sys.stderr, flush=True)
     return {"experiments": {"below_10": EXPERIMENTS, "from_10": FEWER}, "seed": SEED, "coverage": coverage}
 
 

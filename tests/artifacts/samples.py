@@ -192,5 +192,24 @@ SAMPLES: dict[str, Any] = {
         "files": [{"path": "a", "size": 1, "sha256": HASH, "schema_name": None}],
     },
     "replay": {"run_id": "r", "recorded_run": "q", "jobs": 1, "equal": 1, "exact": 0},
+    "reproduction": {
+        "recorded_run": "r",
+        "recorded_from": "/runs/r",
+        "mode": "score-only",
+        "code_version": "1",
+        "generated_at": TIME,
+        "pins": [{"what": "task", "name": "internal:t", "same": False, "says": "it has changed"}],
+        "jobs": [
+            {
+                "job_id": "0123456789ab",
+                "task_id": "internal:t",
+                "trainer_id": "NoOp",
+                "variant": "default",
+                "seed": 1,
+                "verdict": "differs",
+            }
+        ],
+        "counts": {"differs": 1},
+    },
     "summary": {"run_id": "r", "generated_at": TIME, "total_jobs": 1, "counts": {"ok": 1}},
 }

@@ -17,11 +17,12 @@ def test_paths_are_those_of_the_design(tmp_path: Path) -> None:
     job = run.job(JOB)
     assert {run.relative(path) for path in (
         run.config_snapshot, run.manifest, run.lock, run.env, run.git, run.files_index, run.events, run.results_csv,
-        run.summary, run.leaderboard, job.meta, job.results, job.events, job.stdout, job.cassette, job.attempt(2),
+        run.summary, run.leaderboard, run.leaderboard_md,
+        job.meta, job.results, job.events, job.stdout, job.cassette, job.attempt(2),
         job.attempt_out(2), job.initial_state, job.best_state, job.final_state, job.state_history, job.tb,
     )} == {
         "meta/config.snapshot.yaml", "meta/manifest.json", "meta/lock.json", "meta/env.json", "meta/git.json",
-        "meta/files_index.json", "events.jsonl", "results.csv", "summary.json", "leaderboard.csv",
+        "meta/files_index.json", "events.jsonl", "results.csv", "summary.json", "leaderboard.csv", "leaderboard.md",
         *(f"jobs/{JOB}/{name}" for name in (
             "job_meta.json", "results.json", "events.jsonl", "stdout.log", "llm.jsonl", "attempts/2", "attempts/2/out",
             "artifacts/initial_state.yaml", "artifacts/best_state.yaml", "artifacts/final_state.yaml",

@@ -15,6 +15,8 @@ from trace_bench.config.models import (
     ImagesConfig,
     LlmConfig,
     LlmLimitsConfig,
+    MirrorsConfig,
+    MlflowMirrorConfig,
     ObjectiveConfig,
     PricesConfig,
     RunBudgetConfig,
@@ -96,6 +98,7 @@ KEYS: dict[type[Section], dict[str, tuple[Any, Seen, Any]]] = {
         "budget": ({"calls": 1}, lambda c, jobs: c.budget.calls, 1),
         "splits": ({"train": 2}, lambda c, jobs: jobs[0].splits["train"], 2),
         "objective": ("score", lambda c, jobs: jobs[0].objective["mode"], "scalar"),
+        "mirrors": ("mlflow", lambda c, jobs: c.mirrors.mlflow.wait, 10.0),
         "threads": (2, param("num_threads"), 2),
         "num_threads": (2, param("num_threads"), 2),
         "verbose": (True, param("verbose"), True),
@@ -204,6 +207,14 @@ KEYS: dict[type[Section], dict[str, tuple[Any, Seen, Any]]] = {
         "seed": (5, objective("seed"), 5),
         "reference": ({"base_loss": 4}, objective("references"), {"base_loss": 4.0}),
     },
+    MirrorsConfig: {
+        "mlflow": ({"experiment": "e"}, lambda c, jobs: c.mirrors.mlflow.experiment, "e"),
+    },
+    MlflowMirrorConfig: {
+        "tracking_uri": ("http://h", lambda c, jobs: c.mirrors.mlflow.tracking_uri, "http://h"),
+        "experiment": ("e", lambda c, jobs: c.mirrors.mlflow.experiment, "e"),
+        "wait": (3, lambda c, jobs: c.mirrors.mlflow.wait, 3.0),
+    },
     ImagesConfig: {
         "base": ("b", lambda c, jobs: c.images.base, "b"),
         "accept_drift": (True, lambda c, jobs: c.images.accept_drift, True),
@@ -215,6 +226,7 @@ INSIDE: dict[type[Section], tuple[str, str, dict[str, Any]]] = {
     PricesConfig: ("llm", "prices", {"prompt": 1}),
     LlmLimitsConfig: ("llm", "limits", {}),
     RunBudgetConfig: ("budget", "run", {}),
+    MlflowMirrorConfig: ("mirrors", "mlflow", {}),
 }
 """Sections inside sections: where, and what they cannot be without."""
 ID_KEYS = {"id", "key", "task", "name", "trainer"}

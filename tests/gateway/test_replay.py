@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,20 @@ def bodies(scope: Scope, *requests: LlmRequest) -> list[tuple[int, Any]]:
 
 def lines(path: Path) -> list[dict[str, Any]]:
     return list(read_journal(path).lines)
+
+
+def test_the_calls_of_one_phase_alone_are_made_again(cassette: Path, tmp_path: Path) -> None:
+    """What scoring asked as training had asked it before has an answer of its own."""
+    with open_at(cassette, CountingProvider()) as scope:
+        bodies(scope, chat(None, request_id="train-1", text="q"))
+        scored = bodies(scope, replace(chat(None, request_id="score-2", text="q"), phase="score"))
+    again = replace(chat(None, request_id="score-1", text="q"), phase="score")
+    alone = ReplayProvider(lambda _: Recorded(cassette, phase="score"))
+    with open_at(tmp_path / "alone.jsonl", alone) as scope:
+        assert bodies(scope, again) == scored
+    with replay_of(cassette, tmp_path) as scope:
+        assert bodies(scope, again) != scored
+    assert not list(Tape(cassette, "build").calls())
 
 
 def test_slots_are_answered_in_any_order_with_the_recorded_figures(cassette: Path, tmp_path: Path) -> None:

@@ -86,8 +86,8 @@ def killed(run: RunLayout) -> None:
 
 
 def mixed(run: RunLayout) -> None:
-    """Beside those that are ok: a job that failed, one that timed out, one that was cut off, one that broke, and one that
-    never ran."""
+    """Beside those that are ok: a job that failed, one that timed out, one that was cut off, one that broke, and one
+    that never ran."""
     failed, timed_out, cut, broken, skipped = jobs(run)[:5]
 
     def end(job: JobLayout, boundary: str | None, kind: str | None, stop: str | None, **scores: Any) -> None:

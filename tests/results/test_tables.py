@@ -299,6 +299,7 @@ def test_every_file_is_indexed_with_its_hash_and_schema(run: RunLayout, tmp_path
         "results.csv",
         "summary.json",
         "leaderboard.csv",
+        "leaderboard.md",
         f"{folder}/results.json",
         f"{folder}/stdout.log",
     }

@@ -120,8 +120,10 @@ def run_worker(
     env: dict[str, str] | None = None,
     python: str = sys.executable,
     checkpoint: list[dict[str, Any]] | None = None,
+    states: bytes = b"",
 ) -> Outcome:
-    """Run one job to its end, or on from `checkpoint`, what an earlier attempt had learnt."""
+    """Run one job to its end, or on from `checkpoint`, what an earlier attempt had learnt. `states` are those of a job
+    with ``states_given``."""
     worker = WorkerProcess(uid_base, env=env, python=python)
     outcome = Outcome(None, None, [], [], "", "", {})
     deadline = time.monotonic() + timeout
@@ -131,8 +133,8 @@ def run_worker(
         worker.send(worker.mailbox.pack_ephemeral("hello", {"controller": "t", "received": 0, "lease": 20}))
         lines = b"".join(json.dumps(line).encode() + b"\n" for line in checkpoint or ())
         seconds = max((line.get("seconds", 0.0) for line in checkpoint or ()), default=0.0)
-        known = {"checkpoint_bytes": len(lines), "seconds_before": seconds}
-        worker.send(worker.mailbox.pack("job", {"job": spec, **known}, blob + lines))
+        known = {"checkpoint_bytes": len(lines), "seconds_before": seconds, "states_bytes": len(states)}
+        worker.send(worker.mailbox.pack("job", {"job": spec, **known}, blob + lines + states))
         while time.monotonic() < deadline:
             if time.monotonic() - last_beat > 2:
                 last_beat = time.monotonic()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -41,4 +42,6 @@ def run(folder: Path, code: str = "", *, env: dict[str, str] | None = None, **op
     trainer = {"id": "T", "entry": f"{name}:Trainer", **options.pop("trainer", {})}
     spec = job({"builder": f"{name}:build"}, trainer, **options.pop("over", {}))
     spec["limits"].update(options.pop("limits", {}))
-    return run_worker(spec, env={"PYTHONPATH": str(folder), **(env or {})}, **options)
+    # The worker under test is this checkout's, whichever one is installed.
+    path = os.pathsep.join((str(folder), str(Path(__file__).parents[2])))
+    return run_worker(spec, env={"PYTHONPATH": path, **(env or {})}, **options)

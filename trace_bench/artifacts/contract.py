@@ -179,6 +179,7 @@ class JobSpec(Model):
             trained or scored, and no model is asked. One that ends with ``programs`` says besides what the programs
             that come with the task score. No part of its identity.
         stop_at: of mode replay: where training ends. No clock ends it there.
+        states_given: the states that are scored come with the job; nothing is trained. No part of its identity.
     """
 
     contract: ContractVersion = CONTRACT
@@ -197,6 +198,7 @@ class JobSpec(Model):
     objective: ObjectiveSpec = ObjectiveSpec()
     until: Literal["build", "programs", "score"] = "score"
     stop_at: StopPoint | None = None
+    states_given: bool = False
 
 
 class Event(BaseModel):

@@ -23,6 +23,8 @@ STDERR = "stderr.log"
 """Last words of a sandbox that broke, in the folder of the attempt."""
 NOT_RECORDED = "not_recorded.txt"
 """What a replayed job asked that its recording does not hold, in the folder of the attempt."""
+REPRODUCTION = "reproduction.json"
+"""What came of making a run again, beside the run that was made."""
 EXTRA = "extra"
 OUT_FILES = (EVENTS, HISTORY, STATES, RESULT, STDOUT)
 """What a sandbox may leave at the top of its volume, next to the folder `EXTRA`."""
@@ -217,6 +219,11 @@ class RunLayout:
     @property
     def leaderboard(self) -> Path:
         return self.root / "leaderboard.csv"
+
+    @property
+    def leaderboard_md(self) -> Path:
+        """Who leads over all tasks, for people."""
+        return self.root / "leaderboard.md"
 
     def relative(self, path: Path) -> str:
         """`path` as it is written in tables: relative to the run, with slashes."""

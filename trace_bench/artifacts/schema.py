@@ -16,7 +16,7 @@ from typing import Any
 import jsonschema
 from pydantic import TypeAdapter
 
-from trace_bench.artifacts import audits, contract, records
+from trace_bench.artifacts import audits, contract, records, reproduction
 from trace_bench.artifacts.jsonio import json_path, printable
 from trace_bench.artifacts.writers import write_text
 from trace_bench.errors import HarnessError, TraceBenchError
@@ -41,6 +41,7 @@ _TITLES: dict[str, tuple[Any, str]] = {
     "git": (records.GitInfo, "git.json: the code that ran"),
     "files_index": (records.FilesIndex, "files_index.json: every file of a run"),
     "replay": (records.ReplayReport, "replay.json: how a replay compares with its recording"),
+    "reproduction": (reproduction.Reproduction, "reproduction.json: what came of making a run again"),
     "summary": (records.Summary, "summary.json: counts of a run"),
     "audit": (audits.AuditReport, "what an audit of a run came to"),
 }

@@ -135,6 +135,9 @@ def run(
     ] = None,
     logger: Annotated[str | None, typer.Option(metavar="NAME", help="Logger of all trainers, or none.")] = None,
     backend: Annotated[str | None, typer.Option(metavar="NAME", help="auto, docker or local (unprotected).")] = None,
+    mirror: Annotated[
+        list[str] | None, typer.Option("--mirror", metavar="NAME", help="Copy the run as it goes on: mlflow.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be run, and run nothing.")] = False,
     no_build: Annotated[bool, typer.Option("--no-build", help="Fail where an image is missing.")] = False,
     accept_drift: Annotated[
@@ -170,6 +173,7 @@ def run(
         "resume": "none" if force else resume,
         "job_timeout": job_timeout or None,
         "logger": logger,
+        "mirror": mirror or None,
     }
     overrides = {key: value for key, value in given.items() if value is not None}
     if job_timeout == 0:

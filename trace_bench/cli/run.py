@@ -21,9 +21,11 @@ from trace_bench.cli.progress import Face, JsonLines, Lines, alert
 from trace_bench.cli.tables import takes_escapes
 from trace_bench.config import load_config
 from trace_bench.config.models import RunConfig
+from trace_bench.controller.progress import Progress
 from trace_bench.controller.recording import find_recording
 from trace_bench.controller.start import dry_run, run_config
 from trace_bench.errors import ConfigError, EnvironmentUnavailable, ExitCode, Interrupted, TraceBenchError
+from trace_bench.mirrors.attached import mirrored, with_warnings
 from trace_bench.resources import data_dir
 from trace_bench.results.replay_check import sentences
 from trace_bench.results.rows import is_final
@@ -82,7 +84,7 @@ def run_command(
     """
     gc.freeze()  # the modules: garbage is looked for among what comes from here on
     gc.enable()
-    config = _config(path, overrides, replay)
+    config = with_warnings(_config(path, overrides, replay), os.environ)
     if accept_drift:
         config = config.model_copy(update={"images": config.images.model_copy(update={"accept_drift": True})})
     check_runs_dir(config)
@@ -92,12 +94,27 @@ def run_command(
     if only_plan:
         return _plan(config, roots=roots, build=build, say=say, as_json=shown.as_json)
     face = face_for(shown, told=config.warnings)
+    with mirrored(config, face, note) as heard:
+        return _run(config, face, heard, roots=roots, build=build, say=say, as_json=shown.as_json)
+
+
+def _run(
+    config: RunConfig,
+    face: Face,
+    heard: Progress,
+    *,
+    roots: Sequence[Path],
+    build: bool,
+    say: Callable[[str], None],
+    as_json: bool,
+) -> int:
+    """Run `config`, shown by `face`, which `heard` passes on to; returns the exit code."""
     stop = StopOnSignals(face.alert)
     with _closed(face, config), stop:
-        result = run_config(config, roots=roots, build=build, progress=face, say=say, stop_wanted=stop.wanted)
+        result = run_config(config, roots=roots, build=build, progress=heard, say=say, stop_wanted=stop.wanted)
     code = ExitCode.OK if result.ok else ExitCode.JOB_FAILED
     face.close(code)
-    if not shown.as_json:
+    if not as_json:
         print_outcome(result.layout, result.rows, result.planned, taken=_TAKEN.get(config.mode, "spent"))
     if result.replay is not None:
         for line in sentences(result.replay):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from trace_bench.cli.tally import number as finite
 from trace_bench.config.objectives import SCORE
 from trace_bench.controller.ownership import has_controller
 from trace_bench.errors import Boundary, HarnessError
+from trace_bench.results.changes import change
 from trace_bench.results.integrity import flags_of, is_withheld
 from trace_bench.results.job_states import Course, JobLine, job_line
 from trace_bench.results.render import dollars, number
@@ -360,25 +360,6 @@ def _short(value: object) -> str:
     if value is None:
         return "-"
     return f"{value:.6g}" if isinstance(value, float) else printable(str(value), 60)
-
-
-def change(initial: Mapping[str, Value], best: Mapping[str, Value]) -> dict[str, list[str]]:
-    """What differs from the initial to the best state, by parameter: a unified diff of text, ``a → b`` of numbers."""
-    found: dict[str, list[str]] = {}
-    for name in (*initial, *(name for name in best if name not in initial)):
-        before, after = initial.get(name), best.get(name)
-        if before == after and type(before) is type(after):
-            continue
-        if isinstance(before, str) and isinstance(after, str) and "\n" in before + after:
-            lines = difflib.unified_diff(before.split("\n"), after.split("\n"), "initial", "best", lineterm="")
-            found[name] = list(lines)
-        else:
-            found[name] = [f"{_value(before)} → {_value(after)}"]
-    return found
-
-
-def _value(value: Value | None) -> str:
-    return "(none)" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def _print_change(job: _Job, *, every: bool) -> None:

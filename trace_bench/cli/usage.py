@@ -27,7 +27,8 @@ class Plain(TyperCommand):
     """A command whose arguments are named in capitals and nothing else: no braces, no types."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        return [re.sub(r"\{([^{}|]*)\}", r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
+        pieces = (re.sub(r"\{([^{}|]*)\}", r"\1", piece) for piece in super().collect_usage_pieces(ctx))
+        return [piece.replace("......", "...") for piece in pieces]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         write = formatter.write_dl
@@ -86,6 +87,21 @@ def limit_in_seconds(text: str) -> float:
     if not math.isfinite(seconds):
         raise typer.BadParameter(f"must be a finite number of seconds, or 0 for no limit, not {text.strip()}")
     return seconds
+
+
+def confidence(text: str) -> float:
+    """A confidence level.
+
+    Raises:
+        BadParameter: it is no number between 0.5 and 1.
+    """
+    try:
+        level = float(text)
+    except ValueError:
+        level = math.nan
+    if not 0.5 <= level < 1:
+        raise typer.BadParameter(f"must be a number from 0.5 to below 1, as 0.95, not {_described(text)}")
+    return level
 
 
 def folders(roots: list[Path] | None) -> list[Path] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,8 @@ def load_config(path: str | Path, overrides: Mapping[str, Any] | None = None) ->
 
     Args:
         overrides: top-level keys that replace those of the file, from the command line (``{"max_workers":
-            4}``), and ``logger``, which is that of every trainer entry unless it says ``default``.
+            4}``), and ``logger``, which is that of every trainer entry unless it says ``default``, and ``mirror``,
+            names of mirrors beside those of the file.
 
     Raises:
         ConfigError: the config is wrong. One line per problem: ``FILE, line N: key: what is wrong; what to do``.
@@ -90,6 +91,7 @@ def _overridden(top: Table, overrides: Mapping[str, Any], problems: list[Problem
     given = Table({key.replace("-", "_"): placed(value) for key, value in overrides.items()})
     given.origins = {key: _option(key) for key in given}
     logger = logger_name(given.pop("logger", "default"))
+    mirrors = given.pop("mirror", ())
     for key, value in normalise(given, "command line", problems).items():
         top[key] = value
         top.lines.pop(key, None)
@@ -97,6 +99,8 @@ def _overridden(top: Table, overrides: Mapping[str, Any], problems: list[Problem
         top.origins[key] = given.origins.get(key, _option(key))
     if logger != "default":
         _log_with(top, logger)
+    if mirrors:
+        _mirror_to(top, mirrors)
     return top
 
 
@@ -114,6 +118,16 @@ def _log_with(top: Table, logger: Any) -> None:
             entry["logger"] = logger
             entry.names["logger"] = "/logger"
             entry.origins["logger"] = _option("logger")
+
+
+def _mirror_to(top: Table, names: Iterable[str]) -> None:
+    """Make copies on the mirrors `names` too; what the file says of one stays."""
+    told = top.setdefault("mirrors", Table())
+    if isinstance(told, Table):  # what is none is refused
+        for name in names:
+            if name not in told:
+                told[name] = Table()
+                told.origins[name] = _option("mirror")
 
 
 def _warnings(source: Source) -> tuple[str, ...]:

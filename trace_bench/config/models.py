@@ -96,6 +96,19 @@ def _base_url(value: str) -> str:
     return value
 
 
+def _tracking_uri(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        secret = parts.username is not None or parts.password is not None or parts.query
+    except ValueError:
+        raise ValueError("must be an address such as http://127.0.0.1:5000") from None
+    if secret:
+        raise ValueError(
+            "must hold no user, password or query; they belong in MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
+        )
+    return value
+
+
 def _no_time_limit(value: Any) -> Any:
     """0 is how other harnesses write "no limit"; the loader records that it was read so."""
     return None if value == 0 and not isinstance(value, bool) and isinstance(value, int | float) else value
@@ -369,6 +382,23 @@ class ObjectiveConfig(Section):
         return self
 
 
+class MlflowMirrorConfig(Section):
+    """A copy of the run on an MLflow server."""
+
+    tracking_uri: Annotated[Text, AfterValidator(_tracking_uri)] | None = None
+    """Its address; None is that of MLFLOW_TRACKING_URI. User and password are in the environment, never here."""
+    experiment: Text | None = None
+    """None is that of MLFLOW_EXPERIMENT_NAME, else ``trace-bench``."""
+    wait: Annotated[float, Field(ge=0, le=3600)] = 10.0
+    """Seconds that the end of the run waits for the copy at most."""
+
+
+class MirrorsConfig(Section):
+    """Copies of the run on other people's servers, made of its files by processes of their own."""
+
+    mlflow: MlflowMirrorConfig | None = None
+
+
 class RunConfig(Section):
     """A whole config."""
 
@@ -418,6 +448,9 @@ class RunConfig(Section):
     splits: SplitsConfig = SplitsConfig()
     objective: ObjectiveConfig = ObjectiveConfig()
     """What states are compared by; as they come, the task's own score."""
+    mirrors: MirrorsConfig = MirrorsConfig()
+    """Who looks on, and no part of what is run: in no snapshot, so that a repetition elsewhere writes to no server of
+    the first one's."""
 
     _source: Source = PrivateAttr(default_factory=Source)
 
@@ -439,8 +472,8 @@ class RunConfig(Section):
         return self._source.warnings
 
     def to_snapshot(self) -> dict[str, Any]:
-        """Plain data that loads again to an equal config: every key, defaults included."""
-        plain: dict[str, Any] = thaw(self.model_dump(mode="python", by_alias=True))
+        """Plain data that loads again to an equal config: every key, defaults included, but for ``mirrors``."""
+        plain: dict[str, Any] = thaw(self.model_dump(mode="python", by_alias=True, exclude={"mirrors"}))
         plain["sandbox"] = _sizes_for_people(plain["sandbox"])
         for entry, task in zip(plain["tasks"], self.tasks, strict=True):
             if task.sandbox is None:

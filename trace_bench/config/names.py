@@ -10,6 +10,8 @@ from trace_bench.config.models import (
     ImagesConfig,
     LlmConfig,
     LlmLimitsConfig,
+    MirrorsConfig,
+    MlflowMirrorConfig,
     ObjectiveConfig,
     PricesConfig,
     RunBudgetConfig,
@@ -61,6 +63,7 @@ SECTIONS: Mapping[str, type[Section]] = {
     "budget": BudgetConfig,
     "splits": SplitsConfig,
     "objective": ObjectiveConfig,
+    "mirrors": MirrorsConfig,
 }
 
 OBJECTIVES = {"score": "scalar", "scalar": "scalar", "weighted": "weighted", "pareto": "pareto"}
@@ -73,6 +76,7 @@ NESTED: Mapping[type[Section], Mapping[str, type[Section]]] = {
     LlmConfig: {"prices": PricesConfig, "limits": LlmLimitsConfig},
     BudgetConfig: {"run": RunBudgetConfig},
     TaskConfig: {"sandbox": SandboxConfig},
+    MirrorsConfig: {"mlflow": MlflowMirrorConfig},
 }
 """Sections inside sections."""
 
@@ -110,6 +114,7 @@ def normalise(root: Table, file: str, problems: list[Problem]) -> Table:
     """
     top = _renamed(root, RunConfig, (), Source(file, root), problems)
     source = Source(file, top)
+    _spell_out_mirrors(top)
     for name, section in SECTIONS.items():
         if isinstance(top.get(name), Table):
             top[name] = _section(top[name], section, (name,), source, problems)
@@ -131,6 +136,28 @@ def _spell_out_objective(top: Table) -> None:
         if "objective" in top.origins:
             table.origins["mode"] = top.origins["objective"]
         top["objective"] = table
+
+
+def _spell_out_mirrors(top: Table) -> None:
+    """``mirrors: mlflow``, ``mirrors: [mlflow]`` and a mirror without anything below it as mappings of mappings; what
+    is none of these stays, to be refused."""
+    given = top.get("mirrors")
+    names = [given] if isinstance(given, str) else given
+    line = top.lines.get("mirrors")
+    if isinstance(names, Rows | list) and all(isinstance(name, str) for name in names):
+        table = Table(line=line)
+        for index, name in enumerate(names):
+            table[name] = None
+            table.lines[name] = (
+                names.lines[index] if isinstance(names, Rows) and index < len(names.lines) else None
+            ) or line
+        if "mirrors" in top.origins:
+            table.origins = dict.fromkeys(table, top.origins["mirrors"])
+        top["mirrors"] = table
+    if isinstance(top.get("mirrors"), Table):
+        for name, value in top["mirrors"].items():
+            if value is None:
+                top["mirrors"][name] = Table(line=top["mirrors"].lines.get(name))
 
 
 def _section(table: Table, section: type[Section], path: Path_, source: Source, problems: list[Problem]) -> Table:

@@ -98,8 +98,6 @@ def recorded(
     killed = failure is not None and failure.kind == "interrupted"
     if ending.collected is not None:
         publish(ending.collected, job)
-    if meta.logger == TENSORBOARD:
-        write_events(job)
     attempt = Attempt(
         number=number,
         started_at=meta.started_at or now(),
@@ -136,6 +134,9 @@ def recorded(
     if front is not None:
         write_json(job.pareto, front, durable=False)
     row = results_row(meta, result, usage, seconds, run, front)
+    if meta.logger == TENSORBOARD:
+        write_events(job, row, row)
+        row = row.model_copy(update={"tb_logdir": run.relative(job.tb) if job.tb.is_dir() else None})
     # What is recorded as ended is not run again: after a power cut, all that belongs to it must be there.
     write_json(job.meta, meta)
     if is_final(row) and row.status == "ok":

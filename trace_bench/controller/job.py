@@ -369,6 +369,7 @@ class JobRunner:
             stop_wanted=stop_wanted,
             on_answer=start.over if start is not None else lambda: None,
             reattach=reattach,
+            states=plan.states,
         )
         if ending.checkpoint is not None:
             session.checkpoint = ending.checkpoint.beside(plan.task)

@@ -40,6 +40,7 @@ class JobPlan:
         task: the task folder as a tar.
         test_seed: of held-out data; handed over after training.
         meta: the record so far (status ``planned``).
+        states: of a job with ``states_given``: initial, best and final as JSON, as far as they are there.
     """
 
     spec: JobSpec
@@ -51,6 +52,7 @@ class JobPlan:
     runtime: str | None = None
     require_controls: frozenset[str] = frozenset()
     allow_weaker: frozenset[str] = frozenset()
+    states: bytes = b""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -117,6 +117,12 @@ class Recording:
         if damaged:
             more = [f"and {len(damaged) - SHOWN} more cassettes are damaged"] if len(damaged) > SHOWN else []
             raise ConfigError("\n".join([*damaged[:SHOWN], *more]))
+
+    def readable(self) -> Recording:
+        """This run, where a job whose cassette is damaged cannot be replayed, in place of the whole of it."""
+        damaged = {job_id: why for job_id in self.rows if (why := self._damage(job_id)) is not None}
+        rows = {job_id: row for job_id, row in self.rows.items() if job_id not in damaged}
+        return replace(self, rows=rows, lacking={**self.lacking, **damaged})
 
     def notes(
         self, tasks: Mapping[str, str], images: Mapping[str, str], sources: str, jobs: Mapping[str, str]

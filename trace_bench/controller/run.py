@@ -41,7 +41,14 @@ from trace_bench.gateway.server import Gateway
 from trace_bench.results import parquet, replay_check
 from trace_bench.results.replay_check import read_report
 from trace_bench.results.rows import is_final, skipped_row, was_cut
-from trace_bench.results.tables import LiveTables, read_manifest, read_rows, write_files_index
+from trace_bench.results.tables import (
+    LiveTables,
+    preload_standings,
+    read_manifest,
+    read_rows,
+    write_files_index,
+    write_standings,
+)
 from trace_bench.sandbox.errors import EngineGone
 from trace_bench.sandbox.uids import UidBlocks
 
@@ -105,6 +112,11 @@ class RunResult:
     def calls(self) -> pd.DataFrame:
         """Every model call; see `trace_bench.results.frames.calls_frame`."""
         return _frames().calls_frame(self.layout, self.rows)
+
+
+def _preload() -> None:
+    parquet.preload()
+    preload_standings()
 
 
 def _frames() -> Any:
@@ -243,7 +255,7 @@ class Run:
         room = Room(memory if isinstance(memory, int) else None)
         running: dict[Future[Results | None], PlannedJob] = {}
         # Beside the jobs, which leave the processor to others while they wait.
-        threading.Thread(target=parquet.preload, name="preload", daemon=True).start()
+        threading.Thread(target=_preload, name="preload", daemon=True).start()
         with ThreadPoolExecutor(plan.config.max_workers + len(plan.adopted), thread_name_prefix="job") as pool:
             try:
                 failed = self._see_through(pool, runner, room, queue, running)
@@ -474,6 +486,7 @@ class Run:
             self._note("run.end", finished=sum(map(is_final, rows)), interrupted=cut, jobs=len(rows))
             plan.write_manifest(self.layout, outcomes, durable=True)
             self._tables.write()
+            write_standings(self.layout, rows)
             parquet.write_parquet(self.layout.results_parquet, rows)
             sync_files(self.layout.root)
             self._cancel.forget()

@@ -68,7 +68,7 @@ def _script(config: RunConfig, llm: LlmConfig, *path: str | int) -> Script | Non
     """The script of `llm`, if it has one.
 
     Its file is looked for from the current folder, then among the shipped ones, then beside the config, where that is
-    the snapshot of a run.
+    the snapshot of a run. Of a snapshot whose script has been changed since, the copy beside it counts.
     """
     if llm.script is None:
         return None
@@ -80,6 +80,8 @@ def _script(config: RunConfig, llm: LlmConfig, *path: str | int) -> Script | Non
     if path and (strange := sorted(set(llm.options) - {HASH})):
         raise ConfigError(f"{config.source.where((*path, 'options'))}: a script takes no {strange[0]!r}; take it out")
     script = load_script(file if file.exists() else next((copy for copy in copies if copy.is_file()), file))
+    if wanted not in (None, script.sha256) and copies[-1].is_file():
+        script = load_script(copies[-1])
     if wanted not in (None, script.sha256):
         raise ConfigError(f"{file}: this script has been changed: it was to be the one with the SHA-256 {wanted}")
     return script

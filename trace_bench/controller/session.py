@@ -85,6 +85,7 @@ class Session:
         mended: how often that was done.
         checkpoint: what earlier attempts have learnt: JSON lines, and the seconds of training that were in them.
         on_checkpoint: called with each new line, and its seconds.
+        states: of a job with ``states_given``, those states as JSON.
     """
 
     stream: Stream
@@ -103,6 +104,7 @@ class Session:
     mended: int = 0
     checkpoint: tuple[bytes, float] = (b"", 0.0)
     on_checkpoint: Callable[[bytes, Any], None] = lambda data, seconds: None
+    states: bytes = b""
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _decoder: Decoder = field(default_factory=Decoder)
     _mailbox: Mailbox = field(default_factory=Mailbox)
@@ -153,7 +155,8 @@ class Session:
     def _hand_over(self) -> None:
         lines, seconds = self.checkpoint
         known = {"checkpoint_bytes": len(lines), "seconds_before": seconds} if lines else {}
-        self._send("job", {"job": dict(self.job), **known}, self.task + lines)
+        given = {"states_bytes": len(self.states)} if self.states else {}
+        self._send("job", {"job": dict(self.job), **known, **given}, self.task + lines + self.states)
 
     def _serve(self) -> dict[str, Any]:
         last_beat = heard = time.monotonic()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 from trace_bench.artifacts.provenance import capture_git
 from trace_bench.artifacts.records import ImageRecord
@@ -20,7 +21,7 @@ from trace_bench.controller.ownership import alone_in, refuse_a_second
 from trace_bench.controller.plan import ImageSource, PlanIsOld, RunPlan, jobs_of, plan_run
 from trace_bench.controller.prices import check_litellm, prices_of
 from trace_bench.controller.progress import Progress
-from trace_bench.controller.recording import recording_of
+from trace_bench.controller.recording import Recording, recording_of
 from trace_bench.controller.records import write_records
 from trace_bench.controller.run import Run, RunResult
 from trace_bench.controller.scripts import with_scripts
@@ -40,8 +41,28 @@ RACES = 3
 def _silent(_: str) -> None: ...
 
 
+class ImagesOf(Protocol):
+    """Makes the source of a run's images; arguments as of `image_source`."""
+
+    def __call__(
+        self,
+        config: RunConfig,
+        backend: Backend,
+        *,
+        build: bool,
+        say: Callable[[str], None],
+        warn: Callable[[str], None],
+    ) -> ImageSource: ...
+
+
 def plan_config(
-    config: RunConfig, *, roots: Sequence[Path] = (), build: bool = True, say: Callable[[str], None] = _silent
+    config: RunConfig,
+    *,
+    roots: Sequence[Path] = (),
+    build: bool = True,
+    say: Callable[[str], None] = _silent,
+    recording: Recording | None = None,
+    images_of: ImagesOf | None = None,
 ) -> RunPlan:
     """Complete and expand `config`, and decide about every job. Writes nothing below ``runs_dir``, and needs no key.
 
@@ -49,6 +70,8 @@ def plan_config(
         roots: extra folders with task folders.
         build: build an image that is missing; False refuses instead.
         say: told what takes long (building an image), one line each.
+        recording: the run that `config`, of mode replay, names, if it was read before.
+        images_of: None is `image_source`.
 
     Raises:
         ConfigError: the config does not fit its tasks, its trainers, or the run that it names.
@@ -56,7 +79,7 @@ def plan_config(
     """
     warnings: list[str] = []
     config = select(config, roots)
-    recording = recording_of(config)
+    recording = recording or recording_of(config)
     if recording is None:
         config = completed(config)
     else:
@@ -78,7 +101,7 @@ def plan_config(
         resolved,
         jobs,
         backend,
-        image_source(config, backend, build=build, say=say, warn=warnings.append),
+        (images_of or image_source)(config, backend, build=build, say=say, warn=warnings.append),
         sources_hash=worker_sources_hash(),
         git=git.result(),
         warnings=warnings,

@@ -168,7 +168,7 @@ def check_problems(
             )
 
         done = 0
-        with ThreadPoolExecutor(_workers(plan, chosen), thread_name_prefix="build") as pool:
+        with ThreadPoolExecutor(workers_for(plan, chosen), thread_name_prefix="build") as pool:
             try:
                 for outcome in [pool.submit(check, planned) for planned in chosen]:
                     result = outcome.result()
@@ -230,7 +230,8 @@ class _Heard:
     def log(self, phase: str, text: str) -> None: ...
 
 
-def _workers(plan: RunPlan, chosen: Sequence[PlannedJob]) -> int:
+def workers_for(plan: RunPlan, chosen: Sequence[PlannedJob]) -> int:
+    """How many sandboxes of `chosen` that take all of their cores may be there at a time."""
     host = plan.backend.describe()
     cores, memory = host.get("cpus"), host.get("memory_bytes")
     fit = Room(memory).at_a_time(max(p.memory for p in chosen)) if isinstance(memory, int) and chosen else None

@@ -23,10 +23,16 @@ from trace_bench.gateway.tape import Entry, Tape
 
 @dataclass(frozen=True)
 class Recorded:
-    """The recorded calls of one job. `stopped`: its training was ended before it had come to its end."""
+    """The recorded calls of one job.
+
+    Attributes:
+        stopped: its training was ended before it had come to its end.
+        phase: the phase whose calls alone are made again; None for all.
+    """
 
     cassette: Path
     stopped: bool = False
+    phase: str | None = None
 
 
 class ReplayProvider:
@@ -58,7 +64,7 @@ class ReplayProvider:
         """
         recorded = self._recorded(request.job_id)
         try:
-            tape = self._tape(request.job_id, recorded.cassette)
+            tape = self._tape(request.job_id, recorded)
             entry = self._find(request, recorded, tape)
             line = tape.read(entry)
         except HarnessError as error:
@@ -96,9 +102,9 @@ class ReplayProvider:
             raise Refusal(429, "training_stopped", "training was ended here when it was recorded")
         raise _not_recorded(request, slot, tape, len(entries))
 
-    def _tape(self, job_id: str, path: Path) -> Tape:
+    def _tape(self, job_id: str, recorded: Recorded) -> Tape:
         with self._lock:
-            tape = self._tapes.pop(job_id, None) or Tape(path)
+            tape = self._tapes.pop(job_id, None) or Tape(recorded.cassette, recorded.phase)
             self._tapes[job_id] = tape
             while len(self._tapes) > self._keep:
                 self._tapes.popitem(last=False)

@@ -39,6 +39,7 @@ class _Line:
     request_id: str
     key: Key
     entry: Entry
+    phase: str
 
 
 class Tape:
@@ -47,6 +48,9 @@ class Tape:
     The last attempt is what the job's result is of, and its lines name what it reused of earlier ones. An attempt
     that took up a sandbox in the middle, after its controller had died, goes on with the one before it.
 
+    Args:
+        phase: the calls of this one alone are to be made again; None for all.
+
     Attributes:
         slots: lines at each place of the search, oldest first.
 
@@ -54,8 +58,9 @@ class Tape:
         HarnessError: the file is missing or damaged; the sentence names it, and the line.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, phase: str | None = None) -> None:
         self.path = path
+        self._phase = phase
         self.slots: dict[str, list[Entry]] = defaultdict(list)
         self.refusals = 0
         self._by_key: dict[Key, list[Entry]] = defaultdict(list)
@@ -110,8 +115,10 @@ class Tape:
                 if not source.refused:
                     self._answered[source.n] = source
                 if not call.unasked:
-                    now[call.request_id] = _Line(call.request_id, (call.slot, hashes[source.n]), source)
+                    now[call.request_id] = _Line(call.request_id, (call.slot, hashes[source.n]), source, call.phase)
         for line in _gone_on(trace, now).values():
+            if self._phase not in (None, line.phase):
+                continue
             self._by_key[line.key].append(line.entry)
             if line.key[0] is not None:
                 self.slots[line.key[0]].append(line.entry)

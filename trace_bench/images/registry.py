@@ -86,7 +86,18 @@ def pull(
     progress: Progress | None = None,
     home: Path | None = None,
 ) -> ImagePin:
-    """Pull ``repository@sha256:…`` and lock it for the family that its label names; its key is that digest.
+    """`fetch`, and lock it for the family that its label names.
+
+    Raises:
+        ConfigError, EnvironmentUnavailable: as `fetch`.
+    """
+    pin = fetch(ref, engine=engine, progress=progress)
+    with building(home):
+        return record(pin, home=home)
+
+
+def fetch(ref: str, *, engine: DockerClient | None = None, progress: Progress | None = None) -> ImagePin:
+    """Pull ``repository@sha256:…``; its key is that digest. The lock stays as it is.
 
     Raises:
         ConfigError: `ref` names no digest.
@@ -110,7 +121,7 @@ def pull(
         raise EnvironmentUnavailable(
             f"{ref} is no image of trace-bench, or its labels contradict each other; pull one that `images push` made"
         )
-    pin = ImagePin(
+    return ImagePin(
         family=family,
         ref=ref,
         key=ref.rpartition("@")[2],
@@ -121,5 +132,3 @@ def pull(
         parts=parts,
         plugins=plugins,
     )
-    with building(home):
-        return record(pin, home=home)

@@ -24,13 +24,12 @@ from trace_bench.artifacts.writers import make_folders, sync_tree
 from trace_bench.config.models import is_run_id
 from trace_bench.errors import CollectError, ConfigError, EnvironmentUnavailable, TraceBenchError
 from trace_bench.results.digest import changed_files, checksum_lines, digest_of, hashes, regular_files
+from trace_bench.results.guard import IMPORTING, marked_in_use
 
 CHECKSUMS = "checksums.sha256"
 CRATE = "ro-crate-metadata.json"
 PIECE = 1 << 20
 """Bytes that are read at a time."""
-PREFIX = ".importing-"
-"""Of the folder that a run is unpacked in."""
 
 
 @dataclass(frozen=True)
@@ -78,12 +77,12 @@ def extract(archive: Path, target: Path, limits: ArchiveLimits | None = None) ->
     except OSError as error:
         raise ConfigError(f"{shown}: {error.strerror}; name an archive that trace-bench export made") from None
     make_folders(target)
-    work = Path(tempfile.mkdtemp(prefix=PREFIX, dir=target))
+    work = Path(tempfile.mkdtemp(prefix=IMPORTING, dir=target))
     try:
-        with file:
+        with file, marked_in_use(work):
             unpacked = _Unpacking(work, limits)
             unpacked.take(Source(_chunks(file), limits.total_bytes, max_seconds=7 * 86400.0))
-        return _in_place(unpacked, target, limits)
+            return _in_place(unpacked, target, limits)
     except CollectError as error:
         raise ConfigError(f"{shown}: {error}; nothing was imported") from error
     except OSError as error:

@@ -14,11 +14,12 @@ import pandas as pd
 from trace_bench.artifacts.jsonio import JsonError, canonical, printable, read_model
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import EnvInfo, Lock, Manifest
+from trace_bench.artifacts.versions import read_versioned
 from trace_bench.errors import ConfigError, HarnessError
 from trace_bench.results.frames import jobs_frame
-from trace_bench.results.parts import KEYS, Where, check_key
+from trace_bench.results.parts import KEYS, Where, parse_by
 from trace_bench.results.rows import skipped_row
-from trace_bench.results.tables import read_manifest, read_rows
+from trace_bench.results.tables import manifest_and_rows
 
 UNIT, TRAINER, MODEL, OPTIMIZER, PARAMETERS = "unit", "trainer_id", "model", "optimizer_key", "parameters_key"
 """`UNIT` is a task with its arguments."""
@@ -76,8 +77,7 @@ def read_source(layout: RunLayout) -> Source:
     """Raises:
     HarnessError: a file of the run is damaged.
     """
-    manifest = read_manifest(layout)
-    rows = read_rows(layout)
+    manifest, rows = manifest_and_rows(layout)
     jobs = jobs_frame(rows)
     if manifest is not None:
         ended = {row.job_id for row in rows}
@@ -87,24 +87,33 @@ def read_source(layout: RunLayout) -> Source:
             jobs = pd.concat([jobs, pending], ignore_index=True) if len(jobs) else pending
     jobs = jobs.reset_index(drop=True)
 
-    def key(*values: Any) -> str:
-        return canonical(list(values)).decode()
-
+    key = _Keys()
     jobs[UNIT] = [f"{t} {key(k)}" for t, k in zip(jobs["task_id"], jobs["eval_kwargs"], strict=True)]
     optimizers = zip(jobs["resolved_optimizer"], jobs["resolved_optimizer_kwargs"], strict=True)
-    jobs[OPTIMIZER] = [key(name, kwargs) for name, kwargs in optimizers]
+    jobs[OPTIMIZER] = [key([name, kwargs]) for name, kwargs in optimizers]
     columns = ("resolved_trainer_kwargs", "resolved_guide", "resolved_guide_kwargs")
-    jobs[PARAMETERS] = [key(*values) for values in zip(*(jobs[c] for c in columns), strict=True)]
+    jobs[PARAMETERS] = [key(list(values)) for values in zip(*(jobs[c] for c in columns), strict=True)]
     return Source(layout, jobs, manifest, _lock(layout), _cpu(layout))
+
+
+class _Keys:
+    """Canonical JSON; thousands of jobs share a few values."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+
+    def __call__(self, value: Any) -> str:
+        text = repr(value)
+        if text not in self._known:
+            self._known[text] = canonical(value).decode()
+        return self._known[text]
 
 
 def _lock(layout: RunLayout) -> Lock | None:
     try:
-        return read_model(Lock, layout.lock.read_bytes())
+        return read_versioned(Lock, layout.lock)
     except FileNotFoundError:
         return None
-    except (OSError, JsonError) as error:
-        raise HarnessError(f"{layout.lock}: {error}") from None
 
 
 def _cpu(layout: RunLayout) -> str:
@@ -127,7 +136,7 @@ def choose(
     """The parts that are compared, the baseline first; no two share a job.
 
     Of m runs and k conditions: ``m = 1, k ≥ 2`` is a part for each condition; ``k ≤ 1`` a part for each run, filtered;
-    ``m = k`` one condition for each run. With `by`, a part for each value of that key in the one run.
+    ``m = k`` one condition for each run. With `by`, a part for each value of those keys in the one run.
 
     Raises:
         ConfigError: anything else, an empty part, or a job in two.
@@ -175,15 +184,20 @@ def _parts(sources: Sequence[Source], wheres: Sequence[Where]) -> list[Part]:
 
 
 def _by_values(sources: Sequence[Source], wheres: Sequence[Where], by: str) -> list[Part]:
-    column = check_key(by.strip())
+    columns = parse_by(by)
     if len(sources) != 1 or len(wheres) > 1:
         raise ConfigError("--by makes the parts of one run; name one run, and --where at most once")
     jobs = wheres[0].of(sources[0].jobs) if wheres else sources[0].jobs
-    values = list(dict.fromkeys(jobs[column].astype(str)))
-    if len(values) < 2:
-        has = f"only {printable(values[0])!r}" if values else "none"
-        raise ConfigError(f"--by {by.strip()}: the jobs have {has}, and a comparison needs two at least")
-    return [Part(f"{by.strip()}={value}", sources[0], jobs[jobs[column].astype(str) == value]) for value in values]
+    groups = list(jobs.groupby(columns, sort=False, dropna=False))
+    if len(groups) < 2:
+        raise ConfigError(
+            f"--by {printable(by)}: the jobs have {len(groups)} of it, and a comparison needs two at least"
+        )
+    names = [key.strip() for key in by.split(",")]
+    return [
+        Part(",".join(f"{name}={value}" for name, value in zip(names, values, strict=True)), sources[0], part)
+        for values, part in groups
+    ]
 
 
 def _known(part: Part, wheres: Sequence[Where]) -> str:

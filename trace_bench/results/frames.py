@@ -18,7 +18,7 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.writers import read_journal
 from trace_bench.results.metric_columns import metric_columns
-from trace_bench.results.rows import is_final
+from trace_bench.results.rows import is_final, was_cut
 from trace_bench.results.tables import COLUMNS
 
 NORMALISED = "normalised"
@@ -81,7 +81,7 @@ def outcome_of(row: Results) -> str:
         return "skipped"
     if not is_final(row):
         infrastructure = row.failure_boundary is not None and row.failure_boundary.is_infrastructure
-        return "infrastructure" if infrastructure else "interrupted"
+        return "infrastructure" if infrastructure and not was_cut(row) else "interrupted"
     return row.status
 
 

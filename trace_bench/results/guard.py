@@ -6,11 +6,15 @@ import contextlib
 import fcntl
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 from trace_bench.artifacts.folder_lock import open_folder, try_lock
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.errors import ConfigError
+
+IMPORTING = ".importing-"
+"""How the name of a folder begins that an archive is unpacked in."""
 
 
 @contextlib.contextmanager
@@ -33,6 +37,29 @@ def held_for_writing(run: RunLayout) -> Iterator[None]:
     """
     with _held(run, fcntl.LOCK_EX):
         yield
+
+
+@contextlib.contextmanager
+def marked_in_use(folder: Path) -> Iterator[None]:
+    """`is_in_use` meanwhile; for folders that are no runs (yet, or any more)."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try_lock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def is_in_use(folder: Path) -> bool:
+    """True while somebody has `folder` `marked_in_use`."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return not try_lock(descriptor, fcntl.LOCK_SH)
+    finally:
+        os.close(descriptor)
 
 
 @contextlib.contextmanager

@@ -79,10 +79,10 @@ def rank(rows: Iterable[Results], *, unprotected: bool = False, failed: bool = F
     """
     groups: dict[tuple[str, ...], list[Results]] = defaultdict(list)
     for row in rows:
-        groups[_group(row)].append(row)
+        groups[group_of(row)].append(row)
     tasks: dict[tuple[str, str], list[LeaderboardRow]] = defaultdict(list)
     for key, members in groups.items():
-        counted = [row for row in members if _counts(row, unprotected=unprotected, failed=failed)]
+        counted = [row for row in members if counts(row, unprotected=unprotected, failed=failed)]
         if counted:
             tasks[key[0], key[1]].append(_row(counted, members))
     ranked: list[LeaderboardRow] = []
@@ -97,14 +97,14 @@ def shown_to_people(rows: Sequence[Results]) -> list[LeaderboardRow]:
     return rank(rows, unprotected=bool(ended) and all(row.integrity == "unprotected" for row in ended))
 
 
-def _counts(row: Results, *, unprotected: bool, failed: bool) -> bool:
+def counts(row: Results, *, unprotected: bool, failed: bool) -> bool:
     """Whether the score of `row` is one of the trainer's on this task, to be ranked and averaged."""
     if row.score_best is None or not is_final(row):
         return False
     return (row.integrity == "protected" or unprotected) and (row.status == "ok" or failed)
 
 
-def _group(row: Results) -> tuple[str, ...]:
+def group_of(row: Results) -> tuple[str, ...]:
     """What must be equal for scores to be comparable or averaged: the task with its arguments, then the
     way."""
     task_arguments = canonical(row.eval_kwargs).decode()

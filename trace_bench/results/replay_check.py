@@ -60,9 +60,9 @@ def compare(
     jobs = equal = exactly = 0
     for row in rows:
         before = then[row.job_id]
-        exact = _same_machine(recorded.job(row.job_id), replayed.job(row.job_id), before, row)
+        exact = same_machine(recorded.job(row.job_id), replayed.job(row.job_id), before, row)
         tolerance = 0.0 if exact else tolerances.get(row.task_id, 1e-9)
-        found = list(_differences(recorded, replayed, before, row, tolerance))
+        found = list(differences_of(recorded, replayed, before, row, tolerance))
         differences += found[:SHOWN]
         jobs += 1
         equal += not found
@@ -123,9 +123,10 @@ def same(one: Any, other: Any, tolerance: float) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-def _differences(
+def differences_of(
     recorded: RunLayout, replayed: RunLayout, before: Results, row: Results, tolerance: float
 ) -> Iterator[ReplayDifference]:
+    """What of a job came out otherwise: columns, states, and the first line of the history. `tolerance` is relative."""
     for column in COLUMNS:
         if column in LATER and LATER[column] not in before.model_fields_set:
             continue
@@ -179,7 +180,8 @@ def _text(value: Any) -> str:
     return printable(value if isinstance(value, str) else dumps(value), TEXT)
 
 
-def _same_machine(was: JobLayout, now: JobLayout, before: Results, row: Results) -> bool:
+def same_machine(was: JobLayout, now: JobLayout, before: Results, row: Results) -> bool:
+    """Whether both ran in one image on one CPU model, so that every bit has to be equal."""
     cpus = {_cpu(was), _cpu(now)}
     return before.image_key == row.image_key and len(cpus) == 1 and cpus != {""}
 

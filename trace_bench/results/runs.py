@@ -111,7 +111,8 @@ def all_runs(runs_dir: Path) -> list[RunLayout]:
         if not _is_there(runs_dir):
             return []
         raise ConfigError(f"{printable(str(runs_dir))}: is a file; name the folder of your runs with --runs-dir")
-    found = [RunLayout(folder) for folder in runs_dir.iterdir() if is_run(folder)]
+    # A hidden one is being removed.
+    found = [RunLayout(folder) for folder in runs_dir.iterdir() if not folder.name.startswith(".") and is_run(folder)]
     return sorted(found, key=_age, reverse=True)
 
 

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 
 from trace_bench.artifacts.jsonio import JsonError, read_model
@@ -16,6 +17,7 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import (
     FilesIndex,
     Manifest,
+    ManifestEntry,
     Results,
     Summary,
     TokenTotals,
@@ -44,7 +46,7 @@ class RunTables:
         self._cache: dict[str, tuple[tuple[int, int, int], Results]] = {}
 
     def refresh(self, *, unprotected: bool = False, failed: bool = False) -> list[Results]:
-        """Write ``results.csv``, ``summary.json`` and ``leaderboard.csv`` anew from the jobs' files.
+        """Write ``results.csv``, ``summary.json`` and both leaderboards anew from the jobs' files.
 
         Args:
             unprotected: let unprotected jobs onto the leaderboard.
@@ -54,10 +56,11 @@ class RunTables:
             HarnessError: a ``results.json`` or the manifest is damaged.
         """
         manifest = read_manifest(self._run)
-        rows = self._rows(manifest)
+        rows = self.rows_of(manifest)
         planned = len(manifest.jobs) if manifest is not None else len(rows)
         tags = manifest.tags if manifest is not None else ()
         write_tables(self._run, rows, planned, tags, unprotected=unprotected, failed=failed)
+        write_standings(self._run, rows, unprotected=unprotected, failed=failed)
         return rows
 
     def rows(self) -> list[Results]:
@@ -67,9 +70,10 @@ class RunTables:
         Raises:
             HarnessError: a ``results.json`` or the manifest is damaged.
         """
-        return self._rows(read_manifest(self._run))
+        return self.rows_of(read_manifest(self._run))
 
-    def _rows(self, manifest: Manifest | None) -> list[Results]:
+    def rows_of(self, manifest: Manifest | None) -> list[Results]:
+        """`rows`, given the manifest of the run."""
         found: dict[str, tuple[tuple[int, int, int], Results]] = {}
         for job in self._run.job_dirs():
             try:
@@ -163,9 +167,38 @@ def write_tables(
     write_leaderboard(run.leaderboard, rank(rows, unprotected=unprotected, failed=failed))
 
 
+def write_standings(
+    run: RunLayout, rows: Sequence[Results], *, unprotected: bool = False, failed: bool = False
+) -> None:
+    """``leaderboard.md`` of `rows`; see `trace_bench.results.standings`."""
+    import_module("trace_bench.results.standings").write_standings(run, rows, unprotected=unprotected, failed=failed)
+
+
+def preload_standings() -> None:
+    """Import what `write_standings` needs, for a thread of its own while something else is waited for."""
+    import_module("trace_bench.results.standings").preload()
+
+
 def read_rows(run: RunLayout) -> list[Results]:
     """The rows of a run, read once."""
     return RunTables(run).rows()
+
+
+def manifest_and_rows(run: RunLayout) -> tuple[Manifest | None, list[Results]]:
+    """`read_manifest` and `read_rows`, each file read once."""
+    manifest = read_manifest(run)
+    return manifest, RunTables(run).rows_of(manifest)
+
+
+def read_rows_and_waiting(run: RunLayout) -> tuple[list[Results], list[ManifestEntry]]:
+    """`read_rows`, and the planned jobs that have no row (yet).
+
+    Raises:
+        HarnessError: a ``results.json`` or the manifest is damaged.
+    """
+    manifest, rows = manifest_and_rows(run)
+    known = {row.job_id for row in rows}
+    return rows, [entry for entry in manifest.jobs if entry.job_id not in known] if manifest is not None else []
 
 
 def read_row(path: Path) -> Results:

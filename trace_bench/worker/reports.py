@@ -46,6 +46,18 @@ class Allowance:
             raise ValueError(f"its events and history have more than {self._total} bytes or {LINES} lines")
 
 
+def given_states(header: dict[str, Any], blob: bytes) -> tuple[bytes, dict[str, dict[str, Any]]]:
+    """Takes the states of a job with ``states_given`` from the end of the blob of its message; returns the rest, and
+    them, none of any other job. Raises ValueError where they are none."""
+    size = int(header.get("states_bytes", 0))
+    if not size:
+        return blob, {}
+    given = json.loads(blob[len(blob) - size :])
+    if not isinstance(given, dict) or not given.keys() <= {"initial", "best", "final"}:
+        raise ValueError("the states that are given are not initial, best and final")
+    return blob[: len(blob) - size], {kind: state(values, size) for kind, values in given.items()}
+
+
 def checkpoint_line(given: object) -> bytes:
     """One line of a checkpoint, which nobody reads here. Raises ValueError if it is no line."""
     if not isinstance(given, str) or "\n" in given:

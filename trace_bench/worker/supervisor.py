@@ -5,7 +5,8 @@ candidate said. Forking is the spawner's business (see there why); this is the o
 
 The order: read ``job`` → build and (importing ahead) train start → build says what is trainable → train runs → the
 host hands over the held-out seed → score, fresh → ``result.json`` → ``done`` → exit once the host has acknowledged, or
-the lease has ended. A job ``until: build`` goes from build to ``result.json``.
+the lease has ended. A job ``until: build`` goes from build to ``result.json``; one with ``states_given`` from build to
+score, where those states take the place of what training would have come to.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._job: dict[str, Any] = {}
         self._phases: dict[str, PhaseProcess] = {}
+        self._given: dict[str, dict[str, Any]] = {}
         self._build: dict[str, Any] | None = None
         self._score: dict[str, Any] | None = None
         self._failure: Failure | None = None
@@ -194,7 +196,8 @@ class Supervisor:
     def _on_message(self, message: Message) -> None:
         kind, header = message.type, message.header
         if kind == "job" and not self._job:
-            self._begin(header["job"], self._checkpoint.split(header, message.blob))
+            task, states = reports.given_states(header, message.blob)
+            self._begin(header["job"], self._checkpoint.split(header, task), states)
         elif kind == "llm.response":
             self._llm.answered(header, message.blob)
         elif kind == "heldout":
@@ -206,8 +209,8 @@ class Supervisor:
 
     # -- the job -------------------------------------------------------------------------------------------------
 
-    def _begin(self, job: dict[str, Any], task: bytes) -> None:
-        self._job = job
+    def _begin(self, job: dict[str, Any], task: bytes, states: dict[str, dict[str, Any]]) -> None:
+        self._job, self._given = job, states
         reserve = min(RESERVE, job["limits"]["out_bytes"] // 8)
         self._recorder = Recorder(self._out_dir, job["limits"]["stdout_bytes"], reserve)
         # Half of what the volume, and each file of it, may hold; and three states fit into a file.
@@ -219,7 +222,7 @@ class Supervisor:
         let_in(self._options.tmp / "task" / HELD_OUT, self._build_only)
         self._event("job.start", {"task": job["task"]["id"], "trainer": job["trainer"]["id"], "seed": job["seed"]})
         self._start_phase("build")
-        if not self._build_only:
+        if not self._untrained:
             uid = self._options.uid_base
             extra = self._out_dir / "extra"
             make_folder_of(extra, None if uid is None else uid + spawner.PHASE_OFFSETS["train"])
@@ -229,6 +232,10 @@ class Supervisor:
     @property
     def _build_only(self) -> bool:
         return bool(self._job.get("until", "score") != "score")
+
+    @property
+    def _untrained(self) -> bool:
+        return self._build_only or bool(self._job.get("states_given", False))
 
     def _start_phase(self, name: str, **start: Any) -> None:
         relay = None
@@ -268,9 +275,9 @@ class Supervisor:
                 phase.tell("go")
                 phase.tell("stop", reason=reason)
                 phase.kill_at = time.monotonic() + STOP_GRACE
-            elif self._build_only:
+            elif self._untrained:
                 # There is nothing to end in order.
-                self._fail("harness", "interrupted", "the build was interrupted")
+                self._fail("harness", "interrupted", f"the {phase.name} was interrupted")
                 phase.kill_at = time.monotonic()
 
     def _kill(self, name: str) -> None:
@@ -402,6 +409,12 @@ class Supervisor:
         if self._build_only:
             self._finish()
             return
+        if self._untrained:
+            for kind, values in self._given.items():
+                if kind != "initial":  # what the problem starts from, as it is built here, stands beside it
+                    self._recorder.state(kind, values)
+            self._request_seed()
+            return
         train = self._phases.get("train")
         if train is not None:
             train.started = time.monotonic()
@@ -464,9 +477,8 @@ class Supervisor:
 
     def _start_score(self) -> None:
         self._awaiting_seed = False
-        states = {
-            kind: self._recorder.states[kind] for kind in ("initial", "best", "final") if kind in self._recorder.states
-        }
+        known = self._given if self._untrained else self._recorder.states
+        states = {kind: known[kind] for kind in ("initial", "best", "final") if kind in known}
         let_in(self._options.tmp / "task" / HELD_OUT, True)
         self._scorer_files = scorer_files.digest(self._options.tmp / "task")
         self._start_phase("score", states=states, test_seed=self._test_seed)
@@ -496,8 +508,8 @@ class Supervisor:
             "contract": 1,
             "status": "ok" if ok else "failed",
             "failure": self._failure,
-            "stop_reason": self._stop_reason if self._build is not None and not self._build_only else None,
-            "stop_point": None if self._build_only else self._stop_point(),
+            "stop_reason": self._stop_reason if self._build is not None and not self._untrained else None,
+            "stop_point": None if self._untrained else self._stop_point(),
             "scores": score.get("scores", {}),
             "evaluations": self._train_evaluations,
             "score_evaluations": int(score.get("evaluations", 0)),

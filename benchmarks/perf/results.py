@@ -1,0 +1,205 @@
+"""What looking at a large run costs: 10,000 jobs, 200,000 steps.
+
+    python benchmarks/perf/results.py [--jobs 10000] [--small 1000] [--keep FOLDER]
+                                      [--only ls,results,compare,audit,rebuild]
+
+A small real run on the local backend is made first; the large one is a matrix of many more seeds, planned and recorded
+by the controller's own code, whose jobs have the files of a job of the small one under their own names. Histories are
+filled up to 20 lines. So all files fit their schemas; scores repeat, and do not follow from what was asked.
+
+Each command is a fresh process: seconds of wall clock and peak of memory (`wait4`), and the ratio of its time to that
+of reading all bytes of the run once, in Python, beside it. `audit` is also tried on a run of `--small` jobs: it
+streams, so that its memory should not grow. One line a number, with the limit beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from timing import environment, load
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPOSITORY))
+
+from trace_bench.artifacts.contract import HistoryLine  # noqa: E402
+from trace_bench.artifacts.layout import JobLayout, RunLayout  # noqa: E402
+from trace_bench.artifacts.writers import read_journal, write_bytes, write_json  # noqa: E402
+from trace_bench.config import parse_config  # noqa: E402
+from trace_bench.controller.records import outcome_of, write_records  # noqa: E402
+from trace_bench.controller.start import plan_config  # noqa: E402
+from trace_bench.results import parquet  # noqa: E402
+from trace_bench.results.tables import RunTables, read_manifest, write_files_index  # noqa: E402
+
+LINES = 20
+JOBS, SMALL = 10_000, 1_000
+LIMIT_SECONDS, LIMIT_MEMORY = 5.0, 1000
+"""Of `ls`, `results` and `compare`: seconds and MB."""
+LIMIT_GROWTH = 1.3
+"""Of the memory of `audit` from the small run to the large one; the manifest is in it."""
+LIMITED = ("ls", "results", "compare")
+COMMANDS = {
+    "ls": ("ls", "--runs-dir"),
+    "results": ("results",),
+    "compare": ("compare", "--by", "trainer"),
+    "audit": ("audit",),
+    "rebuild": ("rebuild", "--check"),
+}
+READ = """
+import os, sys
+for folder, _, names in os.walk(sys.argv[1]):
+    for name in names:
+        with open(os.path.join(folder, name), "rb") as file:
+            file.read()
+"""
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a process took. `code` is its exit code."""
+
+    seconds: float
+    megabytes: float
+    code: int
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=JOBS)
+    parser.add_argument("--small", type=int, default=SMALL, help="jobs of the run that audit is tried on as well")
+    parser.add_argument("--only", default=",".join(COMMANDS))
+    parser.add_argument("--keep", type=Path, help="where the runs are made, and found again by the next call")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="trace-bench-perf-") as name:
+        folder = chosen.keep or Path(name)
+        run = made(folder, chosen.jobs)
+        small = made(folder, chosen.small) if "audit" in chosen.only else None
+        measure(run, small, chosen.only.split(","))
+
+
+def made(folder: Path, jobs: int) -> RunLayout:
+    """A run of so many jobs below `folder`, unless it is there."""
+    from tests.recorded import RUN_ID, record
+
+    run = RunLayout(folder / f"runs-{jobs}" / f"large-{jobs}")
+    template = RunLayout(folder / "runs" / RUN_ID)
+    if not template.files_index.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        record(folder)
+    if not run.files_index.exists():
+        began = time.perf_counter()
+        expand(template, run, jobs)
+        line(f"making a run of {jobs:,} jobs", f"{time.perf_counter() - began:.1f} s", "60 s" if jobs <= JOBS else "")
+    return run
+
+
+def expand(template: RunLayout, run: RunLayout, jobs: int) -> None:
+    """Make `run` of `jobs` jobs, rounded up to whole seeds, out of the files of `template`."""
+    from tests.recorded import CONFIG
+
+    old = read_manifest(template)
+    assert old is not None
+    variants = len({(job.task_id, job.trainer_id, job.variant) for job in old.jobs})
+    seeds = list(range(1, -(-jobs // variants) + 1))
+    config = parse_config({**CONFIG, "seeds": seeds, "runs_dir": str(run.root.parent), "run_id": run.root.name})
+    plan = plan_config(config)
+    write_records(plan)
+    by_kind: dict[tuple[str, str, str], list[list[tuple[str, str, bool]]]] = {}
+    for job in old.jobs:
+        files = list(_files(template.job(job.job_id), {job.job_id: "{job}", job.fingerprint: "{fingerprint}",
+                                                       old.run_id: "{run}"}))  # fmt: skip
+        by_kind.setdefault((job.task_id, job.trainer_id, job.variant), []).append(files)
+    for planned in plan.jobs:
+        alike = by_kind[planned.task_id, planned.trainer_id, planned.variant]
+        root = run.job(planned.job_id).make().root
+        for name, text, named in alike[planned.seed % len(alike)]:
+            if named:
+                text = text.replace("{job}", planned.job_id).replace("{fingerprint}", planned.fingerprint)
+                text = text.replace("{run}", plan.run_id).replace("{seed}", str(planned.seed))
+            write_bytes(root / name, text.encode(), durable=False)
+    tables = RunTables(run)
+    rows = tables.rows()
+    plan.write_manifest(run, {row.job_id: outcome_of(row) for row in rows})
+    write_bytes(run.events, template.events.read_bytes(), durable=False)
+    tables.refresh()
+    parquet.write_parquet(run.results_parquet, rows)
+    write_json(run.lock, plan.lock.model_copy(update={"salt": plan.salt}))
+    run.salt.unlink()
+    write_files_index(run)
+
+
+def _files(job: JobLayout, names: dict[str, str]) -> Iterator[tuple[str, str, bool]]:
+    """The files of a job: path, text with places for what differs between jobs, and whether it has such places."""
+    for path in sorted(job.root.rglob("*")):
+        if not path.is_file():
+            continue
+        text = path.read_text()
+        if path == job.state_history:
+            text = "".join(f"{one.model_dump_json()}\n" for one in _history(path))
+        if path in (job.meta, job.results):
+            text = re.sub(r'^(  "seed": )\d+', r"\1{seed}", text, count=1, flags=re.MULTILINE)
+        named = text
+        for name, place in names.items():
+            named = named.replace(name, place)
+        yield path.relative_to(job.root).as_posix(), named, any(p in named for p in (*names.values(), "{seed}"))
+
+
+def _history(path: Path) -> list[HistoryLine]:
+    """A history of `LINES` lines: what is there, and then its last line again, later and dearer."""
+    lines = [HistoryLine.model_validate(one, strict=False) for one in read_journal(path).lines][:LINES]
+    while len(lines) < LINES:
+        last = lines[-1]
+        more = {"step": last.step + 1, "candidate": f"more-{len(lines)}", "seconds": last.seconds + 0.5,
+                "evaluations": last.evaluations + 2, "parents": (last.candidate,)}  # fmt: skip
+        lines.append(last.model_copy(update=more))
+    return lines
+
+
+def measure(run: RunLayout, small: RunLayout | None, only: list[str]) -> None:
+    number, size = sum(1 for _ in run.job_dirs()), sum(p.stat().st_size for p in run.root.rglob("*") if p.is_file())
+    print(f"{number:,} jobs, {number * LINES:,} steps, {size / 1e6:.0f} MB ({load()})")
+    plain = spent(sys.executable, "-c", READ, str(run.root))  # once, so that all of it is in memory for all of them
+    plain = spent(sys.executable, "-c", READ, str(run.root))
+    line("reading all bytes", f"{plain.seconds:.1f} s")
+    for name in only:
+        found = command(name, run)
+        limit = f"{LIMIT_SECONDS:.0f} s, {LIMIT_MEMORY} MB" if name in LIMITED else ""
+        took = f"{found.seconds:.1f} s {found.megabytes:5.0f} MB"
+        line(f"{name} (ended with {found.code})", f"{took}  ratio {found.seconds / plain.seconds:5.2f}", limit)
+        if name == "audit" and small is not None:
+            less = command(name, small)
+            line("  memory against the small run's", f"{found.megabytes / less.megabytes:.2f}", f"{LIMIT_GROWTH}")
+
+
+def command(name: str, run: RunLayout) -> Spent:
+    words = [*COMMANDS[name], str(run.root.parent if name == "ls" else run.root)]
+    return spent(sys.executable, "-m", "trace_bench", *words)
+
+
+def spent(*words: str) -> Spent:
+    """What one process takes, whatever it ends with."""
+    began = time.perf_counter()
+    with subprocess.Popen(words, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        said = process.stderr.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode not in (0, 4):
+        print(f"{' '.join(words[-3:])}: {said.decode(errors='replace').strip()[-500:]}")
+    return Spent(time.perf_counter() - began, usage.ru_maxrss / 1000, process.returncode)
+
+
+def line(what: str, value: str, limit: str = "") -> None:
+    print(f"{what:42} {value:>34}" + (f"   limit {limit}" if limit else ""), flush=True)
+
+
+if __name__ == "__main__":
+    main()

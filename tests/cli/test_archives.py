@@ -1,0 +1,205 @@
+"""export, import, rebuild, diff, rm and gc on the command line: what they print, refuse and exit with."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.integration.cli import cli, environment
+from tests.results.folders import make_run, row
+from trace_bench.artifacts.layout import RunLayout
+from trace_bench.cli.diff import diff_command
+from trace_bench.cli.export import export_command
+from trace_bench.cli.import_run import import_command
+from trace_bench.cli.rebuild import rebuild_command
+from trace_bench.cli.remove import gc_command, rm_command, seconds
+from trace_bench.controller.ownership import alone_in
+from trace_bench.errors import ConfigError, HarnessError
+from trace_bench.results.tables import write_files_index
+
+EXPORT = {"table": None, "where": None, "unfinished": False, "ro_crate": False, "license_url": None, "force": False,
+          "as_json": False}  # fmt: skip
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunLayout:
+    """A finished run of one job."""
+    made = make_run(tmp_path / "runs", rows=[row(0)], planned=1)
+    write_files_index(made)
+    return made
+
+
+def test_a_run_goes_to_another_machine_and_is_the_same_there(recorded: RunLayout, tmp_path: Path) -> None:
+    told = cli("export", str(recorded.root), "-o", "run.tar.gz", "--ro-crate", cwd=tmp_path)
+    assert (told.returncode, told.stderr) == (0, ""), told.stderr
+    lines = dict(line.split(maxsplit=1) for line in told.stdout.splitlines())
+    assert lines["sha256"] == subprocess.run(
+        ["sha256sum", "run.tar.gz"], cwd=tmp_path, check=True, capture_output=True, text=True
+    ).stdout.split()[0]  # fmt: skip
+    done = cli("import", "run.tar.gz", "--runs-dir", "there", "--json", cwd=tmp_path)
+    found = json.loads(done.stdout)
+    assert (found["run_id"], found["digest"], found["already"]) == (recorded.run_id, lines["digest"], False)
+    checked = cli("rebuild", "latest", "--runs-dir", "there", "--check", "--jobs", cwd=tmp_path)
+    assert checked.returncode == 0 and "all" in checked.stdout
+
+
+def test_export_refuses_in_a_sentence(run: RunLayout, tmp_path: Path) -> None:
+    (tmp_path / "there.csv").write_text("")
+    text = str(run.root)
+    for output, options, said in (
+        ("out", {}, "known are .tar.gz, .tgz, .tar, .parquet, .csv"),
+        (".", {}, "it is no file"),
+        ("there.csv", {}, "it is there already; name another file, or overwrite it with --force"),
+        (f"{text}/x.tar", {}, "it lies in the run itself"),
+        ("x.csv", {"table": "score"}, "there is no table 'score'.*scores"),
+        ("x.csv", {"ro_crate": True}, "are for archives"),
+        ("x.csv", {"where": "nonsense"}, "is no condition"),
+        ("x.tar", {"where": "seed=1"}, "an archive is of the whole run"),
+        ("x.tar", {"license_url": "https://x"}, "give --ro-crate too"),
+    ):
+        place = tmp_path / output
+        with pytest.raises(ConfigError, match=said):
+            export_command(text, place, Path("runs"), **{**EXPORT, **options})  # type: ignore[arg-type]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["runs", "there.csv"]
+
+
+def test_only_a_finished_run_that_nobody_works_in_is_archived(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = make_run(tmp_path / "runs", rows=[row(0)], planned=2)
+    run.salt.write_text("secret")
+    with pytest.raises(ConfigError, match="it is not finished; continue it, or export it as it is with --unfinished"):
+        export_command(str(run.root), tmp_path / "x.tar", Path("runs"), **EXPORT)  # type: ignore[arg-type]
+    with alone_in(run), pytest.raises(ConfigError, match="a controller is at work in it"):
+        export_command(str(run.root), tmp_path / "x.tar", Path("runs"), **{**EXPORT, "unfinished": True})  # type: ignore[arg-type]
+    assert not (tmp_path / "x.tar").exists()
+    export_command(str(run.root), tmp_path / "x.tar", Path("runs"), **{**EXPORT, "unfinished": True})  # type: ignore[arg-type]
+    assert capsys.readouterr().err == "left out: meta/.salt\n"
+    assert b"secret" not in (tmp_path / "x.tar").read_bytes()
+
+
+def test_a_table_of_a_part_of_a_run(recorded: RunLayout, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = {**EXPORT, "where": "trainer=NoOp,seed=1", "as_json": True}
+    export_command(str(recorded.root), tmp_path / "x.parquet", Path("runs"), **options)  # type: ignore[arg-type]
+    told, frame = json.loads(capsys.readouterr().out), pd.read_parquet(tmp_path / "x.parquet")
+    assert (told["jobs"], told["rows"]) == (3, len(frame)) and set(frame["trainer_id"]) == {"NoOp"}
+
+
+def test_a_history_that_breaks_its_schema_is_a_sentence(copied: RunLayout, tmp_path: Path) -> None:
+    path = next(copied.jobs.glob("*/artifacts/state_history.jsonl"))
+    path.write_text('{"step": "many", "score": {}}\n')
+    for name in ("x.csv", "x.parquet"):
+        with pytest.raises(HarnessError, match="trace-bench audit names it"):
+            export_command(str(copied.root), tmp_path / name, Path("runs"), **{**EXPORT, "table": "steps"})  # type: ignore[arg-type]
+        assert not list(tmp_path.glob("*x.*"))
+
+
+def test_import_refuses_limits_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="whole numbers from 1 on"):
+        import_command(tmp_path / "x", tmp_path, max_bytes=0, max_files=None, as_json=False)
+
+
+def test_rebuild_exits_with_1_where_a_check_finds_something(run: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:
+    text = {"jobs": False, "every": False, "as_json": False}
+    rebuild_command(str(run.root), Path("runs"), check=False, **text)
+    capsys.readouterr()
+    assert rebuild_command(str(run.root), Path("runs"), check=True, **text) == 0
+    run.leaderboard.write_text("forged\n")
+    assert rebuild_command(str(run.root), Path("runs"), check=True, **text) == 1
+    out = capsys.readouterr().out
+    assert "differs    leaderboard.csv\n" in out and "are not what they follow from" in out
+    with alone_in(run), pytest.raises(ConfigError, match="a controller is at work in it"):
+        rebuild_command(str(run.root), Path("runs"), check=False, **text)
+    assert run.leaderboard.read_text() == "forged\n"
+
+
+def test_diff_says_what_two_jobs_differ_in(recorded: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:
+    jobs = sorted(job.job_id for job in recorded.job_dirs())
+    diff_command([f"{recorded.root}/jobs/{jobs[0]}/", f"{recorded.root}/{jobs[1][:6]}"], Path("runs"), every=True,
+                 as_json=False)  # fmt: skip
+    first = capsys.readouterr().out
+    diff_command([str(recorded.root), jobs[0], jobs[1]], Path("runs"), every=True, as_json=False)
+    assert capsys.readouterr().out == first and "\ngiven\n" in first and "\ncame out\n" in first
+    diff_command([str(recorded.root), jobs[0], jobs[0]], Path("runs"), every=False, as_json=False)
+    assert "nothing differs, times apart" in capsys.readouterr().out
+    for wrong in ([jobs[0]], [jobs[0], jobs[1]], [str(recorded.root)] * 4, ["/", "/"]):
+        with pytest.raises(ConfigError, match="name two jobs"):
+            diff_command(wrong, Path("runs"), every=False, as_json=False)
+
+
+def test_hostile_values_are_shown_harmless(copied: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:
+    one, other = list(copied.job_dirs())[:2]
+    path = other.results
+    path.write_text(path.read_text().replace('"feedback": "', '"feedback": "\\u001b[2J'))
+    diff_command([str(copied.root), one.job_id, other.job_id], Path("runs"), every=False, as_json=False)
+    assert "\x1b" not in capsys.readouterr().out
+
+
+def test_rm_removes_what_it_is_told_and_nothing_else(run: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:
+    other = make_run(run.root.parent, "other", rows=[row(0)], planned=1)
+    with pytest.raises(ConfigError, match="there is no run 'none'"):
+        rm_command(["other", "none"], run.root.parent, yes=True, as_json=False)
+    with alone_in(other), pytest.raises(ConfigError, match="another controller is running"):
+        rm_command(["other"], run.root.parent, yes=True, as_json=False)
+    assert other.manifest.exists()
+    rm_command(["other", "other"], run.root.parent, yes=True, as_json=True)
+    (told,) = json.loads(capsys.readouterr().out)
+    assert told["run_id"] == "other" and told["bytes"] > 1000
+    assert [path.name for path in run.root.parent.iterdir()] == [run.run_id]
+
+
+def test_rm_asks_on_a_terminal_and_refuses_without_one(run: RunLayout) -> None:
+    refused = cli("rm", run.run_id, "--runs-dir", str(run.root.parent))
+    assert (refused.returncode, refused.stderr) == (2, "error: rm asks on a terminal; without one, give --yes\n")
+    for answer, gone in (("\n", False), ("y\n", True)):
+        leader, follower = pty.openpty()
+        command = [sys.executable, "-m", "trace_bench", "rm", run.run_id, "--runs-dir", str(run.root.parent)]
+        with subprocess.Popen(
+            command, stdin=follower, stderr=subprocess.PIPE, text=True, env=environment(None)
+        ) as process:
+            os.close(follower)
+            os.write(leader, answer.encode())
+            assert process.stderr is not None and "Remove it for good? [y/N]" in process.stderr.read()
+        os.close(leader)
+        assert (process.returncode, run.root.exists()) == ((0, False) if gone else (2, True))
+
+
+def test_rm_refuses_while_sandboxes_of_the_run_exist(run: RunLayout, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Sandbox:
+        labels = {"trace-bench.run": run.run_id}  # noqa: RUF012
+
+    monkeypatch.setattr("trace_bench.cli.sandboxes.own_sandboxes", lambda _: [Sandbox()])
+    with pytest.raises(ConfigError, match=f"1 sandboxes of run {run.run_id} exist; .* trace-bench clean --run"):
+        rm_command([run.run_id], run.root.parent, yes=True, as_json=False)
+    assert run.root.exists()
+
+
+def test_gc_says_what_would_go_and_then_removes_it(run: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:
+    job = run.job(row(0).job_id)
+    job.checkpoint.write_bytes(b"x" * (1 << 20))
+    write_files_index(run)
+    how = {"evidence": False, "older_than": None, "keep": None}
+    gc_command(run.root.parent, dry_run=True, as_json=False, **how)  # type: ignore[arg-type]
+    seen = capsys.readouterr()
+    assert f"1.0 MiB  {job.checkpoint}  (the checkpoint of a finished run)" in seen.out and job.checkpoint.exists()
+    assert seen.out.endswith("1.0 MiB in 1 places would be free\n") and "docker image prune" in seen.err
+    gc_command(run.root.parent, dry_run=False, as_json=True, **how)  # type: ignore[arg-type]
+    seen = capsys.readouterr()
+    assert json.loads(seen.out)["bytes"] == 1 << 20 and not job.checkpoint.exists()
+    assert f"the digest is another one now: {run.run_id}" in seen.err
+
+
+def test_ages_are_numbers_with_a_unit() -> None:
+    assert [seconds(text) for text in ("30d", "1.5h", "2 W", "10s")] == [2592000, 5400, 1209600, 10]
+    for text in ("", "30", "d", "-1d", "30 days", "1e3d", "\x1b"):
+        with pytest.raises(ConfigError, match="write 30d, 12h or 2w"):
+            seconds(text)
+    with pytest.raises(ConfigError, match="--keep"):
+        gc_command(Path("runs"), evidence=False, older_than=None, keep=-1, dry_run=True, as_json=False)

@@ -1,0 +1,250 @@
+"""The jobs of a run in groups: what is averaged, what is not, and how it is shown."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tests.cli.conftest import refused
+from tests.hostile_texts import FORGED, TEXTS
+from tests.results.folders import entry, job_id, make_run, row
+from tests.results.test_mixed_rows import FAR, ROWS
+from trace_bench.artifacts.layout import RunLayout
+from trace_bench.artifacts.records import Results
+from trace_bench.cli.results import results_command
+from trace_bench.controller.run import RunResult
+from trace_bench.errors import ConfigError
+from trace_bench.results.frames import jobs_frame
+from trace_bench.results.group_tables import aside_table, csv_text, main_table, methods, notes
+from trace_bench.results.groups import Group, Summary, jobs_of, summarise_groups
+from trace_bench.results.markup import markdown, tex
+from trace_bench.results.parts import parse_by
+
+KNAPSACK = "llm4ad:optimization/knapsack_construct"
+
+
+def summarised(rows: Sequence[Results], by: str = "task,trainer", **options: Any) -> Summary:
+    return summarise_groups(jobs_frame(rows), parse_by(by), **options)
+
+
+def one(summary: Summary, **keys: str) -> Group:
+    (found,) = [group for group in summary.groups if all(group.keys[key] == value for key, value in keys.items())]
+    return found
+
+
+def normalised(number: int, task: str, value: float, **change: Any) -> Results:
+    return row(number, task_id=task, score_initial=0.0, score_best=1000 * value, metrics_initial={"normalised": 0.1},
+               metrics_best={"normalised": value}, metrics_test={"normalised": value / 2}, **change)  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------------- what is averaged
+
+
+def test_a_real_run_by_task_and_trainer(recorded_result: RunResult) -> None:
+    jobs = recorded_result.jobs()
+    summary = summarise_groups(jobs_of(recorded_result.layout), parse_by("task,trainer"))
+    assert summary.joined == ["variant"] and len(summary.groups) == 9, "unlike parameters are not averaged"
+    assert summary.unprotected and all(group.marked for group in summary.groups), "there are no others"
+    means = jobs.groupby(["task_id", "trainer_id", "variant"])[["score_best", "score_test", "normalised_test"]].mean()
+    for group in summary.groups:
+        score, test, held_out = means.loc[(group.keys["task"], group.keys["trainer"], group.keys["variant"])]
+        assert group.score.n == group.counted == 2 and group.score.mean == pytest.approx(score)
+        assert (group.test.mean is None and np.isnan(test)) or group.test.mean == pytest.approx(test)
+        assert (group.normalised_test.mean or 0) == pytest.approx(np.nan_to_num(held_out))
+    searched = [group for group in summary.groups if group.keys["trainer"] == "PrioritySearch"]
+    assert {group.keys["task"] for group in searched if (group.improvement.mean or 0) > 0} == {KNAPSACK}
+
+
+def test_the_interval_is_over_the_seeds() -> None:
+    scores = [1.0, 2.0, 4.0, 9.0]
+    group = one(summarised([row(n, score_initial=1.0, score_best=s) for n, s in enumerate(scores)], level=0.9))
+    expected = stats.ttest_1samp(scores, 0).confidence_interval(0.9)
+    assert group.score.interval == pytest.approx((expected.low, expected.high)) and group.score.iqm == 3.0
+    assert group.improvement.mean == 3.0 and group.score.coverage is not None
+
+
+def test_improvement_is_better_when_larger_in_either_direction() -> None:
+    down = [row(n, score_initial=5.0, score_best=3.0 + n, score_direction="minimize", cost_usd=0.25) for n in range(2)]
+    group = one(summarised(down))
+    assert group.improvement.mean == 1.5 and group.per_dollar == 6.0 and group.direction == "minimize"
+    assert one(summarised([row(0, score_initial=0.0, score_best=1.0)])).per_dollar is None, "nothing was spent"
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("variant", ["a", "b"]), ("model", ["m", "n"]), ("resolved_optimizer", ["OPRO", "TextGrad"]),
+        ("resolved_trainer_kwargs", [{"num_steps": 1}, {"num_steps": 2}]), ("trainer_id", ["A", "B"]),
+        ("resolved_optimizer_kwargs", [{"memory": 1}, {}]), ("eval_kwargs", [{"size": 1}, {"size": 2}]),
+    ],
+)  # fmt: skip
+def test_unlike_jobs_are_never_averaged_and_the_label_says_how_they_differ(column: str, values: list[Any]) -> None:
+    rows = [row(n, score_best=float(n), **{column: value}) for n, value in enumerate(values)]
+    summary = summarised(rows, "task")
+    assert [group.score.n for group in summary.groups] == [1, 1] and len(summary.joined) == 1
+    assert len({tuple(group.keys.values()) for group in summary.groups}) == 2
+
+
+def test_of_different_tasks_only_normalised_scores_are_averaged_each_task_with_the_same_weight() -> None:
+    rows = [normalised(0, "s:a", 0.2), normalised(1, "s:a", 0.4), normalised(2, "s:b", 0.9, cost_usd=0.5),
+            row(3, task_id="s:raw", score_best=1e6, cost_usd=9.0)]  # fmt: skip
+    group = one(summarised(rows, "trainer"))
+    assert group.score.n == 0 and group.test.n == 0, "no mean of raw scores of different tasks"
+    assert group.normalised.mean == pytest.approx((0.3 + 0.9) / 2) and group.normalised.unit == "tasks"
+    assert group.normalised_test.mean == pytest.approx(0.3) and (group.tasks, group.tasks_without) == (3, 1)
+    assert group.improvement.mean == pytest.approx(0.5) and group.cost_usd == 0.25 and group.total_cost_usd == 9.5
+    assert group.per_dollar == pytest.approx(2.0), "of the jobs whose improvement counts"
+    told = " ".join(notes(summarised(rows, "trainer")))
+    assert "scores of the others are not normalised" in told
+    assert "2 of 3" in main_table(summarised(rows, "trainer"))[1][0]
+
+
+def test_a_group_with_one_normalised_task_is_over_its_seeds_and_says_so() -> None:
+    summary = summarised([normalised(n, "s:a", 0.1 * n) for n in range(3)], "trainer")
+    assert one(summary).normalised.unit == "seeds" and "3 seeds" in main_table(summary)[1][0]
+
+
+def test_tasks_of_other_arguments_are_other_tasks() -> None:
+    rows = [normalised(n, "s:a", 0.1 * n, eval_kwargs={"size": n % 2}) for n in range(4)]
+    assert one(summarised(rows, "trainer")).tasks == 2
+    assert [group.score.n for group in summarised(rows).groups] == [2, 2]
+
+
+# -------------------------------------------------------------------------------------------------------- what counts
+
+
+def test_what_is_in_no_mean_is_counted_by_what_came_of_it(tmp_path: Path) -> None:
+    entries = [entry(n, status="not_executed" if r.status == "skipped" else r.status) for n, r in enumerate(ROWS)]
+    rows = [r for r in ROWS if r.status != "skipped"]
+    run = make_run(tmp_path / "runs", rows=rows, entries=[*entries, entry(12), entry(13)])
+    group = one(summarise_groups(jobs_of(run), parse_by("task,trainer")))
+    assert (group.jobs, group.counted, group.score.mean, group.flagged) == (14, 2, 2.0, 1)
+    aside = {"failed": 2, "infrastructure": 3, "interrupted": 3, "skipped": 1, "pending": 2}
+    assert group.aside == aside and group.unprotected == 1 and group.unscored == 0
+    assert group.counted + sum(aside.values()) + group.unprotected == group.jobs
+    assert group.failures == {"candidate:candidate_error": 1, "trainer:job_timeout": 1}
+    assert sum(group.infrastructure.values()) == 3
+    with_all = one(summarise_groups(jobs_of(run), parse_by("task,trainer"), unprotected=True))
+    assert with_all.score.n == 3 and with_all.score.mean == pytest.approx((4 + FAR) / 3) and with_all.marked
+
+
+def test_a_run_that_has_only_begun_has_groups_without_numbers(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "runs", planned=2, rows=[], ended=False)
+    summary = summarise_groups(jobs_of(run), parse_by("task,trainer"))
+    group = one(summary)
+    assert group.aside == {"pending": 2} and group.score.n == 0 and not group.marked
+    assert "nan" not in csv_text(summary).lower() and main_table(summary)[1][0].count("-") > 8
+
+
+def test_a_seed_without_a_held_out_score_is_told_apart() -> None:
+    rows = [row(0, score_best=1.0, score_test=2.0), row(1, score_best=1.0), row(2, score_best=1.0, score_test=4.0)]
+    assert "3 (2 of 3)" in main_table(summarised(rows))[1][0]
+
+
+def test_methods_are_named_with_their_sources() -> None:
+    told = " ".join(methods(summarised([row(0, score_best=1.0)], "trainer")))
+    for source in ("arXiv:2108.13264", "arXiv:2411.00640", "arXiv:1411.5279", "Student's t"):
+        assert source in told
+
+
+# ----------------------------------------------------------------------------------------------------- how it is shown
+
+
+def printed(capsys: pytest.CaptureFixture[str], run: RunLayout, form: str, by: str = "task,trainer") -> str:
+    results_command(str(run.root), run.root.parent, by=by, where=None, form=form, unprotected=False, level=0.95)
+    return capsys.readouterr().out
+
+
+def test_csv_has_the_same_columns_whatever_was_grouped_by(
+    recorded: RunLayout, capsys: pytest.CaptureFixture[str]
+) -> None:
+    by_task = list(csv.DictReader(io.StringIO(printed(capsys, recorded, "csv"))))
+    by_model = list(csv.DictReader(io.StringIO(printed(capsys, recorded, "csv", "model"))))
+    assert list(by_task[0]) == list(by_model[0]) and {"score_mean", "test_low", "per_dollar"} <= set(by_task[0])
+    assert all(None not in line and None not in line.values() for line in by_task + by_model)
+    knapsack = next(line for line in by_task if line["task"] == KNAPSACK and line["trainer"] == "NoOp")
+    assert float(knapsack["score_mean"]) == 309.75 and knapsack["seed"] == "" and knapsack["score_n"] == "2"
+    assert {line["score_mean"] for line in by_model} == {""} and float(by_model[0]["normalised_mean"]) > 0
+
+
+def test_json_has_raw_numbers_and_the_methods(recorded: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:
+    def no_constant(text: str) -> None:
+        raise AssertionError(text)
+
+    found = json.loads(printed(capsys, recorded, "json"), parse_constant=no_constant)
+    assert found["by"] == ["task", "trainer"] and found["joined"] == ["variant"] and len(found["groups"]) == 9
+    group = found["groups"][-1]
+    assert group["score"]["interval"][0] < group["score"]["mean"] < group["score"]["interval"][1]
+    assert group["keys"]["task"] == KNAPSACK and any("arXiv" in line for line in found["methods"])
+
+
+def test_the_table_shows_measured_coverage_beside_intervals_of_few_values(
+    recorded: RunLayout, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = printed(capsys, recorded, "table")
+    assert "42–95 %" in told and "(unprotected)" in told and "[-3]=" in told
+    assert "=: all values are the same" in told and "nan" not in told
+
+
+@pytest.mark.parametrize("name", list(TEXTS))
+def test_hostile_names_act_on_nothing(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = TEXTS[name]
+    rows = [row(n, trainer_id=text or "T", variant=text * n, score_best=1.0, failure_kind=None) for n in range(2)]
+    rows.append(row(2, trainer_id=text or "T", status="failed", failure_kind=text or "x", failure_boundary="trainer"))
+    summary = summarised(rows)
+    main, aside = main_table(summary), aside_table(summary)
+    assert aside is not None
+    for shown in (markdown(main, ()), tex(main, ()), csv_text(summary), markdown(aside, ()), tex(aside, ())):
+        assert not any(line.startswith(FORGED) for line in shown.splitlines())
+        assert "\x1b" not in shown and "\x9b" not in shown
+    widths = {line.replace(r"\|", "").count("|") for line in markdown(main, ()).splitlines()}
+    assert len(widths) == 1, "as many cells in each row"
+
+
+def test_markup_is_text() -> None:
+    name, variant = "a|b <img src=x> [l](http://e) *e* `c` https://e @me", r"50 % of a_b \x {y} $z$ ~#^&"
+    rows = [row(0, trainer_id=name, variant=variant, score_best=1.0)]
+    (line,) = markdown(main_table(summarised(rows, "task,trainer,variant")), ()).splitlines()[2:]
+    assert r"a\|b" in line and "<img" not in line and r"\[l\]" in line and r"\*e\*" in line and "https://" not in line
+    (line,) = [x for x in tex(main_table(summarised(rows, "variant,task")), ()).splitlines() if x.startswith("50")]
+    assert line.startswith(r"50 \% of a\_b \textbackslash{}x \{y\} \$z\$ \textasciitilde{}\#\textasciicircum{}\&")
+
+
+def test_the_tex_is_tex(recorded: RunLayout, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    told = printed(capsys, recorded, "tex")
+    assert told.count(r"\begin{tabular}") == told.count(r"\end{tabular}") == 1 and told.count(r" \\") == 10
+    if shutil.which("pdflatex"):
+        page = tmp_path / "t.tex"
+        page.write_text(
+            "\\documentclass{article}\\usepackage{booktabs,textcomp}\\begin{document}" + told + "\\end{document}"
+        )
+        subprocess.run(["pdflatex", "-interaction=batchmode", page.name], cwd=tmp_path, check=True, timeout=60)
+
+
+def test_mistakes_are_one_sentence(recorded: RunLayout) -> None:
+    run = str(recorded.root)
+    assert "no 'nope'; known are" in refused("results", run, "--by", "nope")
+    options: dict[str, Any] = {"by": "task", "where": None, "form": "table", "unprotected": False, "level": 0.95}
+    for change, said in [
+        ({"form": "xml"}, "there is no 'xml'"), ({"where": "task=zzz"}, "none of the 18 jobs of the run is meant"),
+        ({"where": "zzz"}, "is no condition"), ({"by": "task,task"}, "names a key twice"),
+    ]:  # fmt: skip
+        with pytest.raises(ConfigError, match=said):
+            results_command(run, recorded.root.parent, **{**options, **change})
+    assert "--level must be a number from 0.5 to below 1, as 0.95, not '95'" in refused("results", run, "--level", "95")
+
+
+def test_job_ids_of_waiting_jobs_are_those_of_the_manifest(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "runs", planned=3, rows=[row(1, score_best=1.0)])
+    jobs = jobs_of(run).set_index("job_id")["outcome"]
+    assert dict(jobs) == {job_id(0): "pending", job_id(1): "ok", job_id(2): "pending"}

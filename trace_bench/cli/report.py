@@ -1,0 +1,107 @@
+"""``report``: a page, or a Markdown text, that shows what runs came to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from trace_bench.artifacts.jsonio import printable
+from trace_bench.artifacts.layout import RunLayout
+from trace_bench.artifacts.secrets import known
+from trace_bench.artifacts.writers import write_text
+from trace_bench.audit.verify import audit
+from trace_bench.cli.output import emit, emit_json, note
+from trace_bench.errors import ConfigError
+from trace_bench.results.report import BEGINNING, MARK, Report, markdown, page, read_source
+from trace_bench.results.report.tables import verdict_sentence
+from trace_bench.results.runs import find_run, is_run
+
+_ENDINGS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md"}
+_HEAD = 1024
+
+
+def report_command(
+    runs: Sequence[str], output: Path | None, runs_dir: Path, *, audited: bool, force: bool, as_json: bool
+) -> None:
+    """Write the report of `runs` and print where it is.
+
+    Args:
+        output: where to; its ending says what it is. None is ``report-RUN.html`` in the current folder.
+        audited: let the report have the audit's verdict.
+        force: write over a file that is no report.
+
+    Raises:
+        ConfigError: there is no such run, or the file cannot be written there. HarnessError: a file of a run that a
+            report cannot do without is damaged.
+    """
+    layouts = [find_run(run, runs_dir) for run in runs]
+    names = [str(layout.root.resolve()) for layout in layouts]
+    if len(set(names)) < len(names):
+        raise ConfigError("a run is named twice; name each once")
+    path = output or Path(_name(layouts))
+    kind = _kind(path)
+    _check_place(path, force=force)
+    sources = [read_source(layout, audit(layout) if audited else None) for layout in layouts]
+    report = Report.of(sources)
+    text = known.text(page(report) if kind == "html" else markdown(report))
+    write_text(path, text, durable=False)
+    if as_json:
+        emit_json(
+            {
+                "path": str(path),
+                "format": kind,
+                "bytes": len(text.encode()),
+                "runs": [source.layout.run_id for source in sources],
+                "jobs": len(report.jobs),
+                "tasks": len(report.tasks),
+                "ways": len(report.ways),
+                "audit": {source.layout.run_id: verdict_sentence(source.audit) for source in sources},
+                "notes": list(report.notes),
+            }
+        )
+        return
+    emit(str(path))
+    for said in report.notes:
+        note(f"not read: {said}")
+    for source in sources:
+        if any(claim.verdict == "contradicted" for claim in source.claims):
+            note(f"{source.name}: the audit contradicts a claim; trace-bench audit {source.name} says which")
+
+
+def _name(layouts: Sequence[RunLayout]) -> str:
+    more = f"-and-{len(layouts) - 1}-more" if len(layouts) > 1 else ""
+    return f"report-{layouts[0].run_id}{more}.html"
+
+
+def _kind(path: Path) -> str:
+    kind = _ENDINGS.get(path.suffix.lower())
+    if kind is None:
+        shown = printable(str(path))
+        raise ConfigError(f"{shown}: its ending does not say what the report is to be; call it .html or .md")
+    return kind
+
+
+def _check_place(path: Path, *, force: bool) -> None:
+    """
+    Raises:
+        ConfigError: the file cannot be there, or there is one that is no report of ours.
+    """
+    shown = printable(str(path), 400)
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise ConfigError(f"{printable(str(folder), 400)}: there is no such folder; make it, or choose another with -o")
+    if any(is_run(above) for above in (folder, *folder.parents)):
+        raise ConfigError(
+            f"{shown}: it lies in the folder of a run, which holds what the run wrote; choose another place"
+        )
+    if not path.exists() or force:
+        if path.is_dir():
+            raise ConfigError(f"{shown}: is a folder; name a file")
+        return
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD).decode("utf-8", "replace")
+    except OSError as error:
+        raise ConfigError(f"{shown}: {error.strerror}; choose another file with -o") from None
+    if MARK not in head and not head.startswith(BEGINNING):
+        raise ConfigError(f"{shown}: is there and no report of ours; choose another file with -o, or say --force")

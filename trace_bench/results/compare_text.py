@@ -1,0 +1,258 @@
+"""A comparison in words and tables, for people; cells are printable already."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from trace_bench.artifacts.jsonio import printable
+from trace_bench.results.compare_metric import NOT_HELD_OUT
+from trace_bench.results.comparison import Compared, Comparison, Outcome, TaskDifference
+from trace_bench.results.detection import detected, interval, methods, name, p_value, short, signed
+from trace_bench.results.render import number
+from trace_bench.results.statistics import FEW
+from trace_bench.results.testing import Share
+
+_OUTCOMES = ("failed", "infrastructure", "interrupted", "skipped", "pending")
+_ARROWS = {"maximize": "↑", "minimize": "↓"}
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows below a header; columns named in `numeric` are flush right."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numeric: Collection[str] = ()
+
+
+Block = str | Table
+"""A line, an empty one, or a table."""
+
+
+@dataclass(frozen=True)
+class Section:
+    title: str
+    blocks: Sequence[Block]
+
+
+def sections(done: Compared) -> list[Section]:
+    """All of it, in the order in which it is to be read: what differs comes before any number."""
+    found = [_head(done)]
+    found += [_axes(one) for one in done.comparisons]
+    found += [_differences(done, one) for one in done.comparisons]
+    found += [Section("What could be detected", [line for one in done.comparisons for line in detected(done, one)])]
+    return [*found, Section("Methods", [f"{name}: {text}" for name, text in methods(done)])]
+
+
+def markdown(done: Compared) -> str:
+    """The same in Markdown, whatever names and parameters hold."""
+    lines: list[str] = []
+    for section in sections(done):
+        lines += ["", f"## {_md(section.title)}", ""]
+        for block in section.blocks:
+            if isinstance(block, str):
+                lines.append(f"- {_md(block)}")
+                continue
+            rules = ["---:" if name in block.numeric else "---" for name in block.header]
+            rows = [block.header, rules, *([_md(cell) for cell in row] for row in block.rows)]
+            lines += ["", *("| " + " | ".join(row) + " |" for row in rows), ""]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip() + "\n"
+
+
+def _md(text: str) -> str:
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_{}\[\]()#|~!$])", r"\\\1", text)
+
+
+# ------------------------------------------------------------------------------------------------------------ parts
+
+
+def _head(done: Compared) -> Section:
+    columns = [name for name in _OUTCOMES if any(part.outcomes.get(name) for part in done.parts)]
+    rows = [
+        (
+            name(part.name),
+            printable(part.run_id, 80),
+            str(part.jobs),
+            str(part.counted),
+            *(str(part.outcomes.get(c, 0)) for c in columns),
+        )
+        for part in done.parts
+    ]
+    header = ("part", "run", "jobs", "counted", *columns)
+    metric = f"{done.metric.name}: {printable(done.metric.about)}; a difference above 0 is better than the baseline"
+    blocks: list[Block] = [Table(header, rows, ("jobs", "counted", *columns)), f"baseline: {name(done.parts[0].name)}"]
+    return Section("Parts", [*blocks, f"compared: {metric}", *notes(done)])
+
+
+def notes(done: Compared) -> list[str]:
+    """What is to be known of the jobs before their scores are believed."""
+    found = [] if done.metric.held_out else [f"NOT HELD OUT: {NOT_HELD_OUT}"]
+    unprotected = sum(part.unprotected for part in done.parts)
+    if unprotected and done.unprotected:
+        found.append(f"UNPROTECTED: {unprotected} jobs whose score a candidate could have written itself count here")
+    elif unprotected:
+        found.append(f"{unprotected} unprotected jobs are left out; --unprotected counts them")
+    flagged = sum(part.flagged for part in done.parts)
+    if flagged:
+        found.append(f"{flagged} jobs that count have integrity flags; trace-bench show RUN says which")
+    failed = [part.outcomes.get("failed", 0) for part in done.parts]
+    if any(failed):
+        found.append(_failures(done, failed))
+    unfinished = [sum(part.outcomes.get(name, 0) for name in _OUTCOMES[1:]) for part in done.parts]
+    if any(unfinished):
+        each = ", ".join(f"{count} of {name(part.name)}" for part, count in zip(done.parts, unfinished, strict=True))
+        found.append(f"without an ending that says anything, and left out: {each}")
+    kinds = [f"{name(part.name)}: {_listed(part)}" for part in done.parts if part.failures]
+    return [*found, *(f"failures by boundary of {text}" for text in kinds)]
+
+
+def _failures(done: Compared, failed: Sequence[int]) -> str:
+    each = ", ".join(f"{count} of {name(part.name)}" for part, count in zip(done.parts, failed, strict=True))
+    if done.failures_as_worst:
+        return f"jobs that failed by themselves score 0: {each}"
+    text = f"jobs that failed by themselves are left out: {each}"
+    if len({count / max(1, part.jobs) for part, count in zip(done.parts, failed, strict=True)}) > 1:
+        text += "; that flatters the one that fails more"
+        text += ", and --failures-as-worst scores them 0" if done.metric.scale_free else ""
+    return text
+
+
+def _listed(part: Outcome) -> str:
+    return ", ".join(f"{count} {printable(kind, 60)}" for kind, count in part.failures.items())
+
+
+# ------------------------------------------------------------------------------------------------------------- axes
+
+
+def _axes(one: Comparison) -> Section:
+    rows = [(axis.name, axis.baseline, axis.other, "" if axis.counts else "no", axis.why) for axis in one.axes]
+    blocks: list[Block] = [Table(("axis", "baseline", "other", "counts", "note"), rows)] if rows else []
+    if not any(axis.counts for axis in one.axes):
+        blocks.append("nothing differs that can change a score: one is a repetition of the other")
+    if one.warning:
+        blocks.append(f"WARNING: {one.warning}")
+    return Section(f"What differs: {name(one.other)} against {name(one.baseline)}", blocks)
+
+
+# ------------------------------------------------------------------------------------------------------ differences
+
+
+def _differences(done: Compared, one: Comparison) -> Section:
+    title = f"{name(one.other)} against {name(one.baseline)}"
+    if not one.tasks:
+        return Section(title, ["no task has a score of both that counts, so that there is nothing to compare yet"])
+    percent = f"{done.level * 100:g} %"
+    several = len({task.task_id for task in one.tasks}) < len(one.tasks)
+    header = ("task", "n", "baseline", "other", "difference", percent, "p", "p (Holm)", "verdict", "detectable")
+    rows = [_row(task, several) for task in one.tasks]
+    blocks: list[Block] = [Table(header, rows, header[1:8] + header[9:])]
+    blocks += [text for text in (_pairing(one), _degenerate(one.tasks), *_coverage(one.tasks, percent)) if text]
+    return Section(title, [*blocks, *_overall(done, one, percent)])
+
+
+def _row(task: TaskDifference, several: bool) -> tuple[str, ...]:
+    effect = task.effect
+    name = printable(task.task_id, 80) + (f" {printable(task.arguments, 60)}" if several else "")
+    return (
+        f"{name} {_ARROWS[task.direction]}",
+        str(effect.n) if effect.n_baseline is None else f"{effect.n_baseline}/{effect.n}",
+        number(task.baseline_mean),
+        number(task.other_mean),
+        signed(effect.mean),
+        interval(effect),
+        p_value(effect.p),
+        p_value(task.p_adjusted),
+        task.verdict + (" *" if task.significant else ""),
+        short(task.detectable),
+    )
+
+
+def _pairing(one: Comparison) -> str:
+    if one.design == "unpaired":
+        text = (
+            "NOT PAIRED: the parts share no seed; n is scores of the baseline and of the other, the interval is Welch's"
+        )
+    else:
+        text = f"pairs share {', '.join(one.matched_by)}"
+    extra = [
+        f"{count} jobs of {side}"
+        for count, side in zip(one.unpaired_jobs, ("the baseline", "the other"), strict=True)
+        if count
+    ]
+    text += f"; without a counterpart, and left out: {' and '.join(extra)}" if extra else ""
+    text += f"; {one.tasks_left_out} tasks are left out" if one.tasks_left_out else ""
+    return text + (f"; {one.beyond} differences are beyond a double, and left out" if one.beyond else "")
+
+
+def _degenerate(tasks: Sequence[TaskDifference]) -> str:
+    flat = sum(task.effect.se == 0 for task in tasks)
+    if not flat:
+        return ""
+    where = "all tasks" if flat == len(tasks) else f"{flat} of {len(tasks)} tasks"
+    return f"on {where} every difference is the same: an interval without width says nothing of other seeds"
+
+
+def _coverage(tasks: Sequence[TaskDifference], percent: str) -> Iterable[str]:
+    """How far intervals of few pairs are to be believed."""
+    for pairs, coverage in sorted({task.effect.n: task.effect.coverage for task in tasks}.items()):
+        if coverage is not None:
+            yield f"measured coverage of the {percent} interval of {pairs} pairs: {_range(coverage)}"
+
+
+def _range(coverage: tuple[float, float]) -> str:
+    return f"{coverage[0] * 100:.0f} to {coverage[1] * 100:.0f} % of simulated samples"
+
+
+def _overall(done: Compared, one: Comparison, percent: str) -> list[str]:
+    lines = []
+    several = len(done.comparisons) > 1
+    if one.alike is not None:
+        effect = one.alike.effect
+        believed = f" (measured coverage {_range(effect.coverage)})" if effect.coverage else ""
+        text = f"tasks like these ({effect.n} tasks, each one observation): mean difference {signed(effect.mean)}"
+        lines.append(f"{text}, {percent} {interval(effect)}{believed}, {_ps(effect.p, one.alike.p_adjusted, several)}")
+    if one.these is not None:
+        of = "the mean difference relative to each task's own size" if one.these.scaled else "the mean difference"
+        lines.append(f"these tasks ({_tested(one)}): {of}, {_ps(one.these.p, one.these.p_adjusted, several)}")
+    if one.improvement is not None:
+        share = one.improvement
+        lines.append(f"probability of improvement: {share.value:.3f}, {_of_share(share, percent)}")
+    tasks, pairs = one.of_tasks, one.of_pairs
+    better = sum(task.significant and task.verdict == "win" for task in one.tasks)
+    worse = sum(task.significant and task.verdict == "loss" for task in one.tasks)
+    lines.append(
+        f"win/tie/loss: {tasks.wins}/{tasks.ties}/{tasks.losses} of {len(one.tasks)} tasks"
+        f" (significant: {better} better, {worse} worse)"
+        + (f", {pairs.wins}/{pairs.ties}/{pairs.losses} of {_pairs(one)} pairs" if one.design == "paired" else "")
+    )
+    return lines
+
+
+def _of_share(share: Share, percent: str) -> str:
+    if share.low is None or share.high is None:
+        return f"no {percent} interval, as resamples of so few scores are all the same"
+    text = f"{percent} [{share.low:.3f}, {share.high:.3f}]"
+    if share.coverage is not None:
+        return f"{text} (measured coverage {_range(share.coverage)})"
+    return text + ("; of fewer than 10 scores a task, so that it is too short" if share.scores < FEW else "")
+
+
+def _ps(p: float, adjusted: float, several: bool) -> str:
+    return f"p {p_value(p)}" + (f", {p_value(adjusted)} after Holm's correction" if several else "")
+
+
+def _tested(one: Comparison) -> str:
+    if one.design == "paired":
+        return (
+            f"{_pairs(one)} pairs, of which {one.of_pairs.ties} are equal"
+            if one.of_pairs.ties
+            else f"{_pairs(one)} pairs"
+        )
+    return "labels shuffled within each"
+
+
+def _pairs(one: Comparison) -> int:
+    return sum(task.effect.n for task in one.tasks)

@@ -1,0 +1,82 @@
+"""Tables in Markdown and TeX, and estimates as text.
+
+Cells are whatever a config or a plug-in names things, so that each format escapes them its own way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+from trace_bench.artifacts.jsonio import printable
+from trace_bench.results.render import number
+from trace_bench.results.statistics import Estimate, Interval
+
+Table = tuple[Sequence[str], Sequence[Sequence[str]]]
+"""Header and rows of printable cells."""
+
+
+def interval(found: Estimate) -> str:
+    """``[low, high]``; empty where there is none."""
+    if found.interval is None:
+        return "-"
+    low, high = found.interval
+    return f"[{number(low)}]=" if found.equal else f"[{number(low)}, {number(high)}]"
+
+
+def coverage(found: Interval | None) -> str:
+    """``63–95 %``."""
+    if found is None:
+        return "-"
+    return f"{100 * found[0]:.0f}–{100 * found[1]:.0f} %"
+
+
+def markdown(table: Table, numeric: Collection[str]) -> str:
+    """A table of GitHub's Markdown; columns named in `numeric` are flush right."""
+    header, rows = table
+    lines = ["| " + " | ".join(map(markdown_text, header)) + " |"]
+    lines.append("|" + "|".join("---:" if name in numeric else "---" for name in header) + "|")
+    lines += ["| " + " | ".join(map(markdown_text, row)) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def markdown_text(text: str) -> str:
+    """`text` in a line of Markdown or a cell of its tables, as it is: nothing in it is a tag, a link, an image or a
+    heading.
+
+    >>> markdown_text("a|b <c> *d* [e](f)")
+    'a\\\\|b &lt;c&gt; \\\\*d\\\\* \\\\[e\\\\](f)'
+    """
+    text = printable(text, 4000).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = re.sub(r"([\\`*_{}\[\]|~#!$])", r"\\\1", text)
+    return re.sub(r"(?i)\b(https?|ftp|mailto)(?=:)|(?<=www)(?=\.)|(?=@)", _unlinked, text)
+
+
+def _unlinked(found: re.Match[str]) -> str:
+    """An entity where a bare address would become a link."""
+    return f"{found[0][:-1]}&#{ord(found[0][-1])};" if found[0] else "&#8203;"
+
+
+_TEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "↑": r"$\uparrow$",
+        "↓": r"$\downarrow$", "–": "--", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
+        "[": "{[}", "]": "{]}", '"': r"\textquotedbl{}", "`": r"\textasciigrave{}"}  # fmt: skip
+_TEX |= {letter: f"\\{letter}" for letter in "{}$&#%_"}
+
+
+def tex(table: Table, numeric: Collection[str]) -> str:
+    """A ``tabular`` with the rules of the package booktabs."""
+    header, rows = table
+    lines = [f"\\begin{{tabular}}{{{''.join('r' if name in numeric else 'l' for name in header)}}}", "\\toprule"]
+    lines.append(" & ".join(map(tex_text, header)) + r" \\")
+    lines.append("\\midrule")
+    lines += [" & ".join(map(tex_text, row)) + r" \\" for row in rows]
+    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}"])
+
+
+def tex_text(text: str) -> str:
+    r"""`text` in TeX, as it is.
+
+    >>> tex_text("50 % of a_b")
+    '50 \\% of a\\_b'
+    """
+    return "".join(_TEX.get(letter, letter) for letter in printable(text, 4000))

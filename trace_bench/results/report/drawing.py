@@ -1,0 +1,69 @@
+"""What pictures of a report are made of: JSON that plotly draws from. Colours of text, grid and page are the page's.
+
+Texts in a picture are read by plotly as markup of its own: every one goes through `plain`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#8c6d31")
+"""Okabe and Ito's, without what cannot be seen on white or black; colour-blind safe."""
+DASHES = ("solid", "dash", "dot", "dashdot")
+SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "hexagon")
+GRADIENT = "Cividis"
+
+Trace = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """`label` says in words what it shows; `height` is in pixels."""
+
+    name: str
+    label: str
+    data: list[Trace]
+    layout: dict[str, Any]
+    height: int
+
+    def as_json(self) -> dict[str, Any]:
+        return {"data": self.data, "layout": {**self.layout, "height": self.height}}
+
+
+def plain(text: str) -> str:
+    """`text` as plotly shows it letter by letter."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def short(task: str, tasks: Iterable[str]) -> str:
+    """The last part of a task's name, if that alone tells it from the others."""
+    ends = [_end(other) for other in tasks]
+    return _end(task) if ends.count(_end(task)) == 1 else task
+
+
+def _end(task: str) -> str:
+    head, blank, rest = task.partition(" ")
+    return head.rsplit("/", 1)[-1].rsplit(":", 1)[-1] + blank + rest
+
+
+@dataclass(frozen=True)
+class Style:
+    """How each way looks in every picture."""
+
+    ways: tuple[str, ...]
+
+    def color(self, way: str) -> str:
+        return PALETTE[self.ways.index(way) % len(PALETTE)]
+
+    def line(self, way: str) -> Trace:
+        number = self.ways.index(way) // len(PALETTE)
+        return {"color": self.color(way), "width": 2, "dash": DASHES[number % len(DASHES)]}
+
+    def marker(self, way: str, size: int = 7) -> Trace:
+        return {"color": self.color(way), "size": size, "symbol": SYMBOLS[self.ways.index(way) % len(SYMBOLS)]}
+
+    def faint(self, way: str) -> str:
+        red, green, blue = (int(self.color(way)[at : at + 2], 16) for at in (1, 3, 5))
+        return f"rgba({red},{green},{blue},0.18)"

@@ -1,0 +1,69 @@
+"""The report as Markdown for a repository: the same tables, no pictures. Equal files of a run give equal text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from trace_bench.results.markup import markdown as table_text
+from trace_bench.results.markup import markdown_text
+from trace_bench.results.report import tables
+from trace_bench.results.report.content import Report
+from trace_bench.results.report.matrix import matrices
+from trace_bench.results.report.tables import Table
+
+BEGINNING = "<!-- trace-bench report -->"
+"""The first line of every report of ours."""
+
+
+def markdown(report: Report) -> str:
+    """The whole text."""
+    parts = [BEGINNING, "# Trace-Bench: " + ", ".join(_text(source.name) for source in report.sources)]
+    parts += ["## What ran", *_table(tables.overview(report)), *_table(tables.what_ran(report))]
+    parts += [f"**{_text(note)}**" for note in report.notes]
+    parts += ["## Leaderboard"]
+    boards = [*tables.standings(report), *tables.leaderboards(report)]
+    for table in boards:
+        parts += _table(table)
+    parts.append(
+        "Means over seeds of jobs that are ok, ranked by the selection split, on which the best state was chosen; that "
+        "flatters it: quote held-out scores. Jobs that failed are in no mean."
+        if boards
+        else "Nothing yet."
+    )
+    parts.append("## Tasks by ways")
+    shown = matrices(report)
+    for matrix in shown:
+        parts.append("Normalised held-out means over seeds; 1 is the task's bound or target, 0 a failure."
+                     if matrix.normalised else
+                     "Tasks without a normalised held-out score: the rank within the task, and the mean.")  # fmt: skip
+        parts += _table(tables.matrix_table(matrix))
+    parts += [] if shown else ["Nothing yet."]
+    failed, flagged = tables.failures(report)
+    parts += [
+        "## Failures",
+        *(_table(failed) if failed.rows else ["No job failed." if len(report.jobs) else "Nothing yet."]),
+    ]
+    parts += _table(flagged) if flagged else []
+    parts += ["## Cost", *_table(tables.costs(report)), "## Environment", *_table(tables.environment(report))]
+    parts.append("## The audit's verdict")
+    for source in report.sources:
+        where = f"{_text(source.name)}: " if report.several else ""
+        parts.append(f"{where}{tables.verdict_sentence(source.audit)}."
+                     + (f" Digest of the run: {source.audit.digest}." if source.audit else ""))  # fmt: skip
+        parts += _table(tables.verdict(source.claims)) if source.claims else []
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(table: Table) -> Iterable[str]:
+    """A heading, if it has one, the table, and its notes."""
+    if table.title:
+        yield f"### {_text(table.title)}"
+    if not table.rows:
+        yield "Nothing yet."
+        return
+    yield table_text((table.header, table.rows), table.numeric)
+    yield from (_text(note) for note in table.notes)
+
+
+def _text(text: str) -> str:
+    return markdown_text(text).strip() or " "

@@ -1,0 +1,317 @@
+"""The report as one page: no server is asked for anything, and nothing that a run says is markup or a program in it.
+
+The page forbids itself all loading (its content security policy); plotly's program is inlined once. Texts of runs are
+escaped where they are written as HTML, and the pictures' data stand in a block of JSON that cannot end early.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from trace_bench.artifacts.jsonio import HIDDEN
+from trace_bench.results.frames import OUTCOMES
+from trace_bench.results.render import dollars, number
+from trace_bench.results.report import charts, tables
+from trace_bench.results.report.content import Report
+from trace_bench.results.report.drawing import Figure, Style
+from trace_bench.results.report.lineage import Candidate, JobLineage, lineages
+from trace_bench.results.report.matrix import MOST_ROWS, matrices, matrix_figure
+from trace_bench.results.report.tables import Table
+
+MARK = '<meta name="generator" content="trace-bench report">'
+"""In every page of ours, near its beginning."""
+_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+    "form-action 'none'"
+)
+NOTHING = "Nothing yet."
+
+Section = tuple[str, str, str]
+"""Anchor, title, HTML."""
+
+
+def page(report: Report) -> str:
+    """The whole page."""
+    drawn: list[Figure] = []
+    style = Style(report.ways)
+    sections: list[Section] = [
+        ("overview", "What ran", _overview(report)),
+        ("leaderboard", "Leaderboard", _leaderboard(report)),
+        ("matrix", "Tasks by ways", _matrix(report, style, drawn)),
+        ("curves", "Score against what was spent", _curves(report, style, drawn)),
+        ("distributions", "Distributions over seeds", _distributions(report, style, drawn)),
+        ("pareto", "Pareto fronts", _pareto(report, style, drawn)),
+        ("lineage", "Lineage of candidates", _lineage(report, drawn)),
+        ("failures", "Failures", _failures(report)),
+        ("cost", "Cost", _cost(report, style, drawn)),
+        ("environment", "Environment", _environment(report)),
+        ("audit", "The audit's verdict", _audit(report)),
+    ]
+    title = "Trace-Bench: " + ", ".join(source.name for source in report.sources)
+    menu = "".join(f'<a href="#{anchor}">{escape(name)}</a>' for anchor, name, _ in sections)
+    body = "".join(f'<section id="{anchor}"><h2>{escape(name)}</h2>{html}</section>' for anchor, name, html in sections)
+    specs = {figure.name: figure.as_json() for figure in drawn}
+    scripts = "".join(f"<script>{text}</script>" for text in (_plotly() if drawn else "", _asset("page.js")))
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n{MARK}\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="referrer" content="no-referrer">\n'
+        f"<title>{escape(title)}</title>\n<style>{_asset('page.css')}</style></head>\n"
+        f"<body><header><h1>{escape(title)}</h1>{_tiles(report)}</header><nav>{menu}</nav>\n<main>{body}</main>\n"
+        f'<script type="application/json" id="figures">{_embedded(specs)}</script>\n{scripts}\n</body></html>\n'
+    )
+
+
+# ------------------------------------------------------------------------------------------------------- writing
+
+
+def _embedded(value: Any) -> str:
+    """JSON that stands in a page: nothing in it begins or ends an element, or a line of a program."""
+    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _asset(name: str) -> str:
+    return files("trace_bench.results.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _plotly() -> str:
+    from plotly.offline import get_plotlyjs
+
+    return str(get_plotlyjs())
+
+
+def _table(table: Table, *, empty: str = NOTHING, head_column: bool = False) -> str:
+    """A table that can be scrolled by itself, and sorted by a click on a column's head."""
+    title = f"<h3>{escape(table.title)}</h3>" if table.title else ""
+    if not table.rows:
+        return f"{title}<p class=empty>{escape(empty)}</p>"
+    numeric = [name in table.numeric for name in table.header]
+    head = "".join(
+        f'<th scope="col"{_numeric(is_number)}><button type="button">{escape(name)}</button></th>'
+        for name, is_number in zip(table.header, numeric, strict=True)
+    )
+    rows = []
+    for row in table.rows:
+        cells = [f"<td{_numeric(is_number)}>{escape(cell)}</td>" for cell, is_number in zip(row, numeric, strict=True)]
+        if head_column:
+            cells[0] = f'<th scope="row">{escape(row[0])}</th>'
+        rows.append(f"<tr>{''.join(cells)}</tr>")
+    notes = "".join(_said(note) for note in table.notes)
+    return (
+        f'{title}<div class="wide" tabindex="0"><table><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>{notes}"
+    )
+
+
+def _numeric(is_number: bool) -> str:
+    return " class=number" if is_number else ""
+
+
+def _said(text: str) -> str:
+    return f"<p class=note>{escape(text)}</p>"
+
+
+def _figure(figure: Figure, drawn: list[Figure]) -> str:
+    drawn.append(figure)
+    told = f'data-figure="{escape(figure.name)}" role="img" aria-label="{escape(figure.label)}"'
+    return f'<div class="figure" {told} style="height:{figure.height}px"></div>'
+
+
+def _folded(summary: str, html: str) -> str:
+    return f"<details><summary>{escape(summary)}</summary>{html}</details>"
+
+
+# ------------------------------------------------------------------------------------------------------ sections
+
+
+def _tiles(report: Report) -> str:
+    jobs = report.jobs
+    counts = jobs["outcome"].value_counts()
+    verdicts = {tables.verdict_sentence(source.audit) for source in report.sources}
+    bad = any(claim.verdict == "contradicted" for source in report.sources for claim in source.claims)
+    tiles = [
+        ("jobs", str(len(jobs))),
+        *((name, str(counts[name])) for name in OUTCOMES if counts.get(name)),
+        ("tasks", str(len(report.tasks))),
+        ("ways", str(len(report.ways))),
+        ("tokens", f"{int(jobs['total_tokens'].sum()):,}".replace(",", " ")),
+        ("US dollars", dollars(float(jobs["cost_usd"].sum()))),
+        ("audit", "; ".join(sorted(verdicts)) if len(verdicts) == 1 else "see below"),
+    ]  # fmt: skip
+    shown = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in tiles)
+    warning = '<p class="warning">The audit contradicts a claim of this report: see its verdict.</p>' if bad else ""
+    unprotected = int(((jobs["status"] != "skipped") & (jobs["integrity"] == "unprotected")).sum())
+    if unprotected:
+        shown_too = bool((report.counted["integrity"] == "unprotected").any())
+        told = "no job is protected, so they are shown" if shown_too else "they are left out of every score"
+        warning += (
+            f'<p class="warning">{unprotected} of {len(jobs)} jobs are unprotected: a candidate could have written its '
+            f"own score; {told}.</p>"
+        )
+    return f"<dl class=tiles>{shown}</dl>{warning}"
+
+
+def _overview(report: Report) -> str:
+    html = _table(tables.overview(report)) + _table(tables.what_ran(report), head_column=True)
+    for source in report.sources:
+        if source.config:
+            text = HIDDEN.sub(lambda found: ascii(found[0])[1:-1], source.config)
+            html += _folded(f"config of {source.name}, resolved", f"<pre>{escape(text)}</pre>")
+    return html + "".join(f'<p class="warning">{escape(note)}</p>' for note in report.notes)
+
+
+def _leaderboard(report: Report) -> str:
+    over = "".join(_table(table) for table in tables.standings(report))
+    html = "".join(_table(table) for table in tables.leaderboards(report))
+    if not html:
+        return _said(NOTHING)
+    told = (
+        "By task: means over seeds of jobs that are ok, ranked by the selection split, on which the best state was "
+        "chosen; that flatters it: quote held-out scores, which the interval is of (Student's t over seeds; = where "
+        "all are equal). Jobs that failed are in no mean; 3/5 says that three of five seeds count."
+    )
+    return over + html + _said(told)
+
+
+def _matrix(report: Report, style: Style, drawn: list[Figure]) -> str:
+    html = ""
+    for matrix in matrices(report):
+        told = (
+            "Colour and number: mean over seeds of the normalised held-out score; 1 is the task's bound or target, 0 a "
+            "failure."
+            if matrix.normalised
+            else "Tasks without a normalised held-out score: colour is the rank within the task, the number the mean "
+            "in its own units."
+        )
+        told += " Beside it a dot for each seed, ways from top to bottom as the columns from left to right."
+        html += _said(told) + _figure(matrix_figure(matrix, report, style), drawn)
+        html += _folded("the numbers", _table(tables.matrix_table(matrix), head_column=True))
+        if matrix.left_out:
+            html += _said(f"{matrix.left_out} ways were left out.")
+    if len(report.tasks) > MOST_ROWS:
+        html += _said(f"A matrix shows {MOST_ROWS} tasks at most; the tables have them all.")
+    return html or _said(NOTHING)
+
+
+def _by_task(report: Report, draw: Callable[[int, str], Figure | None], drawn: list[Figure]) -> str:
+    html = ""
+    for place, task in enumerate(report.tasks[: charts.MOST_TASKS]):
+        figure = draw(place, task)
+        if figure is not None:
+            html += f"<h3>{escape(task)}</h3>{_figure(figure, drawn)}"
+    if html and len(report.tasks) > charts.MOST_TASKS:
+        html += _said(f"{len(report.tasks) - charts.MOST_TASKS} more tasks were left out.")
+    return html
+
+
+def _curves(report: Report, style: Style, drawn: list[Figure]) -> str:
+    html = _by_task(report, lambda place, task: charts.curve_figure(place, task, report, style), drawn)
+    told = (
+        "The best score so far as training saw it (no official score), natural units: median and quartiles over seeds. "
+        "A search keeps its best score after its end. Curves begin where every seed has a score."
+    )
+    return _said(told) + html if html else _said(NOTHING)
+
+
+def _distributions(report: Report, style: Style, drawn: list[Figure]) -> str:
+    html = _by_task(report, lambda place, task: charts.distribution_figure(place, task, report, style), drawn)
+    return _said("Official scores of the best state, one dot a seed, natural units.") + html if html else _said(NOTHING)
+
+
+def _pareto(report: Report, style: Style, drawn: list[Figure]) -> str:
+    html = _by_task(report, lambda place, task: charts.pareto_figure(place, task, report, style), drawn)
+    told = (
+        "States that no other one of their search dominates, as training saw them. A line joins the front of the way's "
+        "job with the largest hypervolume; other seeds are pale."
+    )
+    return _said(told) + html if html else _said("No job has a front of two metrics.")
+
+
+def _lineage(report: Report, drawn: list[Figure]) -> str:
+    jobs, said = lineages(report)
+    if not jobs:
+        return _said("No search made a candidate." if len(report.jobs) else NOTHING)
+    names = {job.key: f"{job.task} — {job.way}, seed {job.seed}: {number(job.score)}" for job in jobs}
+    options = "".join(f'<option value="{escape(key)}">{escape(name)}</option>' for key, name in names.items())
+    html = f'<label for="choose-job">Job </label><select id="choose-job">{options}</select>'
+    html += _said(
+        "Right is later, colour is the score; the star is the best, an open circle was judged on a part of the "
+        "examples. A click on a candidate opens what it changed in its parent."
+    )
+    for place, job in enumerate(jobs):
+        html += _job(job, report, drawn, hidden=place > 0)
+    return html + "".join(_said(text) for text in said)
+
+
+def _job(job: JobLineage, report: Report, drawn: list[Figure], *, hidden: bool) -> str:
+    items = "".join(_candidate(job, place, node) for place, node in enumerate(job.candidates))
+    more = _said(f"{job.left_out} more candidates were left out.") if job.left_out else ""
+    head = f"<h3>{escape(job.task)}: {escape(job.way)}, seed {job.seed}, job {escape(job.job_id)}</h3>"
+    return (
+        f'<article class="job" data-job="{escape(job.key)}"{" hidden" if hidden else ""}>{head}'
+        f"{_figure(charts.tree_figure(job, report), drawn)}{items}{more}</article>"
+    )
+
+
+def _candidate(job: JobLineage, place: int, node: Candidate) -> str:
+    marks = ["best"] if place == job.best else []
+    marks += {True: ["accepted"], False: ["rejected"], None: []}[node.accepted]
+    origin = f"from {node.parent_name}" if node.parent is not None else "no parent here"
+    told = f"{node.name} · step {node.step} · {origin} · {number(node.score)}" + "".join(f" · {mark}" for mark in marks)
+    facts = [f"Also from {', '.join(node.others)}." if node.others else "", node.reason, node.feedback]
+    body = "".join(f"<p>{escape(text)}</p>" for text in facts if text)
+    for name, lines in node.diffs.items():
+        body += f"<h4>{escape(name)}</h4><pre class=diff>{''.join(_diff_line(line) for line in lines)}</pre>"
+    if not node.diffs and not node.cut:
+        body += "<p>It is equal to its parent.</p>"
+    if node.cut:
+        body += _said("Cut: there is more of it in state_history.jsonl.")
+    anchor = escape(f"c-{job.key}-{place}")
+    return f'<details class="candidate" id="{anchor}"><summary>{escape(told)}</summary>{body}</details>'
+
+
+def _diff_line(line: str) -> str:
+    kind = {"+": "add", "-": "del", "@": "at"}.get(line[:1])
+    text = f"{escape(line)}\n"
+    return f"<span class={kind}>{text}</span>" if kind else text
+
+
+def _failures(report: Report) -> str:
+    failed, flagged = tables.failures(report)
+    counts = report.jobs["outcome"].value_counts()
+    told = "No job failed." if len(report.jobs) else NOTHING
+    html = _table(failed, empty=told)
+    if counts.get("skipped"):
+        html += _said(f"{counts['skipped']} jobs were skipped: the run ended without them.")
+    return html + (_table(flagged) if flagged else "")
+
+
+def _cost(report: Report, style: Style, drawn: list[Figure]) -> str:
+    figure = charts.cost_figure(report, style)
+    html = _figure(figure, drawn) if figure else ""
+    return html + _table(tables.costs(report)) + (
+        _said("Sums over all jobs that ran, whatever came of them.") if len(report.jobs) else ""
+    )  # fmt: skip
+
+
+def _environment(report: Report) -> str:
+    return _table(tables.environment(report), head_column=True)
+
+
+def _audit(report: Report) -> str:
+    html = ""
+    for source in report.sources:
+        if report.several:
+            html += f"<h3>{escape(source.name)}</h3>"
+        if source.audit is None:
+            html += _said(f"Not audited when the page was made; trace-bench audit {source.name} does that.")
+        else:
+            html += _said(f"{tables.verdict_sentence(source.audit)}. Digest of the run: {source.audit.digest}.")
+            html += _table(tables.verdict(source.claims))
+    return html
