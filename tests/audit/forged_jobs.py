@@ -146,6 +146,7 @@ def fewer_tokens_in_the_cassette_too(forger: Forger) -> None:
         calls[0]["prompt_tokens"] -= 1
 
 
+@finds("derivation.history", "prompt_tokens")
 def fewer_tokens_in_the_answer_too(forger: Forger) -> None:
     fewer_tokens_in_the_cassette_too(forger)
     with forger.lines(forger.good.cassette) as calls:
@@ -159,6 +160,7 @@ def a_lower_cost_in_the_row(forger: Forger) -> None:
     forger.tables()
 
 
+@finds("derivation.history", "cost_usd")
 def a_lower_cost_in_cassette_record_and_row(forger: Forger) -> None:
     with forger.lines(forger.good.cassette) as calls:
         for call in calls:
