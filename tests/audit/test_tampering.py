@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from tests.audit.forged_jobs import JOB_FORGERIES
 from tests.audit.forged_runs import RUN_FORGERIES
 from tests.audit.forger import Forger, Forgery
 from tests.audit.untraceable import UNTRACEABLE, Untraceable
+from tests.console import here
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.audit.claims import AuditReport
 from trace_bench.audit.verify import audit
@@ -79,3 +81,15 @@ def test_what_leaves_no_trace_is_found_by_the_digest_alone(forger: Forger, forge
     run = forgery.change(forger) or forger.run
     write_files_index(run)
     assert contradicted(audit(run, expect=published)).keys() == {"unknown.author"}
+
+
+@pytest.mark.parametrize(
+    "forgery", [f for f in UNTRACEABLE if f.found_by.startswith("reproduce")], ids=lambda forgery: forgery.name
+)
+def test_running_it_again_finds_what_an_audit_cannot(forger: Forger, forgery: Untraceable, tmp_path: Path) -> None:
+    forgery.change(forger)
+    forger.index()
+    command, *options = forgery.found_by.split()
+    again = ("--job", forger.good.job_id, "--backend", "local", "-o", str(tmp_path / "again"))
+    done = here(command, str(forger.run.root), *options, *again)
+    assert done.returncode == 1, done
