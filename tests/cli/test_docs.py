@@ -15,6 +15,7 @@ PAGES = [*sorted(DOCS.rglob("*.md")), REPOSITORY / "CONTRIBUTING.md", REPOSITORY
 COMMANDS = (
     "run", "validate", "list-tasks", "list-trainers", "schema", "doctor", "clean", "check-task", "new task",
     "ls", "show", "logs", "ps", "cancel", "llm ls", "llm show", "llm cache",
+    "report",
     "reproduce",
 )  # fmt: skip
 CHEAP = ("--version", "list-tasks", "list-trainers", "schema")

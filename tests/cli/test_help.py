@@ -20,6 +20,7 @@ COMMANDS = (
     "check-task", "new", "new task",
     "ls", "show", "logs", "ps", "cancel",
     "llm", "llm ls", "llm show", "llm cache",
+    "report",
     "reproduce",
     "images build", "images list", "images verify", "images lock", "images push", "images pull",
 )  # fmt: skip
