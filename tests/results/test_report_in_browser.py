@@ -58,7 +58,7 @@ def opened(browser: Any, tmp_path: Path) -> Open:
 
 
 def until(browser: Any, condition: str) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not browser.execute_script(f"return {condition}"):
         assert time.monotonic() < deadline, condition
         time.sleep(0.05)
