@@ -138,12 +138,13 @@ def audit(
     expect: Annotated[
         str | None, typer.Option("--expect", metavar="DIGEST", help="The digest that the author published.")
     ] = None,
+    root: Roots = None,
     as_json: Json = False,
 ) -> None:
     """Check what a run claims: files, tables, scores, calls, identity, conduct."""
     from trace_bench.cli.audit import audit_command
 
-    code = audit_command(run, runs_dir, expect=expect, as_json=as_json)
+    code = audit_command(run, runs_dir, expect=expect, roots=root or (), as_json=as_json)
     if code:
         raise typer.Exit(code)
 
