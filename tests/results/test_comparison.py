@@ -231,6 +231,9 @@ def test_many_parts_are_corrected_for_and_keep_their_baseline(tmp_path: Path) ->
     done = compare(parts_of(tmp_path, *sides))
     assert done.tests == 6 and [one.baseline for one in done.comparisons] == ["a", "a"]
     assert done.comparisons[0].tasks[0].p_adjusted == pytest.approx(6 * 2 / 2**8)
+    for one in done.comparisons:
+        assert one.alike is not None and (one.alike.effect.p, one.alike.p_adjusted) == (0.25, 0.5)
+        assert one.these is not None and one.these.p_adjusted == 2 * one.these.p
     assert "after Holm's correction" in lines(done)
 
 

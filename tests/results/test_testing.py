@@ -80,6 +80,17 @@ def test_one_pair_has_a_difference_and_nothing_else() -> None:
     assert (effect.mean, effect.p, effect.low, effect.se) == (2.0, 1.0, None, None)
 
 
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (1, 5), (4, 1)])
+def test_a_single_score_on_a_side_has_a_difference_and_nothing_else(m: int, n: int) -> None:
+    x, y = np.arange(float(m)), np.arange(float(n)) + 9
+    effect = testing.unpaired_effects([x], [y], 0.95)[0]
+    assert effect.mean == y.mean() - x.mean() and (effect.p, effect.smallest_p, effect.low) == (1.0, 1.0, None)
+    p, _, smallest = testing.stratified_shuffle([x, x], [y, y], scaled=True)
+    assert smallest - 0.02 <= p <= 1  # it is drawn
+    share = testing.probability_of_improvement([x], [y], 0.95)
+    assert (share.value, share.low) == (1.0, None)
+
+
 def test_equal_up_to_rounding_is_equal() -> None:
     found = testing.differences(np.array([0.1 + 0.2, 1.0, 3.0]), np.array([0.3, 1.0 + 1e-6, 2.0]), sign=-1.0)
     assert found[0] == 0 and found[1] < 0 and found[2] == 1.0

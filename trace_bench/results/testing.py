@@ -214,19 +214,7 @@ def unpaired_effects(baselines: Sequence[Array], others: Sequence[Array], level:
     sizes = _by((len(x), len(y)) for x, y in zip(baselines, others, strict=True))
     for (m, n), places in sizes.items():
         x, y = np.stack([baselines[place] for place in places]), np.stack([others[place] for place in places])
-        patterns = math.comb(m + n, n)
-        exact = patterns <= EXACT
-        resamples = drawn(tests, 1 - level)
-        done = stats.permutation_test(
-            (y, x),
-            _mean_difference,
-            permutation_type="independent",
-            vectorized=True,
-            n_resamples=patterns if exact else resamples,
-            batch=max(1, _BATCH // (len(places) * (m + n))),
-            axis=-1,
-            rng=np.random.default_rng(SEED),
-        )
+        p, smallest, exact = _shuffled(x, y, drawn(tests, 1 - level))
         spread = _welch(x, y)
         for row, place in enumerate(places):
             mean = float(y[row].mean() - x[row].mean())
@@ -241,11 +229,31 @@ def unpaired_effects(baselines: Sequence[Array], others: Sequence[Array], level:
                 df=df,
                 low=None if half is None else mean - half,
                 high=None if half is None else mean + half,
-                p=float(done.pvalue[row]),
-                smallest_p=min(1.0, 2 / (patterns if exact else resamples + 1)),
+                p=float(p[row]),
+                smallest_p=smallest,
                 exact=exact,
             )
     return [found[place] for place in range(len(baselines))]
+
+
+def _shuffled(x: Array, y: Array, resamples: int) -> tuple[Array, float, bool]:
+    """Two-sided p of the difference of the means of each row if labels are shuffled, the smallest p possible, and
+    whether all labellings were looked at. A single score is no sample: p is 1."""
+    patterns = math.comb(x.shape[1] + y.shape[1], y.shape[1])
+    if min(x.shape[1], y.shape[1]) < 2:
+        return np.ones(len(x)), 1.0, True
+    exact = patterns <= EXACT
+    done = stats.permutation_test(
+        (y, x),
+        _mean_difference,
+        permutation_type="independent",
+        vectorized=True,
+        n_resamples=patterns if exact else resamples,
+        batch=max(1, _BATCH // (x.size + y.size)),
+        axis=-1,
+        rng=np.random.default_rng(SEED),
+    )
+    return np.asarray(done.pvalue), min(1.0, 2 / (patterns if exact else resamples + 1)), exact
 
 
 def _welch(x: Array, y: Array) -> list[tuple[float | None, float | None]]:
