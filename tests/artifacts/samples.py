@@ -212,4 +212,20 @@ SAMPLES: dict[str, Any] = {
         "counts": {"differs": 1},
     },
     "summary": {"run_id": "r", "generated_at": TIME, "total_jobs": 1, "counts": {"ok": 1}},
+    "audit": {
+        "run_id": "r",
+        "digest": "0" * 64,
+        "audited_at": TIME,
+        "code_version": "1",
+        "sources_hash": "0" * 64,
+        "claims": [
+            {
+                "claim": "files.hashes",
+                "verdict": "contradicted",
+                "says": "no, in 1 place",
+                "found": 1,
+                "evidence": [{"file": "results.csv", "key": "size", "was": 1, "due": 2}],
+            }
+        ],
+    },
 }
