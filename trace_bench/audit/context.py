@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
@@ -38,6 +38,7 @@ class Audited:
         expanded: by job id, the jobs that the snapshot expands to; empty if it cannot be expanded here.
         not_expanded: why not.
         tasks: those of the config that are installed here.
+        planned: by way of solving a task, what a job's record has from the config.
     """
 
     folder: Folder
@@ -55,6 +56,7 @@ class Audited:
     expanded: Mapping[str, Job] = field(default_factory=dict)
     not_expanded: str = ""
     has_index: bool = False
+    planned: dict[tuple[Any, ...], dict[str, Any]] = field(default_factory=dict)
     tasks: Mapping[str, Task] = field(default_factory=dict)
 
     @cached_property

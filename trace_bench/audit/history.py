@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from trace_bench.artifacts.contract import HistoryLine, States, WorkerResult
+from trace_bench.artifacts.jsonio import dumps, loads
 from trace_bench.artifacts.layout import JobLayout
 from trace_bench.artifacts.records import JobMeta, Results, Usage
 from trace_bench.artifacts.yamlio import dump_state
@@ -204,14 +206,21 @@ def check_saved(course: Course, states: States | None, result: WorkerResult | No
     if states.best is None or course.best is None or not ended:
         return
     if not course.holds_best:
-        book.wrong("derivation.history", at, "best", states.best, "a state of the history")
+        for name in ("derivation.states", "derivation.history"):  # one of them was changed
+            book.wrong(name, at, "best", states.best, "a state of the history")
     claim = result.integrity.claims.get("best")
     if claim is not None and course.last is not None and claim.score != course.last.best_score:
         book.wrong("derivation.states", at, "integrity.claims.best.score", claim.score, course.last.best_score)
 
 
 def _written(state: dict[str, Any]) -> bytes:
+    """The file of `state`."""
+    return _dumped(dumps(state))
+
+
+@lru_cache(maxsize=16)
+def _dumped(text: str) -> bytes:
     try:
-        return dump_state(state).encode()
+        return dump_state(loads(text)).encode()
     except (ValueError, RecursionError):
         return b""
