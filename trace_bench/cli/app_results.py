@@ -75,7 +75,8 @@ def compare(
         typer.Option("--metric", metavar="NAME", help="normalised_test, score_test, normalised, score_best, …"),
     ] = None,
     level: Annotated[
-        float, typer.Option("--level", metavar="NUMBER", help="Of intervals; 1 - level of tests.", show_default=True)
+        float,
+        typer.Option(metavar="SHARE", parser=confidence, help="Of intervals; 1 - level is the error rate."),
     ] = 0.95,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse if more than one axis differs.")] = False,
     unprotected: Annotated[
