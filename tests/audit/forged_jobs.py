@@ -196,7 +196,7 @@ def another_best_state(forger: Forger) -> None:
     write_state(forger.good.best_state, shorter(read_state(forger.good.best_state)))
 
 
-@finds("derivation.states", "best")
+@finds("derivation.history", "a state of the history")
 def another_best_state_in_the_volume_too(forger: Forger) -> None:
     another_best_state(forger)
     with forger.json(forger.states) as states:
@@ -221,7 +221,7 @@ def a_better_candidate_in_the_history(forger: Forger) -> None:
         lines[1]["score"] = 600.0
 
 
-@finds("derivation.states", "a state of the history")
+@finds("derivation.history", "a state of the history")
 def a_line_of_the_history_that_is_gone(forger: Forger) -> None:
     with forger.lines(forger.good.state_history) as lines:
         del lines[-1]
