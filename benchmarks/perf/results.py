@@ -7,23 +7,24 @@ A small real run on the local backend is made first; the large one is a matrix o
 by the controller's own code, whose jobs have the files of a job of the small one under their own names. Histories are
 filled up to 20 lines. So all files fit their schemas; scores repeat, and do not follow from what was asked.
 
-Each command is a fresh process: seconds of wall clock and peak of memory (`wait4`), and the ratio of its time to that
-of reading all bytes of the run once, in Python, beside it. `audit` is also tried on a run of `--small` jobs: it
-streams, so that its memory should not grow. One line a number, with the limit beside it.
+Each command is a fresh process: seconds of wall clock and of processor, peak of memory (`wait4`), and the ratio of its
+processor time to that of reading all bytes of the run once, in Python, beside it. `audit` is also tried on a run of
+`--small` jobs: it streams, so that its memory should not grow. One line a number, with the limit beside it.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
+import json
 import re
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from timing import environment, load
 
@@ -31,14 +32,18 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY))
 
 from trace_bench.artifacts.contract import HistoryLine  # noqa: E402
+from trace_bench.artifacts.jsonio import dumps  # noqa: E402
 from trace_bench.artifacts.layout import JobLayout, RunLayout  # noqa: E402
 from trace_bench.artifacts.writers import read_journal, write_bytes, write_json  # noqa: E402
 from trace_bench.config import parse_config  # noqa: E402
 from trace_bench.controller.records import outcome_of, write_records  # noqa: E402
 from trace_bench.controller.start import plan_config  # noqa: E402
+from trace_bench.identity import seed_commitment, test_seed  # noqa: E402
 from trace_bench.results import parquet  # noqa: E402
 from trace_bench.results.tables import RunTables, read_manifest, write_files_index  # noqa: E402
 
+Template = tuple[list[tuple[str, str, bool]], list[dict[str, Any]]]
+"""Files of a job (name, text, whether it names the job), and its lines of the run's journal."""
 LINES = 20
 JOBS, SMALL = 10_000, 1_000
 LIMIT_SECONDS, LIMIT_MEMORY = 5.0, 1000
@@ -49,7 +54,7 @@ LIMITED = ("ls", "results", "compare")
 COMMANDS = {
     "ls": ("ls", "--runs-dir"),
     "results": ("results",),
-    "compare": ("compare", "--by", "trainer"),
+    "compare": ("compare", "--by", "trainer,variant"),
     "audit": ("audit",),
     "rebuild": ("rebuild", "--check"),
 }
@@ -60,13 +65,22 @@ for folder, _, names in os.walk(sys.argv[1]):
         with open(os.path.join(folder, name), "rb") as file:
             file.read()
 """
+START = """
+import json, os, sys, time
+began = time.perf_counter()
+nowhere = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
+_, status, usage = os.wait4(os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ, file_actions=nowhere), 0)
+seconds = time.perf_counter() - began
+print(json.dumps([seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1000, os.waitstatus_to_exitcode(status)]))
+"""
 
 
 @dataclass(frozen=True)
 class Spent:
-    """What a process took. `code` is its exit code."""
+    """What a process took: seconds of wall clock and of processor, and most memory. `code` is its exit code."""
 
     seconds: float
+    processor: float
     megabytes: float
     code: int
 
@@ -112,23 +126,34 @@ def expand(template: RunLayout, run: RunLayout, jobs: int) -> None:
     config = parse_config({**CONFIG, "seeds": seeds, "runs_dir": str(run.root.parent), "run_id": run.root.name})
     plan = plan_config(config)
     write_records(plan)
-    by_kind: dict[tuple[str, str, str], list[list[tuple[str, str, bool]]]] = {}
+    by_kind: dict[tuple[str, str, str], list[Template]] = {}
+    journal = read_journal(template.events).lines
+    told: list[Mapping[str, Any]] = []
     for job in old.jobs:
         files = list(_files(template.job(job.job_id), {job.job_id: "{job}", job.fingerprint: "{fingerprint}",
                                                        old.run_id: "{run}"}))  # fmt: skip
-        by_kind.setdefault((job.task_id, job.trainer_id, job.variant), []).append(files)
+        events = [one for one in journal if one.get("job_id") == job.job_id]
+        by_kind.setdefault((job.task_id, job.trainer_id, job.variant), []).append((files, events))
     for planned in plan.jobs:
         alike = by_kind[planned.task_id, planned.trainer_id, planned.variant]
         root = run.job(planned.job_id).make().root
-        for name, text, named in alike[planned.seed % len(alike)]:
+        commitment = seed_commitment(plan.salt, test_seed(plan.salt, planned.task_id, planned.seed))
+        files, events = alike[planned.seed % len(alike)]
+        told += [{**one, "job_id": planned.job_id} for one in events]
+        for name, text, named in files:
             if named:
                 text = text.replace("{job}", planned.job_id).replace("{fingerprint}", planned.fingerprint)
                 text = text.replace("{run}", plan.run_id).replace("{seed}", str(planned.seed))
+                text = text.replace("{commitment}", commitment)
             write_bytes(root / name, text.encode(), durable=False)
     tables = RunTables(run)
     rows = tables.rows()
     plan.write_manifest(run, {row.job_id: outcome_of(row) for row in rows})
-    write_bytes(run.events, template.events.read_bytes(), durable=False)
+    told.sort(key=lambda one: one["seconds"])
+    ends = [{**one, "jobs": len(rows)} for one in (journal[0], journal[-1])]
+    ends[1] |= {"finished": len(rows)}
+    lines = (dumps(one) + "\n" for one in (ends[0], *told, ends[1]))
+    write_bytes(run.events, "".join(lines).encode(), durable=False)
     tables.refresh()
     parquet.write_parquet(run.results_parquet, rows)
     write_json(run.lock, plan.lock.model_copy(update={"salt": plan.salt}))
@@ -146,6 +171,7 @@ def _files(job: JobLayout, names: dict[str, str]) -> Iterator[tuple[str, str, bo
             text = "".join(f"{one.model_dump_json()}\n" for one in _history(path))
         if path in (job.meta, job.results):
             text = re.sub(r'^(  "seed": )\d+', r"\1{seed}", text, count=1, flags=re.MULTILINE)
+            text = re.sub(r'("test_seed_commitment": ")\w+', r"\1{commitment}", text)
         named = text
         for name, place in names.items():
             named = named.replace(name, place)
@@ -153,12 +179,12 @@ def _files(job: JobLayout, names: dict[str, str]) -> Iterator[tuple[str, str, bo
 
 
 def _history(path: Path) -> list[HistoryLine]:
-    """A history of `LINES` lines: what is there, and then its last line again, later and dearer."""
+    """A history of `LINES` lines: what is there, and then its last line again, of a further step."""
     lines = [HistoryLine.model_validate(one, strict=False) for one in read_journal(path).lines][:LINES]
     while len(lines) < LINES:
         last = lines[-1]
-        more = {"step": last.step + 1, "candidate": f"more-{len(lines)}", "seconds": last.seconds + 0.5,
-                "evaluations": last.evaluations + 2, "parents": (last.candidate,)}  # fmt: skip
+        more = {"step": last.step + 1, "candidate": f"more-{len(lines)}", "seconds": last.seconds,
+                "parents": (last.candidate,)}  # fmt: skip
         lines.append(last.model_copy(update=more))
     return lines
 
@@ -168,12 +194,12 @@ def measure(run: RunLayout, small: RunLayout | None, only: list[str]) -> None:
     print(f"{number:,} jobs, {number * LINES:,} steps, {size / 1e6:.0f} MB ({load()})")
     plain = spent(sys.executable, "-c", READ, str(run.root))  # once, so that all of it is in memory for all of them
     plain = spent(sys.executable, "-c", READ, str(run.root))
-    line("reading all bytes", f"{plain.seconds:.1f} s")
+    line("reading all bytes", f"{plain.seconds:.1f} s (processor {plain.processor:.1f} s)")
     for name in only:
         found = command(name, run)
         limit = f"{LIMIT_SECONDS:.0f} s, {LIMIT_MEMORY} MB" if name in LIMITED else ""
-        took = f"{found.seconds:.1f} s {found.megabytes:5.0f} MB"
-        line(f"{name} (ended with {found.code})", f"{took}  ratio {found.seconds / plain.seconds:5.2f}", limit)
+        took = f"{found.seconds:.1f} s (processor {found.processor:.1f} s) {found.megabytes:5.0f} MB"
+        line(f"{name}, exit code {found.code}", f"{took}  ratio {found.processor / plain.processor:5.1f}", limit)
         if name == "audit" and small is not None:
             less = command(name, small)
             line("  memory against the small run's", f"{found.megabytes / less.megabytes:.2f}", f"{LIMIT_GROWTH}")
@@ -185,20 +211,19 @@ def command(name: str, run: RunLayout) -> Spent:
 
 
 def spent(*words: str) -> Spent:
-    """What one process takes, whatever it ends with."""
-    began = time.perf_counter()
-    with subprocess.Popen(words, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
-        assert process.stderr is not None
-        said = process.stderr.read()
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode not in (0, 4):
-        print(f"{' '.join(words[-3:])}: {said.decode(errors='replace').strip()[-500:]}")
-    return Spent(time.perf_counter() - began, usage.ru_maxrss / 1000, process.returncode)
+    """What one process takes, whatever it ends with. Its parent is a small one: the memory of the process that was
+    copied to start it counts as its own."""
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", START, *words], env=environment(), capture_output=True, text=True, check=True
+    )
+    found = Spent(*json.loads(done.stdout.splitlines()[-1]))
+    if found.code not in (0, 4):
+        print(f"{' '.join(words[-3:])}: {done.stderr.strip()[-500:]}")
+    return found
 
 
 def line(what: str, value: str, limit: str = "") -> None:
-    print(f"{what:42} {value:>34}" + (f"   limit {limit}" if limit else ""), flush=True)
+    print(f"{what:38} {value:>52}" + (f"   limit {limit}" if limit else ""), flush=True)
 
 
 if __name__ == "__main__":

@@ -64,7 +64,8 @@ def loads(data: bytes | str, *, max_depth: int = MAX_DEPTH) -> Any:
         raise JsonError(f"it is nested deeper than {max_depth} levels") from None
     except JsonError:
         raise
-    _check_depth(value, max_depth)
+    if text.count("{") + text.count("[") > max_depth:  # of fewer brackets no deeper nest is made
+        _check_depth(value, max_depth)
     _check_characters(text, value)
     return value
 

@@ -6,6 +6,7 @@ See ``docs/reference/files.md``. Nothing here touches the disk, but for `RunLayo
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -196,9 +197,10 @@ class RunLayout:
     def job_dirs(self) -> Iterator[JobLayout]:
         """The jobs that have a folder, by id."""
         if self.jobs.is_dir():
-            for folder in sorted(self.jobs.iterdir()):
-                if JOB_ID.fullmatch(folder.name) and folder.is_dir():
-                    yield JobLayout(folder)
+            with os.scandir(self.jobs) as found:
+                names = sorted(item.name for item in found if JOB_ID.fullmatch(item.name) and item.is_dir())
+            for name in names:
+                yield JobLayout(self.jobs / name)
 
     @property
     def events(self) -> Path:

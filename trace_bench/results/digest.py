@@ -63,7 +63,8 @@ def read_index(run: RunLayout) -> FilesIndex | None:
 def files_index(run: RunLayout) -> FilesIndex:
     """The index as it should be now: every regular file with size, SHA-256 and schema, but the index itself and what
     is unfinished."""
-    entries = [_entry(run, path) for path in regular_files(run.root) if path != run.relative(run.files_index)]
+    itself = run.relative(run.files_index)
+    entries = [_entry(run, path) for path in regular_files(run.root) if path != itself]
     return FilesIndex(run_id=run.run_id, files=tuple(sorted(entries, key=lambda entry: entry.path)))
 
 
@@ -109,13 +110,15 @@ def changed_files(run: RunLayout, found: Mapping[str, str]) -> tuple[str, ...]:
     if index is None:
         return ()
     listed = {entry.path: entry.sha256 for entry in index.files}
-    own = {path: digest for path, digest in found.items() if path != run.relative(run.files_index)}
+    itself = run.relative(run.files_index)
+    own = {path: digest for path, digest in found.items() if path != itself}
     return tuple(sorted(path for path in listed.keys() | own.keys() if listed.get(path) != own.get(path)))
 
 
 def digest_of(run: RunLayout, found: Mapping[str, str]) -> str:
     """The digest of a run with the files `found`: hex SHA-256 by path, maybe of the index too, which does not count."""
-    return run_digest({path: digest for path, digest in found.items() if path != run.relative(run.files_index)})
+    itself = run.relative(run.files_index)
+    return run_digest({path: digest for path, digest in found.items() if path != itself})
 
 
 def _entry(run: RunLayout, path: str) -> FileEntry:

@@ -56,8 +56,8 @@ def jobs_frame(rows: Sequence[Results]) -> pd.DataFrame:
       the task has no such metric.
     """
     metrics = metric_columns(rows)
-    records = [row.model_dump() for row in rows]
-    frame = pd.DataFrame.from_records(records, columns=list(COLUMNS))
+    records = [vars(row) for row in rows]  # several times as fast as `model_dump`; no value is a model
+    frame = pd.DataFrame({name: [record[name] for record in records] for name in COLUMNS})
     for name in COLUMNS:
         annotation = str(Results.model_fields[name].annotation)
         if "float" in annotation and "dict" not in annotation:
