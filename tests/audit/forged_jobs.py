@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from functools import partial
@@ -102,7 +101,7 @@ def better_claims(forger: Forger, mean: float) -> None:
     forger.row(score_claimed=mean)
 
 
-@finds("derivation.history", "score")
+@finds("derivation.states", "claims.best")
 def better_examples_and_what_training_claimed(forger: Forger) -> None:
     better_claims(forger, better_examples(forger, 1.0))
     forger.tables()
@@ -140,7 +139,7 @@ def fewer_tokens_in_the_record_too(forger: Forger) -> None:
         meta["usage_by_phase"]["train"]["prompt_tokens"] -= 1
 
 
-@finds("derivation.answers", "prompt_tokens")
+@finds("derivation.answers", "tokens")
 def fewer_tokens_in_the_cassette_too(forger: Forger) -> None:
     fewer_tokens_in_the_record_too(forger)
     with forger.lines(forger.good.cassette) as calls:
@@ -222,7 +221,7 @@ def a_better_candidate_in_the_history(forger: Forger) -> None:
         lines[1]["score"] = 600.0
 
 
-@finds("derivation.history", "")
+@finds("derivation.states", "a state of the history")
 def a_line_of_the_history_that_is_gone(forger: Forger) -> None:
     with forger.lines(forger.good.state_history) as lines:
         del lines[-1]
@@ -289,7 +288,7 @@ def a_call_of_an_attempt_that_never_was(forger: Forger) -> None:
         calls[-1]["attempt"] = 7
 
 
-@finds("derivation.cassette", "reused_from")
+@finds("derivation.usage", "usage.calls")
 def a_call_that_is_said_to_be_an_earlier_one(forger: Forger) -> None:
     """One call less to pay for."""
     with forger.lines(forger.good.cassette) as calls:
@@ -319,7 +318,7 @@ def a_failed_job_that_is_ok_everywhere_but_in_the_sandboxs_result(forger: Forger
     forger.tables()
 
 
-@finds("conduct.journal", "status")
+@finds("conduct.journal", "job.end")
 def a_failed_job_that_is_ok_everywhere_but_in_the_journal(forger: Forger) -> None:
     no_failure(forger)
     forger.entry(forger.failed, status="ok", reason="completed")
@@ -335,7 +334,7 @@ def blame(forger: Forger, boundary: str) -> None:
     forger.tables()
 
 
-@finds("derivation.record", "boundary")
+@finds("conduct.journal", "finished")
 def a_failure_that_is_laid_to_the_sandbox_and_so_left_out_of_means(forger: Forger) -> None:
     blame(forger, "sandbox")
 
@@ -378,7 +377,3 @@ def an_attempt_that_ended_before_it_began(forger: Forger) -> None:
 def a_job_that_took_a_year(forger: Forger) -> None:
     forger.row(time_seconds=3e7)
     forger.tables()
-
-
-def as_text(value: object) -> str:
-    return json.dumps(value, default=str)

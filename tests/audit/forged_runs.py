@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from functools import partial
@@ -49,7 +48,7 @@ def all_of_a_seed_that_is_hidden_and_the_config_changed(forger: Forger) -> None:
     forger.tables()
 
 
-@finds("tables.manifest", "")
+@finds("files.places", "0" * 12)
 def a_job_that_was_put_in(forger: Forger) -> None:
     """Of the best one, under a name that no job has."""
     shutil.copytree(forger.good.root, forger.run.job("0" * 12).root)
@@ -87,7 +86,7 @@ def rows_of_two_jobs_that_are_swapped(forger: Forger) -> None:
     forger.other.results.write_bytes(one)
 
 
-@finds("derivation.results", "score_best")
+@finds("derivation.results", "feedback")
 def rows_of_two_jobs_that_are_swapped_with_their_names_mended(forger: Forger) -> None:
     rows_of_two_jobs_that_are_swapped(forger)
     for job, theirs in ((forger.good, forger.other), (forger.other, forger.good)):
@@ -132,7 +131,7 @@ def other_parameters(forger: Forger) -> None:
     forger.tables()
 
 
-@finds("identity.fingerprints", "fingerprint")
+@finds("derivation.history", "best_score")
 def another_direction(forger: Forger) -> None:
     with forger.json(forger.good.meta) as meta:
         meta["score_direction"] = meta["objective"]["score_direction"] = "minimize"
@@ -226,21 +225,16 @@ def a_salt_that_was_published_while_a_job_was_to_run(forger: Forger) -> None:
     forger.entry(forger.failed, status="not_executed", reason="interrupted")
 
 
-@finds("identity.", "sampling")
+@finds("identity.job_ids", "of the lock")
 def another_sampling_of_a_model_in_the_lock(forger: Forger) -> None:
     with forger.json(forger.run.lock) as lock:
         lock["models"][0]["sampling"] = {"temperature": 0.0}
 
 
-@finds("identity.", "models")
+@finds("identity.job_ids", "of the lock")
 def a_model_that_is_gone_from_the_lock(forger: Forger) -> None:
     with forger.json(forger.run.lock) as lock:
         del lock["models"][0]
-
-
-@finds("derivation.prices", "cost_usd")
-def other_prices(forger: Forger) -> None:
-    forger.lock(prices={"good": {"prompt": 9.0, "completion": 9.0, "cached": None}})
 
 
 @finds("conduct.scripts", "")
@@ -320,7 +314,7 @@ def a_line_of_the_journal_that_is_gone(forger: Forger) -> None:
         events[:] = [e for e in events if (e["event"], e.get("job_id")) != ("job.end", forger.good.job_id)]
 
 
-@finds("conduct.journal", "run.start")
+@finds("conduct.journal", "after run.end")
 def a_journal_without_a_start(forger: Forger) -> None:
     """As if the run had never been started a second time."""
     with forger.lines(forger.run.events) as events:
@@ -336,7 +330,7 @@ def a_journal_that_is_gone(forger: Forger) -> None:
 # ---------------------------------------------------------------------------------------------------------- tables
 
 
-@finds("tables.results_csv", "score_best")
+@finds("tables.results_csv", "score_final")
 def another_cell_of_the_table(forger: Forger) -> None:
     with forger.json(forger.good.results) as row:
         score = repr(row["score_best"])
@@ -405,10 +399,6 @@ def a_key_that_was_left(forger: Forger) -> None:
         file.write("\nusing key sk-proj-" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5bC7d" + "\n")
 
 
-@finds("files.schemas", "")
+@finds("tables.", "")
 def a_manifest_that_is_gone(forger: Forger) -> None:
     forger.run.manifest.unlink()
-
-
-def as_json(value: object) -> str:
-    return json.dumps(value)

@@ -16,7 +16,9 @@ from typing import Any
 import yaml
 
 from trace_bench.artifacts.layout import JobLayout, RunLayout
+from trace_bench.artifacts.records import JobMeta
 from trace_bench.artifacts.writers import write_json
+from trace_bench.results.pareto import pareto_front
 from trace_bench.results.parquet import write_parquet
 from trace_bench.results.tables import RunTables, write_files_index
 
@@ -93,6 +95,14 @@ class Forger:
     def lock(self, **changes: Any) -> None:
         with self.json(self.run.lock) as lock:
             lock |= changes
+
+    def front(self) -> None:
+        """The good job's front anew, from its history, and what its row says of it."""
+        meta = JobMeta.model_validate_json(self.good.meta.read_text())
+        front = pareto_front(self.good.state_history, self.good.job_id, meta.objective)
+        assert front is not None
+        write_json(self.good.pareto, front)
+        self.row(hypervolume=front.hypervolume)
 
     def tables(self) -> None:
         """All tables anew, from what the jobs' files say now."""

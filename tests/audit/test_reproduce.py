@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,7 @@ from trace_bench.artifacts.records import ImageRecord, Lock
 from trace_bench.artifacts.reproduction import Reproduction
 from trace_bench.audit import pinned
 from trace_bench.audit.pinned import PinnedImages
-from trace_bench.audit.reproduce import snapshot_here
+from trace_bench.audit.reproduce import BITS_LOST, snapshot_here
 from trace_bench.cli.app import run_app
 from trace_bench.config import parse_config
 from trace_bench.controller.recording import find_recording
@@ -124,6 +125,14 @@ def test_an_archive_is_made_again_without_the_run(
 def test_saved_states_score_the_same_with_the_calls_that_scoring_made_then(
     run: RunLayout, tmp_path: Path, reproduce: Reproduce
 ) -> None:
+    for path in run.jobs.glob("*/llm.jsonl"):
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        asked = [(line["phase"], line["request_hash"]) for line in lines if line["slot"] is None]
+        assert {h for phase, h in asked if phase == "train"} & {h for phase, h in asked if phase == "score"}
+        for line in lines:  # what training was answered to the same requests is no business of the scorer
+            if line["phase"] == "train":
+                line["response"]["id"] = "chatcmpl-ffff"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     code, report = reproduce("first", "--score-only")
     assert code == 0 and verdicts(report) == ["equal"] * 4 and report["run_id"] is None
     schema.validate("reproduction", json.loads((tmp_path / report["report"]).read_text()))
@@ -140,10 +149,12 @@ def test_what_the_run_says_of_how_jobs_are_kept_is_not_taken_over(run: RunLayout
     assert recording.snapshot["backend"] == "local" and recording.snapshot["fail_fast"]
     assert not plain.keys() & {"backend", "fail_fast", "images", "retries"}
     assert recording.snapshot["sandbox"]["allow_weaker"] and plain["sandbox"]["allow_weaker"] == []
-    nowhere = {**recording.snapshot, "task_roots": ["/nowhere", "tasks"], "data_root": "/nowhere"}
+    weaker = {"id": "internal:liking", "sandbox": {"allow_weaker": ["seccomp"], "memory": "1GiB"}}
+    nowhere = {**recording.snapshot, "task_roots": ["/nowhere", "tasks"], "data_root": "/nowhere", "tasks": [weaker]}
     object.__setattr__(recording, "snapshot", nowhere)
     plain = snapshot_here(recording, recording.jobs)
     assert plain["task_roots"] == ["tasks"] and "data_root" not in plain
+    assert plain["tasks"] == [{"id": "internal:liking", "sandbox": {"memory": "1GiB"}}]
 
 
 def test_budgets_end_again_where_they_ended_and_failures_fail_again(
@@ -210,6 +221,19 @@ def test_other_code_of_the_worker_and_other_limits_are_told_apart(run: RunLayout
     _, report = reproduce("first", "--job", job, "--score-only")
     assert [pin["what"] for pin in report["pins"] if not pin["same"]] == ["code", "limits"]
     assert report["jobs"][0]["reasons"][0].startswith("the code that runs in sandboxes")
+
+
+def test_a_number_that_is_off_by_less_than_the_tolerance_is_told_apart(run: RunLayout, reproduce: Reproduce) -> None:
+    job = a_job(run, "NoOp")
+    row = json.loads(run.job(job).results.read_text())
+    edit(run.job(job).results, score_best=row["score_best"] * (1 + 1e-12))
+    for mode in ((), ("--score-only",)):
+        code, report = reproduce("first", "--job", job, *mode)
+        assert code == 0 and verdicts(report) == ["within"] and report["jobs"][0]["tolerance"] == 1e-9
+        assert report["jobs"][0]["why"] == ("" if mode else BITS_LOST)
+    edit(run.job(job).meta, tolerance=10.0)  # what a run says of itself is not asked
+    edit(run.job(job).results, score_best=row["score_best"] * (1 + 1e-6))
+    assert reproduce("first", "--job", job, "--score-only")[0] == 1
 
 
 # ------------------------------------------------------------------------------------------------------- forgeries
@@ -337,6 +361,7 @@ def test_without_the_salt_held_out_scores_cannot_be_checked(run: RunLayout, repr
         (("first", "--allow-weaker", "fire"), "there is no control 'fire'"),
         (("no.tar.gz",), "no.tar.gz: "),
         (("linked",), "jobs/escape is a link, which no run holds; remove it"),
+        (("piped",), "meta/lock.json is neither a file nor a folder, which no run holds; remove it"),
     ],
 )
 def test_mistakes_are_sentences_and_make_nothing(
@@ -345,6 +370,9 @@ def test_mistakes_are_sentences_and_make_nothing(
     Path("no.tar.gz").write_bytes(b"\x1f\x8b no archive")
     shutil.copytree(run.root, tmp_path / "runs" / "linked")
     (tmp_path / "runs" / "linked" / "jobs" / "escape").symlink_to("/etc")
+    piped = RunLayout(Path(shutil.copytree(run.root, tmp_path / "runs" / "piped")))
+    piped.lock.unlink()
+    os.mkfifo(piped.lock)
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(TraceBenchError) as caught:
         reproduce(*arguments)

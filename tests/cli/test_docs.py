@@ -15,7 +15,8 @@ PAGES = [*sorted(DOCS.rglob("*.md")), REPOSITORY / "CONTRIBUTING.md", REPOSITORY
 COMMANDS = (
     "run", "validate", "list-tasks", "list-trainers", "schema", "doctor", "clean", "check-task", "new task",
     "ls", "show", "logs", "ps", "cancel", "llm ls", "llm show", "llm cache",
-    "reproduce",
+    "reproduce", "results", "export", "import", "rebuild", "diff", "rm", "gc",
+    "report",
 )  # fmt: skip
 CHEAP = ("--version", "list-tasks", "list-trainers", "schema")
 

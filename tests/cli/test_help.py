@@ -20,7 +20,8 @@ COMMANDS = (
     "check-task", "new", "new task",
     "ls", "show", "logs", "ps", "cancel",
     "llm", "llm ls", "llm show", "llm cache",
-    "reproduce", "mirror",
+    "reproduce", "results", "export", "import", "rebuild", "diff", "rm", "gc",
+    "mirror", "report",
     "images build", "images list", "images verify", "images lock", "images push", "images pull",
 )  # fmt: skip
 

@@ -29,6 +29,7 @@ from trace_bench.results.group_tables import aside_table, csv_text, main_table, 
 from trace_bench.results.groups import Group, Summary, jobs_of, summarise_groups
 from trace_bench.results.markup import markdown, tex
 from trace_bench.results.parts import parse_by
+from trace_bench.results.render import Screen
 
 KNAPSACK = "llm4ad:optimization/knapsack_construct"
 
@@ -194,6 +195,20 @@ def test_the_table_shows_measured_coverage_beside_intervals_of_few_values(
     told = printed(capsys, recorded, "table")
     assert "42–95 %" in told and "(unprotected)" in told and "[-3]=" in told
     assert "=: all values are the same" in told and "nan" not in told
+
+
+@pytest.mark.parametrize("by", ["task,trainer", "trainer"])
+def test_on_a_narrow_terminal_the_table_fits_and_the_mean_stays(
+    by: str, recorded: RunLayout, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trace_bench.cli.results.screen", lambda: Screen(80, styled=False))
+    lines = printed(capsys, recorded, "table", by).splitlines()
+    header = next(line for line in lines if line.startswith("trainer"))
+    rows = [line for line in lines if line.startswith(("NoOp ", "PrioritySearch "))]
+    assert len(rows) == (9 if by == "task,trainer" else 3) and all(len(line) <= 80 for line in [header, *rows])
+    assert ("mean" if by == "task,trainer" else "normalised") in header and "95 % CI" in header
+    assert "all: unprotected" in lines
+    assert (f"{KNAPSACK}  higher is better" in lines) == (by == "task,trainer")
 
 
 @pytest.mark.parametrize("name", list(TEXTS))

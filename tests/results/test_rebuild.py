@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.recorded import RUN_ID
 from tests.results.folders import make_run, row
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.writers import write_bytes
@@ -108,3 +109,11 @@ def test_a_run_that_was_killed_gets_the_tables_it_never_had(tmp_path: Path) -> N
     (run.job(row(0).job_id).results).write_text("{")
     with pytest.raises(HarnessError, match=r"results\.json: "):
         rebuild(run)
+
+
+def test_a_run_in_a_renamed_folder_is_itself_and_a_hostile_name_leads_nowhere(copied: RunLayout) -> None:
+    moved = RunLayout(copied.root.rename(copied.root.with_name("renamed")))
+    assert differing(rebuild(moved, check=True)) == {}
+    moved.manifest.write_text(moved.manifest.read_text().replace(RUN_ID, "../../../escaped", 1))
+    assert "summary.json" in differing(rebuild(moved, check=True))
+    assert not Path("/escaped").exists() and not Path("/tmp/escaped").exists()

@@ -137,8 +137,8 @@ def test_a_curve_is_the_median_of_step_functions_where_all_seeds_have_one() -> N
     assert found.lower == (2.5, 2.5, 12.5) and found.upper == (7.5, 12.5, 30.0)
     long = band([(range(1000), range(1000))])
     assert long is not None and len(long.grid) <= POINTS and (long.grid[0], long.grid[-1]) == (0, 999)
-    backwards = band([([5, 1], [1, 2])])
-    assert backwards is not None and backwards.grid == (5.0,) and backwards.median == (2.0,)
+    backwards = band([([1, 5, 2], [0, 1, 2])])
+    assert backwards is not None and backwards.grid == (1.0, 5.0) and backwards.median == (0.0, 2.0)
     assert band([]) is None
 
 

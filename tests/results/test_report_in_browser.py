@@ -132,10 +132,11 @@ def test_what_a_stranger_wrote_is_shown_and_does_nothing(browser: Any, opened: O
     # Names in pictures are hovered, too: plotly reads markup of its own in them.
     for place in (0, -1):
         browser.execute_script(
-            "const boxes = [...document.querySelectorAll('.figure[data-drawn=done]')];"
-            "for (const box of boxes) {"
-            "  const last = box.data.length - 1;"
-            "  try { Plotly.Fx.hover(box, [{curveNumber: arguments[0] < 0 ? last : 0, pointNumber: 0}]); } catch (e) {}"
+            "for (const box of document.querySelectorAll('.figure[data-drawn=done]')) {"
+            "  const number = arguments[0] < 0 ? box.data.length - 1 : 0, trace = box.data[number];"
+            "  const place = (trace.xaxis || 'x') + (trace.yaxis || 'y');"
+            "  const point = trace.type === 'heatmap' ? [0, 0] : 0;"
+            "  Plotly.Fx.hover(box, [{curveNumber: number, pointNumber: point}], place);"
             "}",
             place,
         )

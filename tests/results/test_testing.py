@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from benchmarks.statistics.improvement import coverage as coverage_of_improvement
 from trace_bench.results import testing
 
 SLEEP = (
@@ -185,13 +186,18 @@ def test_what_is_called_detectable_is_detected_with_that_power() -> None:
     assert exact and np.mean(p <= alpha) == pytest.approx(testing.POWER, abs=0.04)
 
 
-def test_the_interval_of_the_probability_of_improvement_covers_it() -> None:
-    """With 20 scores a task; Φ(0.5 / √2) is the truth."""
-    rng = np.random.default_rng(1)
-    truth, covered, experiments = 0.6381632, 0, 300
-    for _ in range(experiments):
-        x, y = rng.normal(size=(1, 20)), rng.normal(0.5, 1.0, size=(1, 20))
-        share = testing.probability_of_improvement(list(x), list(y), 0.95)
-        assert share.low is not None and share.high is not None
-        covered += share.low <= truth <= share.high
-    assert covered / experiments == pytest.approx(0.95, abs=0.035)
+@pytest.mark.parametrize("shift", [pytest.param(0.5, marks=pytest.mark.slow), 1.5])
+def test_the_interval_of_the_probability_of_improvement_covers_it(
+    shift: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 20 scores a side; Φ(shift / √2) is the truth."""
+    monkeypatch.setattr(testing, "BOOTSTRAP", 400)
+    assert coverage_of_improvement(20, 1, shift, EXPERIMENTS) == pytest.approx(0.95, abs=0.02)
+
+
+def test_few_scores_have_the_coverage_that_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(testing, "BOOTSTRAP", 400)
+    assert sorted(testing.SHARE_COVERAGE) == list(range(2, 10))
+    worst, best = testing.SHARE_COVERAGE[3]
+    assert coverage_of_improvement(3, 1, 1.5, 400) == pytest.approx(worst, abs=0.07)
+    assert coverage_of_improvement(3, 5, 0.0, 200) == pytest.approx(best, abs=0.07)

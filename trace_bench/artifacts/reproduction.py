@@ -53,7 +53,7 @@ class JobReproduction(Model):
     """What came of one job.
 
     Attributes:
-        why: it could not be repeated.
+        why: it could not be repeated, or what else is to be said of the verdict.
         tolerance: relative, of the task as it is here.
         reasons: what is otherwise here, that may be why the job differs; none if nothing is.
         differences: the first ones, of a job that was replayed and differs.

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from fractions import Fraction
+from typing import NamedTuple
 
 from trace_bench.artifacts.contract import Budget
 from trace_bench.artifacts.records import JobMeta, LlmCall, ModelPrices, Usage
@@ -14,6 +15,7 @@ from trace_bench.artifacts.usage import Tally, is_answer
 from trace_bench.audit.claims import Book
 from trace_bench.audit.reading import Folder, Unreadable, parsed
 from trace_bench.gateway.asking import MAX_REFUSALS
+from trace_bench.gateway.cassettes import PROVIDER_FAILURE
 from trace_bench.gateway.meter import OTHER, PHASES
 from trace_bench.gateway.prices import cost
 from trace_bench.gateway.real import Prices
@@ -22,8 +24,17 @@ from trace_bench.gateway.usage import Counted, reported
 
 _STAMP_SLACK = 2.0
 """Seconds that a call may have begun after others had ended, for all that times say."""
+_TOGETHER = 0.02
+"""Seconds between the end of a call and the beginning of one that may have been asked before its answer came."""
 _OURS = ("stub", "scripted")
 """Providers whose calls cost what no lock says."""
+
+
+class Group(NamedTuple):
+    """Calls that overlapped: tokens (prompt, completion) of all calls before, and of each of these."""
+
+    before: tuple[int, int]
+    calls: tuple[tuple[int, int], ...]
 
 
 @dataclass
@@ -33,8 +44,10 @@ class Calls:
     Attributes:
         usage, by_phase: as of `JobMeta`.
         refused: lines of refused calls.
-        told: tokens and dollars of all lines, those that were given again counted each time.
+        told_…: tokens and dollars of all lines that were asked for; an answer that was given again counts each time.
         whole: every line could be read.
+        unanswered: attempts in which a call got no answer.
+        groups: of calls that overlapped, in order.
     """
 
     usage: Usage = field(default_factory=Usage)
@@ -42,11 +55,12 @@ class Calls:
     lines: int = 0
     refused: int = 0
     attempts: int = 0
-    told_calls: int = 0
     told_prompt: int = 0
     told_completion: int = 0
     told_usd: Fraction = Fraction(0)
     whole: bool = True
+    unanswered: set[int] = field(default_factory=set)
+    groups: list[Group] = field(default_factory=list)
 
 
 @dataclass
@@ -68,6 +82,7 @@ def read_cassette(
     calls, tallies, whole = Calls(), dict[str, Tally](), Tally()
     known: list[_Line] = []
     spent: list[tuple[float, float, int, float]] = []
+    times: list[tuple[float, float, int, int]] = []
     last_time, last_attempt = 0.0, 0
     try:
         for number, raw in enumerate(folder.lines(path), start=1):
@@ -104,10 +119,14 @@ def read_cassette(
                 source.usd if source else call.cost_usd,
             )
             known.append(line)
-            calls.told_calls += not call.refused
-            calls.told_prompt += line.prompt
-            calls.told_completion += line.completion
-            calls.told_usd += Fraction(line.usd)
+            if not call.unasked:
+                calls.told_prompt += line.prompt
+                calls.told_completion += line.completion
+                calls.told_usd += Fraction(line.usd)
+            if not call.unasked:
+                times.append((time - call.latency, time, line.prompt, line.completion))
+            if call.status == PROVIDER_FAILURE:
+                calls.unanswered.add(call.attempt)
             if is_answer(call):
                 began = time - call.latency
                 spent.append((time, began, call.prompt_tokens + call.completion_tokens, call.cost_usd))
@@ -115,11 +134,26 @@ def read_cassette(
         book.wrong("derivation.cassette", path, was=str(error), due="a cassette")
         calls.whole = False
     calls.attempts = last_attempt
+    calls.groups = _grouped(times)
     calls.usage = whole.usage()
     calls.by_phase = {phase: tallies[phase].usage() for phase in (*PHASES, OTHER) if phase in tallies}
     if meta is not None and meta.mode != "replay":
         _check_budget(meta.budget, spent, calls, path, book)
     return calls
+
+
+def _grouped(times: list[tuple[float, float, int, int]]) -> list[Group]:
+    """Calls by when they began and ended."""
+    groups: list[Group] = []
+    before, open_calls, until = (0, 0), list[tuple[int, int]](), 0.0
+    for began, ended, prompt, completion in sorted(times):
+        if open_calls and began > until + _TOGETHER:
+            groups.append(Group(before, tuple(open_calls)))
+            before = (before[0] + sum(c[0] for c in open_calls), before[1] + sum(c[1] for c in open_calls))
+            open_calls = []
+        open_calls.append((prompt, completion))
+        until = max(until, ended) if len(open_calls) > 1 else ended
+    return [*groups, Group(before, tuple(open_calls))] if open_calls else groups
 
 
 def _check_line(

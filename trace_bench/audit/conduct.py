@@ -100,23 +100,28 @@ def _check_plan(audited: Audited, meta: JobMeta, path: str) -> None:
     if job is None or task is None or config is None or meta.image is None:
         book.unknown("conduct.limits", audited.not_expanded or audited.why_differs() or "a job is not of the config")
         return
+    # Nothing of it depends on the seed, and the jobs of a variant share what it is made of.
+    way = (id(job.params), id(job.model), id(job.eval_kwargs), job.task_id, job.trainer_id, meta.backend)
+    planned = audited.planned.get(way)
     try:
-        planned = prepare(
-            job,
-            Material(task, b""),
-            meta.image,
-            meta.fingerprint,
-            config=config,
-            run_id=meta.run_id,
-            salt="",
-            backend=_Backend(meta.backend),  # type: ignore[arg-type]
-            created=meta.created_at,
-        ).meta
+        if planned is None:
+            made = prepare(
+                job,
+                Material(task, b""),
+                meta.image,
+                meta.fingerprint,
+                config=config,
+                run_id=meta.run_id,
+                salt="",
+                backend=_Backend(meta.backend),  # type: ignore[arg-type]
+                created=meta.created_at,
+            ).meta
+            planned = audited.planned[way] = {name: _dumped(getattr(made, name)) for name in (*_PLANNED, "integrity")}
     except (TraceBenchError, OSError) as error:
         book.unknown("conduct.limits", f"a job cannot be planned here: {error}")
         return
-    for name in (*_PLANNED, "integrity"):
-        was, there = _dumped(getattr(meta, name)), _dumped(getattr(planned, name))
+    for name, there in planned.items():
+        was = _dumped(getattr(meta, name))
         claim = "conduct.controls" if name == "integrity" else "conduct.limits"
         book.checked(claim)
         if was == there:

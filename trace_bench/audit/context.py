@@ -6,13 +6,15 @@ import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
 from trace_bench.artifacts.folder_lock import has_controller
+from trace_bench.artifacts.jsonio import JsonError, loads
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import EnvInfo, GitInfo, Lock, Manifest, ManifestEntry, Results
+from trace_bench.artifacts.versions import check_version, is_newer
 from trace_bench.audit.claims import Book
 from trace_bench.audit.journal import Journal, read_journal
 from trace_bench.audit.reading import Folder, Unreadable
@@ -36,6 +38,7 @@ class Audited:
         expanded: by job id, the jobs that the snapshot expands to; empty if it cannot be expanded here.
         not_expanded: why not.
         tasks: those of the config that are installed here.
+        planned: by way of solving a task, what a job's record has from the config.
     """
 
     folder: Folder
@@ -53,6 +56,7 @@ class Audited:
     expanded: Mapping[str, Job] = field(default_factory=dict)
     not_expanded: str = ""
     has_index: bool = False
+    planned: dict[tuple[Any, ...], dict[str, Any]] = field(default_factory=dict)
     tasks: Mapping[str, Task] = field(default_factory=dict)
 
     @cached_property
@@ -105,8 +109,25 @@ class Audited:
         return self.layout.relative(path)  # type: ignore[arg-type]
 
 
+def _refuse_newer(folder: Folder, layout: RunLayout, relative: str) -> None:
+    """
+    Raises:
+        NewerRun: the run is of a later version; nothing that it says is understood here.
+    """
+    try:
+        value = loads(folder.data(relative) or b"")
+    except (Unreadable, JsonError, RecursionError):
+        return
+    if isinstance(value, dict) and is_newer(value):
+        check_version(value["schema_version"], layout.root / relative)
+
+
 def look_at(folder: Folder, layout: RunLayout, book: Book) -> Audited:
-    """The records of the run in `folder`; what does not fit its schema is noted, and not there."""
+    """The records of the run in `folder`; what does not fit its schema is noted, and not there.
+
+    Raises:
+        NewerRun: the run is of a later version of the files' form.
+    """
     running = has_controller(layout)
 
     def read(model: type[M], relative: str) -> M | None:
@@ -120,6 +141,8 @@ def look_at(folder: Folder, layout: RunLayout, book: Book) -> Audited:
             book.wrong("files.schemas", relative, was=None, due=model.__name__)
         return found
 
+    for place in (layout.manifest, layout.lock):
+        _refuse_newer(folder, layout, layout.relative(place))
     manifest = read(Manifest, layout.relative(layout.manifest))
     entries: dict[str, ManifestEntry] = {}
     for entry in manifest.jobs if manifest is not None else ():

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from trace_bench.artifacts.contract import HistoryLine, States, WorkerResult
+from trace_bench.artifacts.jsonio import dumps, loads
 from trace_bench.artifacts.layout import JobLayout
 from trace_bench.artifacts.records import JobMeta, Results, Usage
 from trace_bench.artifacts.yamlio import dump_state
-from trace_bench.audit.cassette import Calls
+from trace_bench.audit.cassette import Calls, Group
 from trace_bench.audit.claims import Book
 from trace_bench.audit.files import state_of
 from trace_bench.audit.reading import Folder, Unreadable, parsed
 
 _GROWING = ("evaluations", "llm_calls", "prompt_tokens", "completion_tokens", "cost_usd", "seconds")
+_MOST_TOGETHER = 10
+"""Calls that overlap, beyond which there are too many sums of some of them."""
+_MOST_SPENT = 10_000
 _NO_ROOM = "/out had no room"
 """How the warning begins that says that lines or states are lacking."""
 
@@ -29,6 +34,7 @@ class Course:
         best: of the lines that compare, the first with the best score; None if none does.
         initial: the state of the first line.
         holds_best: a line has the saved best state.
+        spent: tokens (prompt, completion) that lines say were spent, and the first line that does.
         seen: by saved state, the first line that compares and has it, and its score.
     """
 
@@ -38,6 +44,7 @@ class Course:
     initial: dict[str, Any] | None = None
     holds_best: bool = False
     whole: bool = True
+    spent: dict[tuple[int, int], int] = field(default_factory=dict)
     seen: dict[str, tuple[int, float]] = field(default_factory=dict)
 
 
@@ -64,6 +71,8 @@ def read_history(folder: Folder, path: str, book: Book, meta: JobMeta, saved: Ma
                 one, other = getattr(line, name), getattr(course.last, name)
                 if one < other:
                     book.wrong("derivation.history", path, f"{key}: {name}", one, f"{other} or more")
+            if len(course.spent) < _MOST_SPENT:
+                course.spent.setdefault((line.prompt_tokens, line.completion_tokens), number)
             if number == 1:
                 course.initial = line.parameters
             if line.comparable and (course.best is None or sign * line.score > sign * course.best.score):
@@ -84,28 +93,49 @@ def read_history(folder: Folder, path: str, book: Book, meta: JobMeta, saved: Ma
     return course
 
 
-def check_course(course: Course, row: Results, calls: Calls | None, path: str, book: Book) -> None:
-    """What was spent by the last line is no more than the row, or the cassette, says."""
-    if course.last is None:
+def check_course(
+    course: Course, row: Results, result: WorkerResult | None, calls: Calls, meta: JobMeta, path: str, book: Book
+) -> None:
+    """What was spent by the last line is no more than the row, and the cassette, say; where every call had come back by
+    then, it is exactly that."""
+    last = course.last
+    if last is None or result is None:
         return
     book.checked("derivation.history")
-    most = {"evaluations": row.evaluations}
-    if calls is not None and calls.whole:
-        most |= {
-            "llm_calls": calls.told_calls,
-            "prompt_tokens": calls.told_prompt,
-            "completion_tokens": calls.told_completion,
-        }
-    for name, limit in most.items():
-        was = getattr(course.last, name)
-        # Where all calls had come back, it is all that they came to.
-        exact = calls is not None and course.last.llm_calls == calls.told_calls and name != "evaluations"
-        if was > limit or (exact and was != limit):
-            book.wrong("derivation.history", path, f"last line: {name}", was, limit if exact else f"at most {limit}")
-    if calls is not None and calls.whole and course.last.llm_calls == calls.told_calls:
-        due = float(calls.told_usd)
-        if not math.isclose(course.last.cost_usd, due, rel_tol=1e-9, abs_tol=1e-12):
-            book.wrong("derivation.history", path, "last line: cost_usd", course.last.cost_usd, due)
+    if last.evaluations > row.evaluations:
+        book.wrong("derivation.history", path, "last line: evaluations", last.evaluations, f"at most {row.evaluations}")
+    if not calls.whole or calls.lines == 0:
+        return
+    exact = last.llm_calls == result.llm_calls and calls.attempts == 1 and len(meta.attempts) == 1
+    for name, due in (("prompt_tokens", calls.told_prompt), ("completion_tokens", calls.told_completion)):
+        was = getattr(last, name)
+        if was > due or (exact and was != due):
+            book.wrong("derivation.history", path, f"last line: {name}", was, due if exact else f"at most {due}")
+    if calls.attempts == 1 and len(meta.attempts) == 1 and meta.mode != "replay":
+        for (prompt, completion), number in course.spent.items():
+            if not _is_reachable(prompt, completion, calls.groups):
+                key = f"line {number}: prompt_tokens, completion_tokens"
+                book.wrong("derivation.history", path, key, [prompt, completion], "sums of calls by then")
+    usd = float(calls.told_usd)
+    rounding = 1e-9 * max(usd, 1e-6)
+    if last.cost_usd > usd + rounding or (exact and last.cost_usd < usd - rounding):
+        book.wrong("derivation.history", path, "last line: cost_usd", last.cost_usd, usd if exact else f"at most {usd}")
+
+
+def _is_reachable(prompt: int, completion: int, groups: Sequence[Group]) -> bool:
+    """Whether that many tokens can have been spent at some time: by all calls of some groups, and any of the next."""
+    for group in groups:
+        if len(group.calls) > _MOST_TOGETHER:
+            return True  # too many ways
+        left = (prompt - group.before[0], completion - group.before[1])
+        if left[0] < 0:
+            return False
+        sums = {(0, 0)}
+        for one, other in group.calls:
+            sums |= {(a + one, b + other) for a, b in sums}
+        if left in sums:
+            return True
+    return not groups and not prompt and not completion
 
 
 def check_found(course: Course, result: WorkerResult, meta: JobMeta, path: str, book: Book) -> None:
@@ -176,14 +206,21 @@ def check_saved(course: Course, states: States | None, result: WorkerResult | No
     if states.best is None or course.best is None or not ended:
         return
     if not course.holds_best:
-        book.wrong("derivation.states", at, "best", states.best, "a state of the history")
+        for name in ("derivation.states", "derivation.history"):  # one of them was changed
+            book.wrong(name, at, "best", states.best, "a state of the history")
     claim = result.integrity.claims.get("best")
     if claim is not None and course.last is not None and claim.score != course.last.best_score:
         book.wrong("derivation.states", at, "integrity.claims.best.score", claim.score, course.last.best_score)
 
 
 def _written(state: dict[str, Any]) -> bytes:
+    """The file of `state`."""
+    return _dumped(dumps(state))
+
+
+@lru_cache(maxsize=16)
+def _dumped(text: str) -> bytes:
     try:
-        return dump_state(state).encode()
+        return dump_state(loads(text)).encode()
     except (ValueError, RecursionError):
         return b""

@@ -14,6 +14,7 @@ from trace_bench.artifacts.contract import Value
 from trace_bench.artifacts.jsonio import JsonError, read_model
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.records import GitInfo, JobMeta, Lock, ManifestEntry
+from trace_bench.artifacts.versions import read_versioned
 from trace_bench.artifacts.writers import read_journal
 from trace_bench.artifacts.yamlio import read_state
 from trace_bench.errors import HarnessError
@@ -109,7 +110,8 @@ class Job:
         return list(found or ())
 
     def model(self, path: Path, model: type[M]) -> dict[str, Any]:
-        found = self._tried(path, lambda: read_model(model, path.read_bytes()))
+        read = read_versioned if model is Lock else _read
+        found = self._tried(path, lambda: read(model, path))
         return {} if found is None else found.model_dump(mode="json")
 
     def _tried(self, path: Path, read: Callable[[], T]) -> T | None:
@@ -121,6 +123,10 @@ class Job:
             said = str(error)
             self.unread.append(said if said.startswith(str(path)) else f"{path}: {said}")
             return None
+
+
+def _read(model: type[M], path: Path) -> M:
+    return read_model(model, path.read_bytes())
 
 
 def diff(first: Job, second: Job) -> JobDiff:

@@ -16,7 +16,9 @@ from trace_bench.artifacts.jsonio import JsonError, loads, read_model
 from trace_bench.artifacts.writers import is_torn
 
 MOST_BYTES = 256 << 20
-"""Of a file that is read at once, and of a line."""
+"""Of a file that is read at once."""
+MOST_LINE = 64 << 20
+"""Bytes of a line."""
 MOST_DEPTH = 40
 """Of folders in one another."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -118,9 +120,9 @@ class Folder:
         if file is None:
             return
         with file:
-            while raw := file.readline(MOST_BYTES + 1):
-                if len(raw) > MOST_BYTES:
-                    raise Unreadable(f"a line has more than {MOST_BYTES} bytes")
+            while raw := file.readline(MOST_LINE + 1):
+                if len(raw) > MOST_LINE:
+                    raise Unreadable(f"a line has more than {MOST_LINE} bytes")
                 if not raw.endswith(b"\n") and not _is_whole(raw):
                     return
                 if b"\0" in raw and is_torn(raw + file.read(1 << 20)):

@@ -29,11 +29,13 @@ from trace_bench.controller.recording import Recording, find_recording
 from trace_bench.controller.run import Run
 from trace_bench.controller.start import plan_config
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
-from trace_bench.results.replay_check import SHOWN, differences_of
+from trace_bench.results.replay_check import SHOWN, differences_of, same_machine
 from trace_bench.results.rows import is_final
+from trace_bench.results.runs import find_run
 
 HERE_TO_SAY = ("backend", "images", "fail_fast", "retries", "llm_cache", "max_workers")
 """Keys of a recorded config that this machine's own values take the place of."""
+BITS_LOST = "on the recorded image and CPU model every bit was to be equal"
 NOT_ASKED_FOR = "it was not asked for"
 REPRODUCTIONS = Path("reproductions")
 
@@ -103,9 +105,12 @@ def open_recording(text: str, runs_dir: Path) -> Recording:
     Raises:
         ConfigError: there is none, a file of it is damaged, or it holds a link, a device or the like.
     """
-    recording = find_recording(text, runs_dir, "argument RUN")
-    _refuse_odd_files(recording.layout)
-    return recording.readable()
+    try:
+        layout = find_run(text, runs_dir)
+    except ConfigError as error:
+        raise ConfigError(f"argument RUN: {error}") from None
+    _refuse_odd_files(layout)  # before any of them is opened: a pipe would be waited for
+    return find_recording(str(layout.root), runs_dir, "argument RUN").readable()
 
 
 def prepare(recording: Recording, folder: Path, options: Options, say: Callable[[str], None]) -> Prepared:
@@ -280,7 +285,9 @@ def _compared(prepared: Prepared, planned: PlannedJob, row: Results) -> JobRepro
     if not (exact := list(compare(0.0))):
         return prepared.verdict_on(planned, "equal")
     if not (found := list(compare(prepared.tolerance(planned)))):
-        return prepared.verdict_on(planned, "within", differences=tuple(exact[:SHOWN]))
+        was, is_ = prepared.recording.layout.job(row.job_id), prepared.plan.layout.job(row.job_id)
+        why = BITS_LOST if same_machine(was, is_, before, row) else ""
+        return prepared.verdict_on(planned, "within", why=why, differences=tuple(exact[:SHOWN]))
     return prepared.verdict_on(planned, "differs", differences=tuple(found[:SHOWN]))
 
 

@@ -16,7 +16,7 @@ from trace_bench.audit.reading import Unreadable
 from trace_bench.controller.records import outcome_of
 from trace_bench.results.parquet import write_parquet
 from trace_bench.results.rows import is_final, skipped_row
-from trace_bench.results.tables import write_tables
+from trace_bench.results.tables import write_standings, write_tables
 
 _PARQUET_BYTES = 1 << 30
 _FROM_ROW = (
@@ -48,6 +48,7 @@ def check_tables(audited: Audited) -> list[Results]:
         made.make()
         tags = audited.manifest.tags if audited.manifest is not None else ()
         write_tables(made, rows, len(audited.entries) or len(rows), tags)
+        write_standings(made, rows)
         for claim, place in tables.items():
             path = audited.path(place)
             due = made.root / path

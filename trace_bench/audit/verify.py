@@ -36,7 +36,7 @@ def audit(
         environ: values of its secret-named variables may be in no file; default: this process's.
 
     Raises:
-        ConfigError: there is no such folder.
+        ConfigError: there is no such folder. NewerRun: a later version wrote it.
     """
     book = Book()
     try:

@@ -75,7 +75,8 @@ def compare(
         typer.Option("--metric", metavar="NAME", help="normalised_test, score_test, normalised, score_best, …"),
     ] = None,
     level: Annotated[
-        float, typer.Option("--level", metavar="NUMBER", help="Of intervals; 1 - level of tests.", show_default=True)
+        float,
+        typer.Option(metavar="SHARE", parser=confidence, help="Of intervals; 1 - level is the error rate."),
     ] = 0.95,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse if more than one axis differs.")] = False,
     unprotected: Annotated[
@@ -137,12 +138,13 @@ def audit(
     expect: Annotated[
         str | None, typer.Option("--expect", metavar="DIGEST", help="The digest that the author published.")
     ] = None,
+    root: Roots = None,
     as_json: Json = False,
 ) -> None:
     """Check what a run claims: files, tables, scores, calls, identity, conduct."""
     from trace_bench.cli.audit import audit_command
 
-    code = audit_command(run, runs_dir, expect=expect, as_json=as_json)
+    code = audit_command(run, runs_dir, expect=expect, roots=root or (), as_json=as_json)
     if code:
         raise typer.Exit(code)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,10 @@ from trace_bench.results.runs import find_run
 _LIMIT = 120
 
 
-def audit_command(run: str, runs_dir: Path, *, expect: str | None, as_json: bool) -> int:
+def audit_command(run: str, runs_dir: Path, *, expect: str | None, roots: Sequence[Path], as_json: bool) -> int:
     """Print the audit of a run; returns the exit code."""
     known.add(secrets_in(os.environ))
-    report = audit(find_run(run, runs_dir), expect=expect)
+    report = audit(find_run(run, runs_dir), expect=expect, roots=roots)
     if as_json:
         emit_json(report.model_dump(mode="json"))
     else:

@@ -50,8 +50,6 @@ def compare_command(wanted: Wanted, runs_dir: Path) -> None:
     """
     if wanted.form not in FORMATS:
         raise ConfigError(f"--format: there is no {printable(wanted.form)!r}{hint(wanted.form, FORMATS)}")
-    if not 0.5 <= wanted.level <= 0.9999:
-        raise ConfigError(f"--level: {wanted.level:g} is no level; give a number from 0.5 to 0.9999, as 0.95")
     layouts = [find_run(run, runs_dir) for run in wanted.runs]
     parts = choose(layouts, [parse_where(text) for text in wanted.wheres], wanted.by, wanted.baseline)
     if wanted.strict and (why := refusal(parts)):

@@ -8,6 +8,7 @@ from typing import Any
 
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
+from trace_bench.artifacts.versions import NewerRun
 from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.cli.tables import emit_pairs
 from trace_bench.errors import ConfigError, HarnessError
@@ -78,6 +79,8 @@ def _export_archive(
     with held_for_reading(layout):
         line = describe(layout, lambda _: False)
         shown = printable(str(layout.root), 4096)
+        if line.state == "newer":
+            raise NewerRun(printable(line.damage or "", 4096))
         if line.state != "finished" and not unfinished:
             why = f"it is damaged ({printable(line.damage or '', 400)})" if line.damage else "it is not finished"
             raise ConfigError(f"{shown}: {why}; continue it, or export it as it is with --unfinished")

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from trace_bench.arguments import hint
+from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.cli.output import emit, emit_json
-from trace_bench.cli.tables import emit_table
+from trace_bench.cli.tables import screen
 from trace_bench.errors import ConfigError
+from trace_bench.results.render import aligned, framed, heading, told_once
 from trace_bench.results.runs import find_run
 
 FORMATS = ("table", "csv", "json", "md", "tex")
@@ -70,20 +72,42 @@ def results_command(
     elif not summary.groups:
         emit("no jobs")
     else:
-        _emit_table(main)
+        directions = [group.direction for group in summary.groups]
+        _emit_table(main, directions)
         if aside is not None:
             emit()
-            _emit_table(aside)
+            _emit_table(aside, [None] * len(aside[1]))
         emit()
         for line in told:
             emit(line)
 
 
-def _emit_table(table: tuple[Sequence[str], Sequence[Sequence[str]]]) -> None:
+def _emit_table(table: tuple[Sequence[str], Sequence[Sequence[str]]], directions: Sequence[Direction | None]) -> None:
+    """In a pipe as it is; on a terminal by task, and what all groups share is said above."""
     from trace_bench.results.group_tables import ELASTIC, NUMERIC, SPARE
 
+    at = screen()
     header, rows = table
-    emit_table(header, rows, NUMERIC, elastic=ELASTIC, spare=SPARE)
+    if at is None:
+        emit(aligned(header, rows, NUMERIC).rstrip("\n"))
+        return
+    sections: list[str] = []
+    if header[0] == "task":
+        named = zip((row[0] for row in rows), directions, strict=True)
+        sections = [heading(task, way, at) if way else at.strong(task) for task, way in named]
+        header, rows = header[1:], [[cell.removesuffix(" ↑").removesuffix(" ↓") for cell in row[1:]] for row in rows]
+    if "trainer" in header and len(rows) > 1:
+        header, rows, said = told_once(header, rows, ("variant", "optimizer", "model"))
+        for line in said:
+            emit(line)
+    kept = () if "mean" in header else ("normalised",)
+    spare = [
+        *(name for name in header if name.startswith("improvement ")),
+        *(name for name in SPARE if name not in kept),
+        *(name for name in header if name.startswith("held-out ")),
+    ]
+    text = framed(header, rows, NUMERIC, screen=at, elastic=ELASTIC, spare=spare, sections=sections)
+    emit(text.rstrip("\n"))
 
 
 def _emit_parts(parts: Sequence[str]) -> None:

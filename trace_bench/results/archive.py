@@ -15,14 +15,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from trace_bench.artifacts.jsonio import JsonError, printable, read_model
+from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.names import Names
 from trace_bench.artifacts.records import Manifest
 from trace_bench.artifacts.tarstream import Source, entries
+from trace_bench.artifacts.versions import NewerRun, read_versioned
 from trace_bench.artifacts.writers import make_folders, sync_tree
 from trace_bench.config.models import is_run_id
-from trace_bench.errors import CollectError, ConfigError, EnvironmentUnavailable, TraceBenchError
+from trace_bench.errors import CollectError, ConfigError, EnvironmentUnavailable, HarnessError, TraceBenchError
 from trace_bench.results.digest import changed_files, checksum_lines, digest_of, hashes, regular_files
 from trace_bench.results.guard import IMPORTING, marked_in_use
 
@@ -66,6 +67,7 @@ def extract(archive: Path, target: Path, limits: ArchiveLimits | None = None) ->
 
     Raises:
         ConfigError: it is no archive of a run, not whole, hostile or too large; or another run of that id is there.
+        NewerRun: a later version of this program wrote the run.
         EnvironmentUnavailable: the disk is full, or cannot hold its names.
     """
     limits = limits or ArchiveLimits()
@@ -199,9 +201,11 @@ class _Unpacking:
         if not path.is_file() or path.stat().st_size > self.limits.json_bytes:
             raise CollectError("it has no manifest, or a huge one, so it is no archive of a run")
         try:
-            return read_model(Manifest, path.read_bytes())
-        except JsonError as error:
-            raise CollectError(f"its manifest: {error}") from None
+            return read_versioned(Manifest, path)
+        except NewerRun as error:
+            raise NewerRun(str(error).replace(str(path), path.name)) from None  # it goes again
+        except HarnessError as error:
+            raise CollectError(f"its manifest: {str(error).removeprefix(f'{path}: ')}") from None
 
 
 def _make(folder: Path, name: str) -> None:

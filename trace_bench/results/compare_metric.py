@@ -35,6 +35,7 @@ class Metric:
         held_out: it is of data that no state was chosen by.
         scale_free: it can be averaged over tasks.
         signs: by task with arguments, 1 where more is better and -1 where less is.
+        note: which better choice some tasks have, and not all; empty if none.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Metric:
     held_out: bool
     scale_free: bool
     signs: Mapping[str, float] = field(default_factory=dict)
+    note: str = ""
 
     def sign_of(self, unit: str) -> float:
         return self.signs.get(unit, 1.0)
@@ -53,9 +55,17 @@ def chosen(parts: Sequence[Part], name: str | None, *, unprotected: bool, failur
     Raises:
         ConfigError: there is none of that name, or failures cannot be scored in it.
     """
-    jobs = pd.concat([counted[[*counted.columns]] for counted in (_counted(p, unprotected=unprotected) for p in parts)])
+    baseline, *others = (_counted(part, unprotected=unprotected) for part in parts)
+    jobs = pd.concat([baseline, *others])
+    shared = jobs[jobs[UNIT].isin(set(baseline[UNIT]) & set(pd.concat(others)[UNIT]))]
+    note = ""
     if name is None:
-        name = next((column for column in NAMES if _has_every_task(jobs, column)), "score_best")
+        having = {column: _tasks_with(shared, column) for column in NAMES}
+        most = shared[UNIT].nunique()
+        name = next((column for column, tasks in having.items() if tasks == most > 0), "score_best")
+        first = next((column for column, tasks in having.items() if tasks), name)
+        if first != name:
+            note = f"{first} is of {having[first]} of {most} tasks; --metric {first} compares these alone"
     known = [*NAMES, *(c for c in jobs.columns if c.startswith(("metric_test:", "metric_best:")))]
     if name not in known:
         raise ConfigError(f"--metric: there is no {printable(name)!r}{hint(name, known)}")
@@ -67,7 +77,7 @@ def chosen(parts: Sequence[Part], name: str | None, *, unprotected: bool, failur
     held_out = name.endswith("_test") or name.startswith("metric_test:")
     about = NAMES.get(name) or f"{name.partition(':')[2]} of the best state"
     about += " on held-out data" if held_out and name not in NAMES else ""
-    return Metric(name, about, held_out, scale_free, {} if scale_free else _signs(parts, jobs, name))
+    return Metric(name, about, held_out, scale_free, {} if scale_free else _signs(parts, jobs, name), note)
 
 
 def counting(part: Part, metric: Metric, *, unprotected: bool, failures_as_worst: bool) -> pd.DataFrame:
@@ -90,8 +100,9 @@ def _counted(part: Part, *, unprotected: bool, failed: bool = False) -> pd.DataF
     return jobs[keep if unprotected else keep & (jobs["integrity"] == "protected")]
 
 
-def _has_every_task(jobs: pd.DataFrame, column: str) -> bool:
-    return column in jobs.columns and len(jobs) > 0 and bool(jobs[column].notna().groupby(jobs[UNIT]).any().all())
+def _tasks_with(jobs: pd.DataFrame, column: str) -> int:
+    """How many tasks have a value of it."""
+    return int(jobs[UNIT][jobs[column].notna()].nunique())
 
 
 def _signs(parts: Sequence[Part], jobs: pd.DataFrame, name: str) -> dict[str, float]:

@@ -90,6 +90,7 @@ def _head(done: Compared) -> Section:
 def notes(done: Compared) -> list[str]:
     """What is to be known of the jobs before their scores are believed."""
     found = [] if done.metric.held_out else [f"NOT HELD OUT: {NOT_HELD_OUT}"]
+    found += [done.metric.note] if done.metric.note else []
     unprotected = sum(part.unprotected for part in done.parts)
     if unprotected and done.unprotected:
         found.append(f"UNPROTECTED: {unprotected} jobs whose score a candidate could have written itself count here")
@@ -245,13 +246,10 @@ def _ps(p: float, adjusted: float, several: bool) -> str:
 
 
 def _tested(one: Comparison) -> str:
-    if one.design == "paired":
-        return (
-            f"{_pairs(one)} pairs, of which {one.of_pairs.ties} are equal"
-            if one.of_pairs.ties
-            else f"{_pairs(one)} pairs"
-        )
-    return "labels shuffled within each"
+    if one.design == "unpaired":
+        return "labels shuffled within each"
+    pairs, ties = _pairs(one), one.of_pairs.ties
+    return f"{pairs} pair{'s' * (pairs != 1)}" + (f", of which {ties} are equal" if ties else "")
 
 
 def _pairs(one: Comparison) -> int:

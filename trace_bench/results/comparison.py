@@ -218,13 +218,14 @@ def _groups(a: Part, b: Part, x: pd.DataFrame, y: pd.DataFrame, dims: tuple[str,
         raise ConfigError(
             f"{printable(a.name)!r} and {printable(b.name)!r} have no task with the same arguments in common"
         )
+    planned = len(set(a.jobs[UNIT]) | set(b.jobs[UNIT]))
     scored = set(x[UNIT]), set(y[UNIT])
     pairs = x.merge(y, on=[UNIT, "seed", *dims], suffixes=("_x", "_y"))
     if len(pairs):
-        return _paired(pairs, (x, y), len(scored[0] ^ scored[1]))
+        return _paired(pairs, (x, y), planned)
     if dims and scored[0] & scored[1]:
         _refuse_several(a, b, dims)
-    return _unpaired(x, y, [unit for unit in dict.fromkeys(x[UNIT]) if unit in scored[1]], len(scored[0] ^ scored[1]))
+    return _unpaired(x, y, [unit for unit in dict.fromkeys(x[UNIT]) if unit in scored[1]], planned)
 
 
 def _refuse_several(a: Part, b: Part, dims: tuple[str, ...]) -> None:
@@ -237,7 +238,7 @@ def _refuse_several(a: Part, b: Part, dims: tuple[str, ...]) -> None:
     )
 
 
-def _paired(pairs: pd.DataFrame, frames: tuple[pd.DataFrame, pd.DataFrame], only_one: int) -> _Groups:
+def _paired(pairs: pd.DataFrame, frames: tuple[pd.DataFrame, pd.DataFrame], planned: int) -> _Groups:
     first, second = pairs["value_x"].to_numpy(), pairs["value_y"].to_numpy()
     differences = testing.differences(first, second)
     finite = np.isfinite(differences)
@@ -245,23 +246,22 @@ def _paired(pairs: pd.DataFrame, frames: tuple[pd.DataFrame, pd.DataFrame], only
     first, second = first[finite], second[finite]
     places = dict(pairs.groupby(UNIT, sort=False).indices)
     units = list(places)
-    left_out = only_one + len((set(frames[0][UNIT]) & set(frames[1][UNIT])) - set(units))
     return _Groups(
         units,
         [first[places[unit]] for unit in units],
         [second[places[unit]] for unit in units],
         [differences[places[unit]] for unit in units],
         (len(frames[0]) - len(pairs), len(frames[1]) - len(pairs)),
-        left_out,
+        planned - len(units),
         int((~finite).sum()),
     )
 
 
-def _unpaired(x: pd.DataFrame, y: pd.DataFrame, units: list[str], only_one: int) -> _Groups:
+def _unpaired(x: pd.DataFrame, y: pd.DataFrame, units: list[str], planned: int) -> _Groups:
     values = [{unit: group.to_numpy() for unit, group in frame.groupby(UNIT, sort=False)["value"]} for frame in (x, y)]
     first, second = ([side[unit] for unit in units] for side in values)
     used = sum(map(len, first)), sum(map(len, second))
-    return _Groups(units, first, second, None, (len(x) - used[0], len(y) - used[1]), only_one, 0)
+    return _Groups(units, first, second, None, (len(x) - used[0], len(y) - used[1]), planned - len(units), 0)
 
 
 # --------------------------------------------------------------------------------------------------------- results

@@ -13,6 +13,7 @@ from typing import Any
 from trace_bench.artifacts.jsonio import JsonError, dumps, read_model
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import FileEntry, Lock, Summary
+from trace_bench.artifacts.versions import read_versioned
 from trace_bench.artifacts.writers import read_journal
 from trace_bench.errors import EnvironmentUnavailable, HarnessError
 from trace_bench.results.archive import CRATE
@@ -47,7 +48,9 @@ def crate_metadata(run: RunLayout, licence: str | None = None) -> dict[str, byte
     if index is None or manifest is None:
         raise HarnessError(f"{run.root}: a run without manifest or index cannot be described; see trace-bench rebuild")
     run_id = run_id_of(run)
-    lock = _read(run)
+    if not run.lock.is_file():
+        raise HarnessError(f"{run.lock}: it is missing")
+    lock = read_versioned(Lock, run.lock)
     started, ended = _times(run)
     crate = ROCrate(version="1.1")
     crate.metadata.extra_contexts.append(TERMS)
@@ -88,13 +91,6 @@ def crate_metadata(run: RunLayout, licence: str | None = None) -> dict[str, byte
     act["instrument"], act["object"], act["result"] = tool, consumed, [jobs, *made]
     root["mentions"] = act
     return {CRATE: (dumps(crate.metadata.generate(), indent=2) + "\n").encode("utf-8")}
-
-
-def _read(run: RunLayout) -> Lock:
-    try:
-        return read_model(Lock, run.lock.read_bytes())
-    except (OSError, JsonError) as error:
-        raise HarnessError(f"{run.lock}: {error}") from None
 
 
 def _times(run: RunLayout) -> tuple[str | None, str | None]:

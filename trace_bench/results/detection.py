@@ -92,7 +92,9 @@ def methods(done: Compared) -> list[tuple[str, str]]:
         "interval of a task": "Student's t of the paired differences" if "paired" in designs else "",
         "test of a task": signs if "paired" in designs else "",
         "without pairs": unpaired if "unpaired" in designs else "",
-        "correction": f"Holm 1979, over {done.tests} tests of single tasks; family-wise error rate {done.alpha:g}",
+        "correction": f"Holm 1979, over the {done.tests} tests of single tasks; family-wise error rate {done.alpha:g}"
+        if done.tests > 1
+        else "",
         "tasks like these": "clustered by task, arXiv:2411.00640 §2.2: every task is one observation, its mean"
         " difference; Student's t of these, and their sign-flip test",
         "these tasks": "permutation test over all scores, stratified by task; it says nothing of other tasks",

@@ -25,8 +25,8 @@ NUMERIC = frozenset({
     "n", "tasks", "mean", "covers", "IQM", "SE", "held-out", "improvement", "normalised", "held-out normalised",
     "tokens", "usd", "s", "per usd", "jobs", "counted", "unprotected", "unscored", "flagged", *ASIDE,
 })  # fmt: skip
-ELASTIC = {"variant": 8, "parameters": 8, "optimizer_kwargs": 8, "eval_kwargs": 8, "task": 12}
-SPARE = ("tokens", "s", "per usd", "covers", "SE", "IQM", "usd", "normalised", "held-out normalised")
+ELASTIC = {"variant": 8, "parameters": 8, "optimizer_kwargs": 8, "eval_kwargs": 8, "trainer": 14, "kinds": 12}
+SPARE = ("tokens", "s", "per usd", "SE", "usd", "IQM", "held-out normalised", "normalised", "improvement", "covers")
 
 
 # -------------------------------------------------------------------------------------------------------- for people

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.jsonio import canonical
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.results.frames import jobs_frame
@@ -67,7 +68,7 @@ class Group:
 
     keys: Mapping[str, str]
     constants: Mapping[str, str]
-    direction: str | None
+    direction: Direction | None
     score: Estimate
     test: Estimate
     improvement: Estimate
@@ -202,7 +203,7 @@ class _Groups:
                 Group(
                     keys={LABELS[name]: shared[LABELS[name]] for name in columns},
                     constants=shared,
-                    direction=self._shared("score_direction", rows) or None,
+                    direction=self._direction(rows),
                     score=score[place],
                     test=test[place],
                     improvement=gain[place],
@@ -250,6 +251,10 @@ class _Groups:
         """What all of `rows` have, empty where they differ."""
         values = set(self._columns[name][rows])
         return str(values.pop()) if len(values) == 1 else ""
+
+    def _direction(self, rows: np.ndarray[Any, Any]) -> Direction | None:
+        shared = self._shared("score_direction", rows)
+        return "maximize" if shared == "maximize" else "minimize" if shared else None
 
     def _values(self, name: str) -> list[np.ndarray[Any, Any]]:
         column = self._columns[name].astype(np.float64)

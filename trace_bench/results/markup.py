@@ -9,7 +9,6 @@ import re
 from collections.abc import Collection, Sequence
 
 from trace_bench.artifacts.jsonio import printable
-from trace_bench.results.render import number
 from trace_bench.results.statistics import Estimate, Interval
 
 Table = tuple[Sequence[str], Sequence[Sequence[str]]]
@@ -17,11 +16,11 @@ Table = tuple[Sequence[str], Sequence[Sequence[str]]]
 
 
 def interval(found: Estimate) -> str:
-    """``[low, high]``; empty where there is none."""
+    """``[low, high]`` with four significant digits, ``[value]=`` where all values are the same; a dash for none."""
     if found.interval is None:
         return "-"
     low, high = found.interval
-    return f"[{number(low)}]=" if found.equal else f"[{number(low)}, {number(high)}]"
+    return f"[{low:.4g}]=" if found.equal else f"[{low:.4g}, {high:.4g}]"
 
 
 def coverage(found: Interval | None) -> str:

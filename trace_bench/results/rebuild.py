@@ -15,10 +15,12 @@ from trace_bench.artifacts.jsonio import JsonError, dumps, loads, quiet
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.records import ParetoFront, Results
 from trace_bench.artifacts.writers import write_bytes
+from trace_bench.config.models import is_run_id
 from trace_bench.errors import HarnessError
 from trace_bench.results.derive import derived_front, derived_row, read_meta
 from trace_bench.results.digest import files_index, read_index
 from trace_bench.results.parquet import write_parquet
+from trace_bench.results.runs import run_id_of
 from trace_bench.results.tables import (
     RunTables,
     read_manifest,
@@ -71,7 +73,8 @@ def rebuild(run: RunLayout, *, jobs: bool = False, check: bool = False) -> list[
     found: list[Rebuilt] = []
     with tempfile.TemporaryDirectory(prefix="trace-bench-rebuild-") as folder:
         # Made beside the run, so that a check can derive the second table from the first, too.
-        made = RunLayout(Path(folder, run.run_id)).make()
+        name = run_id_of(run)  # its folder may have been renamed
+        made = RunLayout(Path(folder, name if is_run_id(name) else run.run_id)).make()
         for job in run.job_dirs():
             for file in _of_job(run, job, made if jobs else None):
                 found.append(_put(run, file, check=check))

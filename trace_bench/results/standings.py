@@ -118,7 +118,8 @@ def write_standings(
 ) -> None:
     """``leaderboard.md`` of `rows`; equal rows give equal bytes. Not flushed: it can be rebuilt."""
     found = standings_of(rows, unprotected=unprotected, failed=failed)
-    write_text(run.leaderboard_md, page(run.run_id, found), durable=False)
+    name = rows[0].run_id if rows else run.run_id
+    write_text(run.leaderboard_md, page(name, found), durable=False)
 
 
 def _standing(members: Sequence[tuple[Task, Results]], able: set[str]) -> Standing:

@@ -8,10 +8,14 @@ from dataclasses import dataclass
 import pandas as pd
 
 from trace_bench.results.frames import NORMALISED
+from trace_bench.results.render import cut
 from trace_bench.results.report.content import Report
 from trace_bench.results.report.drawing import GRADIENT, Figure, Style, Trace, plain, short
 
 MOST_ROWS, MOST_COLUMNS = 70, 24
+WRAPPED = 5
+"""Columns at most whose names stand upright, in several lines."""
+_LONGEST = 46
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,7 @@ def matrix_figure(matrix: Matrix, report: Report, style: Style) -> Figure:
         "text": [[plain(text) for text in line] for line in matrix.texts],
         "hovertemplate": "%{customdata}<br>%{text}<extra></extra>",
         "colorbar": {
-            "title": {"text": "normalised" if matrix.normalised else "best … worst"},
+            "title": {"text": "normalised" if matrix.normalised else "rank"},
             "thickness": 12,
             "x": 1.02,
             **({} if matrix.normalised else {"tickvals": [0, 1], "ticktext": ["last", "first"]}),
@@ -130,7 +134,11 @@ def matrix_figure(matrix: Matrix, report: Report, style: Style) -> Figure:
                 "hovertemplate": "%{customdata}<extra></extra>",
             }
         )
-    ticks: Trace = {"tickvals": list(range(len(ways))), "ticktext": [_wrapped(way) for way in ways]}
+    slanted = len(ways) > WRAPPED
+    labels = [plain(cut(way, _LONGEST, middle=True)) if slanted else _wrapped(way) for way in ways]
+    lines = max((label.count("<br>") + 1 for label in labels), default=1)
+    top = 20 + 5 * max(map(len, labels)) if slanted else 30 + 15 * lines
+    ticks: Trace = {"tickvals": list(range(len(ways))), "ticktext": labels, "tickangle": -45 if slanted else 0}
     what = "normalised" if matrix.normalised else "worst … best of the task"
     layout = {
         "xaxis": {**ticks, "domain": [0, 0.6], "showgrid": False, "zeroline": False, "side": "top"},
@@ -145,11 +153,11 @@ def matrix_figure(matrix: Matrix, report: Report, style: Style) -> Figure:
         },
         "annotations": annotations,
         "showlegend": False,
-        "margin": {"t": 30 + 15 * max((label.count("<br>") + 1 for label in ticks["ticktext"]), default=1)},
+        "margin": {"t": top, "l": 130},
     }
     label = f"Matrix of {rows} tasks by {len(ways)} ways, {'normalised held-out mean' if matrix.normalised else 'rank'}"
     name = "matrix" if matrix.normalised else "matrix-ranks"
-    return Figure(name, label, [heat, *dots], layout, 200 + max(60, 11 * len(ways)) * rows)
+    return Figure(name, label, [heat, *dots], layout, top + 100 + max(60, 11 * len(ways)) * rows)
 
 
 def _wrapped(way: str) -> str:

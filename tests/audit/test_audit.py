@@ -1,0 +1,215 @@
+"""What an audit says of runs that nobody has forged: going on, killed, of an earlier version, or made to hurt who reads
+them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.cli import cli
+from trace_bench.artifacts import schema
+from trace_bench.artifacts.layout import RunLayout
+from trace_bench.audit.claims import CLAIMS, AuditReport, Book
+from trace_bench.audit.reading import MOST_LINE
+from trace_bench.audit.secrets import OVERLAP, Scanner
+from trace_bench.audit.verify import audit
+from trace_bench.results.digest import read_index, run_digest
+from trace_bench.results.tables import write_files_index
+
+UNKNOWN = {"unknown.provider", "unknown.scores", "unknown.author"}
+
+
+def verdicts(report: AuditReport) -> dict[str, str]:
+    return {claim.claim: claim.verdict for claim in report.claims}
+
+
+def change(path: Path, **values: Any) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+def evidence(report: AuditReport, claim: str) -> str:
+    (found,) = [c for c in report.claims if c.claim == claim]
+    assert found.verdict == "contradicted", found
+    return json.dumps([e.model_dump(mode="json") for e in found.evidence], ensure_ascii=False)
+
+
+@pytest.fixture(scope="module")
+def report(recorded: RunLayout) -> AuditReport:
+    return audit(recorded)
+
+
+def test_all_that_can_be_known_of_a_run_is_verified(report: AuditReport) -> None:
+    found = verdicts(report)
+    assert list(found) == list(CLAIMS)
+    # Whoever works on this checkout has changed files in it.
+    unverifiable = {claim for claim, verdict in found.items() if verdict != "verified"} - {"identity.git"}
+    assert unverifiable == UNKNOWN
+
+
+def test_the_digest_is_that_of_the_index(report: AuditReport, recorded: RunLayout) -> None:
+    index = read_index(recorded)
+    assert index is not None and report.digest == run_digest({entry.path: entry.sha256 for entry in index.files})
+
+
+def test_nothing_is_written_and_no_file_looks_used(recorded: RunLayout) -> None:
+    def tree() -> dict[str, tuple[int, int]]:
+        return {str(p): (p.stat().st_mtime_ns, p.stat().st_size) for p in recorded.root.rglob("*")}
+
+    before = tree()
+    audit(recorded)
+    assert tree() == before
+
+
+def test_the_command_says_it_to_people_and_to_programs(copied: RunLayout) -> None:
+    done = cli("audit", str(copied.root), "--json")
+    report = json.loads(done.stdout)
+    assert done.returncode == 0, done.stdout
+    schema.validate("audit", report)
+    assert cli("audit", str(copied.root), "--expect", report["digest"]).returncode == 0
+    done = cli("audit", str(copied.root), "--expect", "0" * 64)
+    assert done.returncode == 4
+    assert "contradicted  unknown.author" in done.stdout and "1 contradicted" in done.stdout
+
+
+def test_a_folder_that_is_not_there_is_a_mistake() -> None:
+    done = cli("audit", "nowhere")
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+
+
+# ------------------------------------------------------------------------------------------- runs that are not over
+
+
+@pytest.fixture
+def killed(copied: RunLayout) -> RunLayout:
+    """As if its controller had died in the middle of the last job."""
+    lines = copied.events.read_text().splitlines()
+    last = json.loads(lines[-2])["job_id"]
+    copied.events.write_text("\n".join(lines[:-2]) + '\n{"t":"2026-')
+    copied.job(last).results.unlink()
+    change(copied.job(last).meta, status="running", attempts=[])
+    salt = json.loads(copied.lock.read_text())["salt"]
+    change(copied.lock, salt=None)
+    copied.salt.write_text(salt)
+    manifest = json.loads(copied.manifest.read_text())
+    change(copied.manifest, jobs=[{**job, "status": None, "reason": None} for job in manifest["jobs"]])
+    return copied
+
+
+def test_of_a_run_that_was_killed_what_is_not_there_yet_is_unverifiable(killed: RunLayout) -> None:
+    report = audit(killed)
+    assert report.ok, report.contradicted
+    found = verdicts(report)
+    unknown = {claim for claim in found if found[claim] == "unverifiable"}
+    assert {"files.hashes", "files.unlisted", "tables.summary", "held_out.salt", "held_out.seeds"} <= unknown
+    assert found["derivation.results"] == found["derivation.usage"] == found["identity.job_ids"] == "verified"
+    (hashes,) = [claim for claim in report.claims if claim.claim == "files.hashes"]
+    assert "the run was cut off" in hashes.says
+
+
+def test_a_score_changed_in_a_run_that_was_killed_is_found(killed: RunLayout) -> None:
+    job = next(job for job in killed.job_dirs() if job.results.exists())
+    change(job.results, score_best=1e6)
+    assert "score_best" in evidence(audit(killed), "derivation.results")
+
+
+def test_a_salt_that_is_published_too_early_or_left_behind_is_told(killed: RunLayout) -> None:
+    change(killed.lock, salt=killed.salt.read_text())
+    told = evidence(audit(killed), "held_out.salt")
+    assert "while jobs have no ending that counts" in told and "meta/.salt" in told
+
+
+# ---------------------------------------------------------------------------------------------------- held-out data
+
+
+def test_the_salt_gives_the_seeds_that_jobs_committed_themselves_to(copied: RunLayout) -> None:
+    change(copied.lock, salt="0" * 32)
+    report = audit(copied)
+    assert "test_seed_commitment" in evidence(report, "held_out.seeds")
+    assert "salt_commitment" in evidence(report, "held_out.salt")
+
+
+def test_runs_of_an_earlier_version_have_committed_themselves_to_nothing(copied: RunLayout) -> None:
+    for path, key in [(copied.lock, "salt_commitment"), *((j.meta, "test_seed_commitment") for j in copied.job_dirs())]:
+        value = json.loads(path.read_text())
+        del value[key]
+        path.write_text(json.dumps(value))
+    write_files_index(copied)
+    report = audit(copied)
+    assert report.ok
+    assert verdicts(report)["held_out.seeds"] == verdicts(report)["held_out.salt"] == "unverifiable"
+
+
+# ------------------------------------------------------------------------------------------------------- strangers
+
+
+def test_a_folder_made_to_hurt_is_read_and_told(copied: RunLayout, tmp_path: Path) -> None:
+    first, second, third, fourth = list(copied.job_dirs())[:4]
+    outside = tmp_path / "outside.json"
+    first.results.rename(outside)
+    first.results.symlink_to(outside)
+    second.meta.write_text("[" * 100_000)
+    third.cassette.unlink()
+    os.mkfifo(third.cassette)
+    with fourth.state_history.open("wb") as file:
+        file.truncate(MOST_LINE + 1)
+    for kind in (first.artifacts,):
+        (kind / "na\x1b[2Jme\n\u202e").write_text("x")
+    (copied.root / os.fsdecode(b"\xff\xfe")).write_text("x")
+    (copied.jobs / "loop").symlink_to(copied.root)
+    report = audit(copied)
+    told = evidence(report, "files.links")
+    assert "a link" in told and "a pipe" in told and "jobs/loop" in told
+    assert "nested deeper" in evidence(report, "files.schemas")
+    assert "\x1b" not in report.model_dump_json() and "\u202e" not in evidence(report, "files.unlisted")
+
+
+def test_values_of_any_kind_and_size_become_evidence_that_fits(tmp_path: Path) -> None:
+    book = Book()
+    for value in ("x" * 10**6, {"k" * 1000: [[[["deep"]]]]}, 10**400, [None] * 10**4, float(10**300)):
+        book.wrong("files.places", "f" * 5000, "k" * 5000, value, value)
+    claims = {claim.claim: claim for claim in book.claims()}
+    assert claims["files.places"].found == 5
+    assert len(claims["files.places"].model_dump_json()) < 20_000
+
+
+def keys() -> Iterator[tuple[str, str]]:
+    letters = "Ab1Cd2Ef3Gh4Ij5Kl6Mn7Op8Qr9St0Uv1Wx2Yz3"
+    yield "sk-", f"sk-proj-{letters}"
+    yield "AKIA", "AKIAIOSFODNN7EXAMPLE"
+    yield "ghp_", f"ghp_{letters[:36]}"
+    yield "hf_", f"hf_{letters[:34]}"
+    yield "AIza", f"AIza{letters[:35]}"
+    yield "----", "-----BEGIN RSA PRIVATE KEY-----"
+    yield "Bear", f"Bearer {letters}"
+
+
+@pytest.mark.parametrize(("beginning", "key"), list(keys()), ids=lambda value: value[:6])
+def test_what_looks_like_a_key_is_found_where_two_blocks_meet(beginning: str, key: str) -> None:
+    scanner = Scanner({})
+    text = b"a" * (OVERLAP * 2) + b' "' + key.encode() + b'" '
+    for cut in (len(text) // 2, OVERLAP * 2 + 9, len(text)):
+        scanner.begin()
+        found = [*scanner.feed(text[:cut]), *scanner.feed(text[cut:])]
+        ((place, _, shown),) = found
+        assert place == OVERLAP * 2 + 2 and shown.startswith(beginning) and len(shown) == 5
+
+
+def test_ordinary_text_is_no_key() -> None:
+    scanner = Scanner({"MAX_TOKENS": "123456789", "HOME": "/home/someone-here"})
+    text = b"task-description-of-something-long risk-2024-something-else sk-xxxxxxxxxxxxxxxxxxxxxxxxx hf_hub_download "
+    assert list(scanner.feed(text + b"bearer of the very-long-news-that-we-had 123456789 /home/someone-here")) == []
+
+
+def test_a_key_in_any_file_is_told_and_not_shown(copied: RunLayout) -> None:
+    job = next(copied.job_dirs())
+    key = f"sk-ant-{'a1B2' * 10}"
+    job.stdout.write_text(f"calling with {key}\nand hunter2-of-mine\n")
+    report = audit(copied, environ={"OUR_API_KEY": "hunter2-of-mine"})
+    told = evidence(report, "secrets.none")
+    assert "byte 13" in told and "variable of this environment" in told
+    assert key not in report.model_dump_json() and "hunter2" not in report.model_dump_json()

@@ -1,0 +1,103 @@
+"""Whatever state a run is in, these commands do what they are for, or say in a sentence why not."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.results import kinds
+from trace_bench.artifacts.layout import RunLayout
+from trace_bench.cli.diff import diff_command
+from trace_bench.cli.export import export_command
+from trace_bench.cli.import_run import import_command
+from trace_bench.cli.rebuild import rebuild_command
+from trace_bench.cli.remove import gc_command, rm_command
+from trace_bench.controller.ownership import alone_in
+from trace_bench.errors import TraceBenchError
+from trace_bench.results.rebuild import rebuild
+from trace_bench.results.tables import read_rows
+
+NO_RUNS = ("empty", "no_run", "file")
+WORK = ("archive", "crate", "table", "steps", "check", "diff", "gc")
+"""What leaves a run as it is."""
+
+
+def commands(run: RunLayout, out: Path) -> dict[str, Callable[[], object]]:
+    runs, text = run.root.parent, str(run.root)
+
+    def export(name: str, **options: object) -> None:
+        plain = {"table": None, "where": None, "unfinished": True, "ro_crate": False, "license_url": None,
+                 "force": False, "as_json": False}  # fmt: skip
+        export_command(text, out / name, runs, **{**plain, **options})  # type: ignore[arg-type]
+
+    def diff() -> None:
+        jobs = sorted(path.name for path in run.jobs.iterdir())[:2] if run.jobs.is_dir() else []
+        diff_command([text, *(jobs or ["a", "b"])], runs, every=True, as_json=True)
+
+    return {
+        "archive": lambda: export("run.tar"),
+        "crate": lambda: export("crate.tar", ro_crate=True),
+        "table": lambda: export("scores.parquet"),
+        "steps": lambda: export("steps.csv", table="steps"),
+        "check": lambda: rebuild_command(text, runs, jobs=True, check=True, every=True, as_json=True),
+        "diff": diff,
+        "gc": lambda: gc_command(runs, evidence=True, older_than="1s", keep=0, dry_run=True, as_json=True),
+    }
+
+
+def refusal(command: Callable[[], object]) -> str:
+    """What `command` says if it refuses: a sentence."""
+    try:
+        command()
+    except TraceBenchError as error:
+        said = str(error)
+        assert len(said) > 20 and "\n" not in said
+        return said
+    return ""
+
+
+@pytest.mark.parametrize("kind", [*kinds.KINDS, "version_1", *NO_RUNS])
+def test_every_kind_of_run(kind: str, recorded: RunLayout, tmp_path: Path) -> None:
+    run = kinds.make(kind, recorded, tmp_path / "runs")
+    out = tmp_path / "out"
+    out.mkdir()
+    working = alone_in(run) if kind == "going_on" else contextlib.nullcontext()
+    before = kinds.tree(tmp_path / "runs")
+    with working:
+        said = {name: refusal(command) for name, command in commands(run, out).items()}
+    assert kinds.tree(tmp_path / "runs") == before
+    refused = {name for name in WORK if said[name]}
+    expected = {
+        "going_on": {"archive", "crate", "check"},
+        "killed": {"crate"},  # without an index
+        "planned": {"crate", "diff"},
+        "without_manifest": {"crate", "diff"},
+        "damaged_manifest": {"crate", "table", "steps", "check", "diff"},
+        "damaged_lock": {"crate"},
+        "damaged_row": {"table", "steps"},  # a check with --jobs derives it
+        "damaged_record": {"check"},
+        "damaged_index": {"archive", "crate"},
+        "damaged_journal": {"crate"},
+        "damaged_history": {"steps"},
+        "newer": {"crate", "table", "steps", "check", "diff"},
+        **dict.fromkeys(NO_RUNS, set(WORK) - {"gc"}),
+    }.get(kind, set())
+    assert refused == expected, {name: said[name] for name in refused ^ expected}
+
+
+@pytest.mark.parametrize("kind", ["whole", "killed", "mixed", "version_1"])
+def test_a_run_of_any_kind_travels_and_is_rebuilt(kind: str, recorded: RunLayout, tmp_path: Path) -> None:
+    run = kinds.make(kind, recorded, tmp_path / "runs")
+    commands(run, tmp_path)["archive"]()
+    import_command(tmp_path / "run.tar", tmp_path / "there", max_bytes=None, max_files=None, as_json=True)
+    there = RunLayout(tmp_path / "there" / run.run_id)
+    assert read_rows(there) == read_rows(run)
+    rebuild(there)
+    assert {file.found for file in rebuild(there, check=True)} == {"same"}
+    with pytest.raises(TraceBenchError):
+        rm_command([str(there.root)], there.root, yes=False, as_json=True)
+    rm_command([str(there.root)], there.root, yes=True, as_json=True)
+    assert list((tmp_path / "there").iterdir()) == []
