@@ -17,7 +17,7 @@ from trace_bench.artifacts.writers import write_json
 from trace_bench.audit.verify import audit
 from trace_bench.controller.run import RunResult
 from trace_bench.results.parquet import write_parquet
-from trace_bench.results.tables import RunTables
+from trace_bench.results.tables import RunTables, read_row
 
 SCORES = ("score_initial", "score_final", "score_best")
 
@@ -32,8 +32,9 @@ def busy(copied: RunLayout) -> Iterator[RunLayout]:
     def write() -> None:
         tables, number = RunTables(copied), 0
         while not over.is_set():
-            number += 1
-            write_json(place, row | dict.fromkeys(SCORES, float(number)), durable=False)
+            for _ in range(50):
+                number += 1
+                write_json(place, row | dict.fromkeys(SCORES, float(number)), durable=False)
             rows = tables.refresh()
             write_parquet(copied.results_parquet, rows)
             wrote.set()
@@ -60,6 +61,8 @@ def test_rows_are_whole(busy: RunLayout) -> None:
         (mine,) = frame[frame["job_id"] == next(busy.job_dirs()).job_id][list(SCORES)].to_numpy().tolist()
         assert len(set(mine)) == 1
         seen.add(mine[0])
+        for _ in range(200):
+            assert read_row(next(busy.job_dirs()).results).score_best
     assert len(seen) > 1, "nothing was written in the meantime"
 
 
