@@ -16,7 +16,7 @@ COMMANDS = (
     "run", "validate", "list-tasks", "list-trainers", "schema", "doctor", "clean", "check-task", "new task",
     "ls", "show", "logs", "ps", "cancel", "llm ls", "llm show", "llm cache",
     "reproduce", "results", "export", "import", "rebuild", "diff", "rm", "gc",
-    "report",
+    "report", "compare",
 )  # fmt: skip
 CHEAP = ("--version", "list-tasks", "list-trainers", "schema")
 
