@@ -21,7 +21,7 @@ COMMANDS = (
     "ls", "show", "logs", "ps", "cancel",
     "llm", "llm ls", "llm show", "llm cache",
     "reproduce", "results", "export", "import", "rebuild", "diff", "rm", "gc",
-    "mirror", "report",
+    "mirror", "report", "compare",
     "images build", "images list", "images verify", "images lock", "images push", "images pull",
 )  # fmt: skip
 
