@@ -141,7 +141,7 @@ def audit(
     root: Roots = None,
     as_json: Json = False,
 ) -> None:
-    """Check what a run claims: files, tables, scores, calls, identity, conduct."""
+    """Check every claim of a run against its files."""
     from trace_bench.cli.audit import audit_command
 
     code = audit_command(run, runs_dir, expect=expect, roots=root or (), as_json=as_json)
