@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from benchmarks.statistics.improvement import coverage as coverage_of_improvement
 from trace_bench.results import testing
@@ -212,3 +213,15 @@ def test_few_scores_have_the_coverage_that_is_printed(monkeypatch: pytest.Monkey
     worst, best = testing.SHARE_COVERAGE[3]
     assert coverage_of_improvement(3, 1, 1.5, 400) == pytest.approx(worst, abs=0.07)
     assert coverage_of_improvement(3, 5, 0.0, 200) == pytest.approx(best, abs=0.07)
+
+
+def test_drawn_signs_find_what_scipy_finds() -> None:
+    rng = np.random.default_rng(1)
+    rows = np.stack([rng.normal(shift, 1, 40) for shift in (0.0, 0.2, 0.4, 1.5)] + [np.zeros(40), np.ones(40)])
+    ours, exact = testing.sign_flip(rows, 9_999)
+    settings = {"permutation_type": "samples", "vectorized": True, "n_resamples": 9_999, "rng": 2}
+    theirs = [stats.permutation_test((row,), lambda x, axis: x.mean(axis=axis), **settings).pvalue for row in rows]
+    assert not exact
+    for one, other in zip(ours, theirs, strict=True):
+        assert abs(one - other) < 5 * math.sqrt(max(other * (1 - other), 1e-4) / 9_999) * 2
+    assert ours[3] == ours[5] == 2 / 10_000 and ours[4] == 1.0

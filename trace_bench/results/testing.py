@@ -145,17 +145,39 @@ def sign_flip(values: Array, resamples: int = RESAMPLES, exact_up_to: int = EXAC
     exact = is_exact(n, exact_up_to)
     if n == 1:
         return np.ones(len(values)), True
+    if not exact:
+        return _drawn_signs(values, resamples), False
     done = stats.permutation_test(
         (values,),
         _mean,
         permutation_type="samples",
         vectorized=True,
-        n_resamples=2**n if exact else resamples,
+        n_resamples=2**n,
         batch=max(1, _BATCH // max(1, values.size)),
         axis=-1,
         rng=np.random.default_rng(SEED),
     )
     return np.asarray(done.pvalue, dtype=np.float64), exact
+
+
+def _drawn_signs(values: Array, resamples: int) -> Array:
+    """The same p as ``scipy.stats.permutation_test`` of drawn signs, by products of matrices: that takes seconds for
+    hundreds of pairs. Every row sees the same signs."""
+    rng = np.random.default_rng(SEED)
+    largest = np.abs(values).max(axis=1, keepdims=True)
+    scaled = values / np.where(largest > 0, largest, 1.0)
+    observed = scaled.sum(axis=1)
+    slack = 1e-12 * np.abs(scaled).sum(axis=1)  # sums in another order
+    below, above, left = np.ones(len(values)), np.ones(len(values)), resamples
+    while left:
+        batch = min(left, max(1, _BATCH // values.shape[1]))
+        signs = 2.0 * rng.integers(0, 2, size=(batch, values.shape[1]), dtype=np.int8) - 1.0
+        null = signs @ scaled.T
+        below += (null <= observed + slack).sum(axis=0)
+        above += (null >= observed - slack).sum(axis=0)
+        left -= batch
+    p: Array = np.minimum(1.0, 2 * np.minimum(below, above) / (resamples + 1))
+    return p
 
 
 def is_exact(pairs: int, exact_up_to: int = EXACT) -> bool:
