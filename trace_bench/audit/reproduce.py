@@ -7,7 +7,6 @@ base for images) is this machine's to decide, and is not taken over; what it wan
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -275,10 +274,13 @@ def _refuse_odd_files(run: RunLayout) -> None:
     Raises:
         ConfigError: something in the run is neither a file nor a folder. No run of ours has such a thing.
     """
-    for top, folders, names in os.walk(run.root):
-        for path in (Path(top) / name for name in (*folders, *names)):
-            mode = path.lstat().st_mode
-            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                what = "a link" if stat.S_ISLNK(mode) else "neither a file nor a folder"
-                name = printable(run.relative(path))
-                raise ConfigError(f"argument RUN: {run.root}: {name} is {what}, which no run holds; remove it")
+    folders = [run.root]
+    while folders:  # not os.walk, which may be led too deep
+        with os.scandir(folders.pop()) as found:
+            for item in found:
+                if item.is_dir(follow_symlinks=False):
+                    folders.append(Path(item.path))
+                elif not item.is_file(follow_symlinks=False):
+                    what = "a link" if item.is_symlink() else "neither a file nor a folder"
+                    name = printable(run.relative(Path(item.path)))
+                    raise ConfigError(f"argument RUN: {run.root}: {name} is {what}, which no run holds; remove it")

@@ -132,6 +132,7 @@ class _Unpacking:
     """SHA-256 of what was written, by name in the archive."""
     run_id: str = ""
     size: int = 0
+    """Bytes of the run's own files."""
     listing: bytes | None = None
 
     def take(self, source: Source) -> None:
@@ -190,7 +191,7 @@ class _Unpacking:
         with os.fdopen(fd, "wb") as file:
             source.copy(size, _both(digest.update, file.write))
         self.sums[name] = digest.hexdigest()
-        self.size += size
+        self.size += size if name != CRATE else 0
 
     def _check(self) -> None:
         """Compare with the checksums."""
