@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -79,7 +80,14 @@ def results_command(
             _emit_table(aside, [None] * len(aside[1]))
         emit()
         for line in told:
-            emit(line)
+            for part in _folded(line):
+                emit(part)
+
+
+def _folded(line: str) -> list[str]:
+    """A sentence below a table: on a terminal as wide as that, in a pipe whole."""
+    at = screen()
+    return [line] if at is None else textwrap.wrap(line, max(at.width, 20), subsequent_indent="  ")
 
 
 def _emit_table(table: tuple[Sequence[str], Sequence[Sequence[str]]], directions: Sequence[Direction | None]) -> None:
