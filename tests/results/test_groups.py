@@ -229,6 +229,18 @@ def test_the_table_shows_measured_coverage_beside_intervals_of_few_values(
     assert "=: all values are the same" in told and "nan" not in told
 
 
+def test_jobs_of_a_run_without_its_manifest_are_said_to_be_those_that_ended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = make_run(tmp_path / "runs", planned=3, rows=[row(1, score_best=1.0)])
+    options: dict[str, Any] = {"by": "task", "where": None, "form": "csv", "unprotected": False, "level": 0.95}
+    results_command(str(run.root), run.root.parent, **options)
+    assert not capsys.readouterr().err
+    run.manifest.unlink()
+    results_command(str(run.root), run.root.parent, **options)
+    assert "its manifest is missing" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("by", ["task,trainer", "trainer"])
 def test_on_a_narrow_terminal_the_table_fits_and_the_mean_stays(
     by: str, recorded: RunLayout, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -9,7 +9,7 @@ from pathlib import Path
 from trace_bench.arguments import hint
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.jsonio import printable
-from trace_bench.cli.output import emit, emit_json
+from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.cli.tables import screen
 from trace_bench.errors import ConfigError
 from trace_bench.results.render import aligned, framed, heading, told_once
@@ -48,6 +48,8 @@ def results_command(
     chosen = parse_where(where) if where is not None else None
     layout = find_run(run, runs_dir)
     jobs = groups.jobs_of(layout)
+    if not layout.manifest.exists():
+        note(f"{printable(layout.run_id)}: its manifest is missing, so that jobs which have not ended are not known")
     if chosen is not None:
         whole, jobs = len(jobs), chosen.of(jobs)
         if whole and jobs.empty:
