@@ -135,7 +135,7 @@ def _listed(part: Outcome) -> str:
 def _axes(one: Comparison) -> Section:
     rows = [(axis.name, axis.baseline, axis.other, "" if axis.counts else "no", axis.why) for axis in one.axes]
     blocks: list[Block] = [Table(("axis", "baseline", "other", "counts", "note"), rows)] if rows else []
-    if not any(axis.counts for axis in one.axes):
+    if not any(axis.counts or axis.unknown for axis in one.axes):
         blocks.append("nothing differs that can change a score: one is a repetition of the other")
     if one.warning:
         blocks.append(f"WARNING: {one.warning}")
