@@ -150,11 +150,13 @@ def test_what_the_run_says_of_how_jobs_are_kept_is_not_taken_over(run: RunLayout
     assert not plain.keys() & {"backend", "fail_fast", "images", "retries"}
     assert recording.snapshot["sandbox"]["allow_weaker"] and plain["sandbox"]["allow_weaker"] == []
     weaker = {"id": "internal:liking", "sandbox": {"allow_weaker": ["seccomp"], "memory": "1GiB"}}
-    nowhere = {**recording.snapshot, "task_roots": ["/nowhere", "tasks"], "data_root": "/nowhere", "tasks": [weaker]}
-    object.__setattr__(recording, "snapshot", nowhere)
+    data = {**recording.snapshot, "task_roots": ["tasks"], "data_root": "tasks", "tasks": [weaker], "mirrors": "mlflow"}
+    run.config_snapshot.write_text(json.dumps(data).replace("_roots", "-roots").replace("allow_weaker", "allow-weaker"))
+    recording = find_recording("first", Path("runs"), "here")
     plain = snapshot_here(recording, recording.jobs)
-    assert plain["task_roots"] == ["tasks"] and "data_root" not in plain
-    assert plain["tasks"] == [{"id": "internal:liking", "sandbox": {"memory": "1GiB"}}]
+    assert not plain.keys() & {"task_roots", "task-roots", "data_root", "mirrors"}
+    assert plain["sandbox"]["allow_weaker"] == [] and "allow-weaker" not in plain["sandbox"]
+    assert [entry["sandbox"] for entry in plain["tasks"]] == [{"memory": "1g"}]
 
 
 def test_budgets_end_again_where_they_ended_and_failures_fail_again(
@@ -380,7 +382,13 @@ def test_mistakes_are_sentences_and_make_nothing(
     assert [path for path in sorted(tmp_path.rglob("*")) if path not in before] == []
 
 
-def test_a_task_whose_folder_is_not_here_is_asked_for(run: RunLayout, reproduce: Reproduce) -> None:
+def test_a_task_whose_folder_is_not_here_is_asked_for_and_none_that_the_run_brings_is_taken(
+    run: RunLayout, reproduce: Reproduce
+) -> None:
+    brought = str(shutil.copytree("tasks", run.root / "jobs" / "tasks"))
+    text = run.config_snapshot.read_text()
+    run.config_snapshot.write_text(text.replace("task_roots: []", f"task_roots: ['{brought}']"))
+    assert brought in run.config_snapshot.read_text()
     with pytest.raises(TraceBenchError) as caught:
         reproduce("first", root=None)
     assert "there is no task 'internal:liking'" in str(caught.value)

@@ -129,7 +129,11 @@ def test_diff_says_what_two_jobs_differ_in(recorded: RunLayout, capsys: pytest.C
     assert capsys.readouterr().out == first and "\ngiven\n" in first and "\ncame out\n" in first
     diff_command([str(recorded.root), jobs[0], jobs[0]], Path("runs"), every=False, as_json=False)
     assert "nothing differs, times apart" in capsys.readouterr().out
-    for wrong in ([jobs[0]], [jobs[0], jobs[1]], [str(recorded.root)] * 4, ["/", "/"]):
+    diff_command([jobs[0], jobs[1][:6]], recorded.root.parent, every=True, as_json=False)
+    assert capsys.readouterr().out == first
+    with pytest.raises(ConfigError, match="there is no job 'zz' in run"):
+        diff_command([jobs[0], "zz"], recorded.root.parent, every=True, as_json=False)
+    for wrong in ([jobs[0]], [jobs[0], f"x/{jobs[1]}"], [str(recorded.root)] * 4, ["/", "/"]):
         with pytest.raises(ConfigError, match="name two jobs"):
             diff_command(wrong, Path("runs"), every=False, as_json=False)
 
@@ -146,7 +150,10 @@ def test_rm_removes_what_it_is_told_and_nothing_else(run: RunLayout, capsys: pyt
     other = make_run(run.root.parent, "other", rows=[row(0)], planned=1)
     with pytest.raises(ConfigError, match="there is no run 'none'"):
         rm_command(["other", "none"], run.root.parent, yes=True, as_json=False)
-    with alone_in(other), pytest.raises(ConfigError, match="another controller is running"):
+    with (
+        alone_in(other),
+        pytest.raises(ConfigError, match="at work in it; wait until it has ended, or"),
+    ):
         rm_command(["other"], run.root.parent, yes=True, as_json=False)
     assert other.manifest.exists()
     rm_command(["other", "other"], run.root.parent, yes=True, as_json=True)
