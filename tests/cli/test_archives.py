@@ -242,3 +242,22 @@ def test_ages_are_numbers_with_a_unit() -> None:
             seconds(text)
     with pytest.raises(ConfigError, match="--keep"):
         gc_command(Path("runs"), evidence=False, older_than=None, keep=-1, dry_run=True, as_json=False)
+
+
+def test_a_secret_of_this_environment_is_in_no_table_that_is_written(copied: RunLayout, tmp_path: Path) -> None:
+    secret = "not-for-a-table-4711"
+    path = next(copied.job_dirs()).results
+    path.write_text(
+        path.read_text()
+        .replace('"feedback":"', f'"feedback":"{secret} ')
+        .replace('"feedback": "', f'"feedback": "{secret} ')
+    )
+    assert secret in path.read_text()
+    for known in ("", secret):
+        for name in ("jobs.csv", "jobs.parquet"):
+            done = cli(
+                "export", str(copied.root), "-o", name, "--table", "jobs", "--force", cwd=tmp_path, SOME_TOKEN=known
+            )
+            assert done.returncode == 0, done.stderr
+            read = pd.read_csv if name.endswith("csv") else pd.read_parquet
+            assert (secret in read(tmp_path / name).to_csv()) == (not known)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,18 +15,40 @@ from trace_bench.artifacts.layout import RunLayout
 PAGE = REPOSITORY / "docs" / "how-to" / "analyse.md"
 
 
-def test_every_block_runs(recorded: RunLayout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
-    monkeypatch.chdir(recorded.root.parents[1])
+Names = dict[str, Any]
+
+
+def run_blocks(capsys: pytest.CaptureFixture) -> tuple[Names, list[str]]:
+    """What the blocks leave behind, and what each prints."""
     blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     assert len(blocks) >= 9
-    names: dict[str, object] = {}
+    names: Names = {}
+    printed = []
     for block in blocks:
         exec(compile(block, str(PAGE), "exec"), names)
-        assert capsys.readouterr().out.strip(), block
-    assert len(names["counted"]) == 18 and len(names["normalised"]) == 6  # type: ignore[arg-type]
-    assert list(names["by_task"].round(6)) and names["pairs"]["difference"].max() > 0  # type: ignore[attr-defined,index]
-    spent = names["asked"]["prompt_tokens"].sum()  # type: ignore[index]
-    assert spent == names["jobs"]["prompt_tokens"].sum() > 0  # type: ignore[index]
+        printed.append(capsys.readouterr().out.strip())
+    return names, printed
+
+
+def test_every_block_runs(recorded: RunLayout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    monkeypatch.chdir(recorded.root.parents[1])
+    names, printed = run_blocks(capsys)
+    assert all(printed)
+    assert len(names["counted"]) == 18 and len(names["normalised"]) == 6
+    assert list(names["by_task"].round(6)) and names["pairs"]["difference"].max() > 0
+    assert names["asked"]["prompt_tokens"].sum() == names["jobs"]["prompt_tokens"].sum() > 0
+
+
+def test_every_block_runs_on_a_run_without_held_out_data(
+    copied: RunLayout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    for job in copied.job_dirs():
+        row = json.loads(job.results.read_text())
+        job.results.write_text(json.dumps({**row, "score_test": None, "metrics_test": {}}))
+    monkeypatch.chdir(copied.root.parents[1])
+    names, printed = run_blocks(capsys)
+    assert all(printed) and names["score"] == "score_best"
+    assert names["table"]["mean"].notna().all() and names["pairs"]["difference"].max() > 0
 
 
 def test_it_knows_every_frame() -> None:

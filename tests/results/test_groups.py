@@ -44,8 +44,9 @@ def one(summary: Summary, **keys: str) -> Group:
 
 
 def normalised(number: int, task: str, value: float, **change: Any) -> Results:
-    return row(number, task_id=task, score_initial=0.0, score_best=1000 * value, metrics_initial={"normalised": 0.1},
-               metrics_best={"normalised": value}, metrics_test={"normalised": value / 2}, **change)  # fmt: skip
+    return row(number, **{"task_id": task, "score_initial": 0.0, "score_best": 1000 * value,
+               "metrics_initial": {"normalised": 0.1}, "metrics_best": {"normalised": value},
+               "metrics_test": {"normalised": value / 2}, **change})  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------------- what is averaged
@@ -144,12 +145,43 @@ def test_a_run_that_has_only_begun_has_groups_without_numbers(tmp_path: Path) ->
     summary = summarise_groups(jobs_of(run), parse_by("task,trainer"))
     group = one(summary)
     assert group.aside == {"pending": 2} and group.score.n == 0 and not group.marked
-    assert "nan" not in csv_text(summary).lower() and main_table(summary)[1][0].count("-") > 8
+    header, (line,) = main_table(summary)
+    assert "nan" not in csv_text(summary).lower() and header == ["task", "trainer", "n", "mean", "95 % CI"]
+    assert line[2:] == ["0", "-", "-"]
 
 
 def test_a_seed_without_a_held_out_score_is_told_apart() -> None:
     rows = [row(0, score_best=1.0, score_test=2.0), row(1, score_best=1.0), row(2, score_best=1.0, score_test=4.0)]
     assert "3 (2 of 3)" in main_table(summarised(rows))[1][0]
+
+
+def table_of(summary: Summary) -> dict[str, list[str]]:
+    header, rows = main_table(summary)
+    return {name: [line[place] for line in rows] for place, name in enumerate(header)}
+
+
+def test_what_covers_says_of_held_out_intervals_stands_beside_them_where_they_are_of_other_sizes() -> None:
+    rows = [normalised(n, f"s:{n}", 0.1 * (n + 1)) for n in range(3)]
+    assert "held-out covers" not in table_of(summarised(rows, "trainer")), "three tasks both"
+    rows[2] = rows[2].model_copy(update={"metrics_test": {}})
+    found = table_of(summarised(rows, "trainer"))
+    assert found["covers"] == ["63–96 %"]
+    assert found["held-out covers"] == ["42–95 %"] and found["held-out"] == ["0.075 (2 of 3)"]
+    many = [normalised(n, "s:0", 0.1 * n) for n in range(12)]
+    others = [normalised(n, f"s:{n}", 0.2, metrics_test={}) for n in range(12, 14)]
+    found = table_of(summarised([*many, *others], "trainer"))
+    assert found["covers"] != ["-"] and found["held-out covers"] == ["-"], (
+        "twelve seeds of the one that has held-out data"
+    )
+
+
+def test_columns_that_no_group_has_are_in_csv_alone() -> None:
+    summary = summarised([row(n, score_best=float(n)) for n in range(3)])
+    found = table_of(summary)
+    assert not {"held-out", "held-out 95 % CI", "usd", "per usd", "normalised"} & found.keys() and "covers" in found
+    assert "per_dollar" in csv_text(summary) and "test_mean" in csv_text(summary)
+    paid = [row(n, score_initial=0.0, score_best=float(n), cost_usd=0.5 * n) for n in range(2)]
+    assert table_of(summarised(paid))["usd"] == ["0.2500"]
 
 
 def test_methods_are_named_with_their_sources() -> None:
@@ -197,6 +229,18 @@ def test_the_table_shows_measured_coverage_beside_intervals_of_few_values(
     assert "=: all values are the same" in told and "nan" not in told
 
 
+def test_jobs_of_a_run_without_its_manifest_are_said_to_be_those_that_ended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = make_run(tmp_path / "runs", planned=3, rows=[row(1, score_best=1.0)])
+    options: dict[str, Any] = {"by": "task", "where": None, "form": "csv", "unprotected": False, "level": 0.95}
+    results_command(str(run.root), run.root.parent, **options)
+    assert not capsys.readouterr().err
+    run.manifest.unlink()
+    results_command(str(run.root), run.root.parent, **options)
+    assert "its manifest is missing" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("by", ["task,trainer", "trainer"])
 def test_on_a_narrow_terminal_the_table_fits_and_the_mean_stays(
     by: str, recorded: RunLayout, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -207,6 +251,7 @@ def test_on_a_narrow_terminal_the_table_fits_and_the_mean_stays(
     rows = [line for line in lines if line.startswith(("NoOp ", "PrioritySearch "))]
     assert len(rows) == (9 if by == "task,trainer" else 3) and all(len(line) <= 80 for line in [header, *rows])
     assert ("mean" if by == "task,trainer" else "normalised") in header and "95 % CI" in header
+    assert all(len(line) <= 80 for line in lines if not line.startswith("no room for")), "sentences are folded"
     assert "all: unprotected" in lines
     assert (f"{KNAPSACK}  higher is better" in lines) == (by == "task,trainer")
 

@@ -18,6 +18,7 @@ from trace_bench.results.render import (
     framed,
     leaderboard_text,
     shared_parameters,
+    told_once,
     wide,
     without,
 )
@@ -80,6 +81,13 @@ def test_a_task_is_a_heading_with_its_direction_and_what_is_common_is_said_once(
     assert lines[3] == "internal:numeric_param  higher is better"
     assert lines[4].split()[:3] == ["1", "PrioritySearch", "num_candidates=0"]
     assert lines[7] == "llm4ad:a_task_of_a_long_name  lower is better" and len(lines) == 11
+
+
+def test_of_a_variant_without_parameters_none_are_said() -> None:
+    variants = ["default", "num_steps=2", "num_steps=2,k=3"]
+    _, rows, (said,) = told_once(["trainer", "variant"], [["T", variant] for variant in variants], ("variant",))
+    assert said == "variants: all that have parameters with num_steps=2"
+    assert [row[1] for row in rows] == ["default", "", "k=3"]
 
 
 def test_columns_that_differ_are_kept() -> None:

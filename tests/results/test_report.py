@@ -177,6 +177,21 @@ def test_what_an_audit_found_stands_on_the_page_and_what_is_wrong_first(recorded
     assert "Not audited" in page(report_of(recorded)), "where there was none, the page says so"
 
 
+def test_a_heading_says_of_no_way_what_it_does_not_have(recorded: RunLayout) -> None:
+    text = markdown(report_of(recorded))
+    headings = [line for line in text.splitlines() if line.startswith("### ") and " is better" in line]
+    assert headings
+    for line in headings:
+        assert re.search(r"; num\\_proposals=2 \(all but NoOp\); optimizer \S+ \(all but NoOp\); model ", line), line
+
+
+def test_intervals_of_few_seeds_stand_beside_how_often_they_hold(recorded: RunLayout) -> None:
+    text = markdown(report_of(recorded))
+    (board,) = re.findall(r"^### llm4ad\S*knapsack.*\n\n((?:\|.*\n)+)", text, re.MULTILINE)
+    head, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in board.splitlines())
+    assert [row[head.index("covers")] for row in rows] == ["42–95 %"] * 3
+
+
 def test_two_runs_stand_side_by_side(recorded: RunLayout, copied: RunLayout) -> None:
     other = RunLayout(copied.root.rename(copied.root.with_name("other")))
     report = report_of(recorded, other)

@@ -36,6 +36,13 @@ def test_the_mean_of_students_own_example_has_the_interval_that_r_prints() -> No
     assert found.n == 10 and found.coverage is None
 
 
+def test_values_whose_squares_are_no_doubles_vary_nevertheless() -> None:
+    small, large = (estimate([1 * unit, 2 * unit, 3 * unit]) for unit in (1e-200, 1e200))
+    for found, unit in ((small, 1e-200), (large, 1e200)):
+        assert not found.equal and found.se == pytest.approx(unit / math.sqrt(3), rel=1e-12, abs=0)
+    assert small.interval is not None and small.interval[0] < 1e-200 < small.interval[1]
+
+
 @pytest.mark.parametrize("level", [0.8, 0.95, 0.99])
 @pytest.mark.parametrize("n", [2, 3, 7, 20])
 def test_means_and_iqms_are_those_of_scipy(n: int, level: float) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
 from trace_bench.arguments import hint
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.jsonio import printable
-from trace_bench.cli.output import emit, emit_json
+from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.cli.tables import screen
 from trace_bench.errors import ConfigError
 from trace_bench.results.render import aligned, framed, heading, told_once
@@ -47,6 +48,8 @@ def results_command(
     chosen = parse_where(where) if where is not None else None
     layout = find_run(run, runs_dir)
     jobs = groups.jobs_of(layout)
+    if not layout.manifest.exists():
+        note(f"{printable(layout.run_id)}: its manifest is missing, so that jobs which have not ended are not known")
     if chosen is not None:
         whole, jobs = len(jobs), chosen.of(jobs)
         if whole and jobs.empty:
@@ -79,7 +82,14 @@ def results_command(
             _emit_table(aside, [None] * len(aside[1]))
         emit()
         for line in told:
-            emit(line)
+            for part in _folded(line):
+                emit(part)
+
+
+def _folded(line: str) -> list[str]:
+    """A sentence below a table: on a terminal as wide as that, in a pipe whole."""
+    at = screen()
+    return [line] if at is None else textwrap.wrap(line, max(at.width, 20), subsequent_indent="  ")
 
 
 def _emit_table(table: tuple[Sequence[str], Sequence[Sequence[str]]], directions: Sequence[Direction | None]) -> None:

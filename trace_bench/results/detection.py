@@ -87,19 +87,27 @@ def methods(done: Compared) -> list[tuple[str, str]]:
     )
     unpaired = "Welch's interval of the difference of means, and a permutation test of the scores' labels"
     designs = {one.design for one in done.comparisons}
+    several = (
+        ", each the mean over what else its jobs share" if any(one.ways[1] > 1 for one in done.comparisons) else ""
+    )
     found = {
-        "pairs": "scores of one task and seed, arXiv:2411.00640 (paired differences)" if "paired" in designs else "",
+        "pairs": f"scores of one task and seed{several}, arXiv:2411.00640 (paired differences)"
+        if "paired" in designs
+        else "",
         "interval of a task": "Student's t of the paired differences" if "paired" in designs else "",
         "test of a task": signs if "paired" in designs else "",
         "without pairs": unpaired if "unpaired" in designs else "",
         "correction": f"Holm 1979, over the {done.tests} tests of single tasks; family-wise error rate {done.alpha:g}"
         if done.tests > 1
         else "",
-        "tasks like these": "clustered by task, arXiv:2411.00640 §2.2: every task is one observation, its mean"
+        "tasks like these": ""
+        if not any(one.alike for one in done.comparisons)
+        else "clustered by task, arXiv:2411.00640 §2.2: every task is one observation, its mean"
         " difference; Student's t of these, and their sign-flip test",
         "these tasks": "permutation test over all scores, stratified by task; it says nothing of other tasks",
         "probability of improvement": "mean over tasks of P(better) + ½ P(equal), Mann-Whitney, arXiv:2108.13264 §4.3;"
-        f" percentile interval of {BOOTSTRAP} stratified bootstrap resamples",
+        f" percentile interval of {BOOTSTRAP} stratified bootstrap resamples, its percentiles expanded for few scores,"
+        " arXiv:1411.5279 §5.2",
         "detectable": f"smallest true difference that a t test at the corrected level finds with a power of {POWER:.0%}"
         ", by the noncentral t distribution",
     }

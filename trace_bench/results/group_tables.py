@@ -17,40 +17,50 @@ from trace_bench.results.render import UNPROTECTED, dollars, number
 from trace_bench.results.statistics import RESAMPLES, Estimate
 
 DOCS = "docs/design/statistics.md"
+HELD_OUT_COVERS = "held-out covers"
 ARROW = {"maximize": "↑", "minimize": "↓"}
 _ESTIMATES = ("score", "test", "improvement", "normalised", "normalised_test")
 _NUMBERS = ("tokens", "cost_usd", "seconds", "per_dollar", "total_cost_usd", "jobs", "counted", "unprotected",
             "unscored", "flagged")  # fmt: skip
 NUMERIC = frozenset({
-    "n", "tasks", "mean", "covers", "IQM", "SE", "held-out", "improvement", "normalised", "held-out normalised",
-    "tokens", "usd", "s", "per usd", "jobs", "counted", "unprotected", "unscored", "flagged", *ASIDE,
+    "n", "tasks", "mean", "covers", HELD_OUT_COVERS, "IQM", "SE", "held-out", "improvement", "normalised",
+    "held-out normalised", "tokens", "usd", "s", "per usd", "jobs", "counted", "unprotected", "unscored", "flagged",
+    *ASIDE,
 })  # fmt: skip
 ELASTIC = {"variant": 8, "parameters": 8, "optimizer_kwargs": 8, "eval_kwargs": 8, "trainer": 14, "kinds": 12}
-SPARE = ("tokens", "s", "per usd", "SE", "usd", "IQM", "held-out normalised", "normalised", "improvement", "covers")
+SPARE = ("tokens", "s", "per usd", "SE", "usd", "IQM", "held-out normalised", "normalised", "improvement", "covers",
+         HELD_OUT_COVERS)  # fmt: skip
 
 
 # -------------------------------------------------------------------------------------------------------- for people
 
 
 def main_table(summary: Summary) -> Table:
-    """The groups with what they come to. Intervals stand in brackets."""
+    """The groups with what they come to. Intervals stand in brackets. Left out is what no group has, and what
+    ``covers`` says of the held-out intervals where it says the same of the others."""
     ci = f"{100 * summary.level:g} % CI"
     keys = [*summary.by, *summary.joined]
     sizes = ("tasks", "n", "normalised") if summary.averaged else ("n", "mean")
-    scores = (
-        *keys,
-        *sizes,
-        ci,
-        "covers",
-        "IQM",
-        "SE",
-        "held-out",
-        f"held-out {ci}",
-        "improvement",
-        f"improvement {ci}",
-    )
+    kept = {*keys, *sizes, ci}
+    scores = (*keys, *sizes, ci, "covers", "IQM", "SE", "held-out", f"held-out {ci}", HELD_OUT_COVERS, "improvement",
+              f"improvement {ci}")  # fmt: skip
     rest = () if summary.averaged else ("normalised", "held-out normalised")
-    return (*scores, *rest, "tokens", "usd", "s", "per usd"), [_cells(summary, group, keys) for group in summary.groups]
+    header = (*scores, *rest, "tokens", "usd", "s", "per usd")
+    rows = [_cells(summary, group, keys) for group in summary.groups]
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(header)
+    kept |= {name for name, cells in zip(header, columns, strict=True) if set(cells) - {"-"}}
+    if _covered_alike(*(columns[header.index(name)] for name in ("covers", f"held-out {ci}", HELD_OUT_COVERS))):
+        kept.discard(HELD_OUT_COVERS)
+    else:
+        kept.add(HELD_OUT_COVERS)
+    shown = [place for place, name in enumerate(header) if name in kept]
+    return [header[place] for place in shown], [[row[place] for place in shown] for row in rows]
+
+
+def _covered_alike(covers: Sequence[str], held_out: Sequence[str], of_held_out: Sequence[str]) -> bool:
+    """What is said of the intervals of validation scores holds of the held-out ones, too."""
+    found = zip(covers, held_out, of_held_out, strict=True)
+    return all(one == other or interval_ == "-" for one, interval_, other in found)
 
 
 def _cells(summary: Summary, group: Group, keys: Sequence[str]) -> tuple[str, ...]:
@@ -71,6 +81,7 @@ def _cells(summary: Summary, group: Group, keys: Sequence[str]) -> tuple[str, ..
         _short(score.se),
         _among(test, score.n),
         interval(test),
+        coverage(test.coverage),
         number(group.improvement.mean),
         interval(group.improvement),
     )
@@ -154,7 +165,7 @@ def methods(summary: Summary) -> list[str]:
         "below four values it is the mean.",
         f"{gain}; per usd: improvement for each US dollar.",
         f"covers: below ten values, the share of simulated intervals that held the truth, over six distributions "
-        f"({DOCS}).",
+        f"({DOCS}); {HELD_OUT_COVERS}: the same of the held-out intervals, where these are of other sizes.",
     ]
 
 

@@ -29,10 +29,13 @@ from trace_bench.results.tables import read_rows_and_waiting
 LABELS: Mapping[str, str] = {column: key for key, column in KEYS.items()} | {
     "_parameters": "parameters",
     "_optimizer_kwargs": "optimizer_kwargs",
+    "resolved_guide": "guide",
+    "_guide_kwargs": "guide_kwargs",
     "_eval_kwargs": "eval_kwargs",
 }
 """Columns by which jobs can be grouped, and what users call them."""
-WAY = ("trainer_id", "variant", "_parameters", "resolved_optimizer", "_optimizer_kwargs", "model")
+WAY = ("trainer_id", "variant", "_parameters", "resolved_optimizer", "_optimizer_kwargs", "model", "resolved_guide",
+       "_guide_kwargs")  # fmt: skip
 """What must be equal for seeds, or tasks, to be averaged."""
 _TASK = ("task_id", "_eval_kwargs")
 PENDING = "pending"
@@ -138,6 +141,7 @@ def summarise_groups(
     jobs = jobs.reset_index(drop=True).assign(
         _parameters=_texts(jobs["resolved_trainer_kwargs"]),
         _optimizer_kwargs=_texts(jobs["resolved_optimizer_kwargs"]),
+        _guide_kwargs=_texts(jobs["resolved_guide_kwargs"]),
         _eval_kwargs=_texts(jobs["eval_kwargs"]),
     )
     averaged = "task_id" not in by

@@ -1,7 +1,7 @@
 """Who leads on each task.
 
-One row per task and way of solving it (trainer, variant, optimizer, model), over its seeds. Rows are ranked
-within a task by the *mean* of `score_best` over seeds, not by the luckiest seed, in the task's direction;
+One row per task and way of solving it (trainer, variant, optimizer, model, guide), over its seeds. Rows are
+ranked within a task by the *mean* of `score_best` over seeds, not by the luckiest seed, in the task's direction;
 equal means share a rank. The best state is picked on validation data, so `score_test`, where a task has it,
 is the number to quote.
 
@@ -64,6 +64,7 @@ class LeaderboardRow:
     train_seconds: float | None
     metrics: Mapping[str, float]
     hypervolume: float | None
+    guide: str = ""
 
     @classmethod
     def columns(cls) -> tuple[str, ...]:
@@ -110,7 +111,8 @@ def group_of(row: Results) -> tuple[str, ...]:
     task_arguments = canonical(row.eval_kwargs).decode()
     optimizer = canonical(row.resolved_optimizer_kwargs).decode()
     parameters = canonical(row.resolved_trainer_kwargs).decode()
-    way = (row.trainer_id, row.variant, parameters, row.resolved_optimizer, optimizer, row.model)
+    guide = canonical([row.resolved_guide, row.resolved_guide_kwargs]).decode()
+    way = (row.trainer_id, row.variant, parameters, row.resolved_optimizer, optimizer, row.model, guide)
     return (row.task_id, task_arguments, *way)
 
 
@@ -154,6 +156,7 @@ def _row(members: list[Results], everyone: Sequence[Results]) -> LeaderboardRow:
         train_seconds=_mean_or_none(row.train_seconds for row in members),
         metrics=_metrics(members),
         hypervolume=_mean_or_none(row.hypervolume for row in members),
+        guide=first.resolved_guide,
     )
 
 

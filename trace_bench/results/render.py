@@ -255,7 +255,7 @@ def _foot(table: Fitted) -> list[str]:
 
 def told_once(header: Row, rows: Sequence[Row], names: Collection[str]) -> tuple[Row, list[Row], list[str]]:
     """The table without what all rows share, and the lines that say it: columns among `names` with one value
-    (``test``: with none), the parameters that all variants have, and the mark of unprotected jobs.
+    (``test``: with none), the parameters that all variants have which have any, and the mark of unprotected jobs.
 
     Args:
         header: with ``trainer`` in it.
@@ -275,8 +275,9 @@ def told_once(header: Row, rows: Sequence[Row], names: Collection[str]) -> tuple
     lines = ["all: " + ", ".join(said)] if said else []
     shared = shared_parameters(columns.get("variant", ()))
     if shared:
+        every = all("=" in cell for cell in columns["variant"])
         columns["variant"] = [without(cell, shared) for cell in columns["variant"]]
-        lines.append(f"variants: all with {','.join(shared)}")
+        lines.append(f"variants: all {'' if every else 'that have parameters '}with {','.join(shared)}")
     return tuple(columns), list(zip(*columns.values(), strict=True)), lines
 
 

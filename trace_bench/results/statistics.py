@@ -39,6 +39,7 @@ _SEED = 20210830
 _BATCH = 500_000
 """Numbers that the bootstrap holds at once."""
 _LARGE = 1e100
+"""Values beyond it, or as small as its inverse, are scaled: their squares are no doubles."""
 
 
 @dataclass(frozen=True)
@@ -268,9 +269,11 @@ def _range(estimator: str, n: int, level: float) -> Interval | None:
 
 
 def _scaled(values: Floats) -> tuple[Floats, Floats]:
-    """`values` with each row divided by a factor, and the factors: sums and squares of large numbers stay finite."""
+    """`values` with each row divided by a factor, and the factors: sums and squares of large numbers stay finite, and
+    those of small ones above zero."""
     largest = np.abs(values).max(axis=1)
-    scale = np.where(largest > _LARGE, largest, 1.0)
+    far = (largest > _LARGE) | ((largest > 0) & (largest < 1 / _LARGE))
+    scale = np.where(far, largest, 1.0)
     return values / scale[:, None], scale
 
 

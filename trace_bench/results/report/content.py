@@ -209,7 +209,9 @@ def _way_labels(named: Sequence[tuple[int, Row]], sources: Sequence[Source]) -> 
             f"in {sources[number].layout.run_id}" if len(sources) > 1 else "",
         ]
         texts.append(" · ".join(part for part in parts if part))
-        parameters = canonical([row.resolved_trainer_kwargs, row.resolved_optimizer_kwargs])
+        parameters = canonical(
+            [row.resolved_trainer_kwargs, row.resolved_optimizer_kwargs, row.resolved_guide, row.resolved_guide_kwargs]
+        )
         keys.append((number, row.trainer_id, row.variant, row.resolved_optimizer, row.model, parameters))
     return _unique(keys, texts)
 

@@ -29,6 +29,8 @@ MESSAGES = 5
 MESSAGE = 500
 VERDICTS = ("contradicted", "unverifiable", "verified")
 _UNKNOWN = "–"
+_EMPTY = ("", "-", _UNKNOWN)
+_NO_INTERVAL = (_UNKNOWN, _UNKNOWN)
 _INTERVAL = f"{100 * LEVEL:g} % CI"
 
 
@@ -196,30 +198,32 @@ def leaderboards(report: Report) -> list[Table]:
         for task in dict.fromkeys(row.task_id for row in board):
             ranked = [row for row in board if row.task_id == task]
             where = f" in {source.name}" if report.several else ""
-            cells = [intervals.get((source.layout.run_id, row.best_job_id), _UNKNOWN) for row in ranked]
+            cells = [intervals.get((source.layout.run_id, row.best_job_id), _NO_INTERVAL) for row in ranked]
             found.append(_leaderboard(f"{printable(task, 200)}{where}", ranked, cells))
     return found
 
 
-def _intervals(report: Report) -> dict[tuple[str, str], str]:
-    """By run and any of the jobs that count: the interval of the way's held-out mean on the task, over seeds."""
+def _intervals(report: Report) -> dict[tuple[str, str], tuple[str, str]]:
+    """By run and any of the jobs that count: the interval of the way's held-out mean on the task, over seeds, and what
+    was measured of how often such an interval holds the truth."""
     jobs = report.counted[report.counted["score_test"].notna()]
     groups = [group for _, group in jobs.groupby(["source", "task", "way"], sort=False)]
     found = estimates([group["score_test"].tolist() for group in groups], LEVEL)
     return {
-        (report.sources[row.source].layout.run_id, row.job_id): _interval(one, _number)
+        (report.sources[row.source].layout.run_id, row.job_id): (_interval(one, _number), coverage(one.coverage))
         for group, one in zip(groups, found, strict=True)
         for row in group.itertuples()
     }
 
 
-def _leaderboard(title: str, ranked: Sequence[LeaderboardRow], intervals: list[str]) -> Table:
-    """What all rows share, optimizer and model among it, is said once, in the title."""
+def _leaderboard(title: str, ranked: Sequence[LeaderboardRow], intervals: list[tuple[str, str]]) -> Table:
+    """What all rows share, optimizer and model among it, is said once, in the title; ways that have none of it, as one
+    that does not search, are named there."""
     shared = shared_parameters([row.variant for row in ranked])
     columns: dict[str, list[str]] = {
         "rank": [str(row.rank) for row in ranked],
         "trainer": [_trainer(row) for row in ranked],
-        "variant": [printable(without(row.variant, shared), 200) for row in ranked],
+        "variant": [printable(without(row.variant, shared), 200) or _UNKNOWN for row in ranked],
         "optimizer": [printable(row.optimizer, 60) for row in ranked],
         "model": [printable(row.model, 80) for row in ranked],
         "seeds": [f"{row.jobs}/{row.seeds}" if row.jobs != row.seeds else str(row.jobs) for row in ranked],
@@ -227,7 +231,8 @@ def _leaderboard(title: str, ranked: Sequence[LeaderboardRow], intervals: list[s
         "selection": [_number(row.score_mean) for row in ranked],
         "± sd": [_number(row.score_std, 2) for row in ranked],
         "held-out": [_number(row.score_test) for row in ranked],
-        _INTERVAL: intervals,
+        _INTERVAL: [ends for ends, _ in intervals],
+        "covers": [covers for _, covers in intervals],
         "normalised": [_fixed(row.metrics.get(NORMALISED)) for row in ranked],
         "evaluations": [_number(row.evaluations, 4) for row in ranked],
         "tokens": [f"{row.total_tokens:.0f}" for row in ranked],
@@ -236,15 +241,28 @@ def _leaderboard(title: str, ranked: Sequence[LeaderboardRow], intervals: list[s
         "flags": [printable(row.integrity_flags, 120) for row in ranked],
     }
     said = [f"{'higher' if ranked[0].score_direction == 'maximize' else 'lower'} is better"]
-    said += [f"all with {', '.join(shared)}"] if shared else []
+    if shared:
+        said.append(", ".join(shared) + _but(ranked, ["=" not in row.variant for row in ranked]))
     for name in ("optimizer", "model"):
         if len({cell for cell in columns[name] if cell != "none"}) == 1:
-            said.append(f"{name} {next(cell for cell in columns[name] if cell != 'none')}")
+            without_it = [cell == "none" for cell in columns[name]]
+            said.append(f"{name} {next(cell for cell in columns[name] if cell != 'none')}{_but(ranked, without_it)}")
             del columns[name]
-    columns = {name: cells for name, cells in columns.items() if any(cell not in ("", _UNKNOWN) for cell in cells)}
+    columns = {name: cells for name, cells in columns.items() if any(cell not in _EMPTY for cell in cells)}
     rows = list(zip(*columns.values(), strict=True))
     numeric = columns.keys() - {"trainer", "variant", "optimizer", "model", "flags"}
     return Table.of(list(columns), rows, numeric, f"{title} ({'; '.join(said)})")
+
+
+def _but(ranked: Sequence[LeaderboardRow], left: Sequence[bool]) -> str:
+    """Of which rows it does not hold: by trainer, and variant where it holds of another one of that trainer."""
+    there = {row.trainer_id for row, is_left in zip(ranked, left, strict=True) if not is_left}
+    names = dict.fromkeys(
+        printable(f"{row.trainer_id} {row.variant}" if row.trainer_id in there else row.trainer_id, 80)
+        for row, is_left in zip(ranked, left, strict=True)
+        if is_left
+    )
+    return f" (all but {', '.join(names)})" if names else ""
 
 
 def _trainer(row: LeaderboardRow) -> str:
