@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +12,6 @@ from typing import Any, cast
 from trace_bench.artifacts.jsonio import dumps, printable
 from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.reproduction import JobReproduction, Pin, Reproduction
-from trace_bench.artifacts.secrets import known, secrets_in
 from trace_bench.audit.reproduce import (
     REPRODUCTIONS,
     Options,
@@ -66,7 +64,6 @@ def reproduce_command(
     Raises:
         TraceBenchError: with its own exit code.
     """
-    known.add(secrets_in(os.environ))
     with contextlib.ExitStack() as unpacked:
         recording, folder = _opened(given, unpacked)
         jobs = _asked_for(recording, given.jobs, given.where)
