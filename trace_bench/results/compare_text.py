@@ -245,6 +245,10 @@ def _overall(done: Compared, one: Comparison, percent: str) -> list[str]:
     if one.improvement is not None:
         share = one.improvement
         lines.append(f"probability of improvement: {share.value:.3f}, {_of_share(share, percent)}")
+    kinds = [*(["single tasks"] if len(one.tasks) > 1 else []), *(["these tasks"] if one.these else [])]
+    kinds += ["tasks like these"] if one.alike else []
+    if len(kinds) > 1 and len(one.tasks) > 1:
+        lines.append(f"p of {', '.join(kinds)} are not corrected for each other: quote the one chosen beforehand")
     tasks, pairs = one.of_tasks, one.of_pairs
     better = sum(task.significant and task.verdict == "win" for task in one.tasks)
     worse = sum(task.significant and task.verdict == "loss" for task in one.tasks)
@@ -258,11 +262,11 @@ def _overall(done: Compared, one: Comparison, percent: str) -> list[str]:
 
 def _of_share(share: Share, percent: str) -> str:
     if share.low is None or share.high is None:
-        return f"no {percent} interval, as resamples of so few scores are all the same"
+        return f"no {percent} interval, as all resamples are the same or a side has a single score"
     text = f"{percent} [{share.low:.3f}, {share.high:.3f}]"
     if share.coverage is not None:
         return f"{text} (measured coverage {_range(share.coverage)})"
-    return text + ("; of fewer than 10 scores a task, so that it is too short" if share.scores < FEW else "")
+    return text + ("; of fewer than 10 scores a task, so that it may be too short" if share.scores < FEW else "")
 
 
 def _ps(p: float, adjusted: float, several: bool) -> str:
