@@ -213,7 +213,8 @@ def _uncorrected(done: Compared) -> list[str]:
     """What a reader who looks for an interval without 0 must know."""
     if done.tests < 2:
         return []
-    each = "" if len(done.comparisons) < 2 else ", of tasks like these, and of the probability of improvement"
+    alike = ", of tasks like these" if any(one.alike for one in done.comparisons) else ""
+    each = "" if len(done.comparisons) < 2 else f"{alike} and of the probability of improvement"
     return [
         f"intervals of the difference{each} are not corrected for the {done.tests} tests: one without 0 is no"
         " finding; p (Holm) is corrected"

@@ -359,6 +359,9 @@ def probability_of_improvement(baselines: Sequence[Array], others: Sequence[Arra
         for first, second in zip(x, y, strict=True):
             higher = np.sign(differences(first[None, :], second[:, None])) / 2 + 0.5
             value += float(higher.mean())
+            if np.ptp(higher) == 0:  # whatever is drawn
+                resampled += higher[0, 0]
+                continue
             resampled += np.sum((_counts(rng, n) @ higher) * _counts(rng, m), axis=1) / (m * n)
     value /= len(baselines)
     fewest = min(min(len(x), len(y)) for x, y in zip(baselines, others, strict=True))
