@@ -180,6 +180,16 @@ def test_prices_count_where_a_budget_is_in_dollars(tmp_path: Path, usd: float | 
         assert found(*runs)["budgets"].other == "prices of stub.prompt=10.0"
 
 
+@pytest.mark.parametrize(("backend", "counts"), [("local", ["packages"]), ("docker", [])])
+def test_packages_of_the_host_count_where_jobs_run_in_them(tmp_path: Path, backend: str, counts: list[str]) -> None:
+    rows = jobs(flat, ["x"], [1, 2], backend=backend)
+    runs = [
+        make_experiment(tmp_path, name, rows, lock={"packages": {"numpy": version}})
+        for name, version in (("a", "1.26"), ("b", "2.3"))
+    ]
+    assert counting(*runs) == counts
+
+
 def test_parameters_of_a_trainer_that_both_have_count_beside_other_trainers(tmp_path: Path) -> None:
     rows = [
         [

@@ -143,3 +143,30 @@ def test_intervals_say_that_they_are_not_corrected_for_many_tests() -> None:
 def test_methods_name_what_was_done_and_nothing_else() -> None:
     told = compared([job("x", seed, 0.5) for seed in range(3)], [job("x", seed, 0.1 * seed) for seed in range(3)])[2]
     assert "arXiv:1411.5279" in told and "tasks like these: clustered" not in told
+
+
+def test_a_task_with_several_arguments_is_one_observation_of_tasks_like_it() -> None:
+    """And its pairs of one seed are flipped together: four seeds of two tasks are eight signs, whatever the sizes."""
+
+    def side(shift: float) -> list[Results]:
+        sizes = [{"n": n} for n in range(6)]
+        seeds = range(4)
+        return [job(t, s, 0.1 * s + shift, eval_kwargs=size) for t in "xy" for size in sizes for s in seeds]
+
+    sides = []
+    for shift in (0.0, 0.5):
+        jobs = frame(side(shift))
+        sides.append(
+            part(
+                f"{shift}",
+                jobs.assign(**{UNIT: [f"{t} {k}" for t, k in zip(jobs["task_id"], jobs["eval_kwargs"], strict=True)]}),
+            )
+        )
+    one = compare(sides).comparisons[0]
+    assert len(one.tasks) == 12 and one.alike is not None and one.alike.effect.n == 2
+    assert one.these is not None and one.these.p == 2 / 2**8
+
+
+def test_kinds_of_tests_are_said_not_to_be_corrected_for_each_other() -> None:
+    rows = [job(task, seed, 0.1 * seed) for task in "xy" for seed in range(3)]
+    assert "single tasks, these tasks, tasks like these are not corrected for each other" in compared(rows, rows)[2]

@@ -185,7 +185,9 @@ def _of_runs(first: Part, second: Part, already: set[str]) -> Iterable[Axis]:
         yield from _salt(a, b)
         if a.lock.packages != b.lock.packages:
             texts = _pairs(a.lock.packages, b.lock.packages)
-            yield _axis("packages", texts, counts=False, why="of the controller: no job runs in them")
+            local = any("local" in set(source.jobs["backend"]) for source in (a, b))
+            why = "jobs of the local backend run in them" if local else "of the controller: no job runs in them"
+            yield _axis("packages", texts, counts=local, why=why)
     if a.cpu_model and b.cpu_model and a.cpu_model != b.cpu_model:
         why = "scores of tasks that are sensitive to time may depend on it"
         yield Axis("machine", printable(a.cpu_model, 60), printable(b.cpu_model, 60), counts=False, why=why)

@@ -213,7 +213,8 @@ def _uncorrected(done: Compared) -> list[str]:
     """What a reader who looks for an interval without 0 must know."""
     if done.tests < 2:
         return []
-    each = "" if len(done.comparisons) < 2 else ", of tasks like these, and of the probability of improvement"
+    alike = ", of tasks like these" if any(one.alike for one in done.comparisons) else ""
+    each = "" if len(done.comparisons) < 2 else f"{alike} and of the probability of improvement"
     return [
         f"intervals of the difference{each} are not corrected for the {done.tests} tests: one without 0 is no"
         " finding; p (Holm) is corrected"
@@ -245,6 +246,10 @@ def _overall(done: Compared, one: Comparison, percent: str) -> list[str]:
     if one.improvement is not None:
         share = one.improvement
         lines.append(f"probability of improvement: {share.value:.3f}, {_of_share(share, percent)}")
+    kinds = [*(["single tasks"] if len(one.tasks) > 1 else []), *(["these tasks"] if one.these else [])]
+    kinds += ["tasks like these"] if one.alike else []
+    if len(kinds) > 1 and len(one.tasks) > 1:
+        lines.append(f"p of {', '.join(kinds)} are not corrected for each other: quote the one chosen beforehand")
     tasks, pairs = one.of_tasks, one.of_pairs
     better = sum(task.significant and task.verdict == "win" for task in one.tasks)
     worse = sum(task.significant and task.verdict == "loss" for task in one.tasks)
@@ -258,11 +263,11 @@ def _overall(done: Compared, one: Comparison, percent: str) -> list[str]:
 
 def _of_share(share: Share, percent: str) -> str:
     if share.low is None or share.high is None:
-        return f"no {percent} interval, as resamples of so few scores are all the same"
+        return f"no {percent} interval, as all resamples are the same or a side has a single score"
     text = f"{percent} [{share.low:.3f}, {share.high:.3f}]"
     if share.coverage is not None:
         return f"{text} (measured coverage {_range(share.coverage)})"
-    return text + ("; of fewer than 10 scores a task, so that it is too short" if share.scores < FEW else "")
+    return text + ("; of fewer than 10 scores a task, so that it may be too short" if share.scores < FEW else "")
 
 
 def _ps(p: float, adjusted: float, several: bool) -> str:

@@ -155,6 +155,7 @@ class _Groups:
     left_out: int
     beyond: int
     ways: tuple[int, int] = (1, 1)
+    seeds: Sequence[Array] = ()
 
 
 def compare(
@@ -270,6 +271,7 @@ def _paired(pairs: pd.DataFrame, frames: tuple[pd.DataFrame, pd.DataFrame], plan
         planned - len(places),
         int((~finite).sum()),
         (int(size.min()), int(size.max())) if len(size) else (1, 1),
+        [means["seed"].to_numpy()[place] for place in places.values()],
     )
 
 
@@ -317,8 +319,8 @@ def _comparison(
         beyond=groups.beyond,
         ways=groups.ways,
         shared_seeds=len(_planned(a) & _planned(b)),
-        alike=_alike(means, level, parts) if what.scale_free and len(means) > 1 else None,
-        these=_these(groups, scaled=not what.scale_free and len(means) > 1) if effects else None,
+        alike=_alike(a, groups.units, means, level, parts) if what.scale_free else None,
+        these=_these(a, groups, scaled=not what.scale_free and len(means) > 1) if effects else None,
         improvement=testing.probability_of_improvement(groups.x, groups.y, level) if effects else None,
         of_tasks=_count(means),
         of_pairs=_count(chain.from_iterable(groups.differences or [])),
@@ -349,18 +351,33 @@ def _tasks(
     return tuple(found)
 
 
-def _alike(means: Sequence[float], level: float, parts: int) -> Alike:
-    values = np.asarray(means)
+def _alike(part: Part, units: Sequence[str], means: Sequence[float], level: float, parts: int) -> Alike | None:
+    """Of two tasks at least; a task with several arguments is the mean over them."""
+    of_task: dict[str, list[float]] = {}
+    ids = _task_ids(part)
+    for unit, mean in zip(units, means, strict=True):
+        of_task.setdefault(ids[unit], []).append(mean)
+    if len(of_task) < 2:
+        return None
+    values = np.asarray([sum(mean / len(own) for mean in own) for own in of_task.values()])
     effect = testing.paired_effects([testing.levelled(values, float(np.abs(values).max()))], level, parts)[0]
     return Alike(effect, effect.p, _detectable(effect, (1 - level) / parts))
 
 
-def _these(groups: _Groups, *, scaled: bool) -> TheseTasks:
+def _these(part: Part, groups: _Groups, *, scaled: bool) -> TheseTasks:
     if groups.differences is not None:
-        p, exact, smallest = testing.stratified_sign_flip(groups.differences, scaled=scaled)
+        ids = _task_ids(part)
+        together = [
+            [(ids[unit], int(s)) for s in seeds] for unit, seeds in zip(groups.units, groups.seeds, strict=True)
+        ]
+        p, exact, smallest = testing.stratified_sign_flip(groups.differences, scaled=scaled, together=together)
     else:
         p, exact, smallest = testing.stratified_shuffle(groups.x, groups.y, scaled=scaled)
     return TheseTasks(p, p, smallest, exact, scaled)
+
+
+def _task_ids(part: Part) -> dict[str, str]:
+    return dict(zip(part.jobs[UNIT], part.jobs["task_id"], strict=True))
 
 
 def _adjusted(results: Sequence[Comparison], alpha: float) -> list[Comparison]:

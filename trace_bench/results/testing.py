@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -177,6 +177,9 @@ def sign_flip(values: Array, resamples: int = RESAMPLES, exact_up_to: int = EXAC
 def _drawn_signs(values: Array, resamples: int) -> Array:
     """The same p as ``scipy.stats.permutation_test`` of drawn signs, by products of matrices: that takes seconds for
     hundreds of pairs. Every row sees the same signs."""
+    values = values[:, values.any(axis=0)]  # no sign matters where all are 0
+    if not values.size:
+        return np.ones(len(values))
     rng = np.random.default_rng(SEED)
     observed = values.sum(axis=1)
     slack = 1e-12 * np.abs(values).sum(axis=1)  # sums in another order
@@ -211,13 +214,16 @@ def smallest_paired_p(pairs: int, tests: int = 1, alpha: float = 0.05) -> float:
     return min(1.0, 2.0 ** (1 - pairs)) if is_exact(pairs) else 2 / (drawn(tests, alpha) + 1)
 
 
-def stratified_sign_flip(groups: Sequence[Array], *, scaled: bool) -> tuple[float, bool, float]:
+def stratified_sign_flip(
+    groups: Sequence[Array], *, scaled: bool, together: Sequence[Sequence[Hashable]] | None = None
+) -> tuple[float, bool, float]:
     """Two-sided p of the mean over groups of their mean difference, every pair's sign flipped by itself: about exactly
     these tasks. Then whether it is exact, and the smallest p that so many pairs allow.
 
     Args:
         scaled: divide each group's differences by their root mean square first, which no flip changes: for scores whose
             units differ between groups.
+        together: a name for each difference; those of one name are flipped together, as they are not independent.
     """
     largest = max(_largest(group) for group in groups)
     weighted = []
@@ -226,6 +232,10 @@ def stratified_sign_flip(groups: Sequence[Array], *, scaled: bool) -> tuple[floa
         size = math.sqrt(float(np.mean(np.square(group / own)))) * own if scaled else largest
         weighted.append(group / (size or 1.0) / len(group))
     values = np.concatenate(weighted)
+    if together is not None:
+        places: dict[Hashable, int] = {}
+        codes = [places.setdefault(name, len(places)) for names in together for name in names]
+        values = np.asarray(np.bincount(codes, weights=values), dtype=np.float64)
     p, exact = sign_flip(values[None, :])
     return float(p[0]), exact, smallest_paired_p(len(values))
 
@@ -352,6 +362,9 @@ def probability_of_improvement(baselines: Sequence[Array], others: Sequence[Arra
         for first, second in zip(x, y, strict=True):
             higher = np.sign(differences(first[None, :], second[:, None])) / 2 + 0.5
             value += float(higher.mean())
+            if np.ptp(higher) == 0:  # whatever is drawn
+                resampled += higher[0, 0]
+                continue
             resampled += np.sum((_counts(rng, n) @ higher) * _counts(rng, m), axis=1) / (m * n)
     value /= len(baselines)
     fewest = min(min(len(x), len(y)) for x, y in zip(baselines, others, strict=True))
