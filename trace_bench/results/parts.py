@@ -18,6 +18,7 @@ KEYS: Mapping[str, str] = {
     "trainer": "trainer_id",
     "variant": "variant",
     "optimizer": "resolved_optimizer",
+    "guide": "resolved_guide",
     "model": "model",
     "seed": "seed",
     "backend": "backend",
