@@ -41,6 +41,22 @@ def test_a_report_has_the_audits_verdict(copied: RunLayout, tmp_path: Path, caps
     assert "the audit contradicts a claim" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["r.md", "r.html"])
+def test_keys_of_this_environment_are_in_no_report(
+    name: str, copied: RunLayout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secrets = ("zq-plain-value-1234567", 'zq_with_<marks>&"more"_9')
+    monkeypatch.setenv("FIRST_API_KEY", secrets[0])
+    monkeypatch.setenv("OTHER_TOKEN", secrets[1])
+    job = next(iter(copied.job_dirs()))
+    row = {**json.loads(job.results.read_text()), "status": "failed", "failure_boundary": "trainer"}
+    row |= {"failure_kind": "x", "feedback": f"said {secrets[0]} and {secrets[1]}", "resolved_guide": secrets[1]}
+    job.results.write_text(json.dumps(row))
+    report(copied, tmp_path / name)
+    text = (tmp_path / name).read_text()
+    assert "said *** and ***" in text and "zq" not in text.replace("\\", "").partition("plotly.js v")[0]
+
+
 def test_only_a_report_is_written_over(recorded: RunLayout, tmp_path: Path) -> None:
     mine = tmp_path / "mine.md"
     mine.write_text("# my notes\n")

@@ -87,6 +87,7 @@ def test_improvement_is_better_when_larger_in_either_direction() -> None:
     [
         ("variant", ["a", "b"]), ("model", ["m", "n"]), ("resolved_optimizer", ["OPRO", "TextGrad"]),
         ("resolved_trainer_kwargs", [{"num_steps": 1}, {"num_steps": 2}]), ("trainer_id", ["A", "B"]),
+        ("resolved_guide", ["default", "LLMJudge"]), ("resolved_guide_kwargs", [{"a": 1}, {}]),
         ("resolved_optimizer_kwargs", [{"memory": 1}, {}]), ("eval_kwargs", [{"size": 1}, {"size": 2}]),
     ],
 )  # fmt: skip

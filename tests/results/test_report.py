@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from tests.results.poison import HACK, poisoned
@@ -14,7 +15,7 @@ from trace_bench.artifacts.audits import AuditReport, Claim, Evidence
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.results.report import Report, markdown, page, read_source
 from trace_bench.results.report import lineage as lineage_module
-from trace_bench.results.report.curves import POINTS, band
+from trace_bench.results.report.curves import POINTS, band, task_bands
 from trace_bench.results.report.lineage import JobLineage, lineages
 from trace_bench.results.report.matrix import matrices
 
@@ -140,6 +141,17 @@ def test_a_curve_is_the_median_of_step_functions_where_all_seeds_have_one() -> N
     backwards = band([([1, 5, 2], [0, 1, 2])])
     assert backwards is not None and backwards.grid == (1.0, 5.0) and backwards.median == (0.0, 2.0)
     assert band([]) is None
+
+
+def test_a_curve_goes_on_to_what_its_jobs_spent() -> None:
+    names = {"source": 0, "job_id": "a", "way": "w"}
+    nothing = {"total_tokens": 0, "cost_usd": 0.0}
+    steps = pd.DataFrame([{**names, "best_score": 5.0, "evaluations": 1, **nothing}])
+    jobs = pd.DataFrame([{**names, "evaluations": 3, "total_tokens": 6292, "cost_usd": 0.0}])
+    found = task_bands(steps, jobs, ["w"])
+    assert found.keys() == {"evaluations", "total_tokens"}, "tokens were spent, if before no step"
+    assert found["evaluations"]["w"].grid == (1.0, 3.0) and found["total_tokens"]["w"].grid == (0.0, 6292.0)
+    assert found["total_tokens"]["w"].median == (5.0, 5.0)
 
 
 def test_no_curve_is_drawn_against_what_nobody_spent(recorded_page: str) -> None:

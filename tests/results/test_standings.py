@@ -13,6 +13,7 @@ from tests.hostile_texts import FORGED, TEXTS
 from tests.results.folders import make_run, row
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
+from trace_bench.results.leaderboard import rank
 from trace_bench.results.standings import Standings, page, standings_of, write_standings
 from trace_bench.results.statistics import estimate
 from trace_bench.results.tables import RunTables
@@ -46,6 +47,18 @@ def test_ways_are_ranked_by_the_mean_of_the_tasks_means_on_held_out_data() -> No
     assert high.test.interval == pytest.approx(estimate([0.3, 0.7]).interval) and high.test.unit == "tasks"
     assert high.test.mean == pytest.approx(0.5) and high.validation.mean == pytest.approx(0.9)
     assert (high.tasks, high.seeds, high.failed) == (2, 3, 0)
+
+
+def test_ways_that_differ_in_their_guide_alone_are_two_and_say_so() -> None:
+    guides = ("default", "LLMJudge")
+    rows = [scored(2 * n + seed, "T", "s:a", 0.2 + 0.6 * n, resolved_guide=guide, variant="k=1")
+            for n, guide in enumerate(guides) for seed in range(2)]  # fmt: skip
+    found = [(s.rank, s.variant, s.test.mean, s.seeds) for s in standings_of(rows).standings]
+    assert found == [(1, "k=1,guide=LLMJudge", pytest.approx(0.8), 2), (2, "k=1,guide=default", pytest.approx(0.2), 2)]
+    assert {(line.variant, line.jobs) for line in rank(rows)} == {("k=1,guide=default", 2), ("k=1,guide=LLMJudge", 2)}
+    assert {line.variant for line in rank(rows[:2])} == {"k=1"}, "where there is one guide it is not told"
+    first = rows[0].model_copy(update={"resolved_guide": "", "job_id": "9" * 12})
+    assert len(rank([*rows[:2], first])) == 1, "the first versions did not say it"
 
 
 def test_who_does_not_cover_every_task_is_not_ranked_however_good_its_mean() -> None:

@@ -1,7 +1,7 @@
 """The jobs of a run in groups (a task and a trainer, say), and what each group comes to.
 
 Only seeds are averaged, and tasks where they are not among what groups are made by. Whatever else differs between the
-jobs of a group (variant, parameters, optimizer, model, arguments) becomes a column that groups are made by, too.
+jobs of a group (variant, parameters, optimizer, guide, model, arguments) becomes a column that groups are made by, too.
 
 What counts is an ok job with a score, of which no candidate can have written the score itself. All others are counted
 beside it, by what came of them, and are in no mean.
@@ -29,13 +29,20 @@ from trace_bench.results.tables import read_rows_and_waiting
 LABELS: Mapping[str, str] = {column: key for key, column in KEYS.items()} | {
     "_parameters": "parameters",
     "_optimizer_kwargs": "optimizer_kwargs",
-    "resolved_guide": "guide",
     "_guide_kwargs": "guide_kwargs",
     "_eval_kwargs": "eval_kwargs",
 }
 """Columns by which jobs can be grouped, and what users call them."""
-WAY = ("trainer_id", "variant", "_parameters", "resolved_optimizer", "_optimizer_kwargs", "model", "resolved_guide",
-       "_guide_kwargs")  # fmt: skip
+WAY = (
+    "trainer_id",
+    "variant",
+    "_parameters",
+    "resolved_optimizer",
+    "_optimizer_kwargs",
+    "resolved_guide",
+    "_guide_kwargs",
+    "model",
+)
 """What must be equal for seeds, or tasks, to be averaged."""
 _TASK = ("task_id", "_eval_kwargs")
 PENDING = "pending"
@@ -143,6 +150,7 @@ def summarise_groups(
         _optimizer_kwargs=_texts(jobs["resolved_optimizer_kwargs"]),
         _guide_kwargs=_texts(jobs["resolved_guide_kwargs"]),
         _eval_kwargs=_texts(jobs["eval_kwargs"]),
+        resolved_guide=jobs["resolved_guide"].replace("", "default"),  # the first versions had no other
     )
     averaged = "task_id" not in by
     same = [*WAY] if averaged else [*_TASK, *WAY]

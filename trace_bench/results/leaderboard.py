@@ -1,7 +1,7 @@
 """Who leads on each task.
 
-One row per task and way of solving it (trainer, variant, optimizer, model, guide), over its seeds. Rows are
-ranked within a task by the *mean* of `score_best` over seeds, not by the luckiest seed, in the task's direction;
+One row per task and way of solving it (trainer, variant, optimizer, model, guide), over its seeds. Rows are ranked
+within a task by the *mean* of `score_best` over seeds, not by the luckiest seed, in the task's direction;
 equal means share a rank. The best state is picked on validation data, so `score_test`, where a task has it,
 is the number to quote.
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
@@ -81,11 +81,12 @@ def rank(rows: Iterable[Results], *, unprotected: bool = False, failed: bool = F
     groups: dict[tuple[str, ...], list[Results]] = defaultdict(list)
     for row in rows:
         groups[group_of(row)].append(row)
+    variants = variants_told(groups)
     tasks: dict[tuple[str, str], list[LeaderboardRow]] = defaultdict(list)
     for key, members in groups.items():
         counted = [row for row in members if counts(row, unprotected=unprotected, failed=failed)]
         if counted:
-            tasks[key[0], key[1]].append(_row(counted, members))
+            tasks[key[0], key[1]].append(_row(counted, members, variants[key[2:]]))
     ranked: list[LeaderboardRow] = []
     for task in sorted(tasks):
         ranked += _ranked(tasks[task])
@@ -107,16 +108,28 @@ def counts(row: Results, *, unprotected: bool, failed: bool) -> bool:
 
 def group_of(row: Results) -> tuple[str, ...]:
     """What must be equal for scores to be comparable or averaged: the task with its arguments, then the
-    way."""
+    way, its guide last."""
     task_arguments = canonical(row.eval_kwargs).decode()
     optimizer = canonical(row.resolved_optimizer_kwargs).decode()
     parameters = canonical(row.resolved_trainer_kwargs).decode()
-    guide = canonical([row.resolved_guide, row.resolved_guide_kwargs]).decode()
-    way = (row.trainer_id, row.variant, parameters, row.resolved_optimizer, optimizer, row.model, guide)
+    way = (row.trainer_id, row.variant, parameters, row.resolved_optimizer, optimizer, row.model, _guide(row))
     return (row.task_id, task_arguments, *way)
 
 
-def _row(members: list[Results], everyone: Sequence[Results]) -> LeaderboardRow:
+def variants_told(keys: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
+    """The variant of each way, of what `group_of` says; with the guide where ways differ in nothing else."""
+    ways = {key[2:] for key in keys}
+    guides = Counter(way[:-1] for way in ways)
+    return {way: way[1] if guides[way[:-1]] == 1 else f"{way[1]},guide={way[-1]}" for way in ways}
+
+
+def _guide(row: Results) -> str:
+    """Rows of the first versions do not say it; there was no choice."""
+    name = row.resolved_guide or "default"
+    return f"{name} {canonical(row.resolved_guide_kwargs).decode()}" if row.resolved_guide_kwargs else name
+
+
+def _row(members: list[Results], everyone: Sequence[Results], variant: str) -> LeaderboardRow:
     """`members` count; `everyone` is them and the others of the same way."""
     flags = flag_counts(members)
     counted = {row.job_id for row in members}
@@ -131,7 +144,7 @@ def _row(members: list[Results], everyone: Sequence[Results]) -> LeaderboardRow:
         task_id=first.task_id,
         suite=first.suite,
         trainer_id=first.trainer_id,
-        variant=first.variant,
+        variant=variant,
         optimizer=first.resolved_optimizer,
         model=first.model,
         jobs=len(members),

@@ -1,9 +1,9 @@
 """``leaderboard.md``: who leads over all tasks of a run, by the normalised score on held-out data.
 
-A way of solving tasks (trainer, variant, optimizer, model) is ranked by the mean over tasks of each task's mean over
-seeds, with Student's t interval over the tasks. Only tasks whose score is normalised and that have held-out data take
-part, and only ways that have a result on every one of them are ranked against each other; others are listed below. Of
-the other tasks the best ways are listed, each in its own units.
+A way of solving tasks (trainer, variant, optimizer, model, guide) is ranked by the mean over tasks of each task's mean
+over seeds, with Student's t interval over the tasks. Only tasks whose score is normalised and that have held-out data
+take part, and only ways that have a result on every one of them are ranked against each other; others are listed below.
+Of the other tasks the best ways are listed, each in its own units.
 
 The page follows from the rows alone, so that anybody can derive it again. It is made without pandas and without
 ``scipy.stats``, which a run would have to wait for at its end.
@@ -21,7 +21,7 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.writers import write_text
 from trace_bench.results.integrity import MARK
-from trace_bench.results.leaderboard import LeaderboardRow, counts, group_of, rank
+from trace_bench.results.leaderboard import LeaderboardRow, counts, group_of, rank, variants_told
 from trace_bench.results.markup import coverage, interval, markdown, markdown_text
 from trace_bench.results.render import BETTER, UNPROTECTED, dollars, number
 from trace_bench.results.rows import is_final
@@ -94,7 +94,8 @@ def standings_of(rows: Sequence[Results], *, unprotected: bool = False, failed: 
         if _task(key) in part:
             ways[key[2:]].append((_task(key), row))
     able = {row.job_id for row in counted}
-    made = [_standing(members, able) for members in ways.values()]
+    variants = variants_told(keys.values())
+    made = [_standing(members, able, variants[way]) for way, members in ways.items()]
     shown = sorted(
         (standing for standing in made if standing.tasks),
         key=lambda s: (-s.tasks, -_mean(s.test), s.trainer_id, s.variant, s.optimizer, s.model),
@@ -122,7 +123,7 @@ def write_standings(
     write_text(run.leaderboard_md, page(name, found), durable=False)
 
 
-def _standing(members: Sequence[tuple[Task, Results]], able: set[str]) -> Standing:
+def _standing(members: Sequence[tuple[Task, Results]], able: set[str], variant: str) -> Standing:
     others = [row for _, row in members if row.job_id not in able]
     scored = [(task, row) for task, row in members if row.job_id in able and _held_out(row) is not None]
     first = members[0][1]
@@ -130,7 +131,7 @@ def _standing(members: Sequence[tuple[Task, Results]], able: set[str]) -> Standi
     return Standing(
         rank=None,
         trainer_id=first.trainer_id,
-        variant=first.variant,
+        variant=variant,
         optimizer=first.resolved_optimizer,
         model=first.model,
         test=_over_tasks([(task, _held_out(row)) for task, row in scored]),

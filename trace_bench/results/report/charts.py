@@ -24,7 +24,8 @@ MOST_POINTS = 200
 def curve_figure(number: int, task: str, report: Report, style: Style) -> Figure | None:
     """Best score so far against each axis on which anything was spent."""
     steps = report.steps[report.steps["task"] == task]
-    bands = task_bands(steps, report.ways)
+    jobs = report.counted[report.counted["task"] == task]
+    bands = task_bands(steps, jobs, report.ways)
     if not bands:
         return None
     data: list[Trace] = []

@@ -195,6 +195,9 @@ def _way_labels(named: Sequence[tuple[int, Row]], sources: Sequence[Source]) -> 
     optimizers: dict[str, set[str]] = {}
     for row in rows:
         optimizers.setdefault(row.trainer_id, set()).add(row.resolved_optimizer)
+    guides: dict[str, set[str]] = {}
+    for row in rows:
+        guides.setdefault(row.trainer_id, set()).add(row.resolved_guide or "default")
     models = {row.model for row in rows}
     shared = {trainer: shared_parameters(sorted(texts)) for trainer, texts in variants.items()}
     keys: list[Hashable] = []
@@ -205,14 +208,14 @@ def _way_labels(named: Sequence[tuple[int, Row]], sources: Sequence[Source]) -> 
             row.trainer_id,
             without(row.variant, shared[row.trainer_id]) if several else "",
             row.resolved_optimizer if len(optimizers[row.trainer_id]) > 1 else "",
+            f"guide {row.resolved_guide or 'default'}" if len(guides[row.trainer_id]) > 1 else "",
             row.model if len(models) > 1 else "",
             f"in {sources[number].layout.run_id}" if len(sources) > 1 else "",
         ]
         texts.append(" · ".join(part for part in parts if part))
-        parameters = canonical(
-            [row.resolved_trainer_kwargs, row.resolved_optimizer_kwargs, row.resolved_guide, row.resolved_guide_kwargs]
-        )
-        keys.append((number, row.trainer_id, row.variant, row.resolved_optimizer, row.model, parameters))
+        parameters = canonical([row.resolved_trainer_kwargs, row.resolved_optimizer_kwargs, row.resolved_guide_kwargs])
+        guide = row.resolved_guide or "default"
+        keys.append((number, row.trainer_id, row.variant, row.resolved_optimizer, guide, row.model, parameters))
     return _unique(keys, texts)
 
 

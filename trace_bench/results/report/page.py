@@ -214,7 +214,8 @@ def _curves(report: Report, style: Style, drawn: list[Figure]) -> str:
     html = _by_task(report, lambda place, task: charts.curve_figure(place, task, report, style), drawn)
     told = (
         "The best score so far as training saw it (no official score), natural units: median and quartiles over seeds. "
-        "A search keeps its best score after its end. Curves begin where every seed has a score."
+        "A search keeps its best score after its end, which is what its job spent in all. Curves begin where every "
+        "seed has a score."
     )
     return _said(told) + html if html else _said(NOTHING)
 
