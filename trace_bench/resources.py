@@ -38,7 +38,10 @@ def package_hash() -> str:
     """SHA-256 (hex) over the sources of the whole package, as they are when it is asked for first."""
     hasher = hashlib.sha256()
     for path in sorted(_PACKAGE.rglob("*.py")):
-        name, data = path.relative_to(_PACKAGE).as_posix().encode(), path.read_bytes()
+        relative = path.relative_to(_PACKAGE)
+        if relative.parts[0] == "_data":
+            continue  # beside the package in a checkout
+        name, data = relative.as_posix().encode(), path.read_bytes()
         hasher.update(b"%d %d " % (len(name), len(data)) + name + data)
     return hasher.hexdigest()
 

@@ -364,6 +364,11 @@ def a_row_of_the_leaderboard_that_was_put_in(forger: Forger) -> None:
 
 
 @finds("tables.leaderboard", "leaderboard.md")
+def a_page_that_is_gone(forger: Forger) -> None:
+    forger.run.leaderboard_md.unlink()
+
+
+@finds("tables.leaderboard", "leaderboard.md")
 def another_word_on_the_page(forger: Forger) -> None:
     with forger.run.leaderboard_md.open("a") as page:
         page.write("\nWe lead by far.\n")

@@ -237,6 +237,8 @@ def _check_text(audited: Audited, path: str, due: Path) -> None:
     except Unreadable as error:
         audited.book.wrong("tables.leaderboard", path, was=str(error), due="a table")
         return
+    if data is None and audited.has_tables_of_this_code:
+        audited.book.wrong("tables.leaderboard", path, was=None, due="a table")
     if data is None or data == due.read_bytes():
         return
     ours = audited.has_tables_of_this_code
