@@ -5,6 +5,7 @@ In a checkout the files are folders at its top; in an installed wheel they lie u
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from functools import lru_cache
 from importlib import metadata
@@ -30,6 +31,16 @@ def data_dir(name: str) -> Path:
         if found.is_dir():
             return found
     raise FileNotFoundError(f"this installation of trace-bench has no {name}/ folder; reinstall the package")
+
+
+@lru_cache(maxsize=1)
+def package_hash() -> str:
+    """SHA-256 (hex) over the sources of the whole package, as they are when it is asked for first."""
+    hasher = hashlib.sha256()
+    for path in sorted(_PACKAGE.rglob("*.py")):
+        name, data = path.relative_to(_PACKAGE).as_posix().encode(), path.read_bytes()
+        hasher.update(b"%d %d " % (len(name), len(data)) + name + data)
+    return hasher.hexdigest()
 
 
 def plug_ins(group: str) -> list[metadata.EntryPoint]:

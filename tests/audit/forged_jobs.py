@@ -154,6 +154,56 @@ def fewer_tokens_in_the_answer_too(forger: Forger) -> None:
         calls[0]["response"]["usage"]["total_tokens"] -= 1
 
 
+@finds("derivation.usage", "prompt_tokens")
+def tokens_that_late_calls_are_said_to_have_cost(forger: Forger) -> None:
+    with forger.json(forger.good.meta) as meta:
+        for usage in (meta["usage"], *meta["usage_by_phase"].values()):
+            usage["prompt_tokens"] = 0
+        meta["warnings"].append("1 LLM call was under way when the job ended and came to no end in time")
+        meta["attempts"][-1]["ended_at"] = meta["ended_at"]
+        completion = meta["usage"]["completion_tokens"]
+    forger.row(prompt_tokens=0, total_tokens=completion)
+    forger.tables()
+
+
+def cheaper(forger: Forger, **source: Any) -> None:
+    """All calls cost nothing, as another one has paid for them."""
+    with forger.lines(forger.good.cassette) as calls:
+        for call in calls:
+            call |= {"cost_usd": 0.0, **source}
+    with forger.json(forger.good.meta) as meta:
+        for usage in (meta["usage"], *meta["usage_by_phase"].values()):
+            usage["cost_usd"] = 0.0
+    with forger.lines(forger.good.state_history) as lines:
+        for line in lines:
+            line["cost_usd"] = 0.0
+    forger.row(cost_usd=0.0)
+    forger.tables()
+
+
+@finds("derivation.cassette", "replayed_from")
+def a_recording_that_is_said_to_have_paid(forger: Forger) -> None:
+    cheaper(forger, replayed_from=1)
+
+
+@finds("derivation.cassette", "unasked")
+def calls_that_nobody_is_said_to_have_asked_for(forger: Forger) -> None:
+    cheaper(forger, unasked=True)
+
+
+@finds("derivation.prices", "llm_cache")
+def a_cache_that_is_said_to_have_paid(forger: Forger) -> None:
+    cheaper(forger, cached=True, tries=[])
+    with forger.lines(forger.run.events) as events:
+        starts = [n for n, event in enumerate(events) if event["event"] == "run.start"]
+        del events[starts[1]]
+
+
+@finds("derivation.prices", "tries")
+def a_cache_that_was_asked_and_the_provider_too(forger: Forger) -> None:
+    cheaper(forger, cached=True, tries=[{"status": 200, "seconds": 0.1}])
+
+
 @finds("derivation.results", "cost_usd")
 def a_lower_cost_in_the_row(forger: Forger) -> None:
     forger.row(cost_usd=0.001)

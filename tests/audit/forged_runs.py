@@ -363,9 +363,43 @@ def a_row_of_the_leaderboard_that_was_put_in(forger: Forger) -> None:
     forger.run.leaderboard.write_text(f"{header}\n{','.join(cells)}\n")
 
 
+@finds("tables.leaderboard", "leaderboard.md")
+def another_word_on_the_page(forger: Forger) -> None:
+    with forger.run.leaderboard_md.open("a") as page:
+        page.write("\nWe lead by far.\n")
+
+
 @finds("tables.manifest", "status")
 def another_ending_in_the_manifest(forger: Forger) -> None:
     forger.entry(forger.failed, status="ok", reason="completed")
+
+
+def never_run(forger: Forger, reason: str) -> None:
+    """A failed job had no turn: its folder and its lines are gone."""
+    job = forger.failed
+    forger.entry(job, status="not_executed", reason=reason)
+    shutil.rmtree(job.root)
+    with forger.lines(forger.run.events) as events:
+        events[:] = [line for line in events if line.get("job_id") != job.job_id]
+        events[-1]["finished"] -= 1
+    forger.lock(salt=None)
+    forger.tables()
+
+
+@finds("tables.manifest", "no budget")
+def a_failed_job_that_a_budget_is_said_to_have_kept_from_running(forger: Forger) -> None:
+    never_run(forger, "the run's budget of 5 calls is used up")
+
+
+@finds("tables.manifest", "no failure ends the run")
+def a_failed_job_that_another_one_is_said_to_have_kept_from_running(forger: Forger) -> None:
+    never_run(forger, f"fail_fast: job {forger.good.job_id} failed")
+
+
+@finds("identity.config", "mirrors")
+def a_server_that_whoever_repeats_the_run_would_write_to(forger: Forger) -> None:
+    with forger.yaml(forger.run.config_snapshot) as config:
+        config["mirrors"] = {"mlflow": {"tracking_uri": "http://127.0.0.1:9"}}
 
 
 @finds("tables.summary", "")

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,16 @@ import pytest
 from tests.integration.cli import cli
 from trace_bench.artifacts import schema
 from trace_bench.artifacts.layout import RunLayout
+from trace_bench.artifacts.records import JobMeta, Lock, Usage
+from trace_bench.audit.cassette import Calls, check_usage
 from trace_bench.audit.claims import CLAIMS, AuditReport, Book
-from trace_bench.audit.reading import MOST_LINE
+from trace_bench.audit.context import look_at
+from trace_bench.audit.identity import _check_prices
+from trace_bench.audit.reading import MOST_LINE, Folder
 from trace_bench.audit.secrets import OVERLAP, Scanner
+from trace_bench.audit.tables import _same_text
 from trace_bench.audit.verify import audit
+from trace_bench.config.loader import parse_config
 from trace_bench.results.digest import read_index, run_digest
 from trace_bench.results.tables import write_files_index
 
@@ -142,6 +150,117 @@ def test_runs_of_an_earlier_version_have_committed_themselves_to_nothing(copied:
     report = audit(copied)
     assert report.ok
     assert verdicts(report)["held_out.seeds"] == verdicts(report)["held_out.salt"] == "unverifiable"
+
+
+# ------------------------------------------------------------------------------------------------ what it has cost
+
+
+@pytest.mark.parametrize(
+    ("recorded_tokens", "verdict"), [(60, "unverifiable"), (59, "contradicted"), (101, "contradicted")]
+)
+def test_late_calls_account_for_what_they_cost_and_no_more(
+    recorded: RunLayout, recorded_tokens: int, verdict: str
+) -> None:
+    """Of 100 tokens in the cassette two late calls have 40 and 10, and one is said to have been missed."""
+    meta = JobMeta.model_validate_json(next(recorded.job_dirs()).meta.read_bytes())
+    usage = Usage(prompt_tokens=recorded_tokens)
+    warning = "1 LLM call was under way when the job ended and came to no end in time"
+    meta = meta.model_copy(update={"usage": usage, "usage_by_phase": {"train": usage}, "warnings": (warning,)})
+    whole = Usage(prompt_tokens=100)
+    late = [("train", Usage(prompt_tokens=40)), ("train", Usage(prompt_tokens=10))]
+    book = Book()
+    check_usage(meta, Calls(usage=whole, by_phase={"train": whole}, late=late), "job_meta.json", book)
+    assert {claim.claim: claim.verdict for claim in book.claims()}["derivation.usage"] == verdict
+
+
+@pytest.mark.parametrize(
+    ("prompt", "told", "verdict"),
+    [
+        (100.0, {"m": {"prompt": 100.0}}, "verified"),
+        (100.0, {"m": {"prompt": 10.0}}, "contradicted"),
+        (100.0, {}, "contradicted"),
+        (100.0, {"m": {"prompt": 100.0}, "n": {"prompt": 1.0}}, "contradicted"),
+        (None, {"m": {"prompt": 10.0}}, "unverifiable"),
+    ],
+)
+def test_prices_of_the_lock_are_those_of_the_config(
+    recorded: RunLayout, prompt: float | None, told: dict[str, Any], verdict: str
+) -> None:
+    llm = {"provider": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1", "api_key_env": "KEY"}
+    said = {"prices": {"prompt": prompt}} if prompt is not None else {}
+    tasks = [{"id": "internal:numeric_param"}]
+    config = parse_config({"mode": "real", "tasks": tasks, "trainers": [{"id": "NoOp"}], "llm": {**llm, **said}})
+    lock = Lock.model_validate_json(recorded.lock.read_bytes())
+    book = Book()
+    lock = Lock.model_validate_json(json.dumps({**lock.model_dump(mode="json"), "prices": told}))
+    with Folder(recorded.root) as folder:
+        audited = replace(look_at(folder, recorded, book), config=config, lock=lock)
+        _check_prices(audited)
+    assert {claim.claim: claim.verdict for claim in book.claims()}["derivation.prices"] == verdict
+
+
+# --------------------------------------------------------------------------------------- tables of another version
+
+
+def of_another_version(run: RunLayout) -> None:
+    change(run.summary, package_hash="0" * 64)
+
+
+def test_a_page_with_other_numbers_of_digits_is_held_against_nobody(copied: RunLayout) -> None:
+    page = copied.leaderboard_md.read_text()
+    copied.leaderboard_md.write_text(page.replace("18 jobs", "18.0 jobs"))
+    of_another_version(copied)
+    write_files_index(copied)
+    report = audit(copied)
+    assert report.ok, report.contradicted
+    assert verdicts(report)["tables.leaderboard"] == "verified"
+
+
+@pytest.mark.parametrize(
+    ("there", "here", "same"),
+    [
+        ("| A  | 0.97 [0.968828, 0.978605] |", "| A | 0.9688 [0.9688, 0.9786] |", True),
+        ("| --- | ---: |", "| ----- | ----: |", True),
+        ("| A | 0.99 |", "| A | 0.97 |", False),
+        ("| A | 1 |", "| A | 0.97 |", False),
+        ("| A | 0.97 |", "| B | 0.97 |", False),
+        ("| A | -0.97 |", "| A | 0.97 |", False),
+    ],
+)
+def test_lines_of_a_page_say_the_same_within_the_digits_that_are_printed(there: str, here: str, same: bool) -> None:
+    assert _same_text(there, here) is same
+
+
+@pytest.mark.parametrize("key", ["package_hash", "cut_by_run_budget"])
+def test_a_summary_lacks_what_is_new_since(copied: RunLayout, key: str) -> None:
+    of_another_version(copied)
+    summary = json.loads(copied.summary.read_text())
+    del summary[key]
+    copied.summary.write_text(json.dumps(summary))
+    write_files_index(copied)
+    assert audit(copied).ok
+
+
+def test_a_page_of_another_version_that_says_something_else_is_not_verified(copied: RunLayout) -> None:
+    page = copied.leaderboard_md.read_text()
+    copied.leaderboard_md.write_text(page.replace("18 jobs", "12 jobs"))
+    header, rest = copied.leaderboard.read_text().split("\n", 1)
+    copied.leaderboard.write_text(f"{header},p_of_something\n{rest}")
+    of_another_version(copied)
+    write_files_index(copied)
+    report = audit(copied)
+    assert report.ok, report.contradicted
+    (claim,) = (claim for claim in report.claims if claim.claim == "tables.leaderboard")
+    assert claim.verdict == "unverifiable" and "another version" in claim.says
+    assert "12 jobs" in claim.says and "p_of_something" in claim.says
+
+
+def test_a_number_of_the_table_of_jobs_is_a_copy_in_every_version(copied: RunLayout) -> None:
+    table = copied.results_csv.read_text()
+    number = next(iter(re.findall(r",(\d+\.\d{3,}),", table)))
+    copied.results_csv.write_text(table.replace(number, "9" + number, 1))
+    of_another_version(copied)
+    assert f"9{number}" in evidence(audit(copied), "tables.results_csv")
 
 
 # ------------------------------------------------------------------------------------------------------- strangers

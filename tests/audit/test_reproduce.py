@@ -6,7 +6,9 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ import pytest
 from tests.audit.liking import write_task
 from tests.controller.bench import fingerprints_of_files
 from tests.integration.cli import cli, write_config
+from tests.results.folders import job_id, row
 from trace_bench.artifacts import schema
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import ImageRecord, Lock
@@ -22,7 +25,10 @@ from trace_bench.audit import pinned
 from trace_bench.audit.pinned import PinnedImages
 from trace_bench.audit.reproduce import BITS_LOST, snapshot_here
 from trace_bench.cli.app import run_app
+from trace_bench.cli.progress import Lines
+from trace_bench.cli.reproduce import _OfThese
 from trace_bench.config import parse_config
+from trace_bench.controller.progress import RunStart
 from trace_bench.controller.recording import find_recording
 from trace_bench.errors import EnvironmentUnavailable, TraceBenchError
 from trace_bench.images.lock import ImagePin
@@ -150,11 +156,13 @@ def test_what_the_run_says_of_how_jobs_are_kept_is_not_taken_over(run: RunLayout
     assert not plain.keys() & {"backend", "fail_fast", "images", "retries"}
     assert recording.snapshot["sandbox"]["allow_weaker"] and plain["sandbox"]["allow_weaker"] == []
     weaker = {"id": "internal:liking", "sandbox": {"allow_weaker": ["seccomp"], "memory": "1GiB"}}
-    nowhere = {**recording.snapshot, "task_roots": ["/nowhere", "tasks"], "data_root": "/nowhere", "tasks": [weaker]}
-    object.__setattr__(recording, "snapshot", nowhere)
+    data = {**recording.snapshot, "task_roots": ["tasks"], "data_root": "tasks", "tasks": [weaker], "mirrors": "mlflow"}
+    run.config_snapshot.write_text(json.dumps(data).replace("_roots", "-roots").replace("allow_weaker", "allow-weaker"))
+    recording = find_recording("first", Path("runs"), "here")
     plain = snapshot_here(recording, recording.jobs)
-    assert plain["task_roots"] == ["tasks"] and "data_root" not in plain
-    assert plain["tasks"] == [{"id": "internal:liking", "sandbox": {"memory": "1GiB"}}]
+    assert not plain.keys() & {"task_roots", "task-roots", "data_root", "mirrors"}
+    assert plain["sandbox"]["allow_weaker"] == [] and "allow-weaker" not in plain["sandbox"]
+    assert [entry["sandbox"] for entry in plain["tasks"]] == [{"memory": "1g"}]
 
 
 def test_budgets_end_again_where_they_ended_and_failures_fail_again(
@@ -182,6 +190,18 @@ def test_budgets_end_again_where_they_ended_and_failures_fail_again(
     job.initial_state.write_text("guess: 1.0\n")  # a better start, with the score that it has
     code, report = reproduce("first", "--score-only", "--job", job.job_id, root=root)
     assert code == 1 and [d["what"] for d in report["jobs"][0]["differences"]] == ["initial_state"]
+
+
+def test_jobs_that_nobody_asked_for_are_not_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = _OfThese(Lines(), {job_id(1)})
+    view = partial(SimpleNamespace, task_id="t", trainer_id="T", variant="", model="m", reason="")
+    jobs: Any = [view(job_id=job_id(i), seed=i) for i in range(3)]
+    lines.begun(RunStart("r", RunLayout(tmp_path), jobs, 1))
+    lines.started(jobs[1], adopted=False)
+    for job in jobs:
+        lines.skipped(job, row(job.seed))
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 3 and said[0] == "run    r  1 jobs" and said[2].endswith("[1/1]")
 
 
 # ------------------------------------------------------------------------------------------------ what is otherwise
@@ -380,7 +400,13 @@ def test_mistakes_are_sentences_and_make_nothing(
     assert [path for path in sorted(tmp_path.rglob("*")) if path not in before] == []
 
 
-def test_a_task_whose_folder_is_not_here_is_asked_for(run: RunLayout, reproduce: Reproduce) -> None:
+def test_a_task_whose_folder_is_not_here_is_asked_for_and_none_that_the_run_brings_is_taken(
+    run: RunLayout, reproduce: Reproduce
+) -> None:
+    brought = str(shutil.copytree("tasks", run.root / "jobs" / "tasks"))
+    text = run.config_snapshot.read_text()
+    run.config_snapshot.write_text(text.replace("task_roots: []", f"task_roots: ['{brought}']"))
+    assert brought in run.config_snapshot.read_text()
     with pytest.raises(TraceBenchError) as caught:
         reproduce("first", root=None)
     assert "there is no task 'internal:liking'" in str(caught.value)

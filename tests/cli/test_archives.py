@@ -15,6 +15,7 @@ import pytest
 from tests.integration.cli import cli, environment
 from tests.results.folders import make_run, row
 from trace_bench.artifacts.layout import RunLayout
+from trace_bench.audit.reproduce import open_recording
 from trace_bench.cli.diff import diff_command
 from trace_bench.cli.export import export_command
 from trace_bench.cli.import_run import import_command
@@ -22,6 +23,7 @@ from trace_bench.cli.rebuild import rebuild_command
 from trace_bench.cli.remove import gc_command, rm_command, seconds
 from trace_bench.controller.ownership import alone_in
 from trace_bench.errors import ConfigError, HarnessError
+from trace_bench.results.pack import pack
 from trace_bench.results.tables import write_files_index
 
 EXPORT = {"table": None, "where": None, "unfinished": False, "ro_crate": False, "license_url": None, "force": False,
@@ -46,6 +48,7 @@ def test_a_run_goes_to_another_machine_and_is_the_same_there(recorded: RunLayout
     done = cli("import", "run.tar.gz", "--runs-dir", "there", "--json", cwd=tmp_path)
     found = json.loads(done.stdout)
     assert (found["run_id"], found["digest"], found["already"]) == (recorded.run_id, lines["digest"], False)
+    assert lines["run"].endswith(f"({found['files']} files, {found['bytes']} bytes)"), "without the crate's own file"
     checked = cli("rebuild", "latest", "--runs-dir", "there", "--check", "--jobs", cwd=tmp_path)
     assert checked.returncode == 0 and "all" in checked.stdout
 
@@ -83,6 +86,35 @@ def test_only_a_finished_run_that_nobody_works_in_is_archived(
     export_command(str(run.root), tmp_path / "x.tar", Path("runs"), **{**EXPORT, "unfinished": True})  # type: ignore[arg-type]
     assert capsys.readouterr().err == "left out: meta/.salt\n"
     assert b"secret" not in (tmp_path / "x.tar").read_bytes()
+
+
+def test_an_archive_with_a_key_in_it_is_warned_of(
+    run: RunLayout, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "zq-very-secret-val")
+    export_command(str(run.root), tmp_path / "x.tar", Path("runs"), **EXPORT)  # type: ignore[arg-type]
+    assert capsys.readouterr().err == ""
+    for name, text in (("own.txt", "it is zq-very-secret-val"), ("form.txt", "a ghp_" + "a1" * 18)):
+        (run.jobs / name).write_text(text)
+    export_command(str(run.root), tmp_path / "y.tar", Path("runs"), **EXPORT)  # type: ignore[arg-type]
+    warned = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: 2 files")]
+    assert len(warned) == 1 and "jobs/form.txt, jobs/own.txt; give it to nobody" in warned[0]
+
+
+def test_folders_deeper_than_any_stack_are_walked(run: RunLayout, tmp_path: Path) -> None:
+    folders = [run.jobs]
+    for _ in range(1200):
+        folders.append(folders[-1] / "d")
+        folders[-1].mkdir()
+    (folders[-1] / "link").symlink_to("/etc")
+    try:
+        assert pack(run, tmp_path / "x.tar").left_out == (run.relative(folders[-1] / "link"),)
+        with pytest.raises(ConfigError, match=" is a link, which no run holds"):
+            open_recording(str(run.root), tmp_path)
+    finally:
+        (folders[-1] / "link").unlink()
+        for folder in reversed(folders[1:]):
+            folder.rmdir()
 
 
 def test_a_table_of_a_part_of_a_run(recorded: RunLayout, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,7 +161,11 @@ def test_diff_says_what_two_jobs_differ_in(recorded: RunLayout, capsys: pytest.C
     assert capsys.readouterr().out == first and "\ngiven\n" in first and "\ncame out\n" in first
     diff_command([str(recorded.root), jobs[0], jobs[0]], Path("runs"), every=False, as_json=False)
     assert "nothing differs, times apart" in capsys.readouterr().out
-    for wrong in ([jobs[0]], [jobs[0], jobs[1]], [str(recorded.root)] * 4, ["/", "/"]):
+    diff_command([jobs[0], jobs[1][:6]], recorded.root.parent, every=True, as_json=False)
+    assert capsys.readouterr().out == first
+    with pytest.raises(ConfigError, match="there is no job 'zz' in run"):
+        diff_command([jobs[0], "zz"], recorded.root.parent, every=True, as_json=False)
+    for wrong in ([jobs[0]], [jobs[0], f"x/{jobs[1]}"], [str(recorded.root)] * 4, ["/", "/"]):
         with pytest.raises(ConfigError, match="name two jobs"):
             diff_command(wrong, Path("runs"), every=False, as_json=False)
 
@@ -146,7 +182,10 @@ def test_rm_removes_what_it_is_told_and_nothing_else(run: RunLayout, capsys: pyt
     other = make_run(run.root.parent, "other", rows=[row(0)], planned=1)
     with pytest.raises(ConfigError, match="there is no run 'none'"):
         rm_command(["other", "none"], run.root.parent, yes=True, as_json=False)
-    with alone_in(other), pytest.raises(ConfigError, match="another controller is running"):
+    with (
+        alone_in(other),
+        pytest.raises(ConfigError, match="at work in it; wait until it has ended, or"),
+    ):
         rm_command(["other"], run.root.parent, yes=True, as_json=False)
     assert other.manifest.exists()
     rm_command(["other", "other"], run.root.parent, yes=True, as_json=True)
@@ -203,3 +242,22 @@ def test_ages_are_numbers_with_a_unit() -> None:
             seconds(text)
     with pytest.raises(ConfigError, match="--keep"):
         gc_command(Path("runs"), evidence=False, older_than=None, keep=-1, dry_run=True, as_json=False)
+
+
+def test_a_secret_of_this_environment_is_in_no_table_that_is_written(copied: RunLayout, tmp_path: Path) -> None:
+    secret = "not-for-a-table-4711"
+    path = next(copied.job_dirs()).results
+    path.write_text(
+        path.read_text()
+        .replace('"feedback":"', f'"feedback":"{secret} ')
+        .replace('"feedback": "', f'"feedback": "{secret} ')
+    )
+    assert secret in path.read_text()
+    for known in ("", secret):
+        for name in ("jobs.csv", "jobs.parquet"):
+            done = cli(
+                "export", str(copied.root), "-o", name, "--table", "jobs", "--force", cwd=tmp_path, SOME_TOKEN=known
+            )
+            assert done.returncode == 0, done.stderr
+            read = pd.read_csv if name.endswith("csv") else pd.read_parquet
+            assert (secret in read(tmp_path / name).to_csv()) == (not known)

@@ -13,6 +13,9 @@ import yaml
 
 from tests.cli.conftest import refused
 from tests.integration.cli import REPOSITORY, cli, write_config
+from trace_bench.artifacts.layout import RunLayout
+from trace_bench.controller.recording import find_recording
+from trace_bench.errors import ConfigError
 
 CONFIG: dict[str, Any] = {
     "tasks": ["internal:numeric_param"], "trainers": [{"id": "PrioritySearch", "params": {"num_steps": 1}}],
@@ -40,7 +43,7 @@ def test_the_command_of_the_how_to_repeats_a_run(place: Path, tmp_path: Path) ->
     shutil.copytree(place / "runs" / "compare", tmp_path / "runs" / "compare")
     page = (REPOSITORY / "docs" / "how-to" / "replay.md").read_text()
     (line,) = [line for line in page.splitlines() if line.startswith("$ trace-bench ")]
-    done = cli(*shlex.split(line)[2:], cwd=tmp_path)
+    done = cli(*shlex.split(line)[2:], "--backend", "local", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines()[-1] == "replay of compare: 2 of 2 jobs came out equal (to the bit)"
     assert "2 of 2 jobs ok" in done.stdout
@@ -53,10 +56,32 @@ def test_the_command_of_the_how_to_repeats_a_run(place: Path, tmp_path: Path) ->
 
 def test_options_go_over_the_recorded_config(place: Path, tmp_path: Path) -> None:
     done = cli("run", "--replay", str(place / "runs" / "compare"), "--runs-dir", str(tmp_path), "--run-id", "again",
-               "--max-workers", "2", "--json", cwd=tmp_path)  # fmt: skip
+               "--max-workers", "2", "--json", "--backend", "local", cwd=tmp_path)  # fmt: skip
     assert done.returncode == 0, done.stderr
     begun, *_, ended = [json.loads(line) for line in done.stdout.splitlines()]
     assert (begun["run_id"], begun["workers"], ended["exit_code"]) == ("again", 2, 0)
+
+
+def test_where_scorers_come_from_and_what_keeps_programs_is_no_strangers_to_say(place: Path, tmp_path: Path) -> None:
+    copy = RunLayout(Path(shutil.copytree(place / "runs" / "compare", tmp_path / "theirs")))
+    changes: dict[str, Any] = {
+        "task-roots": [str(place)], "data_root": str(place), "images": {"base": "evil:1"}, "llm_cache": True,
+        "mirrors": {"mlflow": {"tracking_uri": "http://127.0.0.1:9"}}, "sandbox": {"allow-weaker": ["seccomp"]},
+        "tasks": [{"key": "internal:numeric_param", "sandbox": {"runtime": "runc"}}],
+    }  # fmt: skip
+    snapshot = yaml.safe_load(copy.config_snapshot.read_text())
+    snapshot = {key: value for key, value in snapshot.items() if key not in ("task_roots", *changes)}
+    copy.config_snapshot.write_text(json.dumps({**snapshot, **changes}))
+    recording = find_recording(str(copy.root), tmp_path, "here")
+    with pytest.raises(ConfigError, match="theirs was made on backend local, where its programs run as you: if it is "):
+        recording.config_alone({})
+    config = recording.config_alone({"backend": "docker"})
+    assert config.mirrors.mlflow is None and config.images.base is None
+    assert (config.task_roots, config.data_root, config.llm_cache) == ((), None, False)
+    assert (config.sandbox.allow_weaker, config.sandbox.runtime, config.tasks[0].sandbox.runtime) == ((), None, None)
+    keys = ["task_roots", "data_root", "images.base", "sandbox.allow_weaker", "sandbox.runtime"]
+    assert [line.split(" of theirs is not taken over; ")[0] for line in config.warnings] == keys
+    assert len(recording.config_alone({"backend": "local", "data_root": "d"}).warnings) == 4
 
 
 def test_a_config_beside_it_says_which_jobs(place: Path, tmp_path: Path) -> None:
@@ -66,7 +91,8 @@ def test_a_config_beside_it_says_which_jobs(place: Path, tmp_path: Path) -> None
 
 
 def test_the_plan_of_a_replay_is_shown_without_running_it(place: Path, tmp_path: Path) -> None:
-    done = cli("run", "--replay", str(place / "runs" / "compare"), "--runs-dir", str(tmp_path), "--dry-run")
+    done = cli("run", "--replay", str(place / "runs" / "compare"), "--runs-dir", str(tmp_path), "--dry-run",
+               "--backend", "local")  # fmt: skip
     assert done.returncode == 0 and "2 jobs: 2 to run" in done.stdout, done.stderr
     assert not list(latest(tmp_path).glob("jobs/*"))
 
@@ -76,7 +102,7 @@ def test_a_difference_ends_with_1_and_is_named(place: Path, tmp_path: Path) -> N
     row = sorted(copy.glob("jobs/*/results.json"))[0]
     data = json.loads(row.read_text())
     row.write_text(json.dumps({**data, "score_best": data["score_best"] + 1.0}))
-    done = cli("run", "--replay", str(copy), "--runs-dir", str(tmp_path / "runs"))
+    done = cli("run", "--replay", str(copy), "--runs-dir", str(tmp_path / "runs"), "--backend", "local")
     assert done.returncode == 1
     told = done.stderr.splitlines()[-2:]
     assert told[0] == "replay of copy: 1 of 2 jobs came out equal (to the bit)"
@@ -89,7 +115,8 @@ def test_a_difference_ends_with_1_and_is_named(place: Path, tmp_path: Path) -> N
         (("--replay", "gone"), "option --replay: there is no run 'gone' in runs"),
         (("--replay", ""), "option --replay: the name of the run is empty"),
         (("--replay", "/nowhere/run"), "option --replay: '/nowhere/run': there is no such folder"),
-        (("--replay", "RUN", "--max-workers", "0"), "max_workers"),
+        (("--replay", "RUN"), "say --backend local; if not, trace-bench reproduce makes it again in sandboxes"),
+        (("--replay", "RUN", "--backend", "local", "--max-workers", "0"), "max_workers"),
         (("--replay", "RUN", "--config", "CONFIG"), "its seed is 9, and was 1"),
     ],
 )

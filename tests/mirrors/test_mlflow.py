@@ -114,6 +114,7 @@ def test_a_run_is_a_parent_and_each_job_a_nested_run_and_a_second_time_changes_n
     assert (again.jobs, again.changed) == (4, 0) and copy.content() == before
 
 
+@pytest.mark.slow
 def test_a_job_that_grows_is_added_to_and_one_that_ran_again_is_made_anew(small: RunLayout, copy: Copy) -> None:
     keep(small, lambda job: job["trainer_id"] == "PrioritySearch" and job["seed"] == 1)
     (row,) = read_rows(small)
@@ -143,6 +144,7 @@ def test_a_job_that_grows_is_added_to_and_one_that_ran_again_is_made_anew(small:
     assert len(copy.steps(anew[row.job_id], "score")) == 1
 
 
+@pytest.mark.slow
 def test_failed_and_skipped_jobs_are_told_apart_and_odd_values_are_fitted(small: RunLayout, copy: Copy) -> None:
     manifest = json.loads(small.manifest.read_text())
     failed, cut, skipped, odd = manifest["jobs"]

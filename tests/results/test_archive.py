@@ -312,8 +312,11 @@ def test_a_torn_or_damaged_download_is_refused_wherever_it_ends(run: RunLayout, 
 def test_what_is_no_archive_is_refused(run: RunLayout, tmp_path: Path, there: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "text").write_text("no archive" * 100)
+    (tmp_path / "short.csv").write_text("a,b\n")
+    (tmp_path / "x.gz").write_bytes(gzip.compress(b"no tar" * 1000))
     for path, said in ((tmp_path / "none", "No such file"), (tmp_path, "it is no file"),
-                       (tmp_path / "fifo", "it is no file"), (tmp_path / "text", "nothing was imported")):  # fmt: skip
+                       (tmp_path / "fifo", "it is no file"), (tmp_path / "text", "text: it is no archive; name one"),
+                       (tmp_path / "short.csv", "no archive"), (tmp_path / "x.gz", "no archive")):  # fmt: skip
         with pytest.raises(ConfigError, match=said):
             extract(path, there)
 

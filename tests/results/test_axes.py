@@ -12,6 +12,8 @@ from tests.results.experiments import SNAPSHOT, job, jobs, make_experiment
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.results.axes import Axis, axes, refusal
 from trace_bench.results.comparands import choose
+from trace_bench.results.compare_text import sections
+from trace_bench.results.comparison import compare
 from trace_bench.results.parts import parse_where
 
 OTHER = "f" * 64
@@ -32,13 +34,15 @@ def counting(one: RunLayout, two: RunLayout) -> list[str]:
 
 @pytest.fixture
 def base(tmp_path: Path) -> RunLayout:
-    return make_experiment(tmp_path, "a", jobs(flat, ["x", "y"], [1, 2, 3]))
+    snapshot = {"llm": LLM, "data_root": None, "tasks": [{"id": "t:x", "sandbox": None}]}
+    return make_experiment(tmp_path, "a", jobs(flat, ["x", "y"], [1, 2, 3]), snapshot=snapshot)
 
 
 def test_a_repetition_differs_in_nothing(base: RunLayout, tmp_path: Path) -> None:
     assert found(base, make_experiment(tmp_path, "b", jobs(flat, ["x", "y"], [1, 2, 3]))) == {}
 
 
+LLM = {"model": "stub", "base_url": "http://a", "timeout": 600.0, "retries": 5, "limits": {"concurrent": None}}
 CHANGES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("model", {"model": "gpt"}, {}),
     ("trainer", {"trainer_id": "GEPA-Base"}, {}),
@@ -55,6 +59,12 @@ CHANGES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("splits", {}, {"snapshot": {"splits": {"test": 5}}}),
     ("objective", {}, {"snapshot": {"objective": {"mode": "weighted", "weights": {"cost": 1.0}}}}),
     ("config", {}, {"snapshot": {"mode": "stub"}}),
+    ("config", {}, {"snapshot": {"data_root": "/elsewhere"}}),
+    ("limits", {}, {"snapshot": {"tasks": [{"id": "t:x", "sandbox": {"cpus": 8.0}}]}}),
+    ("limits", {}, {"snapshot": {"llm": {**LLM, "timeout": 1.0}}}),
+    ("limits", {}, {"snapshot": {"llms": [{**LLM, "retries": 0}]}}),
+    ("limits", {}, {"snapshot": {"llm": {**LLM, "limits": {"concurrent": 1}}}}),
+    ("model", {}, {"snapshot": {"llm": {**LLM, "base_url": "http://b"}}}),
 ]
 
 
@@ -140,9 +150,56 @@ def test_a_snapshot_of_an_earlier_version_lacks_keys_and_differs_in_none(base: R
 
     other.config_snapshot.write_text(yaml.safe_dump(early))
     assert found(base, other) == {}
+
+
+def test_what_a_run_has_no_record_of_is_not_known_and_no_repetition(base: RunLayout, tmp_path: Path) -> None:
+    other = make_experiment(tmp_path, "b", jobs(flat, ["x", "y"], [1, 2, 3]), config_hash=OTHER)
     other.config_snapshot.unlink()
     other.lock.unlink()
-    assert counting(base, other) == []
+    told = found(base, other)
+    assert [axis.unknown for axis in told.values()] == [False, True, True] and counting(base, other) == []
+    assert told["config"].why == "it cannot be told in what"
+    assert told["code, images, content of tasks"].why == "b has no lock.json"
+    refused = refusal(choose([base, other], [], None, None))
+    assert refused is not None and "it is not known in what 'a' and 'b' differ besides" in refused
+    done = compare(choose([base, other], [], None, None))
+    assert not any("repetition" in str(block) for section in sections(done) for block in section.blocks)
+
+
+@pytest.mark.parametrize(("usd", "counts"), [(0.05, ["budgets"]), (None, [])])
+def test_prices_count_where_a_budget_is_in_dollars(tmp_path: Path, usd: float | None, counts: list[str]) -> None:
+    rows = jobs(flat, ["x"], [1, 2])
+    runs = [
+        make_experiment(
+            tmp_path, name, rows, snapshot={"budget": {"usd": usd}}, lock={"prices": {"stub": {"prompt": p}}}
+        )
+        for name, p in (("a", 1), ("b", 10))
+    ]
+    assert counting(*runs) == counts
+    if usd:
+        assert found(*runs)["budgets"].other == "prices of stub.prompt=10.0"
+
+
+@pytest.mark.parametrize(("backend", "counts"), [("local", ["packages"]), ("docker", [])])
+def test_packages_of_the_host_count_where_jobs_run_in_them(tmp_path: Path, backend: str, counts: list[str]) -> None:
+    rows = jobs(flat, ["x"], [1, 2], backend=backend)
+    runs = [
+        make_experiment(tmp_path, name, rows, lock={"packages": {"numpy": version}})
+        for name, version in (("a", "1.26"), ("b", "2.3"))
+    ]
+    assert counting(*runs) == counts
+
+
+def test_parameters_of_a_trainer_that_both_have_count_beside_other_trainers(tmp_path: Path) -> None:
+    rows = [
+        [
+            *jobs(flat, ["x"], [1], trainer_id="P", resolved_trainer_kwargs={"k": k}),
+            *jobs(flat, ["x"], [1], trainer_id=t),
+        ]
+        for k, t in ((1, "Q"), (2, "R"))
+    ]
+    runs = [make_experiment(tmp_path, name, side) for name, side in zip("ab", rows, strict=True)]
+    assert counting(*runs) == ["trainer", "parameters"]
 
 
 def test_hostile_names_stay_on_their_line(base: RunLayout, tmp_path: Path) -> None:

@@ -135,7 +135,8 @@ def test_several_ways_are_matched_by_what_they_have_in_common(tmp_path: Path) ->
 
     done = compare(parts_of(tmp_path, ways(low, "small"), ways(high, "large")))
     (one,) = done.comparisons
-    assert one.matched_by == ("task", "seed", "trainer") and {task.effect.n for task in one.tasks} == {16}
+    assert one.matched_by == ("task", "seed", "trainer") and {task.effect.n for task in one.tasks} == {8}
+    assert one.ways == (2, 2) and "n is seeds × 2 ways (trainer)" in lines(done)
     with pytest.raises(ConfigError, match="several jobs have the same task and seed"):
         compare(parts_of(tmp_path / "2", jobs(low, TASKS, SEEDS, trainer_id="Q"), ways(high, "large")))
 

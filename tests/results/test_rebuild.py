@@ -13,7 +13,7 @@ from tests.results.folders import make_run, row
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.writers import write_bytes
 from trace_bench.errors import HarnessError
-from trace_bench.results.rebuild import Rebuilt, rebuild
+from trace_bench.results.rebuild import Rebuilt, is_of_other_code, rebuild
 from trace_bench.results.tables import read_rows
 
 
@@ -68,6 +68,17 @@ def test_a_table_that_was_changed_is_named_and_comes_out_as_it_was(copied: RunLa
     after = content(copied)
     assert {path for path in before if before[path] != after[path]} <= {"summary.json", "meta/files_index.json"}
     assert differing(rebuild(copied, check=True)) == {}
+
+
+def test_tables_of_another_version_are_this_ones_when_any_was_rebuilt(copied: RunLayout) -> None:
+    summary = json.loads(copied.summary.read_text())
+    write_bytes(copied.summary, json.dumps({**summary, "package_hash": "0" * 64}).encode())
+    assert is_of_other_code(copied)
+    assert differing(rebuild(copied, check=True)).keys() == {"meta/files_index.json"}
+    with copied.leaderboard_md.open("a") as page:
+        page.write("more")
+    assert differing(rebuild(copied)).keys() == {"leaderboard.md", "meta/files_index.json"}
+    assert not is_of_other_code(copied)
 
 
 def test_a_check_writes_nothing(copied: RunLayout) -> None:

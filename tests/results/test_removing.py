@@ -113,6 +113,10 @@ def test_links_are_neither_followed_nor_taken_for_runs(tmp_path: Path) -> None:
     run.job(job_id(0)).root.symlink_to(victim.job(job_id(0)).root)
     (run.root / "more").symlink_to(outside)
     assert list(removable(runs, evidence=True)) == []
+    theirs = finished(runs, "three")
+    shutil.rmtree(theirs.meta)
+    theirs.meta.symlink_to(victim.meta)  # whose index would be written anew
+    assert list(removable(runs, evidence=True, keep=2)) == []
     remove_run(run)
     assert not run.root.exists() and victim.job(job_id(0)).checkpoint.exists()
 

@@ -122,6 +122,11 @@ def test_a_run_called_latest_is_that_run(tmp_path: Path) -> None:
         ("./nowhere", "'./nowhere': there is no such folder"),
         ("", "the name of the run is empty; name a run by its folder, by its id in .*, or latest"),
         ("a\0b", "no such folder"),
+        (
+            "run.tar.gz",
+            "run.tar.gz: it is a file, .* trace-bench import; there are",
+        ),
+        (__file__, "it is a file, and a run is a folder"),
         ("x" * 300, "there is no run"),
         ("/tmp", "it is no run|so it is no run"),
     ],
@@ -129,6 +134,7 @@ def test_a_run_called_latest_is_that_run(tmp_path: Path) -> None:
 def test_what_is_no_run_is_named(tmp_path: Path, text: str, said: str) -> None:
     make_run(tmp_path, RUN)
     (tmp_path / "stray").mkdir()
+    (tmp_path / "run.tar.gz").write_bytes(b"")
     with pytest.raises(ConfigError, match=said):
         find_run(text, tmp_path)
 

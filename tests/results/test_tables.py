@@ -275,6 +275,18 @@ def test_tasks_with_other_arguments_are_not_compared() -> None:
     assert [(row.rank, row.jobs) for row in rows] == [(1, 1), (1, 1)]
 
 
+def test_guides_are_not_averaged_with_each_other() -> None:
+    judge = {"resolved_guide": "LLMJudge"}
+    rows = [
+        results("aaaaaaaaaaaa", score_best=1.0),
+        results("bbbbbbbbbbbb", score_best=3.0, seed=1, **judge),
+        results("cccccccccccc", score_best=3.0, seed=2, **judge),
+        results("dddddddddddd", score_best=2.0, resolved_guide_kwargs={"strict": True}, **judge),
+    ]
+    found = [(row.guide, row.jobs, row.score_mean) for row in rank(rows)]
+    assert found == [("LLMJudge", 2, 3.0), ("LLMJudge", 1, 2.0), (rows[0].resolved_guide, 1, 1.0)]
+
+
 def test_a_test_score_is_given_only_if_every_seed_has_one() -> None:
     rows = [results("aaaaaaaaaaaa", score_best=1.0, score_test=3.0), results("bbbbbbbbbbbb", seed=2, score_best=1.0)]
     assert rank(rows[:1])[0].score_test == 3.0

@@ -532,10 +532,12 @@ class Summary(Model):
     ``pending`` if jobs have no ending yet; they add up to `total_jobs`. `failures` (by ``boundary:kind``) and
     `boundaries` leave out what was interrupted; `infrastructure_failures` are those at provider, sandbox and harness,
     which say nothing of a trainer. `flags` counts jobs by flag of `trace_bench.results.integrity`, `flagged_jobs` those
-    that have any."""
+    that have any. `package_hash` (of `trace_bench.resources`) is that of the code that wrote the tables; earlier
+    versions do not say it."""
 
     run_id: str
     generated_at: UtcTime
+    package_hash: str | None = None
     total_jobs: Count
     counts: dict[str, Count]
     failures: dict[str, Count] = {}

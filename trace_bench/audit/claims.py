@@ -43,7 +43,7 @@ CLAIMS: Mapping[str, str] = {
     "identity.images": "jobs ran in the images of the lock, and its keys are those of the recipes",
     "identity.packages": "the versions in env.json are those of the lock",
     "identity.tasks": "task hashes are those of the tasks installed here",
-    "identity.code": "the code is this code",
+    "identity.code": "the code that runs in sandboxes (worker, suites, trainers) is this code",
     "identity.git": "the checkout had no changes of its own",
     "conduct.controls": "every control that was due was in force",
     "conduct.limits": "limits and budgets of jobs are those of the config",

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from trace_bench.artifacts.folder_lock import has_controller
 from trace_bench.artifacts.jsonio import JsonError, loads
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.artifacts.records import EnvInfo, GitInfo, Lock, Manifest, ManifestEntry, Results
+from trace_bench.artifacts.records import EnvInfo, GitInfo, Lock, Manifest, ManifestEntry, Results, Summary
 from trace_bench.artifacts.versions import check_version, is_newer
 from trace_bench.audit.claims import Book
 from trace_bench.audit.journal import Journal, read_journal
@@ -22,6 +22,7 @@ from trace_bench.config.models import RunConfig
 from trace_bench.errors import TraceBenchError
 from trace_bench.images.recipe import worker_sources_hash
 from trace_bench.matrix import Job
+from trace_bench.resources import package_hash
 from trace_bench.suites.spec import Task
 
 M = TypeVar("M", bound=BaseModel)
@@ -63,6 +64,15 @@ class Audited:
     def is_of_this_code(self) -> bool:
         """What tasks, trainers and defaults are here is what they were there."""
         return self.lock is not None and self.lock.sources_hash == worker_sources_hash()
+
+    @cached_property
+    def has_tables_of_this_code(self) -> bool:
+        """The whole package that wrote the tables is this one, so that they are due to the letter."""
+        try:
+            summary = self.folder.model(Summary, self.path(self.layout.summary))
+        except Unreadable:
+            return True
+        return summary is None or summary.package_hash == package_hash()
 
     def why_differs(self, task_id: str | None = None) -> str:
         """Why what the config expands to here may differ from what it did there; empty if it may not.

@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from trace_bench.artifacts.contract import ObjectiveSpec
-from trace_bench.artifacts.records import ImageRecord, JobMeta
+from trace_bench.artifacts.records import ImageRecord, JobMeta, ModelPrices
 from trace_bench.audit.context import Audited
 from trace_bench.audit.reading import Unreadable
 from trace_bench.config.loader import parse_config
+from trace_bench.config.models import RunConfig, is_builtin
 from trace_bench.config.reader import read
 from trace_bench.config.resolve import resolve
 from trace_bench.config.source import Problem
+from trace_bench.controller.prices import has_litellm
 from trace_bench.errors import ConfigError, TraceBenchError
+from trace_bench.gateway.prices import known_price
 from trace_bench.identity import FingerprintPrefix, JobIdPrefix, config_hash
 from trace_bench.images.layers import family_named
 from trace_bench.images.recipe import Recipe, image_key, worker_sources_hash
@@ -56,6 +59,10 @@ def load_config(audited: Audited, roots: Sequence[Path] = ()) -> None:
         book.unknown("identity.matrix", audited.not_expanded)
         return
     audited.config = config
+    # Who looks on, say: whoever repeats the run would write to a server of somebody's choice.
+    for key in sorted((data.keys() & RunConfig.model_fields.keys()) - config.to_snapshot().keys()):
+        book.wrong("identity.config", path, key, "written", "nothing, as no snapshot has it")
+    _check_prices(audited)
     try:
         resolved = resolve(config, roots)
         audited.expanded = {job.job_id: job for job in expand(config, resolved.tasks, resolved.trainers)}
@@ -65,6 +72,30 @@ def load_config(audited: Audited, roots: Sequence[Path] = ()) -> None:
         book.unknown("identity.matrix", audited.not_expanded)
         return
     _check_matrix(audited)
+
+
+def _check_prices(audited: Audited) -> None:
+    """The prices of the lock: those of the snapshot, or else of the table that comes with litellm."""
+    config, lock, book = audited.config, audited.lock, audited.book
+    if config is None or lock is None or config.mode != "real":
+        return
+    if "prices" not in lock.model_fields_set:
+        book.unknown("derivation.prices", "the lock of an earlier version has no prices")
+        return
+    where = audited.path(audited.layout.lock)
+    models = {llm.name: llm for llm in (config.llm, *config.llms) if llm is not None and not is_builtin(llm.model)}
+    for name, llm in models.items():
+        was = lock.prices.get(name)
+        told = was.model_dump() if was is not None else None
+        if llm.prices is not None:
+            due = llm.prices.model_dump(include=set(ModelPrices.model_fields))
+            book.equal("derivation.prices", where, f"prices.{name}", told, due)
+            continue
+        price = known_price(llm) if has_litellm() else None  # type: ignore[arg-type]
+        if told != (price and {"prompt": price.prompt, "completion": price.completion, "cached": price.cached}):
+            book.unknown("derivation.prices", f"the config has no prices of {name}, and litellm's table has others")
+    if strange := sorted(lock.prices.keys() - models.keys()):
+        book.wrong("derivation.prices", where, "prices", strange[:5], "those of the config's models")
 
 
 def _snapshot(audited: Audited, path: str) -> Mapping[str, Any] | None:

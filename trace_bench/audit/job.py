@@ -121,9 +121,21 @@ class JobAudit:
         calls = cassette.read_cassette(self.run.folder, path, self.book, meta=meta, prices=prices)
         self.read.add(path)
         last = max((attempt.number for attempt in meta.attempts), default=0)
+        self._check_cached(meta, calls, path)
         if meta.status != "running" and calls.attempts > last:
             self.book.wrong("derivation.cassette", path, "attempt", calls.attempts, f"at most {last}")
         return calls
+
+    def _check_cached(self, meta: JobMeta, calls: cassette.Calls, path: str) -> None:
+        """Answers of the response cache cost nothing; that they are of it, only their author knows."""
+        config = self.run.config
+        if not calls.usage.cached or meta.mode == "replay":
+            return
+        # Another start of the run may have had another config in this.
+        if config is not None and not config.llm_cache and len(self.run.journal.starts) == 1:
+            self.book.wrong("derivation.prices", path, "cached", calls.usage.cached, "0, as llm_cache is false")
+        else:
+            self.book.unknown("derivation.prices", "whether answers are of the response cache no file can show")
 
     def _history(
         self,

@@ -7,7 +7,6 @@ base for images) is this machine's to decide, and is not taken over; what it wan
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,7 +24,7 @@ from trace_bench.artifacts.writers import write_json
 from trace_bench.audit.pinned import PinnedImages, pins_of, reasons_for
 from trace_bench.controller.plan import PlannedJob, RunPlan
 from trace_bench.controller.progress import Progress
-from trace_bench.controller.recording import Recording, find_recording
+from trace_bench.controller.recording import OF_THE_MACHINE, Recording, find_recording, hardened
 from trace_bench.controller.run import Run
 from trace_bench.controller.start import plan_config
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
@@ -33,8 +32,9 @@ from trace_bench.results.replay_check import SHOWN, differences_of, same_machine
 from trace_bench.results.rows import is_final
 from trace_bench.results.runs import find_run
 
-HERE_TO_SAY = ("backend", "images", "fail_fast", "retries", "llm_cache", "max_workers")
-"""Keys of a recorded config that this machine's own values take the place of."""
+HERE_TO_SAY = ("backend", "fail_fast", "retries", "max_workers", *OF_THE_MACHINE)
+"""Keys of a recorded config that this machine's own values take the place of. A scorer that the run itself brings would
+agree with whatever the run says: a task is the one that is installed here, or lies in a folder that the user names."""
 BITS_LOST = "on the recorded image and CPU model every bit was to be equal"
 NOT_ASKED_FOR = "it was not asked for"
 REPRODUCTIONS = Path("reproductions")
@@ -222,17 +222,13 @@ def folder_for(name: str, wanted: Path | None, recorded: Path | None) -> Path:
 
 
 def snapshot_here(recording: Recording, wanted: Collection[str], allow_weaker: Sequence[str] = ()) -> dict[str, Any]:
-    """The recorded config, as far as it is not this machine's to say, of the tasks of the `wanted` jobs alone. Folders
-    that are not here are left out."""
-    plain = {key: value for key, value in recording.snapshot.items() if key not in HERE_TO_SAY}
+    """The recorded config, as far as it is not this machine's to say, of the tasks of the `wanted` jobs alone."""
+    plain = {key: value for key, value in hardened(recording.snapshot).items() if key not in HERE_TO_SAY}
     used = {entry.task_id for job_id, entry in recording.jobs.items() if job_id in wanted}
-    if isinstance(plain.get("tasks"), list):
-        plain["tasks"] = [_task_here(entry) for entry in plain["tasks"] if _id_of(entry) in used] or plain["tasks"]
-    if isinstance(plain.get("task_roots"), list):
-        plain["task_roots"] = [root for root in plain["task_roots"] if _is_folder(root)]
-    if not _is_folder(plain.get("data_root")):
-        plain.pop("data_root", None)
-    plain["sandbox"] = {**_hardened(plain.get("sandbox")), "allow_weaker": list(allow_weaker)}
+    if isinstance(tasks := plain.get("tasks"), list):
+        plain["tasks"] = [entry for entry in tasks if _id_of(entry) in used] or tasks
+    section = plain.get("sandbox")
+    plain["sandbox"] = {**(section if isinstance(section, dict) else {}), "allow_weaker": list(allow_weaker)}
     return plain
 
 
@@ -242,26 +238,8 @@ def _asked(planned: PlannedJob, wanted: Collection[str]) -> PlannedJob:
     return replace(planned, decision="skip", reason=NOT_ASKED_FOR)
 
 
-def _task_here(entry: Any) -> Any:
-    if isinstance(entry, dict) and "sandbox" in entry:
-        return {**entry, "sandbox": _hardened(entry["sandbox"])}
-    return entry
-
-
-def _hardened(section: Any) -> dict[str, Any]:
-    """A ``sandbox`` section without what would weaken it."""
-    return {key: value for key, value in section.items() if key != "allow_weaker"} if isinstance(section, dict) else {}
-
-
 def _id_of(entry: Any) -> Any:
     return entry.get("id") if isinstance(entry, dict) else entry
-
-
-def _is_folder(path: Any) -> bool:
-    try:
-        return isinstance(path, str) and Path(path).is_dir()
-    except (OSError, ValueError):
-        return False
 
 
 def _with_remedy(message: str, recording: Recording) -> str:
@@ -296,10 +274,13 @@ def _refuse_odd_files(run: RunLayout) -> None:
     Raises:
         ConfigError: something in the run is neither a file nor a folder. No run of ours has such a thing.
     """
-    for top, folders, names in os.walk(run.root):
-        for path in (Path(top) / name for name in (*folders, *names)):
-            mode = path.lstat().st_mode
-            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                what = "a link" if stat.S_ISLNK(mode) else "neither a file nor a folder"
-                name = printable(run.relative(path))
-                raise ConfigError(f"argument RUN: {run.root}: {name} is {what}, which no run holds; remove it")
+    folders = [run.root]
+    while folders:  # not os.walk, which may be led too deep
+        with os.scandir(folders.pop()) as found:
+            for item in found:
+                if item.is_dir(follow_symlinks=False):
+                    folders.append(Path(item.path))
+                elif not item.is_file(follow_symlinks=False):
+                    what = "a link" if item.is_symlink() else "neither a file nor a folder"
+                    name = printable(run.relative(Path(item.path)))
+                    raise ConfigError(f"argument RUN: {run.root}: {name} is {what}, which no run holds; remove it")

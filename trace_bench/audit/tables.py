@@ -5,8 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from itertools import zip_longest
 from pathlib import Path
 
 from trace_bench.artifacts.layout import RunLayout
@@ -25,6 +28,8 @@ _FROM_ROW = (
     "resolved_logger_kwargs", "resolved_trainer_kwargs", "eval_kwargs", "model",
 )  # fmt: skip
 """What an entry of the manifest and a row say alike."""
+_FAIL_FAST = re.compile(r"fail_fast: job ([0-9a-f]{12}) failed")
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 
 
 def check_tables(audited: Audited) -> list[Results]:
@@ -93,6 +98,8 @@ def _check_manifest(audited: Audited) -> None:
         row = audited.rows.get(entry.job_id)
         book.checked(claim)
         if row is None:
+            if entry.status == "not_executed":
+                _check_reason(audited, entry, path)
             if ended and entry.status != "not_executed":
                 book.wrong(claim, path, f"{entry.job_id}: status", entry.status, "not_executed, as it has no result")
             continue
@@ -104,6 +111,20 @@ def _check_manifest(audited: Audited) -> None:
         if ended:
             _check_outcome(audited, entry, row, path)
     _check_raw(audited)
+
+
+def _check_reason(audited: Audited, entry: ManifestEntry, path: str) -> None:
+    """Why a job never ran must be possible by the config; anything else only its author knows."""
+    config, reason = audited.config, entry.reason or ""
+    if config is None:
+        return
+    key, limits = f"{entry.job_id}: reason", config.budget.run.model_dump().values()
+    if reason.startswith("the run's budget of ") and (config.mode == "replay" or not any(limits)):
+        audited.book.wrong("tables.manifest", path, key, reason, "another one, as the run has no budget")
+    if failed := _FAIL_FAST.match(reason):
+        row = audited.rows.get(failed[1])
+        if not config.fail_fast or row is None or row.status != "failed":
+            audited.book.wrong("tables.manifest", path, key, reason, "another one, as no failure ends the run")
 
 
 def _check_outcome(audited: Audited, entry: ManifestEntry, row: Results, path: str) -> None:
@@ -166,8 +187,10 @@ def _check_summary(audited: Audited, path: str, due_path: Path) -> None:
     due = Summary.model_validate_json(due_path.read_bytes())
     book.equal("files.places", path, "run_id", found.run_id, audited.run_id)
     for name in Summary.model_fields:
-        if name in ("generated_at", "run_id"):
+        if name in ("generated_at", "package_hash", "run_id"):
             continue
+        if name not in found.model_fields_set and not audited.has_tables_of_this_code:
+            continue  # new since
         was, there = found.model_dump(mode="json")[name], due.model_dump(mode="json")[name]
         if isinstance(there, float) and isinstance(was, float) and _close(was, there):
             book.checked(claim)
@@ -192,18 +215,19 @@ def _check_csv(audited: Audited, claim: str, path: str, due_path: Path) -> None:
     known = was[0] if was else []
     # A table of an earlier version lacks columns that are new since.
     lacking = [name for name in (due[0] if due else []) if name not in known]
-    if lacking and audited.is_of_this_code:
+    ours = audited.has_tables_of_this_code
+    if lacking and ours:
         audited.book.wrong(claim, path, "columns", known[-5:], lacking[:5])
     if len(was) != len(due):
-        audited.book.wrong(claim, path, "rows", len(was) - 1, len(due) - 1)
+        _differs(audited, claim, path, "rows", len(was) - 1, len(due) - 1)
     for number, (one, other) in enumerate(zip(was[1:], due[1:], strict=False), start=1):
         audited.book.checked(claim)
         left, right = dict(zip(known, one, strict=False)), dict(zip(due[0], other, strict=False))
         for name in known:
-            if name in right and not _same_cell(left.get(name), right[name]):
-                audited.book.wrong(claim, path, f"row {number}: {name}", left.get(name), right[name])
+            if name in right and not _same_cell(left.get(name), right[name], printed=not ours):
+                _differs(audited, claim, path, f"row {number}: {name}", left.get(name), right[name])
     if strange := [name for name in known if not due or name not in due[0]]:
-        audited.book.wrong(claim, path, "columns", strange[:5], "those of this version")
+        _differs(audited, claim, path, "columns", strange[:5], "those of this version")
 
 
 def _check_text(audited: Audited, path: str, due: Path) -> None:
@@ -213,14 +237,35 @@ def _check_text(audited: Audited, path: str, due: Path) -> None:
     except Unreadable as error:
         audited.book.wrong("tables.leaderboard", path, was=str(error), due="a table")
         return
-    if data is not None and data != due.read_bytes() and audited.is_of_this_code:
-        was, there = data.decode("utf-8", "replace").splitlines(), due.read_text("utf-8").splitlines()
-        number = next(
-            (n for n, (a, b) in enumerate(zip(was, there, strict=False)) if a != b), min(len(was), len(there))
-        )
-        audited.book.wrong(
-            "tables.leaderboard", path, f"line {number + 1}", *(lines[number : number + 1] for lines in (was, there))
-        )
+    if data is None or data == due.read_bytes():
+        return
+    ours = audited.has_tables_of_this_code
+    was, there = data.decode("utf-8", "replace").splitlines(), due.read_text("utf-8").splitlines()
+    for number, (one, other) in enumerate(zip_longest(was, there), start=1):
+        if one != other and (ours or one is None or other is None or not _same_text(one, other)):
+            pairs = enumerate(zip_longest(one or "", other or ""))
+            at = next((n for n, (left, right) in pairs if left != right), 0)
+            told = (line if line is None or ours else line[max(0, at - 20) :] for line in (one, other))
+            _differs(audited, "tables.leaderboard", path, f"line {number}", *told)
+            return
+
+
+def _differs(audited: Audited, claim: str, path: str, key: str, was: object, due: object) -> None:
+    """A table says something else than this code would: a contradiction if it is this code's, or of copied numbers."""
+    copied = claim == "tables.results_csv" and (key == "rows" or (_is_number(was) and _is_number(due)))
+    if copied or audited.has_tables_of_this_code:
+        audited.book.wrong(claim, path, key, was, due)
+    else:
+        told = f"{path}, {key} is {_told(was)}, and would be {_told(due)} here"
+        audited.book.unknown(claim, f"another version of the code wrote it: {told}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, str) and _NUMBER.fullmatch(value) is not None
+
+
+def _told(value: object) -> str:
+    return str(value)[:60]
 
 
 def _check_parquet(audited: Audited, path: str, due_path: Path, rows: Sequence[Results]) -> None:
@@ -251,7 +296,10 @@ def _check_parquet(audited: Audited, path: str, due_path: Path, rows: Sequence[R
         return
     strange = [name for name in found.column_names if name not in due.column_names]
     lacking = [name for name in due.column_names if name not in found.column_names]
-    if strange or (lacking and audited.is_of_this_code) or len(set(found.column_names)) < found.num_columns:
+    if strange and not audited.has_tables_of_this_code:
+        book.unknown(claim, f"another version of the code wrote it, with the columns {_told(', '.join(strange))}")
+        return
+    if strange or (lacking and audited.has_tables_of_this_code) or len(set(found.column_names)) < found.num_columns:
         book.wrong(claim, path, "columns", strange[:5], lacking[:5])
         return
     for name in found.column_names:
@@ -294,12 +342,34 @@ def _cells(data: bytes) -> list[list[str]]:
         return []
 
 
-def _same_cell(one: str | None, other: str) -> bool:
+def _same_cell(one: str | None, other: str, *, printed: bool = False) -> bool:
+    """Args:
+    printed: numbers may have other numbers of digits.
+    """
     if one == other:
         return True
     try:
-        return _close(float(one or ""), float(other))
+        return _close(float(one or ""), float(other)) or (printed and _same_digits(one or "", other))
     except ValueError:
+        return False
+
+
+def _same_text(one: str, other: str) -> bool:
+    """Lines that say the same, with numbers that may have other numbers of digits, in columns of other widths."""
+    one, other = (re.sub(r"-{2,}", "--", " ".join(line.split())) for line in (one, other))
+    if _NUMBER.split(one) != _NUMBER.split(other):
+        return False
+    return all(map(_same_digits, _NUMBER.findall(one), _NUMBER.findall(other)))
+
+
+def _same_digits(one: str, other: str) -> bool:
+    """Both can be the same number, rounded; not if so few digits are left that it could be any."""
+    try:
+        left, right = Decimal(one), Decimal(other)
+        unit = max(Decimal(1).scaleb(int(number.as_tuple().exponent)) for number in (left, right))
+        difference = abs(left - right)
+        return difference <= unit * Decimal("0.501") and difference <= abs(right) / 100
+    except (ArithmeticError, ValueError):
         return False
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from trace_bench import __version__
+from trace_bench.artifacts.secrets import known, secrets_in
 from trace_bench.cli.app_results import results_commands
 from trace_bench.cli.options import RUNS, Base, DataRoot, Families, JobArgument, Json, Roots, RunArgument, RunsDir
 from trace_bench.cli.usage import InOrder, limit_in_seconds, plain, sentence, whole_number
@@ -56,6 +58,8 @@ def run_app() -> int:
     Raises:
         TraceBenchError: with its own exit code; a `ConfigError` for a mistake in the arguments.
     """
+    # Whatever a command prints, or writes for others to read, holds no secret of this environment.
+    known.add(secrets_in(os.environ))
     wide = {} if sys.stdout.isatty() else {"terminal_width": UNWRAPPED, "max_content_width": UNWRAPPED}
     try:
         code = app(prog_name="trace-bench", standalone_mode=False, **wide)

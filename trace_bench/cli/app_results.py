@@ -326,7 +326,7 @@ def rebuild(
 
 @results_commands.command(epilog="Example: trace-bench diff latest 3ddb 5b37")
 def diff(
-    jobs: Annotated[list[str], typer.Argument(metavar="JOB JOB", help="RUN/JOB RUN/JOB, or RUN JOB JOB.")],
+    jobs: Annotated[list[str], typer.Argument(metavar="JOB JOB", help="Of the latest run, or each as RUN/JOB.")],
     every: Annotated[bool, typer.Option("--all", help="Show all of long diffs.")] = False,
     runs_dir: RunsDir = RUNS,
     as_json: Json = False,

@@ -25,7 +25,7 @@ def diff_command(jobs: Sequence[str], runs_dir: Path, *, every: bool, as_json: b
     """Print it.
 
     Args:
-        jobs: ``RUN/JOB RUN/JOB``, or ``RUN JOB JOB``.
+        jobs: ``RUN/JOB RUN/JOB``, ``RUN JOB JOB``, or ``JOB JOB`` of the latest run.
 
     Raises:
         ConfigError: they are not two, or there is no such run or job.
@@ -64,9 +64,11 @@ def _named(jobs: Sequence[str]) -> list[tuple[str, str]]:
     """Run and job of each of the two."""
     if len(jobs) == 3:
         return [(jobs[0], jobs[1]), (jobs[0], jobs[2])]
+    if len(jobs) == 2 and all(text and "/" not in text for text in jobs):
+        return [("latest", job) for job in jobs]
     pairs = [text.rstrip("/").rpartition("/")[::2] for text in jobs]
     if len(jobs) != 2 or not all(run and job for run, job in pairs):
-        raise ConfigError("name two jobs: RUN/JOB RUN/JOB, or RUN JOB JOB")
+        raise ConfigError("name two jobs: RUN/JOB RUN/JOB, RUN JOB JOB, or JOB JOB of the latest run")
     # Also the path of a job's folder, as a shell completes it.
     return [(run.removesuffix("/jobs"), job) for run, job in pairs]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,10 +92,12 @@ def _export_archive(
 
             beside = crate_metadata(layout, license_url)
         made = pack(layout, output, beside=beside)
+        telling = _telling_a_secret(layout)
     if as_json:
         emit_json({"path": str(made.path), "sha256": made.sha256, "digest": made.digest, "run_id": layout.run_id,
                    "finished": line.state == "finished", "files": made.files, "bytes": made.bytes,
-                   "changed": made.changed, "left_out": made.left_out})  # fmt: skip
+                   "changed": made.changed, "left_out": made.left_out,
+                   "secrets": telling})  # fmt: skip
     else:
         emit_pairs([
             ("archive", f"{printable(str(output), 4096)}  ({output.stat().st_size} bytes)"),
@@ -105,6 +109,26 @@ def _export_archive(
         note(f"left out: {printable(what, 400)}")
     if made.changed:
         note(changed_sentence(made.changed))
+    if telling:
+        names = ", ".join(printable(path, 200) for path in telling[:SHOWN]) + (" …" if len(telling) > SHOWN else "")
+        note(
+            f"warning: {len(telling)} files, and so the archive, hold what looks like a key or token: {names}; give it "
+            "to nobody before trace-bench audit has said what"
+        )
+
+
+def _telling_a_secret(layout: RunLayout) -> list[str]:
+    """Files with something in them that looks like a key, or is the value of a secret variable of this environment."""
+    from trace_bench.audit.secrets import Scanner
+    from trace_bench.results.digest import regular_files
+
+    scanner, found = Scanner(os.environ), []
+    for path in sorted(regular_files(layout.root)):
+        scanner.begin()
+        with (layout.root / path).open("rb") as file:
+            if any(any(scanner.feed(block)) for block in iter(partial(file.read, 1 << 20), b"")):
+                found.append(path)
+    return found
 
 
 def changed_sentence(changed: tuple[str, ...]) -> str:

@@ -11,8 +11,8 @@ from trace_bench.artifacts.jsonio import JsonError, printable, read_model
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import EnvInfo
 from trace_bench.cli.output import emit, emit_json, note
-from trace_bench.controller.ownership import refuse_a_second
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
+from trace_bench.results.guard import refuse_at_work
 from trace_bench.results.removing import Item, removable, remove, remove_run, size_of
 from trace_bench.results.runs import describe, find_run, run_id_of
 
@@ -29,7 +29,7 @@ def rm_command(runs: Sequence[str], runs_dir: Path, *, yes: bool, as_json: bool)
     """
     found = {run.root: run for run in (_found(text, runs_dir) for text in runs)}
     for run in found.values():
-        refuse_a_second(run)
+        refuse_at_work(run)
         _refuse_sandboxes(run)
     if not yes and not _agreed(list(found.values())):
         raise ConfigError("nothing was removed; answer yes, or give --yes")

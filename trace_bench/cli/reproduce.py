@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from trace_bench.artifacts.jsonio import dumps, printable
+from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.reproduction import JobReproduction, Pin, Reproduction
 from trace_bench.audit.reproduce import (
     REPRODUCTIONS,
@@ -25,6 +26,7 @@ from trace_bench.audit.reproduce import (
 from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.cli.progress import alert
 from trace_bench.cli.run import RunInterrupted, Shown, StopOnSignals, check_runs_dir, face_for
+from trace_bench.controller.progress import JobView, Progress, RunStart
 from trace_bench.controller.recording import Recording
 from trace_bench.errors import ConfigError, ExitCode, Interrupted, TraceBenchError
 from trace_bench.results.runs import find_job
@@ -133,12 +135,31 @@ def _asked_for(recording: Recording, jobs: Sequence[str], where: str | None) -> 
     return wanted
 
 
+class _OfThese:
+    """A `Progress` that passes on what it hears of the jobs that were asked for; of others there may be thousands."""
+
+    def __init__(self, inner: Progress, asked: Collection[str]) -> None:
+        self._inner = inner
+        self._asked = asked
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def begun(self, run: RunStart) -> None:
+        self._inner.begun(replace(run, jobs=[job for job in run.jobs if job.job_id in self._asked]))
+
+    def skipped(self, job: JobView, row: Results) -> None:
+        if job.job_id in self._asked:
+            self._inner.skipped(job, row)
+
+
 def _replayed(prepared: Prepared, shown: Shown) -> Reproduction:
     face = face_for(shown, told=prepared.plan.warnings)
     code = int(ExitCode.JOB_FAILED)
     try:
         with StopOnSignals(face.alert) as stop:
-            report = replay(prepared, progress=face, stop_wanted=stop.wanted)
+            progress = cast(Progress, _OfThese(face, {planned.job_id for planned in prepared.chosen}))
+            report = replay(prepared, progress=progress, stop_wanted=stop.wanted)
         code = int(ExitCode.OK if report.ok else ExitCode.JOB_FAILED)
         return report
     except Interrupted as error:

@@ -139,7 +139,7 @@ def _config(path: Path | None, overrides: Mapping[str, Any], replay: str | None)
         given = {"mode": "replay", "replay_from": replay} if replay is not None else {}
         return load_config(find_config(path), {**overrides, **given})
     runs_dir = Path(str(overrides.get("runs_dir", RunConfig.model_fields["runs_dir"].default)))
-    return find_recording(replay or "", runs_dir, "option --replay").config(overrides)
+    return find_recording(replay or "", runs_dir, "option --replay").config_alone(overrides)
 
 
 def _out_of_budget(row: Results) -> bool:

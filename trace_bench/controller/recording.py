@@ -33,6 +33,11 @@ SHOWN = 3
 """Jobs that are named in a sentence."""
 OF_THIS_RUN = ("run_id", "runs_dir", "resume", "mode", "replay_from")
 """Keys of a snapshot that a replay of it does not take over."""
+OF_THE_MACHINE = ("task_roots", "data_root", "images", "llm_cache", "mirrors")
+"""Nor these: where scorers, their data and images come from, and who is told, is for those to say whose machine it is.
+The run may be a stranger's."""
+OF_THE_HOST = ("allow_weaker", "runtime")
+"""Likewise, of its sections ``sandbox``."""
 
 
 @dataclass(frozen=True)
@@ -70,11 +75,45 @@ class Recording:
         Raises:
             ConfigError: the snapshot is no config, or an override is wrong.
         """
-        kept = {key: value for key, value in self.snapshot.items() if key not in OF_THIS_RUN}
+        kept = {key: value for key, value in self.snapshot.items() if key not in (*OF_THIS_RUN, *OF_THE_MACHINE)}
         if self.mode == "stub":
             kept = {key: value for key, value in kept.items() if key not in ("llm", "llms")}
         data = {**kept, "mode": "replay", "replay_from": str(self.layout.root.resolve())}
         return parse_config(data, overrides, file=str(self.layout.config_snapshot))
+
+    def config_alone(self, overrides: Mapping[str, Any]) -> RunConfig:
+        """As `config`, where the user has named the run and no config: it may be a stranger's. What was left out of it,
+        and might be missed, is among the warnings.
+
+        Raises:
+            ConfigError: its programs would run as the user, who has not said so; or as `config`.
+        """
+        run, backend = printable(self.layout.run_id), self.snapshot.get("backend")
+        if "backend" not in overrides and backend not in (None, "auto", "docker"):
+            raise ConfigError(
+                f"{run} was made on backend {printable(str(backend))}, where its programs run as you: if it is yours, "
+                f"say --backend {printable(str(backend))}; if not, trace-bench reproduce makes it again in sandboxes"
+            )
+        config = replace(self, snapshot=hardened(self.snapshot)).config(overrides)
+        told = (f"{key} of {run} is not taken over; {remedy}" for key, remedy in self._left_out(overrides))
+        config._source = replace(config.source, warnings=(*config.source.warnings, *told))
+        return config
+
+    def _left_out(self, overrides: Mapping[str, Any]) -> list[tuple[str, str]]:
+        """Keys that were given and are not taken over, each with what to do about it."""
+        remedies = {
+            "task_roots": "name folders of tasks with --root",
+            "data_root": "name the folder of published data with --data-root",
+        }
+        found = [(key, does) for key, does in remedies.items() if self.snapshot.get(key) and key not in overrides]
+        images, tasks = self.snapshot.get("images"), self.snapshot.get("tasks")
+        if isinstance(images, Mapping) and images.get("base"):
+            found.append(("images.base", "the images are those of this machine"))
+        entries = [entry for entry in tasks if isinstance(entry, Mapping)] if isinstance(tasks, list) else []
+        for key in OF_THE_HOST:
+            if any(isinstance(s := e.get("sandbox"), Mapping) and s.get(key) for e in (self.snapshot, *entries)):
+                found.append((f"sandbox.{key}", "if this machine needs it, say so in a config, with --config"))
+        return found
 
     def fitted(self, config: RunConfig) -> RunConfig:
         """`config` with the models and the time limit of this run where it names none: they are part of what jobs are
@@ -212,6 +251,20 @@ class Recording:
         return "; ".join(_difference(name, mine[name], nearest[name]) for name in differing)
 
 
+def hardened(snapshot: Mapping[str, Any]) -> dict[str, Any]:
+    """`snapshot` without what its sections ``sandbox`` say that would make sandboxes weaker than this machine's are."""
+
+    def cut(entry: Any) -> Any:
+        if not isinstance(entry, Mapping) or not isinstance(entry.get("sandbox"), Mapping):
+            return entry
+        return {**entry, "sandbox": {k: v for k, v in entry["sandbox"].items() if k not in OF_THE_HOST}}
+
+    plain: dict[str, Any] = cut(dict(snapshot))
+    if isinstance(plain.get("tasks"), list):
+        plain["tasks"] = [cut(entry) for entry in plain["tasks"]]
+    return plain
+
+
 def find_recording(text: str, runs_dir: Path, where: str) -> Recording:
     """The run that `text` means, as of `trace_bench.results.runs.find_run`.
 
@@ -262,7 +315,8 @@ def _read(layout: RunLayout) -> Recording:
 
 
 def _snapshot(path: Path) -> Mapping[str, Any]:
-    """A config as plain data, read as carefully as any: the run may be somebody else's."""
+    """A config as plain data, read as carefully as any: the run may be somebody else's. Each key has its own name: a
+    second one (``task-roots``) would slip past whoever looks for it."""
     if not path.is_file():
         raise HarnessError(f"{path}: it is missing")
     problems: list[Problem] = []
@@ -272,7 +326,10 @@ def _snapshot(path: Path) -> Mapping[str, Any]:
         raise HarnessError(str(error)) from None
     if problems:
         raise HarnessError(f"{path}, line {problems[0].line}: {problems[0].text}")
-    return found
+    try:
+        return parse_config(found, file=str(path)).to_snapshot()
+    except ConfigError as error:
+        raise HarnessError(str(error)) from None
 
 
 def _lack(row: Results | None) -> str | None:

@@ -31,6 +31,8 @@ CHECKSUMS = "checksums.sha256"
 CRATE = "ro-crate-metadata.json"
 PIECE = 1 << 20
 """Bytes that are read at a time."""
+_MAGIC = slice(257, 262)
+"""Where a tar says that it is one."""
 
 
 @dataclass(frozen=True)
@@ -103,13 +105,17 @@ def _machine(error: OSError, target: Path) -> TraceBenchError:
 
 
 def _chunks(file: IO[bytes]) -> Iterator[bytes]:
-    """The tar in pieces."""
+    """The tar in pieces; what is none is refused before anybody takes offence at its headers."""
     head = file.read(2)
     file.seek(0)
     opened: IO[bytes] | gzip.GzipFile = gzip.GzipFile(fileobj=file) if head == b"\x1f\x8b" else file
     try:
-        while piece := opened.read(PIECE):
+        piece = opened.read(PIECE)
+        if piece[_MAGIC] != b"ustar":
+            raise CollectError("it is no archive; name one that trace-bench export made")
+        while piece:
             yield piece
+            piece = opened.read(PIECE)
     except EOFError:
         raise CollectError("it is not whole, its end is missing: get it again") from None
     except (gzip.BadGzipFile, zlib.error) as error:
@@ -126,6 +132,7 @@ class _Unpacking:
     """SHA-256 of what was written, by name in the archive."""
     run_id: str = ""
     size: int = 0
+    """Bytes of the run's own files."""
     listing: bytes | None = None
 
     def take(self, source: Source) -> None:
@@ -184,7 +191,7 @@ class _Unpacking:
         with os.fdopen(fd, "wb") as file:
             source.copy(size, _both(digest.update, file.write))
         self.sums[name] = digest.hexdigest()
-        self.size += size
+        self.size += size if name != CRATE else 0
 
     def _check(self) -> None:
         """Compare with the checksums."""

@@ -8,11 +8,15 @@ from typing import Any
 
 from trace_bench.artifacts.jsonio import loads, printable
 from trace_bench.errors import ExitCode, TraceBenchError
-from trace_bench.results.comparands import OPTIMIZER, PARAMETERS, TRAINER, UNIT, Part, Source
+from trace_bench.results.comparands import MODEL, OPTIMIZER, PARAMETERS, TRAINER, UNIT, Part, Source
 
 NOTHING = "-"
+NOT_KNOWN = "not known"
 _SHOWN = 3
 _LIMITS = ("job_timeout", "score_timeout", "sandbox")
+_PATIENCE = ("timeout", "retries", "limits.")
+"""Of a model: for how long, how often and how fast it is asked."""
+_NOT_THE_MODEL = ("id", "api_key_env", "stream")
 
 
 class UnfairComparison(TraceBenchError):
@@ -24,13 +28,14 @@ class UnfairComparison(TraceBenchError):
 @dataclass(frozen=True)
 class Axis:
     """One thing that differs. `counts`: it can change scores by itself; else `why` says what it follows from, or what
-    it changes instead."""
+    it changes instead. `unknown`: it cannot be told whether it differs, and `why` says which file is missing."""
 
     name: str
     baseline: str
     other: str
     counts: bool = True
     why: str = ""
+    unknown: bool = False
 
 
 def axes(baseline: Part, other: Part) -> list[Axis]:
@@ -41,23 +46,31 @@ def axes(baseline: Part, other: Part) -> list[Axis]:
     found = [*_of_jobs(baseline, other)]
     a, b = baseline.source, other.source
     if a is not b:
-        found += _of_runs(a, b, {axis.name for axis in found})
+        found += _of_models(baseline, other, {axis.name for axis in found})
+        found += _of_runs(baseline, other, {axis.name for axis in found})
         found += _config(a, b, [axis.name for axis in found if axis.counts])
+        found += _unknown(a, b)
     return found
 
 
 def warning(differing: Sequence[Axis], names: tuple[str, str]) -> str | None:
-    """A sentence if more than one axis counts."""
+    """A sentence if more than one axis counts, or may."""
     counting = [axis.name for axis in differing if axis.counts]
-    if len(counting) < 2:
-        return None
+    unknown = [f"{axis.name}: {axis.why}" for axis in differing if axis.unknown]
     who = " and ".join(repr(printable(name)) for name in names)
-    listed = ", ".join(counting)
-    return f"{who} differ in {len(counting)} axes ({listed}); no difference of scores can be put down to one of them"
+    told = []
+    if len(counting) > 1:
+        told.append(
+            f"{who} differ in {len(counting)} axes ({', '.join(counting)}); no difference of scores can be put down to"
+            " one of them"
+        )
+    if unknown:
+        told.append(f"it is not known in what {who} differ besides ({'; '.join(unknown)})")
+    return "; ".join(told) or None
 
 
 def refusal(parts: Sequence[Part]) -> str | None:
-    """A sentence if any part differs from the first in more than one axis that counts."""
+    """A sentence if any part differs from the first in more than one axis that counts, or may."""
     found = [warning(axes(parts[0], part), (parts[0].name, part.name)) for part in parts[1:]]
     told = "; ".join(text for text in found if text)
     return f"{told}; leave out --strict to compare them nevertheless" if told else None
@@ -74,7 +87,7 @@ def _of_jobs(a: Part, b: Part) -> Iterable[Axis]:
     trainers = set(a.jobs[TRAINER]), set(b.jobs[TRAINER])
     if trainers[0] != trainers[1]:
         yield Axis("trainer", _names(trainers[0]), _names(trainers[1]))
-    yield from _parameters(a, b, trainers[0] & trainers[1], follows=trainers[0] != trainers[1])
+    yield from _parameters(a, b, trainers[0] & trainers[1], follows=not trainers[0] & trainers[1])
     yield from _tasks(a, b)
     seeds = set(a.jobs["seed"]), set(b.jobs["seed"])
     if seeds[0] != seeds[1]:
@@ -156,23 +169,25 @@ def _tasks(a: Part, b: Part) -> Iterable[Axis]:
 # ------------------------------------------------------------------------------------------------------ of the runs
 
 
-def _of_runs(a: Source, b: Source, already: set[str]) -> Iterable[Axis]:
+def _of_runs(first: Part, second: Part, already: set[str]) -> Iterable[Axis]:
+    a, b = first.source, second.source
     if a.lock and b.lock:
         if a.lock.sources_hash != b.lock.sources_hash:
             yield _axis("code", (f"{lock.code_version} ({lock.sources_hash[:8]})" for lock in (a.lock, b.lock)))
         yield from _images(a, b, already)
-    for name, keys in (
-        ("budgets", ("budget",)),
-        ("limits", _LIMITS),
-        ("splits", ("splits",)),
-        ("objective", ("objective",)),
-    ):
-        yield from _settings(name, a, b, keys)
+    yield from _settings("budgets", a, b, ("budget",), _prices(first, second))
+    patience = _of_each_model(first, second, lambda key: key.startswith(_PATIENCE))
+    sandboxes = [_sandboxes(part, set(first.jobs["task_id"]) & set(second.jobs["task_id"])) for part in (first, second)]
+    yield from _settings("limits", a, b, _LIMITS, [own | more for own, more in zip(patience, sandboxes, strict=True)])
+    yield from _settings("splits", a, b, ("splits",))
+    yield from _settings("objective", a, b, ("objective",))
     if a.lock and b.lock:
         yield from _salt(a, b)
         if a.lock.packages != b.lock.packages:
             texts = _pairs(a.lock.packages, b.lock.packages)
-            yield _axis("packages", texts, counts=False, why="of the controller: no job runs in them")
+            local = any("local" in set(source.jobs["backend"]) for source in (a, b))
+            why = "jobs of the local backend run in them" if local else "of the controller: no job runs in them"
+            yield _axis("packages", texts, counts=local, why=why)
     if a.cpu_model and b.cpu_model and a.cpu_model != b.cpu_model:
         why = "scores of tasks that are sensitive to time may depend on it"
         yield Axis("machine", printable(a.cpu_model, 60), printable(b.cpu_model, 60), counts=False, why=why)
@@ -199,9 +214,11 @@ def _images(a: Source, b: Source, already: set[str]) -> Iterable[Axis]:
         )
 
 
-def _settings(name: str, a: Source, b: Source, keys: Sequence[str]) -> Iterable[Axis]:
-    """Of the configs. What only one version of the program knows is left out; what a whole run may spend changes no
-    job that counts."""
+def _settings(
+    name: str, a: Source, b: Source, keys: Sequence[str], more: Sequence[Mapping[str, Any]] = ({}, {})
+) -> Iterable[Axis]:
+    """Of the configs, and `more` of each side. What only one version of the program knows is left out; what a whole
+    run may spend changes no job that counts."""
     flat: list[dict[str, Any]] = [{}, {}]
     for side, source in enumerate((a, b)):
         for key in keys:
@@ -210,6 +227,8 @@ def _settings(name: str, a: Source, b: Source, keys: Sequence[str]) -> Iterable[
     flat = [{key: value for key, value in side.items() if not key.startswith("budget.run")} for side in flat]
     names = [key for key in flat[0] if key in flat[1] and flat[0][key] != flat[1][key]]
     names += [key for key in {**flat[0], **flat[1]} if (key in flat[0]) != (key in flat[1]) and _set(flat, key)]
+    names += [key for key in {**more[0], **more[1]} if more[0].get(key) != more[1].get(key)]
+    flat = [{**side, **own} for side, own in zip(flat, more, strict=True)]
     if names:
         texts = [_names(f"{key}={_short(side.get(key))}" for key in sorted(names)) for side in flat]
         yield Axis(name, texts[0], texts[1])
@@ -218,6 +237,79 @@ def _settings(name: str, a: Source, b: Source, keys: Sequence[str]) -> Iterable[
 def _set(flat: Sequence[Mapping[str, Any]], key: str) -> bool:
     """Whether a key that one side lacks says something: a weight of an objective does, a default does not."""
     return any(side.get(key) not in (None, False, [], {}) for side in flat) and key.count(".") > 1
+
+
+def _sandboxes(part: Part, tasks: set[str]) -> dict[str, Any]:
+    """What single tasks' sandboxes have otherwise than the run's."""
+    names = tasks | {task.partition(":")[2] for task in tasks}
+    entries = part.source.snapshot.get("tasks")
+    found: dict[str, Any] = {}
+    for place, entry in enumerate(entries if isinstance(entries, list) else ()):
+        if isinstance(entry, Mapping) and str(entry.get("id")) in names and entry.get("sandbox"):
+            name = f"sandbox of {entry['id']}"
+            again = any(key.startswith(f"{name}.") for key in found)
+            found |= _leaves(entry["sandbox"], f"{name} ({place + 1})" if again else name)
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _of_models(a: Part, b: Part, already: set[str]) -> Iterable[Axis]:
+    """Where models of one name are asked; the rest of their identity is in the lock, and was looked at."""
+    sides = _of_each_model(a, b, lambda key: key not in _NOT_THE_MODEL and not key.startswith((*_PATIENCE, "prices")))
+    if "model" not in already and sides[0] != sides[1]:
+        names = sorted(key for key in {**sides[0], **sides[1]} if sides[0].get(key) != sides[1].get(key))
+        texts = (_names([f"{key}={_short(side.get(key))}" for key in names]) for side in sides)
+        yield _axis("model", texts, why="of one name")
+
+
+def _of_each_model(a: Part, b: Part, wanted: Callable[[str], bool]) -> list[dict[str, Any]]:
+    """Of the models that both parts have, what each config says and both versions of the program know."""
+    sides: list[dict[str, dict[str, Any]]] = []
+    for part in (a, b):
+        snapshot = part.source.snapshot
+        several = snapshot.get("llms") or [snapshot.get("llm")]
+        models = [one for one in several if isinstance(one, Mapping)] if isinstance(several, Sequence) else []
+        sides.append({})
+        for one in models:
+            name = str(one.get("id") or one.get("model") or "")
+            flat = {k.partition(".")[2]: value for k, value in _leaves(one, "llm").items()}
+            sides[-1][name] = {key: value for key, value in flat.items() if wanted(key)}
+    used = set(a.jobs[MODEL]) & set(b.jobs[MODEL])
+    if any(len(side) == 1 for side in sides) and len(used) == 1:
+        sides = [{next(iter(used)): next(iter(side.values()))} if len(side) == 1 else side for side in sides]
+    found: list[dict[str, Any]] = [{}, {}]
+    for name in sorted(used):
+        one, two = (side.get(name, {}) for side in sides)
+        for key in one:
+            if key in two:
+                found[0][f"{key} of {name}"], found[1][f"{key} of {name}"] = one[key], two[key]
+    return found
+
+
+def _prices(a: Part, b: Part) -> list[dict[str, Any]]:
+    """By what a budget in dollars is reckoned; without one, prices change no score."""
+    budgets = [part.source.snapshot.get("budget") for part in (a, b)]
+    found: list[dict[str, Any]] = [{}, {}]
+    if any(isinstance(budget, Mapping) and budget.get("usd") is not None for budget in budgets):
+        used = set(a.jobs[MODEL]) & set(b.jobs[MODEL])
+        for side, part in zip(found, (a, b), strict=True):
+            prices = part.source.lock.prices if part.source.lock else {}
+            for name in sorted(used & set(prices)):
+                side |= _leaves(prices[name].model_dump(), f"prices of {name}")
+    return found
+
+
+def _unknown(a: Source, b: Source) -> Iterable[Axis]:
+    """What records that a run lacks would have said."""
+    for name, file, missing in (
+        ("code, images, content of tasks", a.layout.lock.name, [source.lock is None for source in (a, b)]),
+        ("budgets, limits, splits, objective", a.layout.config_snapshot.name, [not s.snapshot for s in (a, b)]),
+    ):
+        if any(missing):
+            texts = [NOT_KNOWN if lacking else "known" for lacking in missing]
+            runs = " and ".join(
+                printable(source.layout.run_id, 60) for source, lacking in zip((a, b), missing, strict=True) if lacking
+            )
+            yield Axis(name, texts[0], texts[1], counts=False, why=f"{runs} has no {file}", unknown=True)
 
 
 def _leaves(value: Any, name: str) -> dict[str, Any]:
@@ -247,7 +339,7 @@ _EXPLAINED = {
     "job_timeout": "limits", "score_timeout": "limits", "sandbox": "limits", "backend": "images", "images": "images",
 }  # fmt: skip
 _NO_SCORE = {
-    "name", "tags", "max_workers", "resume", "run_id", "runs_dir", "task_roots", "data_root", "llm_cache", "retries",
+    "name", "tags", "max_workers", "resume", "run_id", "runs_dir", "task_roots", "llm_cache", "retries",
     "fail_fast", "replay_from",
 }  # fmt: skip
 
@@ -268,7 +360,9 @@ def _config(a: Source, b: Source, counting: Sequence[str]) -> Iterable[Axis]:
         yield _axis("config", texts)
     else:
         harmless = sorted(key for key in differing if key in ("retries", "fail_fast", "name"))
-        why = f"follows from {', '.join(counting)}" if counting else "in nothing that changes a score"
+        known = all(sides) and a.lock is not None and b.lock is not None
+        nothing = "in nothing that changes a score" if known else "it cannot be told in what"
+        why = f"follows from {', '.join(counting)}" if counting and known else nothing
         why += f"; {', '.join(harmless)} change no score" if harmless and counting else ""
         yield _axis("config", texts, counts=False, why=why)
 

@@ -80,17 +80,29 @@ def chosen(parts: Sequence[Part], name: str | None, *, unprotected: bool, failur
     return Metric(name, about, held_out, scale_free, {} if scale_free else _signs(parts, jobs, name), note)
 
 
-def counting(part: Part, metric: Metric, *, unprotected: bool, failures_as_worst: bool) -> pd.DataFrame:
-    """The jobs of `part` that count and have a value: their rows with ``value``, better when larger.
+def units_with(parts: Sequence[Part], metric: Metric, *, unprotected: bool) -> set[str]:
+    """Tasks with arguments of which some job that counts has a value."""
+    found: set[str] = set()
+    for part in parts:
+        jobs = _counted(part, unprotected=unprotected)
+        if metric.name in jobs.columns:
+            found |= set(jobs[UNIT][jobs[metric.name].notna()])
+    return found
+
+
+def counting(part: Part, metric: Metric, worst: set[str] | None) -> pd.DataFrame:
+    """The jobs of `part` that have a value, unprotected ones too: their rows with ``value``, better when larger.
 
     Args:
-        failures_as_worst: a job that failed by itself has the value 0, whatever its best state scored.
+        worst: tasks with arguments of which a job that failed by itself has the value 0, whatever its best state
+            scored; None where failed jobs do not count. A task that has no such metric has no worst value either.
     """
-    jobs = _counted(part, unprotected=unprotected, failed=failures_as_worst)
+    jobs = _counted(part, unprotected=True, failed=worst is not None)
     if metric.name not in jobs.columns:
         jobs = jobs.assign(**{metric.name: float("nan")})
     signs = jobs[UNIT].map(metric.sign_of).astype("float64")
-    values = (jobs[metric.name] * signs).where(jobs["outcome"] == "ok", 0.0)
+    failed = 0.0 if worst is None else jobs[UNIT].isin(worst).map({True: 0.0, False: float("nan")})
+    values = (jobs[metric.name] * signs).where(jobs["outcome"] == "ok", failed)
     return jobs.assign(value=values)[values.notna()]
 
 

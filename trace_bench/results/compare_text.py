@@ -42,8 +42,12 @@ def sections(done: Compared) -> list[Section]:
     found = [_head(done)]
     found += [_axes(one) for one in done.comparisons]
     found += [_differences(done, one) for one in done.comparisons]
-    found += [Section("What could be detected", [line for one in done.comparisons for line in detected(done, one)])]
-    return [*found, Section("Methods", [f"{name}: {text}" for name, text in methods(done)])]
+    if any(one.tasks for one in done.comparisons):
+        found.append(
+            Section("What could be detected", [line for one in done.comparisons for line in detected(done, one)])
+        )
+        found.append(Section("Methods", [f"{name}: {text}" for name, text in methods(done)]))
+    return found
 
 
 def markdown(done: Compared) -> str:
@@ -131,7 +135,7 @@ def _listed(part: Outcome) -> str:
 def _axes(one: Comparison) -> Section:
     rows = [(axis.name, axis.baseline, axis.other, "" if axis.counts else "no", axis.why) for axis in one.axes]
     blocks: list[Block] = [Table(("axis", "baseline", "other", "counts", "note"), rows)] if rows else []
-    if not any(axis.counts for axis in one.axes):
+    if not any(axis.counts or axis.unknown for axis in one.axes):
         blocks.append("nothing differs that can change a score: one is a repetition of the other")
     if one.warning:
         blocks.append(f"WARNING: {one.warning}")
@@ -151,6 +155,7 @@ def _differences(done: Compared, one: Comparison) -> Section:
     rows = [_row(task, several) for task in one.tasks]
     blocks: list[Block] = [Table(header, rows, header[1:8] + header[9:])]
     blocks += [text for text in (_pairing(one), _degenerate(one.tasks), *_coverage(one.tasks, percent)) if text]
+    blocks += _uncorrected(done)
     return Section(title, [*blocks, *_overall(done, one, percent)])
 
 
@@ -173,18 +178,26 @@ def _row(task: TaskDifference, several: bool) -> tuple[str, ...]:
 
 def _pairing(one: Comparison) -> str:
     if one.design == "unpaired":
-        text = (
-            "NOT PAIRED: the parts share no seed; n is scores of the baseline and of the other, the interval is Welch's"
-        )
+        why = "the parts share no seed"
+        if one.shared_seeds:
+            why = (
+                f"of {one.shared_seeds} seeds of tasks that both parts have, none has a score of both; those that have"
+                " one may be the easier ones"
+            )
+        text = f"NOT PAIRED: {why}; n is scores of the baseline and of the other, the interval is Welch's"
     else:
         text = f"pairs share {', '.join(one.matched_by)}"
+    if one.ways[1] > 1:
+        ways = "–".join(str(count) for count in dict.fromkeys(one.ways))
+        of = ", ".join(one.matched_by[2:])
+        text += f"; n is seeds × {ways} ways ({of}): jobs of one seed share its luck, so that their mean is one score"
     extra = [
         f"{count} jobs of {side}"
         for count, side in zip(one.unpaired_jobs, ("the baseline", "the other"), strict=True)
         if count
     ]
     text += f"; without a counterpart, and left out: {' and '.join(extra)}" if extra else ""
-    text += f"; {one.tasks_left_out} tasks are left out" if one.tasks_left_out else ""
+    text += f"; {one.tasks_left_out} tasks without a score of both are left out" if one.tasks_left_out else ""
     return text + (f"; {one.beyond} differences are beyond a double, and left out" if one.beyond else "")
 
 
@@ -194,6 +207,18 @@ def _degenerate(tasks: Sequence[TaskDifference]) -> str:
         return ""
     where = "all tasks" if flat == len(tasks) else f"{flat} of {len(tasks)} tasks"
     return f"on {where} every difference is the same: an interval without width says nothing of other seeds"
+
+
+def _uncorrected(done: Compared) -> list[str]:
+    """What a reader who looks for an interval without 0 must know."""
+    if done.tests < 2:
+        return []
+    alike = ", of tasks like these" if any(one.alike for one in done.comparisons) else ""
+    each = "" if len(done.comparisons) < 2 else f"{alike} and of the probability of improvement"
+    return [
+        f"intervals of the difference{each} are not corrected for the {done.tests} tests: one without 0 is no"
+        " finding; p (Holm) is corrected"
+    ]
 
 
 def _coverage(tasks: Sequence[TaskDifference], percent: str) -> Iterable[str]:
@@ -221,6 +246,10 @@ def _overall(done: Compared, one: Comparison, percent: str) -> list[str]:
     if one.improvement is not None:
         share = one.improvement
         lines.append(f"probability of improvement: {share.value:.3f}, {_of_share(share, percent)}")
+    kinds = [*(["single tasks"] if len(one.tasks) > 1 else []), *(["these tasks"] if one.these else [])]
+    kinds += ["tasks like these"] if one.alike else []
+    if len(kinds) > 1 and len(one.tasks) > 1:
+        lines.append(f"p of {', '.join(kinds)} are not corrected for each other: quote the one chosen beforehand")
     tasks, pairs = one.of_tasks, one.of_pairs
     better = sum(task.significant and task.verdict == "win" for task in one.tasks)
     worse = sum(task.significant and task.verdict == "loss" for task in one.tasks)
@@ -234,11 +263,11 @@ def _overall(done: Compared, one: Comparison, percent: str) -> list[str]:
 
 def _of_share(share: Share, percent: str) -> str:
     if share.low is None or share.high is None:
-        return f"no {percent} interval, as resamples of so few scores are all the same"
+        return f"no {percent} interval, as all resamples are the same or a side has a single score"
     text = f"{percent} [{share.low:.3f}, {share.high:.3f}]"
     if share.coverage is not None:
         return f"{text} (measured coverage {_range(share.coverage)})"
-    return text + ("; of fewer than 10 scores a task, so that it is too short" if share.scores < FEW else "")
+    return text + ("; of fewer than 10 scores a task, so that it may be too short" if share.scores < FEW else "")
 
 
 def _ps(p: float, adjusted: float, several: bool) -> str:

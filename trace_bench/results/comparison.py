@@ -17,7 +17,7 @@ from trace_bench.errors import ConfigError
 from trace_bench.results import testing
 from trace_bench.results.axes import Axis, axes, warning
 from trace_bench.results.comparands import UNIT, WAY, Part
-from trace_bench.results.compare_metric import Metric, chosen, counting
+from trace_bench.results.compare_metric import Metric, chosen, counting, units_with
 from trace_bench.results.testing import Array, Effect, Share
 
 Verdict = Literal["win", "tie", "loss"]
@@ -83,8 +83,11 @@ class Comparison:
     Attributes:
         matched_by: what a pair has in common.
         unpaired_jobs: jobs that count and have no counterpart, of the baseline and of the other; `tasks_left_out` are
-            tasks that only one of the parts has scores of.
-        beyond: pairs left out as their difference is beyond a double.
+            tasks without a score of both, or a pair.
+        beyond: pairs, or tasks without pairs, left out as their difference is beyond a double.
+        ways: the fewest and the most jobs of a side whose mean is one score of a pair. Jobs of one task and seed share
+            that seed's luck, and are no independent evidence.
+        shared_seeds: seeds of tasks that both parts planned.
         alike: None where scores of different tasks have no common unit.
         improvement: P(other better than baseline), mean over tasks.
     """
@@ -99,6 +102,8 @@ class Comparison:
     unpaired_jobs: tuple[int, int]
     tasks_left_out: int
     beyond: int
+    ways: tuple[int, int]
+    shared_seeds: int
     alike: Alike | None
     these: TheseTasks | None
     improvement: Share | None
@@ -108,8 +113,8 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a part's jobs: how many count, and by outcome. `unprotected` jobs count only if asked for;
-    `flagged` ones count, and are to be looked at."""
+    """What became of a part's jobs: how many count, and by outcome. `unprotected` ones with a score
+    count only if asked for; `flagged` ones count, and are to be looked at."""
 
     name: str
     run_id: str
@@ -146,9 +151,11 @@ class _Groups:
     x: list[Array]
     y: list[Array]
     differences: list[Array] | None
-    used: tuple[int, int]
+    unused: tuple[int, int]
     left_out: int
     beyond: int
+    ways: tuple[int, int] = (1, 1)
+    seeds: Sequence[Array] = ()
 
 
 def compare(
@@ -171,7 +178,10 @@ def compare(
     """
     unprotected = unprotected or all((part.jobs["integrity"] == "unprotected").all() for part in parts)
     what = chosen(parts, metric, unprotected=unprotected, failures_as_worst=failures_as_worst)
-    scored = [counting(part, what, unprotected=unprotected, failures_as_worst=failures_as_worst) for part in parts]
+    having = units_with(parts, what, unprotected=unprotected)
+    every = [counting(part, what, having if failures_as_worst else None) for part in parts]
+    bare = [frame["integrity"] == "unprotected" for frame in every]
+    scored = every if unprotected else [frame[~left_out] for frame, left_out in zip(every, bare, strict=True)]
     dims = _dims(parts)
     grouped = [
         _groups(parts[0], part, scored[0], frame, dims) for part, frame in zip(parts[1:], scored[1:], strict=True)
@@ -190,10 +200,10 @@ def compare(
             counted=len(frame),
             outcomes=part.outcomes(),
             failures=part.failures(),
-            unprotected=int((part.jobs["integrity"] == "unprotected").sum()),
+            unprotected=int(without.sum()),
             flagged=int((frame["integrity_flags"] != "").sum()),
         )
-        for part, frame in zip(parts, scored, strict=True)
+        for part, frame, without in zip(parts, scored, bare, strict=True)
     )
     return Compared(what, level, tests, unprotected, failures_as_worst, outcomes, tuple(_adjusted(results, 1 - level)))
 
@@ -239,29 +249,48 @@ def _refuse_several(a: Part, b: Part, dims: tuple[str, ...]) -> None:
 
 
 def _paired(pairs: pd.DataFrame, frames: tuple[pd.DataFrame, pd.DataFrame], planned: int) -> _Groups:
-    first, second = pairs["value_x"].to_numpy(), pairs["value_y"].to_numpy()
-    differences = testing.differences(first, second)
-    finite = np.isfinite(differences)
-    pairs, differences = pairs[finite], differences[finite]
-    first, second = first[finite], second[finite]
-    places = dict(pairs.groupby(UNIT, sort=False).indices)
-    units = list(places)
+    """One pair for each task and seed: the mean over what else its jobs have in common, whose luck is the same."""
+    finite = np.isfinite(testing.differences(pairs["value_x"].to_numpy(), pairs["value_y"].to_numpy()))
+    pairs = pairs[finite]
+    by = pairs.groupby([UNIT, "seed"], sort=False)
+    size = by["value_x"].transform("size")
+    shares = pairs[[UNIT, "seed"]].assign(x=pairs["value_x"] / size, y=pairs["value_y"] / size)  # sums stay finite
+    means = shares.groupby([UNIT, "seed"], sort=False)[["x", "y"]].sum().reset_index()
+    places = dict(means.groupby(UNIT, sort=False).indices)
+    first, second = ([means[side].to_numpy()[place] for place in places.values()] for side in "xy")
+    differences = [
+        testing.levelled(testing.differences(x, y), float(max(np.abs(x).max(), np.abs(y).max())))
+        for x, y in zip(first, second, strict=True)
+    ]
     return _Groups(
-        units,
-        [first[places[unit]] for unit in units],
-        [second[places[unit]] for unit in units],
-        [differences[places[unit]] for unit in units],
+        list(places),
+        first,
+        second,
+        differences,
         (len(frames[0]) - len(pairs), len(frames[1]) - len(pairs)),
-        planned - len(units),
+        planned - len(places),
         int((~finite).sum()),
+        (int(size.min()), int(size.max())) if len(size) else (1, 1),
+        [means["seed"].to_numpy()[place] for place in places.values()],
     )
 
 
 def _unpaired(x: pd.DataFrame, y: pd.DataFrame, units: list[str], planned: int) -> _Groups:
     values = [{unit: group.to_numpy() for unit, group in frame.groupby(UNIT, sort=False)["value"]} for frame in (x, y)]
-    first, second = ([side[unit] for unit in units] for side in values)
-    used = sum(map(len, first)), sum(map(len, second))
-    return _Groups(units, first, second, None, (len(x) - used[0], len(y) - used[1]), planned - len(units), 0)
+    with np.errstate(over="ignore"):
+        kept = [
+            unit
+            for unit in units
+            if np.isfinite(values[0][unit].max() - values[1][unit].min())
+            and np.isfinite(values[1][unit].max() - values[0][unit].min())
+        ]
+    first, second = ([side[unit] for unit in kept] for side in values)
+    unused = len(x) - sum(map(len, first)), len(y) - sum(map(len, second))
+    return _Groups(kept, first, second, None, unused, planned - len(kept), len(units) - len(kept))
+
+
+def _planned(part: Part) -> set[tuple[str, int]]:
+    return set(zip(part.jobs[UNIT], part.jobs["seed"], strict=True))
 
 
 # --------------------------------------------------------------------------------------------------------- results
@@ -285,11 +314,13 @@ def _comparison(
         axes=found,
         warning=warning(found, (a.name, b.name)),
         tasks=_tasks(a, groups, effects, what, (1 - level) / max(1, tests)),
-        unpaired_jobs=groups.used,
+        unpaired_jobs=groups.unused,
         tasks_left_out=groups.left_out,
         beyond=groups.beyond,
-        alike=_alike(means, level, parts) if what.scale_free and len(means) > 1 else None,
-        these=_these(groups, scaled=not what.scale_free and len(means) > 1) if effects else None,
+        ways=groups.ways,
+        shared_seeds=len(_planned(a) & _planned(b)),
+        alike=_alike(a, groups.units, means, level, parts) if what.scale_free else None,
+        these=_these(a, groups, scaled=not what.scale_free and len(means) > 1) if effects else None,
         improvement=testing.probability_of_improvement(groups.x, groups.y, level) if effects else None,
         of_tasks=_count(means),
         of_pairs=_count(chain.from_iterable(groups.differences or [])),
@@ -320,17 +351,33 @@ def _tasks(
     return tuple(found)
 
 
-def _alike(means: Sequence[float], level: float, parts: int) -> Alike:
-    effect = testing.paired_effects([np.asarray(means)], level, parts)[0]
+def _alike(part: Part, units: Sequence[str], means: Sequence[float], level: float, parts: int) -> Alike | None:
+    """Of two tasks at least; a task with several arguments is the mean over them."""
+    of_task: dict[str, list[float]] = {}
+    ids = _task_ids(part)
+    for unit, mean in zip(units, means, strict=True):
+        of_task.setdefault(ids[unit], []).append(mean)
+    if len(of_task) < 2:
+        return None
+    values = np.asarray([sum(mean / len(own) for mean in own) for own in of_task.values()])
+    effect = testing.paired_effects([testing.levelled(values, float(np.abs(values).max()))], level, parts)[0]
     return Alike(effect, effect.p, _detectable(effect, (1 - level) / parts))
 
 
-def _these(groups: _Groups, *, scaled: bool) -> TheseTasks:
+def _these(part: Part, groups: _Groups, *, scaled: bool) -> TheseTasks:
     if groups.differences is not None:
-        p, exact, smallest = testing.stratified_sign_flip(groups.differences, scaled=scaled)
+        ids = _task_ids(part)
+        together = [
+            [(ids[unit], int(s)) for s in seeds] for unit, seeds in zip(groups.units, groups.seeds, strict=True)
+        ]
+        p, exact, smallest = testing.stratified_sign_flip(groups.differences, scaled=scaled, together=together)
     else:
         p, exact, smallest = testing.stratified_shuffle(groups.x, groups.y, scaled=scaled)
     return TheseTasks(p, p, smallest, exact, scaled)
+
+
+def _task_ids(part: Part) -> dict[str, str]:
+    return dict(zip(part.jobs[UNIT], part.jobs["task_id"], strict=True))
 
 
 def _adjusted(results: Sequence[Comparison], alpha: float) -> list[Comparison]:

@@ -9,7 +9,10 @@ from trace_bench.artifacts.jsonio import printable
 from trace_bench.results.comparison import Alike, Compared, Comparison, TaskDifference
 from trace_bench.results.testing import BOOTSTRAP, EXACT, POWER, Effect, drawn, smallest_paired_p
 
-_POWER = f"a power of {POWER:.0%}, if the spread is as seen"
+_POWER = (
+    f"a power of {POWER:.0%}, if the spread is as seen (by a t test; the permutation test that p is of finds it less"
+    " often where the smallest p only just suffices, in as little as 60 %)"
+)
 
 
 def detected(done: Compared, one: Comparison) -> list[str]:
@@ -21,7 +24,7 @@ def detected(done: Compared, one: Comparison) -> list[str]:
     alpha = done.alpha / len(done.comparisons)
     if one.alike is not None:
         lines.append(who + _of_alike(one.alike, done.alpha, alpha))
-    elif len(one.tasks) == 1:
+    elif len({task.task_id for task in one.tasks}) == 1:
         lines.append(f"{who}one task: nothing can be said of tasks like it")
     else:
         lines.append(
@@ -87,19 +90,29 @@ def methods(done: Compared) -> list[tuple[str, str]]:
     )
     unpaired = "Welch's interval of the difference of means, and a permutation test of the scores' labels"
     designs = {one.design for one in done.comparisons}
+    several = (
+        ", each the mean over what else its jobs share" if any(one.ways[1] > 1 for one in done.comparisons) else ""
+    )
     found = {
-        "pairs": "scores of one task and seed, arXiv:2411.00640 (paired differences)" if "paired" in designs else "",
+        "pairs": f"scores of one task and seed{several}, arXiv:2411.00640 (paired differences)"
+        if "paired" in designs
+        else "",
         "interval of a task": "Student's t of the paired differences" if "paired" in designs else "",
         "test of a task": signs if "paired" in designs else "",
         "without pairs": unpaired if "unpaired" in designs else "",
         "correction": f"Holm 1979, over the {done.tests} tests of single tasks; family-wise error rate {done.alpha:g}"
         if done.tests > 1
         else "",
-        "tasks like these": "clustered by task, arXiv:2411.00640 §2.2: every task is one observation, its mean"
-        " difference; Student's t of these, and their sign-flip test",
+        "tasks like these": ""
+        if not any(one.alike for one in done.comparisons)
+        else "clustered by task, arXiv:2411.00640 §2.2: every task is one observation, its mean"
+        " difference (over all its arguments); Student's t of these, and their sign-flip test",
         "these tasks": "permutation test over all scores, stratified by task; it says nothing of other tasks",
         "probability of improvement": "mean over tasks of P(better) + ½ P(equal), Mann-Whitney, arXiv:2108.13264 §4.3;"
-        f" percentile interval of {BOOTSTRAP} stratified bootstrap resamples",
+        f" percentile interval of {BOOTSTRAP} stratified bootstrap resamples, its percentiles expanded for few scores,"
+        " arXiv:1411.5279 §5.2",
+        "which p": "each kind of test (single tasks, these tasks, tasks like these) is corrected by itself and not for"
+        " the others: choose the one that answers your question before you look",
         "detectable": f"smallest true difference that a t test at the corrected level finds with a power of {POWER:.0%}"
         ", by the noncentral t distribution",
     }

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from trace_bench.artifacts.folder_lock import open_folder, try_lock
+from trace_bench.artifacts.folder_lock import has_controller, open_folder, try_lock
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.errors import ConfigError
@@ -62,15 +62,27 @@ def is_in_use(folder: Path) -> bool:
         os.close(descriptor)
 
 
+def refuse_at_work(run: RunLayout) -> None:
+    """As `held_for_writing`, for whoever has something to ask before.
+
+    Raises:
+        ConfigError: a controller, or somebody who reads or changes the run, is at work in it.
+    """
+    if has_controller(run):
+        raise _at_work(run)
+
+
 @contextlib.contextmanager
 def _held(run: RunLayout, kind: int) -> Iterator[None]:
     folder = open_folder(run)
     try:
         if not try_lock(folder, kind):
-            where = printable(str(run.root), 4096)
-            raise ConfigError(
-                f"{where}: a controller is at work in it; wait until it has ended, or trace-bench cancel it"
-            )
+            raise _at_work(run)
         yield
     finally:
         os.close(folder)
+
+
+def _at_work(run: RunLayout) -> ConfigError:
+    where = printable(str(run.root), 4096)
+    return ConfigError(f"{where}: a controller is at work in it; wait until it has ended, or trace-bench cancel it")

@@ -64,6 +64,7 @@ class LeaderboardRow:
     train_seconds: float | None
     metrics: Mapping[str, float]
     hypervolume: float | None
+    guide: str = ""
 
     @classmethod
     def columns(cls) -> tuple[str, ...]:
@@ -168,6 +169,7 @@ def _row(members: list[Results], everyone: Sequence[Results], variant: str) -> L
         train_seconds=_mean_or_none(row.train_seconds for row in members),
         metrics=_metrics(members),
         hypervolume=_mean_or_none(row.hypervolume for row in members),
+        guide=first.resolved_guide,
     )
 
 

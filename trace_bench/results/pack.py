@@ -12,7 +12,6 @@ import gzip
 import hashlib
 import io
 import os
-import stat
 import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -160,11 +159,13 @@ class _Hashing:
 
 def _others(root: Path) -> tuple[str, ...]:
     """What below `root` is neither a plain file nor a folder."""
-    found = []
-    for folder, folders, names in os.walk(root):
-        for name in (*folders, *names):
-            path = Path(folder, name)
-            mode = path.lstat().st_mode
-            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-                found.append(path.relative_to(root).as_posix())
+    found, folders = [], [""]
+    while folders:  # not os.walk, which may be led too deep
+        folder = folders.pop()
+        with os.scandir(root / folder) as items:
+            for item in items:
+                if item.is_dir(follow_symlinks=False):
+                    folders.append(f"{folder}{item.name}/")
+                elif not item.is_file(follow_symlinks=False):
+                    found.append(f"{folder}{item.name}")
     return tuple(sorted(found))

@@ -11,12 +11,13 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from trace_bench.artifacts.jsonio import JsonError, dumps, loads, quiet
+from trace_bench.artifacts.jsonio import JsonError, dumps, loads, quiet, read_model
 from trace_bench.artifacts.layout import JobLayout, RunLayout
-from trace_bench.artifacts.records import ParetoFront, Results
+from trace_bench.artifacts.records import ParetoFront, Results, Summary
 from trace_bench.artifacts.writers import write_bytes
 from trace_bench.config.models import is_run_id
 from trace_bench.errors import HarnessError
+from trace_bench.resources import package_hash
 from trace_bench.results.derive import derived_front, derived_row, read_meta
 from trace_bench.results.digest import files_index, read_index
 from trace_bench.results.parquet import write_parquet
@@ -32,7 +33,7 @@ from trace_bench.results.tables import (
 
 Found = Literal["same", "differs", "missing", "left over"]
 """``left over``: it is there, and follows from nothing."""
-WHEN_MADE = "generated_at"
+HOW_MADE = ("generated_at", "package_hash")
 """Of a summary: no part of what it says."""
 
 
@@ -79,8 +80,20 @@ def rebuild(run: RunLayout, *, jobs: bool = False, check: bool = False) -> list[
             for file in _of_job(run, job, made if jobs else None):
                 found.append(_put(run, file, check=check))
         rows = _rows(run, made) if jobs else RunTables(run).rows()
-        found += [_put(run, file, check=check) for file in _tables(run, made, rows)]
+        tables = [_put(run, file, check=check) for file in _tables(run, made, rows)]
+        if not check and any(file.found != "same" for file in tables):
+            # It says which code wrote the tables.
+            write_bytes(run.summary, made.summary.read_bytes(), durable=False)
+        found += tables
     return [*found, _index(run, check=check)]
+
+
+def is_of_other_code(run: RunLayout) -> bool:
+    """Another version of the code wrote the tables of `run`, and may have written them otherwise than this one."""
+    try:
+        return read_model(Summary, run.summary.read_bytes()).package_hash != package_hash()
+    except (OSError, JsonError):
+        return False
 
 
 def _of_job(run: RunLayout, job: JobLayout, made: RunLayout | None) -> Iterator[_File]:
@@ -191,7 +204,8 @@ def _same_json(old: bytes, new: bytes) -> bool:
         return False
     if not isinstance(one, dict) or not isinstance(other, dict):
         return False
-    return {**one, WHEN_MADE: None} == {**other, WHEN_MADE: None}
+    made = dict.fromkeys(HOW_MADE)
+    return {**one, **made} == {**other, **made}
 
 
 def _same_parquet(old: bytes, new: bytes) -> bool:

@@ -84,7 +84,8 @@ def removable(
     Raises:
         ConfigError: `runs_dir` is a file.
     """
-    runs = [run for run in all_runs(runs_dir) if not run.root.is_symlink() and not has_controller(run)]
+    runs = [run for run in all_runs(runs_dir) if not (run.root.is_symlink() or run.meta.is_symlink())]
+    runs = [run for run in runs if not has_controller(run)]
     old = {run.root for run in _old(runs, older_than, keep)}
     yield from _beside(runs_dir)
     for run in runs:

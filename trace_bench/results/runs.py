@@ -30,6 +30,7 @@ a later version of this program wrote it, and this one cannot read it."""
 
 LATEST = "latest"
 NO_RUN = "it has no meta/ with a manifest, so it is no run"
+NO_FOLDER = "it is a file, and a run is a folder: an archive of one becomes that with trace-bench import"
 M = TypeVar("M", bound=BaseModel)
 _HEAD = 4096
 _TAIL = 64
@@ -131,7 +132,7 @@ def find_run(text: str, runs_dir: Path) -> RunLayout:
         where = printable(str(runs_dir))
         raise ConfigError(f"the name of the run is empty; name a run by its folder, by its id in {where}, or latest")
     if "\0" in text or "/" in text or text in (".", ".."):
-        what = NO_RUN if _is_there(Path(text)) else "there is no such folder"
+        what = _no_run(Path(text)) if _is_there(Path(text)) else "there is no such folder"
         raise ConfigError(f"{shown!r}: {what}; name a run by its folder, or by its id in {printable(str(runs_dir))}")
     runs = all_runs(runs_dir)
     where = printable(str(runs_dir))
@@ -148,7 +149,7 @@ def find_run(text: str, runs_dir: Path) -> RunLayout:
         return begin[0]
     for place in (runs_dir / text, Path(text)):
         if _is_there(place):
-            raise ConfigError(f"{printable(str(place))}: {NO_RUN}{_known(runs)}")
+            raise ConfigError(f"{printable(str(place))}: {_no_run(place)}{_known(runs)}")
     near = hint(text, [run.run_id for run in runs]) if len(runs) > _MANY else ""
     raise ConfigError(f"there is no run {shown!r} in {where}{near or _known(runs)}")
 
@@ -183,6 +184,10 @@ def find_job(text: str, job_ids: Iterable[str], run_id: str) -> str:
     if not near or (near.startswith("; known") and len(known) > _MANY):
         near = f"; trace-bench show {run} lists its jobs"
     raise ConfigError(f"there is no job {shown!r} in run {run}{near}")
+
+
+def _no_run(path: Path) -> str:
+    return NO_FOLDER if path.is_file() else NO_RUN
 
 
 def _is_there(path: Path) -> bool:

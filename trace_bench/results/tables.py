@@ -25,6 +25,7 @@ from trace_bench.artifacts.records import (
 from trace_bench.artifacts.versions import read_versioned
 from trace_bench.artifacts.writers import write_csv, write_json
 from trace_bench.errors import Boundary, HarnessError
+from trace_bench.resources import package_hash
 from trace_bench.results.digest import files_index, unfinished
 from trace_bench.results.integrity import flag_counts
 from trace_bench.results.leaderboard import LeaderboardRow, rank
@@ -246,6 +247,7 @@ def summarise(run_id: str, rows: Sequence[Results], planned: int, tags: Sequence
     return Summary(
         run_id=run_id,
         generated_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        package_hash=package_hash(),
         total_jobs=max(planned, len(rows)),
         counts=dict(counts),
         failures=dict(sorted(failures.items())),

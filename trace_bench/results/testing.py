@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -99,8 +99,20 @@ def differences(baseline: Array, other: Array, sign: float = 1.0) -> Array:
     """``sign * (other - baseline)``; exactly 0 where the two are equal up to rounding."""
     with np.errstate(over="ignore"):
         found: Array = sign * (other - baseline)
-        found[np.isclose(other, baseline, rtol=EQUAL, atol=0.0)] = 0.0
+        found[np.abs(found) <= EQUAL * np.abs(baseline)] = 0.0
     return found
+
+
+def levelled(found: Array, size: float) -> Array:
+    """`found` itself, or its mean throughout where all differ by rounding only; `size` is that of the scores which they
+    are differences of."""
+    alike = len(found) > 1 and float(np.ptp(found / (size or 1.0))) <= EQUAL
+    return np.full_like(found, np.mean(found / len(found)) * len(found)) if alike else found
+
+
+def _without_rounding(mean: Array, largest: Array) -> Array:
+    """Means that cancel but for rounding are 0."""
+    return np.where(np.abs(mean) <= EQUAL * largest, 0.0, mean)
 
 
 # -------------------------------------------------------------------------------------------------------- paired
@@ -117,6 +129,7 @@ def paired_effects(groups: Sequence[Array], level: float, tests: int = 1) -> lis
         values = np.stack([groups[place] for place in places])
         p, exact = sign_flip(values, drawn(tests, 1 - level))
         mean, se, intervals = mean_intervals(values, level)
+        mean = _without_rounding(mean, np.abs(values).max(axis=1))
         for row, place in enumerate(places):
             found[place] = Effect(
                 n=n,
@@ -145,6 +158,7 @@ def sign_flip(values: Array, resamples: int = RESAMPLES, exact_up_to: int = EXAC
     exact = is_exact(n, exact_up_to)
     if n == 1:
         return np.ones(len(values)), True
+    values = values / _largest_of_rows(values)  # sums stay finite, and no flip changes it
     if not exact:
         return _drawn_signs(values, resamples), False
     done = stats.permutation_test(
@@ -163,16 +177,17 @@ def sign_flip(values: Array, resamples: int = RESAMPLES, exact_up_to: int = EXAC
 def _drawn_signs(values: Array, resamples: int) -> Array:
     """The same p as ``scipy.stats.permutation_test`` of drawn signs, by products of matrices: that takes seconds for
     hundreds of pairs. Every row sees the same signs."""
+    values = values[:, values.any(axis=0)]  # no sign matters where all are 0
+    if not values.size:
+        return np.ones(len(values))
     rng = np.random.default_rng(SEED)
-    largest = np.abs(values).max(axis=1, keepdims=True)
-    scaled = values / np.where(largest > 0, largest, 1.0)
-    observed = scaled.sum(axis=1)
-    slack = 1e-12 * np.abs(scaled).sum(axis=1)  # sums in another order
+    observed = values.sum(axis=1)
+    slack = 1e-12 * np.abs(values).sum(axis=1)  # sums in another order
     below, above, left = np.ones(len(values)), np.ones(len(values)), resamples
     while left:
         batch = min(left, max(1, _BATCH // values.shape[1]))
         signs = 2.0 * rng.integers(0, 2, size=(batch, values.shape[1]), dtype=np.int8) - 1.0
-        null = signs @ scaled.T
+        null = signs @ values.T
         below += (null <= observed + slack).sum(axis=0)
         above += (null >= observed - slack).sum(axis=0)
         left -= batch
@@ -199,31 +214,30 @@ def smallest_paired_p(pairs: int, tests: int = 1, alpha: float = 0.05) -> float:
     return min(1.0, 2.0 ** (1 - pairs)) if is_exact(pairs) else 2 / (drawn(tests, alpha) + 1)
 
 
-def stratified_sign_flip(groups: Sequence[Array], *, scaled: bool) -> tuple[float, bool, float]:
+def stratified_sign_flip(
+    groups: Sequence[Array], *, scaled: bool, together: Sequence[Sequence[Hashable]] | None = None
+) -> tuple[float, bool, float]:
     """Two-sided p of the mean over groups of their mean difference, every pair's sign flipped by itself: about exactly
     these tasks. Then whether it is exact, and the smallest p that so many pairs allow.
 
     Args:
         scaled: divide each group's differences by their root mean square first, which no flip changes: for scores whose
             units differ between groups.
+        together: a name for each difference; those of one name are flipped together, as they are not independent.
     """
+    largest = max(_largest(group) for group in groups)
     weighted = []
     for group in groups:
-        size = math.sqrt(float(np.mean(np.square(group / _largest(group))))) * _largest(group) if scaled else 1.0
-        weighted.append(group / (len(group) * (size or 1.0)))
+        own = _largest(group)
+        size = math.sqrt(float(np.mean(np.square(group / own)))) * own if scaled else largest
+        weighted.append(group / (size or 1.0) / len(group))
     values = np.concatenate(weighted)
-    if is_exact(len(values)):
-        return float(sign_flip(values[None, :])[0][0]), True, smallest_paired_p(len(values))
-    rng = np.random.default_rng(SEED)
-
-    def signs(size: tuple[int, ...]) -> Array:
-        draws: Array = values * (2.0 * rng.integers(0, 2, size=size, dtype=np.int8) - 1.0)
-        return draws
-
-    done = stats.monte_carlo_test(
-        values, signs, _mean, vectorized=True, n_resamples=RESAMPLES, batch=max(1, _BATCH // len(values)), axis=-1
-    )
-    return float(done.pvalue), False, 2 / (RESAMPLES + 1)
+    if together is not None:
+        places: dict[Hashable, int] = {}
+        codes = [places.setdefault(name, len(places)) for names in together for name in names]
+        values = np.asarray(np.bincount(codes, weights=values), dtype=np.float64)
+    p, exact = sign_flip(values[None, :])
+    return float(p[0]), exact, smallest_paired_p(len(values))
 
 
 # ------------------------------------------------------------------------------------------------------ unpaired
@@ -236,11 +250,15 @@ def unpaired_effects(baselines: Sequence[Array], others: Sequence[Array], level:
     sizes = _by((len(x), len(y)) for x, y in zip(baselines, others, strict=True))
     for (m, n), places in sizes.items():
         x, y = np.stack([baselines[place] for place in places]), np.stack([others[place] for place in places])
+        scale = np.maximum(_largest_of_rows(x), _largest_of_rows(y))
+        x, y = x / scale, y / scale
         p, smallest, exact = _shuffled(x, y, drawn(tests, 1 - level))
         spread = _welch(x, y)
+        means = _without_rounding(y.mean(axis=1) - x.mean(axis=1), np.ones(len(x))) * scale[:, 0]
         for row, place in enumerate(places):
-            mean = float(y[row].mean() - x[row].mean())
+            mean = float(means[row])
             se, df = spread[row]
+            se = None if se is None else se * float(scale[row, 0])
             half = None if se is None else float(stats.t.ppf((1 + level) / 2, df)) * se if se else 0.0
             found[place] = Effect(
                 n=n,
@@ -297,6 +315,8 @@ def stratified_shuffle(
 ) -> tuple[float, bool, float]:
     """As `stratified_sign_flip` without pairs: labels are shuffled within each group. Always drawn."""
     pooled = [np.concatenate([y, x]) for x, y in zip(baselines, others, strict=True)]
+    largest = max(_largest(both) for both in pooled)
+    pooled = [both / (_largest(both) if scaled else largest) for both in pooled]
     weights = []
     for x, y, both in zip(baselines, others, pooled, strict=True):
         size = float(np.std(both)) if scaled else 1.0
@@ -339,9 +359,12 @@ def probability_of_improvement(baselines: Sequence[Array], others: Sequence[Arra
     value, resampled = 0.0, np.zeros(BOOTSTRAP)
     for (m, n), places in _by((len(x), len(y)) for x, y in zip(baselines, others, strict=True)).items():
         x, y = np.stack([baselines[place] for place in places]), np.stack([others[place] for place in places])
-        value += float(np.sum(stats.mannwhitneyu(y, x, axis=-1, method="asymptotic").statistic) / (m * n))
         for first, second in zip(x, y, strict=True):
-            higher = np.sign(second[:, None] - first[None, :]) / 2 + 0.5
+            higher = np.sign(differences(first[None, :], second[:, None])) / 2 + 0.5
+            value += float(higher.mean())
+            if np.ptp(higher) == 0:  # whatever is drawn
+                resampled += higher[0, 0]
+                continue
             resampled += np.sum((_counts(rng, n) @ higher) * _counts(rng, m), axis=1) / (m * n)
     value /= len(baselines)
     fewest = min(min(len(x), len(y)) for x, y in zip(baselines, others, strict=True))
@@ -397,6 +420,12 @@ def _finite(value: float) -> float | None:
 
 def _largest(values: Array) -> float:
     return float(np.max(np.abs(values))) or 1.0
+
+
+def _largest_of_rows(values: Array) -> Array:
+    """A column, without zeros."""
+    largest: Array = np.abs(values).max(axis=1, keepdims=True)
+    return np.where(largest > 0, largest, 1.0)
 
 
 def _by(keys: Any) -> dict[Any, list[int]]:
