@@ -73,7 +73,7 @@ class RunResult:
 
     run_id: str
     layout: RunLayout
-    rows: tuple[Results, ...]
+    rows: tuple[Results, ...] = field(repr=False)
     planned: int
     replay: ReplayReport | None = None
 
