@@ -59,7 +59,13 @@ def refusal(command: Callable[[], object]) -> str:
     return ""
 
 
-@pytest.mark.parametrize("kind", [*kinds.KINDS, "version_1", *NO_RUNS])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=[] if kind in ("going_on", "killed", "mixed", "damaged_index") else pytest.mark.slow)
+        for kind in (*kinds.KINDS, "version_1", *NO_RUNS)
+    ],
+)
 def test_every_kind_of_run(kind: str, recorded: RunLayout, tmp_path: Path) -> None:
     run = kinds.make(kind, recorded, tmp_path / "runs")
     out = tmp_path / "out"
@@ -88,7 +94,9 @@ def test_every_kind_of_run(kind: str, recorded: RunLayout, tmp_path: Path) -> No
     assert refused == expected, {name: said[name] for name in refused ^ expected}
 
 
-@pytest.mark.parametrize("kind", ["whole", "killed", "mixed", "version_1"])
+@pytest.mark.parametrize(
+    "kind", ["mixed", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("whole", "killed", "version_1"))]
+)
 def test_a_run_of_any_kind_travels_and_is_rebuilt(kind: str, recorded: RunLayout, tmp_path: Path) -> None:
     run = kinds.make(kind, recorded, tmp_path / "runs")
     commands(run, tmp_path)["archive"]()

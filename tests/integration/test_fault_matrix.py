@@ -140,6 +140,7 @@ def _more_finished(trial: Trial, number: int) -> Callable[[], bool]:
     return lambda: len(finished(trial.folder)) >= before + number
 
 
+@pytest.mark.slow
 @behind_a_door
 def test_a_controller_that_is_stopped_in_any_way_again_and_again(
     undisturbed: Undisturbed, images: Path, tmp_path: Path

@@ -57,7 +57,7 @@ def recorded(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(shutil.move(done["folder"], tmp_path_factory.mktemp("elsewhere") / "copy"))
 
 
-@pytest.mark.parametrize("workers", ["1", "4"])
+@pytest.mark.parametrize("workers", [pytest.param("1", marks=pytest.mark.slow), "4"])
 def test_a_run_comes_out_equal_with_any_number_of_workers(
     recorded: Path, images: Path, tmp_path: Path, workers: str
 ) -> None:
@@ -95,7 +95,10 @@ def slow(folder: Path, home: Path, **config: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("limit", "reason", "code"),
-    [({"budget": {"seconds": 2.0}}, "budget", 0), ({"job_timeout": 2.0}, "timeout", 1)],
+    [
+        ({"budget": {"seconds": 2.0}}, "budget", 0),
+        pytest.param({"job_timeout": 2.0}, "timeout", 1, marks=pytest.mark.slow),
+    ],
 )
 def test_a_clock_ended_the_recording_and_is_not_asked_again(
     images: Path, tmp_path: Path, limit: dict[str, Any], reason: str, code: int

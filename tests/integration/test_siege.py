@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,51 +18,56 @@ pytestmark = pytest.mark.docker
 SMALL = {"memory": "512m" if RUNTIME else "256m", "disk": "16m", "tmp": "16m", "pids": 128}
 
 
+def slow(deed: str, boundary: str | None, kind: str | None) -> Any:
+    """One that others stand for."""
+    return pytest.param(deed, boundary, kind, marks=pytest.mark.slow)
+
+
 @pytest.mark.parametrize(
     ("deed", "boundary", "kind"),
     [
         ("report_evaluations", "trainer", "bad_report"),
         ("report_boundary", "trainer", "provider_error"),
-        ("report_reason", "trainer", "bad_report"),
-        ("report_odd_state", "trainer", "bad_report"),
+        slow("report_reason", "trainer", "bad_report"),
+        slow("report_odd_state", "trainer", "bad_report"),
         ("report_score", "trainer", "bad_report"),
-        ("report_big_event", "trainer", "bad_report"),
+        slow("report_big_event", "trainer", "bad_report"),
         ("report_surrogate", None, None),
-        ("report_nan_state", "trainer", "bad_report"),
-        ("report_train_end", "trainer", "bad_report"),
-        ("report_lists", "trainer", "bad_report"),
+        slow("report_nan_state", "trainer", "bad_report"),
+        slow("report_train_end", "trainer", "bad_report"),
+        slow("report_lists", "trainer", "bad_report"),
         ("report_flood", "trainer", "bad_report"),
         ("spawner_words", "task", "train_error"),
-        ("spawner_never_read", "trainer", "job_timeout"),
+        slow("spawner_never_read", "trainer", "job_timeout"),
         ("connections", None, None),
-        ("superscript_length", None, None),
+        slow("superscript_length", None, None),
         ("pipelining", None, None),
         ("endless_chunk", None, None),
-        ("large_bodies", None, None),
+        slow("large_bodies", None, None),
         ("request_flood", None, None),
-        ("deep_requests", None, None),
-        ("crumbs", None, None),
-        ("pipelined_answers", None, None),
+        slow("deep_requests", None, None),
+        slow("crumbs", None, None),
+        slow("pipelined_answers", None, None),
         ("unreadable_folder", "trainer", "disk_limit"),
         ("odd_signal", "trainer", "train_died"),
         ("sleeping_bomb", "trainer", "train_died"),
-        ("deep_tree", None, None),
+        slow("deep_tree", None, None),
         ("headless_daemon", None, None),
         ("headless_stopper", "trainer", "job_timeout"),
-        ("c_odd_signal", None, None),
+        slow("c_odd_signal", None, None),
         ("c_headless", None, None),
-        ("c_stopper", None, None),
-        ("c_visible_stopper", None, None),
+        slow("c_stopper", None, None),
+        slow("c_visible_stopper", None, None),
         ("c_killer", None, None),
         ("c_surrogate", None, None),
-        ("c_array_error", None, None),
-        ("c_collisions", None, None),
+        slow("c_array_error", None, None),
+        slow("c_collisions", None, None),
         ("c_slow_reader", None, None),
         ("c_memory", None, None),
         ("c_bomb", None, None),
         ("c_import_main", None, None),
-        ("c_import_many", None, None),
-        ("c_import_more", None, None),
+        slow("c_import_many", None, None),
+        slow("c_import_more", None, None),
     ],
 )
 def test_an_attack_hurts_nobody_else(

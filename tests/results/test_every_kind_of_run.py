@@ -57,6 +57,8 @@ CODES: dict[str, dict[str, int]] = {
     "newer": {**dict.fromkeys(COMMANDS, 3), "reproduce": 2},
     **dict.fromkeys(NO_RUNS, REFUSED),
 }
+ALWAYS = {"whole", "version_1", "going_on", "killed", "mixed", "planned", "damaged_manifest", "damaged_row", "newer"}
+"""Kinds that every command meets in every run of the tests; the others under --full."""
 Make = Callable[[str], RunLayout]
 
 
@@ -86,7 +88,9 @@ def untouched(run: RunLayout, *arguments: str) -> Done:
     return done
 
 
-@pytest.mark.parametrize("kind", CODES)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[] if kind in ALWAYS else pytest.mark.slow) for kind in CODES]
+)
 def test_every_command_on_a_run_that_is(kinds: Make, kind: str, tmp_path: Path) -> None:
     run, codes = kinds(kind), {}
     # A report takes longer than all others together.
