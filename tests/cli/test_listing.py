@@ -88,4 +88,4 @@ def test_schemas_are_those_of_the_folder() -> None:
 
 
 def test_an_unknown_schema_lists_the_known_ones() -> None:
-    assert "no schema 'nope'; known are checkpoint, env, event" in refused("schema", "nope")
+    assert "no schema 'nope'; known are audit, checkpoint, env, event" in refused("schema", "nope")
