@@ -119,6 +119,7 @@ def test_an_interruption_is_repeated(images: Path, tmp_path: Path) -> None:
     assert_equal(folder, replay(folder, tmp_path, images))
 
 
+@pytest.mark.slow
 def test_a_job_that_was_adopted_in_the_middle_is_repeated_whole(images: Path, tmp_path: Path) -> None:
     config = slow_config(tmp_path, 0.3, "mine")
     process = start("run", "--config", str(config), "--root", str(TASKS), home=images)

@@ -51,6 +51,7 @@ def test_a_run_is_watched_and_cancelled_from_outside(images: Path, tmp_path: Pat
         process.communicate()
 
 
+@pytest.mark.slow
 def test_a_kill_of_one_job_leaves_the_others(images: Path, tmp_path: Path, run_id: str) -> None:
     config = slow_config(tmp_path, 600.0, run_id, seeds=[1, 2], max_workers=2)
     process = start("run", "--config", str(config), "--root", str(TASKS), home=images)
