@@ -19,10 +19,13 @@ JOB_ID_LENGTH = 12
 _SEED_BITS = 63
 
 CONFIG_KEYS_WITHOUT_EFFECT = frozenset(
-    {"max_workers", "resume", "run_id", "runs_dir", "task_roots", "data_root", "tags", "llm_cache", "mirrors"}
+    {
+        *("max_workers", "resume", "run_id", "runs_dir", "task_roots", "data_root", "tags", "llm_cache", "mirrors"),
+        *("docker", "modal", "scheduling"),
+    }
 )
-"""Top-level config keys that `config_hash` leaves out: worker counts, tags, paths (a run's id names its folder), and
-which jobs are run again: ``--force`` is for a run that is there.
+"""Top-level config keys that `config_hash` leaves out: worker counts, tags, paths (a run's id names its folder),
+machines, and which jobs are run again: ``--force`` is for a run that is there.
 
 So are ``mirrors``, which a snapshot does not even have, ``budget.run``, as a run that has used it up is continued with
 a larger one, and ``llm_cache``, which says who has paid for an answer and not what is asked.

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from trace_bench.arguments import describe, hint
-from trace_bench.config.models import RunConfig, SandboxConfig, Section, TaskConfig, TrainerConfig
+from trace_bench.config.models import RunConfig, SandboxConfig, TaskConfig, TrainerConfig
 from trace_bench.config.names import SECTIONS, keys_of, section_at
 from trace_bench.config.source import Path_, Problem, Source
+from trace_bench.config.values import Section
 
 _BOUNDS = {
     "greater_than_equal": ("ge", "at least"),

@@ -14,9 +14,7 @@ from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     PrivateAttr,
     Strict,
@@ -26,8 +24,10 @@ from pydantic import (
 
 from trace_bench.arguments import describe
 from trace_bench.config.frozen import FrozenDict, FrozenMap, freeze, thaw
+from trace_bench.config.places import DockerConfig, ModalConfig, SchedulingConfig
 from trace_bench.config.sizes import Size, format_size
 from trace_bench.config.source import Source
+from trace_bench.config.values import Count, Names, Seconds, Section, Text, TimeLimit, Usd
 from trace_bench.trainers.guides import DEFAULT_GUIDE, GUIDE_WORDS, GUIDES
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -60,14 +60,6 @@ def _run_id(value: str) -> str:
 def _variable(value: str) -> str:
     if not _VARIABLE.fullmatch(value):
         raise ValueError("must be the name of an environment variable, such as OPENAI_API_KEY, and not its value")
-    return value
-
-
-def _name(value: str) -> str:
-    if not value.strip():
-        raise ValueError("must not be empty")
-    if any(ord(c) < 32 or ord(c) == 127 for c in value):
-        raise ValueError("must not hold control characters")
     return value
 
 
@@ -109,11 +101,6 @@ def _tracking_uri(value: str) -> str:
     return value
 
 
-def _no_time_limit(value: Any) -> Any:
-    """0 is how other harnesses write "no limit"; the loader records that it was read so."""
-    return None if value == 0 and not isinstance(value, bool) and isinstance(value, int | float) else value
-
-
 def _guide(value: Any) -> Any:
     name = DEFAULT_GUIDE if value is None else GUIDE_WORDS.get(value, value) if isinstance(value, str) else value
     if isinstance(name, str) and name not in GUIDES:
@@ -145,20 +132,6 @@ def default_job_timeout(mode: object) -> float | None:
     return None if mode == "stub" else 600.0
 
 
-Text = Annotated[str, AfterValidator(_name)]
-Names = Annotated[tuple[Text, ...], Strict(False)]
-Count = Annotated[int, Field(ge=0, le=2**53)]
-Seconds = Annotated[float, Field(gt=0)]
-Usd = Annotated[float, Field(ge=0)]
-TimeLimit = Annotated[Seconds | None, BeforeValidator(_no_time_limit)]
-
-
-class Section(BaseModel):
-    """Base: frozen, no unknown keys, no conversions, finite numbers."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-
 class ImagesConfig(Section):
     """Images that jobs run in."""
 
@@ -179,7 +152,13 @@ class SandboxConfig(Section):
     """Size of /tmp, which is memory."""
     pids: Annotated[int, Field(ge=8, le=1 << 22)] = 256
     gpus: Annotated[int, Field(ge=0, le=1024)] = 0
-    """Whole GPUs, which the engine picks."""
+    """Whole GPUs, which no other sandbox has meanwhile."""
+    labels: Names = ()
+    """What the host must be called, beside having room: labels of ``docker.hosts``."""
+    pinned: bool = False
+    """`cpus` whole cores that no other pinned sandbox has meanwhile."""
+    exclusive: bool = False
+    """A host on which nothing else of this program runs meanwhile."""
     runtime: Text | None = None
     """A stronger runtime of the engine, such as runsc; None is the engine's default."""
     require_controls: Names = ()
@@ -433,7 +412,11 @@ class RunConfig(Section):
     """Further folders with task folders."""
     data_root: Text | None = None
     """A folder with published data (CO-Bench, OR-Library), for the tasks that read them."""
-    backend: Literal["auto", "docker", "local"] = "auto"
+    backend: Text = "auto"
+    """``docker`` (``auto``), ``modal``, ``local``, or one that a plug-in brings."""
+    docker: DockerConfig = DockerConfig()
+    modal: ModalConfig = ModalConfig()
+    scheduling: SchedulingConfig = SchedulingConfig()
     images: ImagesConfig = ImagesConfig()
     sandbox: SandboxConfig = SandboxConfig()
     llm: LlmConfig | None = None

@@ -17,12 +17,19 @@ from trace_bench.config.models import (
     RunBudgetConfig,
     RunConfig,
     SandboxConfig,
-    Section,
     SplitsConfig,
     TaskConfig,
     TrainerConfig,
 )
+from trace_bench.config.places import (
+    DockerConfig,
+    DockerHostConfig,
+    ModalConfig,
+    ModalPricesConfig,
+    SchedulingConfig,
+)
 from trace_bench.config.source import Path_, Problem, Rows, Source, Table
+from trace_bench.config.values import Section
 from trace_bench.suites.registry import normalise_id
 from trace_bench.trainers.names import PRESETS, canonical
 
@@ -64,6 +71,9 @@ SECTIONS: Mapping[str, type[Section]] = {
     "splits": SplitsConfig,
     "objective": ObjectiveConfig,
     "mirrors": MirrorsConfig,
+    "docker": DockerConfig,
+    "modal": ModalConfig,
+    "scheduling": SchedulingConfig,
 }
 
 OBJECTIVES = {"score": "scalar", "scalar": "scalar", "weighted": "weighted", "pareto": "pareto"}
@@ -77,8 +87,12 @@ NESTED: Mapping[type[Section], Mapping[str, type[Section]]] = {
     BudgetConfig: {"run": RunBudgetConfig},
     TaskConfig: {"sandbox": SandboxConfig},
     MirrorsConfig: {"mlflow": MlflowMirrorConfig},
+    ModalConfig: {"prices": ModalPricesConfig},
 }
 """Sections inside sections."""
+
+INNER_ENTRIES: Mapping[type[Section], Mapping[str, type[Section]]] = {DockerConfig: {"hosts": DockerHostConfig}}
+"""Lists of sections inside sections."""
 
 _SINGLE = {"seed", "params", "trainer_kwargs"}
 """Names that take one entry where the key that they stand for takes a list."""
@@ -100,6 +114,9 @@ def section_at(path: Path_) -> type[Section] | None:
             return SECTIONS[name]
         case (str(name), int()) if name in ENTRIES:
             return ENTRIES[name]
+        case (*above, str(name), int()) if above:
+            around = section_at(tuple(above))
+            return INNER_ENTRIES.get(around, {}).get(name) if around is not None else None
         case (*above, str(name)) if above:
             around = section_at(tuple(above))
             return NESTED.get(around, {}).get(name) if around is not None else None
@@ -166,7 +183,13 @@ def _section(table: Table, section: type[Section], path: Path_, source: Source, 
     for name, inner in NESTED.get(section, {}).items():
         if isinstance(renamed.get(name), Table):
             renamed[name] = _section(renamed[name], inner, (*path, name), source, problems)
+    for name, inner in INNER_ENTRIES.get(section, {}).items():
+        _each(renamed, name, lambda i, entry, n=name, kind=inner: _inner(entry, kind, (*path, n, i), source, problems))  # type: ignore[misc]
     return renamed
+
+
+def _inner(entry: Any, section: type[Section], path: Path_, source: Source, problems: list[Problem]) -> Any:
+    return _section(entry, section, path, source, problems) if isinstance(entry, Table) else entry
 
 
 def _each(table: Table, key: str, change: Callable[[int, Any], Any]) -> None:

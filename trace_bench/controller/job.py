@@ -34,6 +34,7 @@ from trace_bench.controller.ending import (
     observed,
     recorded,
 )
+from trace_bench.controller.placement import Place
 from trace_bench.controller.prepare import JobPlan
 from trace_bench.controller.recording import Recording
 from trace_bench.controller.schedule import Start, StartGate
@@ -103,12 +104,14 @@ class JobRunner:
         plan: JobPlan,
         listener: Listener | None = None,
         *,
+        place: Place | None = None,
         afresh: bool = False,
         begun: Callable[[], None] = lambda: None,
     ) -> Results:
         """Run `plan` in a new sandbox. What an earlier attempt published is moved to that attempt's folder.
 
         Args:
+            place: where; None is the backend's only host.
             afresh: pay for LLM calls again that an earlier attempt had answers to.
             begun: called when its turn to start has come.
 
@@ -118,13 +121,13 @@ class JobRunner:
             EngineGone, EnvironmentUnavailable: no other job would fare better. The attempt is recorded, unless the
                 sandbox is there and could not be taken in (the disk is full): then it is kept for the next controller.
         """
-        start = self.gate.enter()
+        start = (place.gate if place is not None else self.gate).enter()
         try:
             if self.stop_wanted(plan.spec.job_id) is not None:
                 raise NotStarted
             begun()
             keep_attempt(self.layout.job(plan.spec.job_id), calls=afresh)
-            return self._attempt(plan, listener or Silence(), lambda: self._new_sandbox(plan), start)
+            return self._attempt(plan, listener or Silence(), lambda: self._new_sandbox(plan, place), start)
         finally:
             start.over()
 
@@ -240,7 +243,7 @@ class JobRunner:
     # -- the sandbox ---------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _new_sandbox(self, plan: JobPlan) -> Iterator[Sandbox]:
+    def _new_sandbox(self, plan: JobPlan, place: Place | None) -> Iterator[Sandbox]:
         with self.uids.acquire(self.taken()) as block:
             request = SandboxRequest(
                 name=f"trace-bench-{plan.spec.run_id}-{plan.spec.job_id}"[:120],
@@ -252,6 +255,9 @@ class JobRunner:
                 runtime=plan.runtime,
                 require_controls=plan.require_controls,
                 allow_weaker=plan.allow_weaker,
+                host=place.host.name if place is not None else "",
+                devices=place.lease.devices if place is not None else (),
+                cpuset=place.lease.cpuset if place is not None else (),
             )
             with self._removed(self.backend.create(request)) as sandbox:
                 yield sandbox

@@ -33,7 +33,7 @@ SHOWN = 3
 """Jobs that are named in a sentence."""
 OF_THIS_RUN = ("run_id", "runs_dir", "resume", "mode", "replay_from")
 """Keys of a snapshot that a replay of it does not take over."""
-OF_THE_MACHINE = ("task_roots", "data_root", "images", "llm_cache", "mirrors")
+OF_THE_MACHINE = ("task_roots", "data_root", "images", "llm_cache", "mirrors", "docker", "modal", "scheduling")
 """Nor these: where scorers, their data and images come from, and who is told, is for those to say whose machine it is.
 The run may be a stranger's."""
 OF_THE_HOST = ("allow_weaker", "runtime")

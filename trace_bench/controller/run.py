@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -27,6 +25,7 @@ from trace_bench.controller.job import JobRunner, NotStarted
 from trace_bench.controller.manifest import Outcome, read_entry
 from trace_bench.controller.outage import Outage
 from trace_bench.controller.ownership import alone_in
+from trace_bench.controller.placement import Place, Placement, Waiting
 from trace_bench.controller.plan import PlannedJob, RunPlan
 from trace_bench.controller.progress import Progress, Quiet, RunEnd, RunStart
 from trace_bench.controller.providers import providers_of
@@ -34,7 +33,7 @@ from trace_bench.controller.recording import Recording
 from trace_bench.controller.records import outcome_of, recorded_row, write_records
 from trace_bench.controller.response_cache import cache_of
 from trace_bench.controller.run_budget import RunBudget, limits_of
-from trace_bench.controller.schedule import Room, SeldomAsked, StartGate
+from trace_bench.controller.schedule import SeldomAsked
 from trace_bench.controller.teller import Teller
 from trace_bench.errors import Interrupted, SandboxError
 from trace_bench.gateway.server import Gateway
@@ -216,31 +215,29 @@ class Run:
 
     def _run_jobs(self) -> None:
         plan = self._plan
-        queue = deque(
-            sorted(
-                (plan.jobs[i] for i in plan.order if plan.jobs[i].decision in ("run", "adopt")),
-                key=lambda job: job.decision != "adopt",  # their leases run out
-            )
-        )
+        left = [plan.jobs[i] for i in plan.order if plan.jobs[i].decision in ("run", "adopt")]
+        adopted = [job for job in left if job.decision == "adopt"]  # first: their leases run out
+        queue = Waiting(job for job in left if job.decision != "adopt")
         for job in plan.jobs:
             if job.decision == "skip":
                 self._why_not[job.job_id] = job.reason
-        if not queue:
+        if not left:
             return
         with providers_of(plan.config, plan.lock.prices, recording=plan.recording, on_wait=self._waits) as providers:
             gateway = Gateway(providers, run_meter=self._budget.meter, cache=cache_of(plan.config))
-            failed = self._run_queue(queue, gateway)
+            failed = self._run_queue(adopted, queue, gateway)
         if self._stop() is not None:
             self._because(queue, self._why_before_its_turn())
             raise self._interrupted()
         out_of = "" if failed and plan.config.fail_fast else self._budget.used_up()
         self._because(queue, out_of or f"fail_fast: job {failed} failed")
 
-    def _run_queue(self, queue: deque[PlannedJob], gateway: Gateway) -> str:
-        """Run the jobs of `queue`; what is left in it was not to start. Returns the first that failed."""
+    def _run_queue(self, adopted: Sequence[PlannedJob], queue: Waiting, gateway: Gateway) -> str:
+        """Run the jobs of `adopted` and `queue`; what is left in it was not to start. Returns the first that failed."""
         plan = self._plan
-        host = self._backend.describe()
-        cores, memory = host.get("cpus"), host.get("memory_bytes")
+        self._placement = Placement(
+            self._backend.hosts(), suites=plan.config.scheduling.suites, starting=plan.config.scheduling.max_starting
+        )
         self._outage = Outage(self._backend, self._stop)
         runner = JobRunner(
             backend=self._backend,
@@ -249,16 +246,14 @@ class Run:
             layout=self.layout,
             taken=SeldomAsked(self._backend.uid_bases_in_use),
             stop_wanted=self._stop_of_job,
-            gate=StartGate(int(cores or os.cpu_count() or 1)),
             recording=plan.recording,
         )
-        room = Room(memory if isinstance(memory, int) else None)
         running: dict[Future[Results | None], PlannedJob] = {}
         # Beside the jobs, which leave the processor to others while they wait.
         threading.Thread(target=_preload, name="preload", daemon=True).start()
         with ThreadPoolExecutor(plan.config.max_workers + len(plan.adopted), thread_name_prefix="job") as pool:
             try:
-                failed = self._see_through(pool, runner, room, queue, running)
+                failed = self._see_through(pool, runner, adopted, queue, running)
             except BaseException:
                 self._wind_down(running)
                 raise
@@ -271,27 +266,28 @@ class Run:
         self,
         pool: ThreadPoolExecutor,
         runner: JobRunner,
-        room: Room,
-        queue: deque[PlannedJob],
+        adopted: Sequence[PlannedJob],
+        queue: Waiting,
         running: dict[Future[Results | None], PlannedJob],
     ) -> str:
-        """Run the jobs of `queue`, until it is empty or no further one is to start; returns the first that failed."""
+        """Run `adopted`, and `queue` until it is empty or no further one is to start; returns the first that failed."""
         config, failed = self._plan.config, ""
+        for job in adopted:
+            place = self._placement.adopt(job, self._plan.adopted[job.job_id].host)
+            running[pool.submit(self._at_work, runner, job, place)] = job
         while queue or running:
             self._teller.check()
             stop = self._stop() is not None or (failed and config.fail_fast)
-            while queue and not stop:
-                job = queue[0]
-                if job.decision != "adopt" and (len(running) >= config.max_workers or not room.fits(job.memory)):
+            while queue and not stop and len(running) < config.max_workers and not self._budget.used_up():
+                found = self._placement.next(queue)
+                if found is None:
                     break
-                if job.decision != "adopt" and self._budget.used_up():
-                    break
-                queue.popleft()
+                job, place = found
                 if self._stop(job.job_id) is not None:
+                    self._placement.give_back(place)
                     self._why_not[job.job_id] = "cancelled"
                     continue
-                room.take(job.memory)
-                running[pool.submit(self._at_work, runner, job)] = job
+                running[pool.submit(self._at_work, runner, job, place)] = job
             if not running:
                 break
             # Not for ever: what the user wants is looked at again, even if a signal was lost on the way.
@@ -299,7 +295,6 @@ class Run:
             for future in done:
                 row = future.result()
                 job = running.pop(future)
-                room.give_back(job.memory)
                 if row is None:
                     self._why_not[job.job_id] = self._why_before_its_turn(job.job_id)
                     continue
@@ -328,14 +323,15 @@ class Run:
         self._rows[row.job_id] = row
         self._tables.put(row)
 
-    def _at_work(self, runner: JobRunner, planned: PlannedJob) -> Results | None:
+    def _at_work(self, runner: JobRunner, planned: PlannedJob, place: Place) -> Results | None:
         self._working.add(planned.job_id)
         try:
-            return self._one(runner, planned)
+            return self._one(runner, planned, place)
         finally:
+            self._placement.give_back(place)
             self._working.discard(planned.job_id)
 
-    def _one(self, runner: JobRunner, planned: PlannedJob) -> Results | None:
+    def _one(self, runner: JobRunner, planned: PlannedJob, place: Place) -> Results | None:
         """See one job through, all its attempts; None if it was to stop before it had begun."""
         sandbox = self._plan.adopted.get(planned.job_id) if planned.decision == "adopt" else None
 
@@ -359,9 +355,9 @@ class Run:
                     row = runner.adopt(plan, adopted, listener)
                     if row.stop_reason == "interrupted" and self._stop(planned.job_id) is None:
                         # Its lease had ended before it was adopted. Nobody asked for half a search.
-                        row = runner.run(plan, listener)
+                        row = runner.run(plan, listener, place=place)
                 else:
-                    row = runner.run(plan, listener, afresh=afresh and attempt == 1, begun=begun)
+                    row = runner.run(plan, listener, place=place, afresh=afresh and attempt == 1, begun=begun)
             except NotStarted:
                 if row is None:
                     return None
@@ -408,7 +404,7 @@ class Run:
         used_up = self._budget.used_up() if self._stop() is None else None
         return used_up or "interrupted before its turn"
 
-    def _because(self, jobs: deque[PlannedJob], reason: str) -> None:
+    def _because(self, jobs: Iterable[PlannedJob], reason: str) -> None:
         for job in jobs:
             self._why_not[job.job_id] = reason
 

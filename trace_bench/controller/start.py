@@ -18,6 +18,7 @@ from trace_bench.config.resolve import resolve
 from trace_bench.config.selectors import select
 from trace_bench.controller.models import learn_secrets, missing_keys, with_models
 from trace_bench.controller.ownership import alone_in, refuse_a_second
+from trace_bench.controller.places import backend_of
 from trace_bench.controller.plan import ImageSource, PlanIsOld, RunPlan, jobs_of, plan_run
 from trace_bench.controller.prices import check_litellm, prices_of
 from trace_bench.controller.progress import Progress
@@ -31,7 +32,6 @@ from trace_bench.images.layers import family_named
 from trace_bench.images.pins import ensure
 from trace_bench.images.recipe import worker_sources_hash
 from trace_bench.resources import package_dir
-from trace_bench.sandbox.backends import get_backend
 from trace_bench.sandbox.base import Backend
 
 RACES = 3
@@ -93,7 +93,7 @@ def plan_config(
         jobs = jobs_of(config, resolved)
         if recording is not None:
             recording.check(jobs, config.source.where(("replay_from",)))
-        backend = get_backend(config.backend)
+        backend = backend_of(config)
     if config.mode == "real" and backend.name == "local":
         warnings.append("backend local: a program that a model wrote runs as you, and can read the keys of your models")
     return plan_run(

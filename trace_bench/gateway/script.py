@@ -27,9 +27,10 @@ from pydantic import (
 from trace_bench.arguments import hint
 from trace_bench.config.frozen import FrozenMap
 from trace_bench.config.messages import sentence
-from trace_bench.config.models import Count, PricesConfig, Text, Usd
+from trace_bench.config.models import PricesConfig
 from trace_bench.config.reader import read
 from trace_bench.config.source import Problem, Source
+from trace_bench.config.values import Count, Text, Usd
 from trace_bench.errors import ConfigError
 
 PLACEHOLDER = re.compile(r"\$\{([^{}\n]*)\}")

@@ -340,7 +340,7 @@ _EXPLAINED = {
 }  # fmt: skip
 _NO_SCORE = {
     "name", "tags", "max_workers", "resume", "run_id", "runs_dir", "task_roots", "llm_cache", "retries",
-    "fail_fast", "replay_from",
+    "fail_fast", "replay_from", "docker", "modal", "scheduling",
 }  # fmt: skip
 
 

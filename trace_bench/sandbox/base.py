@@ -8,7 +8,7 @@ for, and which is in force.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -79,7 +79,8 @@ class Resources:
     nofile: int = 1024
     """Open files of one process."""
     gpus: int = 0
-    """Whole GPUs. The engine picks them: nothing keeps two sandboxes from having the same ones."""
+    """Whole GPUs: those of the request's `SandboxRequest.devices`, or, where it names none, as many as the engine
+    picks."""
 
     def __post_init__(self) -> None:
         for name, smallest in (
@@ -97,6 +98,33 @@ class Resources:
 
 
 @dataclass(frozen=True)
+class Host:
+    """One machine, or service, on which a backend makes sandboxes, as the scheduler sees it.
+
+    Attributes:
+        name: as in `SandboxRequest.host`; empty where there is but one.
+        slots: sandboxes at a time; None is no limit.
+        cpus: cores; None is as many as anybody wants.
+        memory_bytes: of its sandboxes together; likewise.
+        gpus: devices that may be leased, by the names that `SandboxRequest.devices` takes.
+        labels: what jobs may ask for.
+        starting: sandboxes that may start at once; None is one per core.
+        creations_per_second: sandboxes that all controllers of a user may create together; None is no limit.
+        scope: what names the machine to everybody who shares it: leases of one scope exclude each other.
+    """
+
+    name: str = ""
+    slots: int | None = None
+    cpus: float | None = None
+    memory_bytes: int | None = None
+    gpus: tuple[str, ...] = ()
+    labels: frozenset[str] = frozenset()
+    starting: int | None = None
+    creations_per_second: float | None = None
+    scope: str = "local"
+
+
+@dataclass(frozen=True)
 class SandboxRequest:
     """One sandbox to be created.
 
@@ -110,6 +138,9 @@ class SandboxRequest:
         require_controls: controls to refuse to go without, beyond those that the backend always requires.
         allow_weaker: controls that this sandbox goes without: left off where they can be left off (``read_only_root``,
             ``noexec``, ``ipc``), else tolerated where the host cannot set them.
+        host: name of the `Host` to make it on; empty where there is but one.
+        devices: the GPUs that it gets, by their names of that host.
+        cpuset: the cores that it runs on and nobody else does meanwhile; empty is any.
 
     Raises:
         ConfigError: a control has an unknown name, is both required and given up, or cannot be given up.
@@ -124,6 +155,9 @@ class SandboxRequest:
     runtime: str | None = None
     require_controls: frozenset[str] = frozenset()
     allow_weaker: frozenset[str] = frozenset()
+    host: str = ""
+    devices: tuple[str, ...] = ()
+    cpuset: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -209,6 +243,10 @@ class Sandbox(Protocol):
     @property
     def labels(self) -> Mapping[str, str]: ...
 
+    @property
+    def host(self) -> str:
+        """Name of the `Host` that it is on; empty where there is but one."""
+
     def attach(self) -> Stream:
         """Open the stream. Before `start` nothing is lost; later, what was written while nobody was attached may be."""
 
@@ -262,6 +300,13 @@ class Backend(Protocol):
     @property
     def default_uid_base(self) -> int:
         """First uid that jobs may have here."""
+
+    def hosts(self) -> Sequence[Host]:
+        """Where it makes sandboxes, at least one; asked at the beginning of a run, and again while a host is gone.
+
+        Raises:
+            SandboxError: none of them answers. One of several that does not is left out.
+        """
 
     def check(self) -> None:
         """

@@ -49,6 +49,10 @@ def container_config(request: SandboxRequest, *, volume: str, quota: bool, gviso
     }
     if request.resources.gpus:
         own_labels[GPUS] = str(request.resources.gpus)
+    if request.devices:
+        own_labels[labels.DEVICES] = ",".join(request.devices)
+    if request.cpuset:
+        own_labels[labels.CPUSET] = ",".join(map(str, request.cpuset))
     return {
         "Image": request.image,
         # As the entry point, so that an image's own entry point or command has no say.

@@ -14,7 +14,7 @@ import struct
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import requests
@@ -25,6 +25,7 @@ from trace_bench.sandbox.base import (
     FEATURES,
     Control,
     ExitStatus,
+    Host,
     Integrity,
     Sandbox,
     SandboxRequest,
@@ -57,13 +58,15 @@ class DockerBackend:
 
     Args:
         host: the engine's address as in ``DOCKER_HOST``; None finds it as the docker client does.
+        called: its name as a `Host`, where it is one of several.
     """
 
     name = "docker"
     integrity: Integrity = "protected"
 
-    def __init__(self, host: str | None = None) -> None:
+    def __init__(self, host: str | None = None, *, called: str = "") -> None:
         self._engine = Engine(host)
+        self._host = called
         self._quota: bool | None = None
         self._runtimes: list[str] | None = None
 
@@ -88,6 +91,17 @@ class DockerBackend:
     def default_uid_base(self) -> int:
         """Below 65536 where the engine maps uids: no more of them exist inside."""
         return MAPPED_BASE if self._maps_uids() else DEFAULT_BASE
+
+    def hosts(self) -> Sequence[Host]:
+        info = self._engine.info
+        return (
+            Host(
+                name=self._host,
+                cpus=info.get("NCPU"),
+                memory_bytes=info.get("MemTotal"),
+                scope=f"engine-{info.get('ID')}",
+            ),
+        )
 
     def check(self) -> None:
         try:
@@ -120,7 +134,7 @@ class DockerBackend:
         except BaseException:
             self._drop_volume(volume)
             raise
-        sandbox = DockerSandbox(self._engine, str(made["Id"]), request.name, config["Labels"])
+        sandbox = DockerSandbox(self._engine, str(made["Id"]), request.name, config["Labels"], self._host)
         try:
             always = ALWAYS_REQUIRED - NOT_UNDER_GVISOR.keys() if gvisor else ALWAYS_REQUIRED
             lacking = missing(sandbox.controls(), (always | request.require_controls) - request.allow_weaker)
@@ -144,11 +158,11 @@ class DockerBackend:
         found: list[Sandbox] = []
         for item in containers:
             name = str((item.get("Names") or [item["Id"]])[0]).lstrip("/")
-            found.append(DockerSandbox(self._engine, str(item["Id"]), name, item.get("Labels") or {}))
+            found.append(DockerSandbox(self._engine, str(item["Id"]), name, item.get("Labels") or {}, self._host))
         held = {sandbox.labels.get(VOLUME) for sandbox in found}
         for item in volumes:
             if item["Name"] not in held:
-                found.append(DockerSandbox(self._engine, "", str(item["Name"]), item.get("Labels") or {}))
+                found.append(DockerSandbox(self._engine, "", str(item["Name"]), item.get("Labels") or {}, self._host))
         return found
 
     def uid_bases_in_use(self) -> frozenset[int]:
@@ -214,8 +228,11 @@ class DockerBackend:
 class DockerSandbox:
     """A container with its volume, created or found."""
 
-    def __init__(self, engine: Engine, container: str, name: str, own_labels: Mapping[str, str]) -> None:
+    def __init__(
+        self, engine: Engine, container: str, name: str, own_labels: Mapping[str, str], host: str = ""
+    ) -> None:
         self._engine = engine
+        self.host = host
         self.id = container
         self.name = name
         self.labels: Mapping[str, str] = dict(own_labels)

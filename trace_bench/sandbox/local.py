@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ from trace_bench.sandbox.base import (
     CONTROLS,
     Control,
     ExitStatus,
+    Host,
     Integrity,
     Sandbox,
     SandboxRequest,
@@ -90,6 +91,9 @@ class LocalBackend:
         """Nobody's uids: none are given to phases here. Their locks say whether a controller is alive, so they are
         apart from those of engines, and from those of other folders, whose sandboxes cannot be seen from here."""
         return LOCAL_BASE + BLOCK * (zlib.crc32(os.fsencode(self._root())) % _FOLDERS)
+
+    def hosts(self) -> Sequence[Host]:
+        return (Host(cpus=os.cpu_count()),)
 
     def check(self) -> None:
         if not Path("/proc/self/stat").exists():
@@ -165,6 +169,7 @@ class LocalSandbox:
         self._folder = folder
         self.id = folder.name
         self.name = folder.name
+        self.host = ""
         self.labels: Mapping[str, str] = dict(own_labels)
         self._launcher: subprocess.Popen[bytes] | None = None
 

@@ -130,7 +130,7 @@ class UidBlocks:
     def _lock(self, base: int, kind: int = fcntl.LOCK_EX) -> int | None:
         """A descriptor that holds the lock of `base`, or None if somebody else does."""
         path = self.directory / f"uid-{base}.lock"
-        descriptor = _open_shared(path)
+        descriptor = open_shared(path)
         try:
             fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -170,7 +170,7 @@ def default_directory() -> Path:
     )
 
 
-def _open_shared(path: Path) -> int:
+def open_shared(path: Path) -> int:
     """Open `path` for locking, whoever made it. Reading rights are enough for that; no link is followed."""
     for _ in range(2):
         try:

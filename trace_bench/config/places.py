@@ -1,0 +1,139 @@
+"""Where jobs run, and how many at a time: the sections ``docker``, ``modal`` and ``scheduling`` of a config.
+
+They are about the machines of whoever runs a config, and no part of what is run: they change no job's id, no
+fingerprint and not the config's hash, and nobody takes them over from somebody else's run.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, Strict, model_validator
+
+from trace_bench.config.frozen import FrozenDict, freeze
+from trace_bench.config.values import Names, Seconds, Section, Text, Usd
+
+_HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
+_SCHEMES = ("ssh", "tcp", "unix")
+
+
+def _engine_url(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        usable = parts.scheme in _SCHEMES and bool(parts.path if parts.scheme == "unix" else parts.hostname)
+        secret = parts.password is not None or bool(parts.query or parts.fragment)
+    except ValueError:
+        usable = secret = False
+    if secret:
+        raise ValueError("must hold no password and no query; ssh keys and tls files belong to the user")
+    if not usable:
+        raise ValueError("must be ssh://USER@HOST, tcp://HOST:PORT or unix:///PATH")
+    return value
+
+
+def _host_name(value: str) -> str:
+    if not _HOST_NAME.fullmatch(value):
+        raise ValueError("must be up to 63 letters, digits, '.', '_' and '-', beginning with a letter or digit")
+    return value
+
+
+Slots = Annotated[int, Field(ge=1, le=4096)]
+Gpus = Literal["auto", "none"] | Annotated[int, Field(ge=0, le=1024)] | Annotated[tuple[Text, ...], Strict(False)]
+
+
+class DockerHostConfig(Section):
+    """One engine. Exactly one of `url` and `context` says where it is."""
+
+    url: Annotated[Text, AfterValidator(_engine_url)] | None = None
+    """``ssh://USER@HOST[:PORT]``, ``tcp://HOST:PORT`` or ``unix:///PATH``."""
+    context: Text | None = None
+    """A context of the docker client (``docker context ls``)."""
+    tls: Text | None = None
+    """Of a ``tcp://`` engine: the folder with ``ca.pem``, ``cert.pem`` and ``key.pem``."""
+    name: Annotated[Text, AfterValidator(_host_name)] | None = None
+    """What it is called in tables and records; None is the host of its address, or the context."""
+    slots: Slots | None = None
+    """Jobs at a time; None is as many as its memory holds."""
+    gpus: Gpus = "auto"
+    """What may be leased: ``auto`` asks the engine; a number is GPUs 0 …; or names: an index, a UUID, a CDI device
+    (``nvidia.com/gpu=0``), or a device node (``/dev/…``)."""
+    labels: Names = ()
+    """What jobs may ask for in ``sandbox.labels``."""
+
+    @model_validator(mode="after")
+    def _is_somewhere(self) -> DockerHostConfig:
+        if (self.url is None) == (self.context is None):
+            raise ValueError("needs either url or context, to say where the engine is")
+        if self.tls is not None and not (self.url or "").startswith("tcp:"):
+            raise ValueError("has tls, which is for an engine at tcp://HOST:PORT; take it out")
+        return self
+
+    @property
+    def called(self) -> str:
+        """What it is called."""
+        if self.name:
+            return self.name
+        if self.context is not None:
+            return self.context
+        parts = urlsplit(self.url or "")
+        return parts.hostname or parts.path.strip("/").replace("/", "-")
+
+
+class DockerConfig(Section):
+    """The engines of backend docker."""
+
+    hosts: Annotated[tuple[DockerHostConfig, ...], Strict(False)] = ()
+    """None is the one engine that the docker client finds."""
+
+    @model_validator(mode="after")
+    def _have_names_of_their_own(self) -> DockerConfig:
+        names = [host.called for host in self.hosts]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"has two hosts called {twice[0]!r}; give each a name of its own")
+        return self
+
+
+class ModalPricesConfig(Section):
+    """What Modal charges, in US dollars; what is not given is not reckoned."""
+
+    cpu_core_hour: Usd | None = None
+    memory_gib_hour: Usd | None = None
+    gpu_hour: Annotated[dict[str, Usd], AfterValidator(freeze)] = Field(default_factory=FrozenDict)
+    """By name of the GPU, as in ``gpu``."""
+
+
+class ModalConfig(Section):
+    """Backend modal. Credentials are Modal's own: ``modal token set``, or MODAL_TOKEN_ID and MODAL_TOKEN_SECRET."""
+
+    app: Text = "trace-bench"
+    environment: Text | None = None
+    """None is the workspace's own."""
+    region: Text | None = None
+    image_registry: Text | None = None
+    """Where ``images push`` put the images, and Modal pulls them by digest: ``HOST/REPOSITORY``."""
+    registry_secret: Text | None = None
+    """Name of the Modal secret with the credentials of a private registry."""
+    gpu: Text | None = None
+    """Which GPU a job with ``sandbox.gpus`` gets, such as ``H100``."""
+    max_sandboxes: Slots = 100
+    max_starting: Slots = 20
+    creations_per_second: Annotated[float, Field(gt=0, le=1000)] = 5.0
+    """Sandboxes that all controllers of this user of this host create together, at most."""
+    idle_timeout: Annotated[Seconds, Field(ge=30, le=86400)] = 600.0
+    """Seconds that an ended sandbox waits to be collected."""
+    prices: ModalPricesConfig = ModalPricesConfig()
+
+
+class SchedulingConfig(Section):
+    """Which jobs go when, beside ``max_workers``."""
+
+    suites: Annotated[dict[str, Slots], AfterValidator(freeze)] = Field(default_factory=FrozenDict)
+    """Jobs of a suite at a time, by name of the suite."""
+    max_starting: Slots | None = None
+    """Sandboxes of a host that start at once; None is one per core."""
+    longest_first: bool = True
+    """Jobs that took longest in earlier runs go first; those that no run knows keep the order of the matrix."""
+    within_budget: bool = True
+    """A job that cannot finish in what is left of ``budget.run.seconds`` does not start."""
