@@ -21,14 +21,15 @@ from trace_bench.config.models import (
     PricesConfig,
     RunBudgetConfig,
     SandboxConfig,
-    Section,
     SplitsConfig,
     TaskConfig,
     TrainerConfig,
     default_job_timeout,
 )
 from trace_bench.config.names import KNOBS, SECTIONS, keys_of
+from trace_bench.config.places import DockerConfig, DockerHostConfig, ModalConfig, ModalPricesConfig, SchedulingConfig
 from trace_bench.config.resolve import resolve
+from trace_bench.config.values import Section
 from trace_bench.errors import ConfigError
 from trace_bench.matrix import Job, expand
 
@@ -99,6 +100,9 @@ KEYS: dict[type[Section], dict[str, tuple[Any, Seen, Any]]] = {
         "splits": ({"train": 2}, lambda c, jobs: jobs[0].splits["train"], 2),
         "objective": ("score", lambda c, jobs: jobs[0].objective["mode"], "scalar"),
         "mirrors": ("mlflow", lambda c, jobs: c.mirrors.mlflow.wait, 10.0),
+        "docker": ({"hosts": [{"context": "far"}]}, lambda c, jobs: c.docker.hosts[0].called, "far"),
+        "modal": ({"app": "a"}, lambda c, jobs: c.modal.app, "a"),
+        "scheduling": ({"max_starting": 3}, lambda c, jobs: c.scheduling.max_starting, 3),
         "threads": (2, param("num_threads"), 2),
         "num_threads": (2, param("num_threads"), 2),
         "verbose": (True, param("verbose"), True),
@@ -145,6 +149,9 @@ KEYS: dict[type[Section], dict[str, tuple[Any, Seen, Any]]] = {
         "tmp": ("32m", limit("tmp_bytes"), 32 << 20),
         "pids": (40, limit("pids"), 40),
         "gpus": (2, limit("gpus"), 2),
+        "labels": (["a100"], sandbox("labels"), ("a100",)),
+        "pinned": (True, sandbox("pinned"), True),
+        "exclusive": (True, sandbox("exclusive"), True),
         "runtime": ("runsc", sandbox("runtime"), "runsc"),
         "require_controls": (["seccomp"], sandbox("require_controls"), ("seccomp",)),
         "allow_weaker": (["ipc"], sandbox("allow_weaker"), ("ipc",)),
@@ -215,6 +222,41 @@ KEYS: dict[type[Section], dict[str, tuple[Any, Seen, Any]]] = {
         "experiment": ("e", lambda c, jobs: c.mirrors.mlflow.experiment, "e"),
         "wait": (3, lambda c, jobs: c.mirrors.mlflow.wait, 3.0),
     },
+    DockerHostConfig: {
+        "url": ("tcp://far:2376", lambda c, jobs: c.docker.hosts[0].called, "far"),
+        "context": ("c", lambda c, jobs: c.docker.hosts[0].called, "c"),
+        "tls": ("folder", lambda c, jobs: c.docker.hosts[0].tls, "folder"),
+        "name": ("n", lambda c, jobs: c.docker.hosts[0].called, "n"),
+        "slots": (2, lambda c, jobs: c.docker.hosts[0].slots, 2),
+        "gpus": (["0", "1"], lambda c, jobs: c.docker.hosts[0].gpus, ("0", "1")),
+        "labels": (["big"], lambda c, jobs: c.docker.hosts[0].labels, ("big",)),
+    },
+    DockerConfig: {
+        "hosts": ([{"url": "ssh://me@far"}], lambda c, jobs: c.docker.hosts[0].called, "far"),
+    },
+    ModalConfig: {
+        **{
+            key: ("x", lambda c, jobs, key=key: getattr(c.modal, key), "x")
+            for key in ("app", "environment", "region", "image_registry", "registry_access", "gpu")
+        },
+        **{
+            key: (7, lambda c, jobs, key=key: getattr(c.modal, key), 7)
+            for key in ("max_sandboxes", "max_starting", "creations_per_second")
+        },
+        "idle_timeout": (60, lambda c, jobs: c.modal.idle_timeout, 60.0),
+        "prices": ({"cpu_core_hour": 1}, lambda c, jobs: c.modal.prices.cpu_core_hour, 1.0),
+    },
+    ModalPricesConfig: {
+        "cpu_core_hour": (1, lambda c, jobs: c.modal.prices.cpu_core_hour, 1.0),
+        "memory_gib_hour": (1, lambda c, jobs: c.modal.prices.memory_gib_hour, 1.0),
+        "gpu_hour": ({"H100": 4}, lambda c, jobs: c.modal.prices.gpu_hour["H100"], 4.0),
+    },
+    SchedulingConfig: {
+        "suites": ({"internal": 2}, lambda c, jobs: c.scheduling.suites["internal"], 2),
+        "max_starting": (3, lambda c, jobs: c.scheduling.max_starting, 3),
+        "longest_first": (False, lambda c, jobs: c.scheduling.longest_first, False),
+        "within_budget": (False, lambda c, jobs: c.scheduling.within_budget, False),
+    },
     ImagesConfig: {
         "base": ("b", lambda c, jobs: c.images.base, "b"),
         "accept_drift": (True, lambda c, jobs: c.images.accept_drift, True),
@@ -227,6 +269,7 @@ INSIDE: dict[type[Section], tuple[str, str, dict[str, Any]]] = {
     LlmLimitsConfig: ("llm", "limits", {}),
     RunBudgetConfig: ("budget", "run", {}),
     MlflowMirrorConfig: ("mirrors", "mlflow", {}),
+    ModalPricesConfig: ("modal", "prices", {}),
 }
 """Sections inside sections: where, and what they cannot be without."""
 ID_KEYS = {"id", "key", "task", "name", "trainer"}
@@ -249,6 +292,8 @@ def around(section: type[Section], key: str, value: Any) -> dict[str, Any]:
     elif section in INSIDE:
         outer, name, needed = INSIDE[section]
         config[outer] = {name: {**needed, key: value}}
+    elif section is DockerHostConfig:
+        config["docker"] = {"hosts": [{**({} if key in ("url", "context") else {"url": "tcp://h:1"}), key: value}]}
     elif section is ObjectiveConfig:
         config["tasks"] = ["internal:multiobjective_convex"]
         config["objective"] = {**NEEDED.get(key.replace("-", "_"), {}), key: value}

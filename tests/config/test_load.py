@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from trace_bench.config import RunConfig, load_config, parse_config
-from trace_bench.config.models import BudgetConfig, Section, TaskConfig, TrainerConfig
-from trace_bench.config.names import ALIASES, KNOBS, NESTED, SECTIONS, keys_of
+from trace_bench.config.models import BudgetConfig, TaskConfig, TrainerConfig
+from trace_bench.config.names import ALIASES, INNER_ENTRIES, KNOBS, NESTED, SECTIONS, keys_of
+from trace_bench.config.values import Section
 from trace_bench.errors import ConfigError
 from trace_bench.resources import data_dir
 
@@ -297,6 +298,7 @@ def test_every_key_is_documented_under_its_section() -> None:
     sections = {"Top level": RunConfig, "tasks": TaskConfig, "trainers": TrainerConfig, **SECTIONS}
     inside = {inner: title for title, section in sections.items() for inner in NESTED.get(section, {}).values()
               if inner not in sections.values()}  # fmt: skip
+    inside |= {inner: title for title, section in sections.items() for inner in INNER_ENTRIES.get(section, {}).values()}
     assert {*Section.__subclasses__(), BudgetConfig} == {*sections.values(), *inside}
     for inner, title in inside.items():
         for key in keys_of(inner):

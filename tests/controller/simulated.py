@@ -10,13 +10,13 @@ import tarfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tests.controller.supervisor import Script, Supervisor
 from trace_bench.artifacts.contract import Integrity
-from trace_bench.sandbox.base import Control, ExitStatus, SandboxRequest, SandboxState
+from trace_bench.sandbox.base import Control, ExitStatus, Host, SandboxRequest, SandboxState
 from trace_bench.sandbox.errors import EngineGone, SandboxGone
 from trace_bench.sandbox.labels import JOB, UID_BASE, matches
 
@@ -88,6 +88,9 @@ class SimulatedBackend:
     def uid_bases_in_use(self) -> frozenset[int]:
         return frozenset(int(s.labels[UID_BASE]) for s in self.find({}) if s.status() == "running")
 
+    def hosts(self) -> Sequence[Host]:
+        return (Host(cpus=self.cpus, memory_bytes=self.memory_bytes),)
+
     def describe(self) -> dict[str, Any]:
         return {"cpus": self.cpus, "memory_bytes": self.memory_bytes}
 
@@ -125,6 +128,7 @@ class SimulatedSandbox:
     def __init__(self, backend: SimulatedBackend, id_: str, request: SandboxRequest, script: Script) -> None:
         self.id = id_
         self.name = request.name
+        self.host = request.host
         self.labels = {**request.labels, UID_BASE: str(request.uid_base)}
         self.request = request
         self._backend = backend

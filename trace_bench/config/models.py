@@ -412,8 +412,8 @@ class RunConfig(Section):
     """Further folders with task folders."""
     data_root: Text | None = None
     """A folder with published data (CO-Bench, OR-Library), for the tasks that read them."""
-    backend: Text = "auto"
-    """``docker`` (``auto``), ``modal``, ``local``, or one that a plug-in brings."""
+    backend: Literal["auto", "docker", "modal", "local"] = "auto"
+    """``auto`` is docker."""
     docker: DockerConfig = DockerConfig()
     modal: ModalConfig = ModalConfig()
     scheduling: SchedulingConfig = SchedulingConfig()

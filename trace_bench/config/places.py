@@ -113,7 +113,7 @@ class ModalConfig(Section):
     region: Text | None = None
     image_registry: Text | None = None
     """Where ``images push`` put the images, and Modal pulls them by digest: ``HOST/REPOSITORY``."""
-    registry_secret: Text | None = None
+    registry_access: Text | None = None
     """Name of the Modal secret with the credentials of a private registry."""
     gpu: Text | None = None
     """Which GPU a job with ``sandbox.gpus`` gets, such as ``H100``."""

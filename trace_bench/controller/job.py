@@ -256,7 +256,7 @@ class JobRunner:
                 require_controls=plan.require_controls,
                 allow_weaker=plan.allow_weaker,
                 host=place.host.name if place is not None else "",
-                devices=place.lease.devices if place is not None else (),
+                gpu_names=place.lease.devices if place is not None else (),
                 cpuset=place.lease.cpuset if place is not None else (),
             )
             with self._removed(self.backend.create(request)) as sandbox:

@@ -79,7 +79,7 @@ class Resources:
     nofile: int = 1024
     """Open files of one process."""
     gpus: int = 0
-    """Whole GPUs: those of the request's `SandboxRequest.devices`, or, where it names none, as many as the engine
+    """Whole GPUs: those of the request's `SandboxRequest.gpu_names`, or, where it names none, as many as the engine
     picks."""
 
     def __post_init__(self) -> None:
@@ -106,7 +106,7 @@ class Host:
         slots: sandboxes at a time; None is no limit.
         cpus: cores; None is as many as anybody wants.
         memory_bytes: of its sandboxes together; likewise.
-        gpus: devices that may be leased, by the names that `SandboxRequest.devices` takes.
+        gpus: devices that may be leased, by the names that `SandboxRequest.gpu_names` takes.
         labels: what jobs may ask for.
         starting: sandboxes that may start at once; None is one per core.
         creations_per_second: sandboxes that all controllers of a user may create together; None is no limit.
@@ -139,7 +139,7 @@ class SandboxRequest:
         allow_weaker: controls that this sandbox goes without: left off where they can be left off (``read_only_root``,
             ``noexec``, ``ipc``), else tolerated where the host cannot set them.
         host: name of the `Host` to make it on; empty where there is but one.
-        devices: the GPUs that it gets, by their names of that host.
+        gpu_names: the GPUs that it gets, by their names of that host.
         cpuset: the cores that it runs on and nobody else does meanwhile; empty is any.
 
     Raises:
@@ -156,7 +156,7 @@ class SandboxRequest:
     require_controls: frozenset[str] = frozenset()
     allow_weaker: frozenset[str] = frozenset()
     host: str = ""
-    devices: tuple[str, ...] = ()
+    gpu_names: tuple[str, ...] = ()
     cpuset: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:

@@ -49,8 +49,8 @@ def container_config(request: SandboxRequest, *, volume: str, quota: bool, gviso
     }
     if request.resources.gpus:
         own_labels[GPUS] = str(request.resources.gpus)
-    if request.devices:
-        own_labels[labels.DEVICES] = ",".join(request.devices)
+    if request.gpu_names:
+        own_labels[labels.DEVICES] = ",".join(request.gpu_names)
     if request.cpuset:
         own_labels[labels.CPUSET] = ",".join(map(str, request.cpuset))
     return {
