@@ -31,6 +31,7 @@ class Sandboxes:
         self._starts = starts
         self._stdio: dict[Path, Stdio] = {}
         self._ended: dict[str, asyncio.Event] = {}
+        self._starting: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def resume(self) -> None:
@@ -72,6 +73,8 @@ class Sandboxes:
         seconds, fails = self._starts.draw()
         start = asyncio.get_running_loop().create_task(self._start(sandbox, seconds, fails))
         self._keep(start)
+        self._starting[sandbox.id] = start
+        start.add_done_callback(lambda _: self._starting.pop(sandbox.id, None))
         if v2:
             await asyncio.shield(start)
             if sandbox.status == Result.GENERIC_STATUS_INIT_FAILURE:
@@ -116,6 +119,12 @@ class Sandboxes:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.ended(sandbox).wait(), timeout)
         return self.get(id)
+
+    async def started(self, sandbox: Sandbox, timeout: float) -> None:
+        """Wait until it has started or ended, at most `timeout` seconds."""
+        start = self._starting.get(sandbox.id)
+        if start is not None:
+            await asyncio.wait({start}, timeout=timeout)
 
     def page(self, request: api_pb2.SandboxListRequest, *, v2: bool) -> list[Sandbox]:
         """The newest sandboxes before the request's time, newest first. V2 lists both families, V1 its own."""
@@ -164,8 +173,18 @@ class Sandboxes:
             raise GRPCError(Status.NOT_FOUND, str(error)) from error
         self._watch_command(sandbox, folder, timeout)
 
-    async def close_stdin(self, stdio: Stdio) -> None:
-        if not stdio.closed:
+    async def write(self, sandbox: Sandbox, stdio: Stdio, offset: int, data: bytes, eof: bool) -> None:
+        """Put `data`, which starts at `offset` of the whole, into stdin, and end it there if `eof`.
+
+        Raises:
+            GRPCError: stdin is closed, or there is a gap.
+        """
+        if not await stdio.write(offset, data):
+            gap = offset > stdio.written
+            words = f"data at {offset} after {stdio.written} bytes" if gap else "stdin is closed"
+            raise GRPCError(Status.FAILED_PRECONDITION, words)
+        sandbox.last_used = time.time()
+        if eof and not stdio.closed:
             stdio.close_stdin()
             await self._engine.close_stdin(stdio.folder)
 

@@ -25,6 +25,7 @@ from tests.modal_server.engines import Engine, Keeping, ProcessEngine
 from tests.modal_server.router import Router
 from tests.modal_server.rpc import Record, Service
 from tests.modal_server.sandboxes import Sandboxes
+from tests.modal_server.sandboxes_v1 import SandboxesV1
 from tests.modal_server.sandboxes_v2 import SandboxesV2
 from tests.modal_server.state import Sandbox, State
 from tests.modal_server.stdio import Watcher
@@ -174,7 +175,11 @@ class ModalServer:
         self._sandboxes.resume()
         control = Control(self._state, self.credentials)
         listener = self._listen()
-        parts: list[Any] = [control, SandboxesV2(self._sandboxes, control, self.url)]
+        parts: list[Any] = [
+            control,
+            SandboxesV2(self._sandboxes, control, self.url),
+            SandboxesV1(self._sandboxes, control, self.url),
+        ]
         router = Router(self._sandboxes, control)
         server = _Closing(
             [
