@@ -90,6 +90,18 @@ class Router:
         await self._sandboxes.write(sandbox, stdio, request.offset, request.data, request.eof)
         return pb.SandboxStdinWriteV2Response()
 
+    async def TaskSnapshotFilesystem(
+        self, request: pb.TaskSnapshotFilesystemRequest, metadata: Metadata
+    ) -> pb.TaskSnapshotFilesystemResponse:
+        image_id = await self._sandboxes.snapshot(self._sandbox(request.task_id, metadata))
+        return pb.TaskSnapshotFilesystemResponse(image_id=image_id)
+
+    async def SandboxWaitUntilReady(
+        self, request: pb.SandboxWaitUntilReadyTcrRequest, metadata: Metadata
+    ) -> pb.SandboxWaitUntilReadyTcrResponse:
+        """At once: probes are not run."""
+        return pb.SandboxWaitUntilReadyTcrResponse(ready_at=self._sandbox(request.task_id, metadata).started_at or 0.0)
+
     def _sandbox(self, task_id: str, metadata: Metadata) -> Sandbox:
         token = str(metadata.get("authorization", "")).removeprefix("Bearer ")
         if claims_of(token).get("task_id") != task_id:

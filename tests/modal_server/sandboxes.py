@@ -14,7 +14,7 @@ from grpclib.exceptions import GRPCError
 from modal_proto import api_pb2
 
 from tests.modal_server.engines import Engine, EngineError
-from tests.modal_server.state import Sandbox, State
+from tests.modal_server.state import Sandbox, State, new_id
 from tests.modal_server.stdio import Stdio, Watcher
 from tests.modal_server.trouble import Starts
 
@@ -80,6 +80,30 @@ class Sandboxes:
             if sandbox.status == Result.GENERIC_STATUS_INIT_FAILURE:
                 raise GRPCError(Status.INTERNAL, sandbox.exception)
         return sandbox
+
+    async def end_all(self) -> None:
+        """Terminate and free all."""
+
+        async def end(sandbox: Sandbox) -> None:
+            await self.terminate(sandbox)
+            await self._engine.forget(sandbox)
+
+        await asyncio.gather(*(end(sandbox) for sandbox in list(self.state.sandboxes.values())))
+        await self._engine.close()
+
+    async def snapshot(self, sandbox: Sandbox) -> str:
+        """Id of a new image of its files.
+
+        Raises:
+            GRPCError: the engine cannot make one.
+        """
+        image_id = new_id("im")
+        try:
+            await self._engine.snapshot(sandbox, image_id)
+        except EngineError as error:
+            raise GRPCError(Status.UNIMPLEMENTED, str(error)) from error
+        self.state.images.put(image_id, {"lines": [], "bases": {}, "of": sandbox.id})
+        return image_id
 
     async def terminate(self, sandbox: Sandbox) -> None:
         if sandbox.running:
@@ -197,7 +221,7 @@ class Sandboxes:
             self._settle(sandbox, sandbox.wanted, 137)
             return
         try:
-            await self._engine.start(sandbox, self.state.images.get(sandbox.definition.image_id))
+            await self._engine.start(sandbox)
         except EngineError as error:
             self._settle(sandbox, Result.GENERIC_STATUS_INIT_FAILURE, 1, str(error))
             return
