@@ -78,6 +78,11 @@ class _Here:
     silent_since: float | None = None
     """When the host first did not say what its sandboxes hold."""
 
+    @property
+    def has_been_silent(self) -> bool:
+        """For longer than anybody waits."""
+        return self.silent_since is not None and time.monotonic() - self.silent_since > PATIENCE
+
 
 class Placement:
     """Finds places for jobs. All methods may be called from any thread.
@@ -203,9 +208,9 @@ class Placement:
                 taken=lambda: self._taken(host.name),
             )
         except SandboxError:
-            # It may come back, as for jobs that are on it.
+            # It may come back, as for jobs that are on it, and others may answer.
             here.silent_since = here.silent_since or time.monotonic()
-            if time.monotonic() - here.silent_since > PATIENCE:
+            if all(here.down or here.has_been_silent for here in self._here.values()):
                 raise
             return None
         here.silent_since = None

@@ -8,9 +8,9 @@ for, and which is in force.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from trace_bench.config.gpus import device_of
 from trace_bench.errors import ConfigError
@@ -336,3 +336,30 @@ class Backend(Protocol):
 
     def describe(self) -> dict[str, Any]:
         """Facts for ``env.json`` and ``doctor``; JSON values only."""
+
+
+ImageSupply = Callable[[str, Any], str]
+"""Brings one image to a host: called with the host's name and a client of its engine (`docker.DockerClient`); returns
+the image's name there.
+
+Raises:
+    EnvironmentUnavailable: it cannot be had there.
+"""
+
+
+@runtime_checkable
+class SeveralEngines(Protocol):
+    """What a backend has beside `Backend` whose hosts have images of their own."""
+
+    def unreachable(self) -> Mapping[str, str]:
+        """By name, the hosts that did not answer when they were last asked, and what was said."""
+
+    def supply_image(self, image: str, supply: ImageSupply) -> None:
+        """From now on, `supply` brings `image` to a host before the first sandbox there with it."""
+
+    def first_engine(self) -> Any:
+        """A client (`docker.DockerClient`) of the first host that answers, for calls that take long; to be closed.
+
+        Raises:
+            SandboxError: none does.
+        """

@@ -62,16 +62,18 @@ class DockerBackend:
 
     Args:
         host: the engine's address as in ``DOCKER_HOST``; None finds it as the docker client does.
-        called: its name as a `Host`, where it is one of several.
+        engine: instead of `host`, one that is found already, with its name as a `Host`.
         gpus: what may be leased of it, as ``gpus`` of ``docker.hosts`` has it.
     """
 
     name = "docker"
     integrity: Integrity = "protected"
 
-    def __init__(self, host: str | None = None, *, called: str = "", gpus: str | int | Sequence[str] = "auto") -> None:
-        self._engine = Engine(host)
-        self._host = called
+    def __init__(
+        self, host: str | None = None, *, engine: Engine | None = None, gpus: str | int | Sequence[str] = "auto"
+    ) -> None:
+        self._engine = engine or Engine(host)
+        self._host = self._engine.called
         self._wanted_gpus = gpus
         self._gpus: tuple[tuple[str, ...] | None] | None = None
         self._quota: bool | None = None
@@ -120,13 +122,12 @@ class DockerBackend:
             ) from error
         if info.get("OSType") != "linux":
             raise EnvironmentUnavailable(
-                f"the Docker engine at {self._engine.url} runs {info.get('OSType')} containers; "
-                "switch it to Linux containers."
+                f"{self._engine} runs {info.get('OSType')} containers; switch it to Linux containers."
             )
         api = tuple(int(part) for part in str(version.get("ApiVersion", "0.0")).split("."))
         if api < OLDEST_API:
             raise EnvironmentUnavailable(
-                f"the Docker engine {version.get('Version')} at {self._engine.url} is too old; install 20.10 or newer."
+                f"{self._engine} is version {version.get('Version')}, which is too old; install 20.10 or newer."
             )
 
     def create(self, request: SandboxRequest) -> Sandbox:
@@ -148,7 +149,7 @@ class DockerBackend:
             lacking = missing(sandbox.controls(), (always | request.require_controls) - request.allow_weaker)
             if lacking:
                 raise ControlMissing(
-                    f"the Docker engine at {self._engine.url} cannot put in force: "
+                    f"{self._engine} cannot put in force: "
                     + "; ".join(f"{control.name} ({control.detail})" for control in lacking)
                     + ". Mend the host, or name it in allow_weaker."
                 )
@@ -268,7 +269,7 @@ class DockerSandbox:
 
     def attach(self) -> DockerStream:
         stream = DockerStream(
-            attach(self._engine.endpoint, self._engine.api_version, self._there(), self._engine.timeout)
+            attach(self._engine.endpoint, self._engine.api_version, self._there(), self._engine.timeout), self.host
         )
         self._streams.add(stream)
         return stream
@@ -371,7 +372,7 @@ class DockerSandbox:
     def _wait_once(self, seconds: float) -> None:
         """Block until the container has ended, at most `seconds`."""
         try:
-            with self._errors("wait for a sandbox"):
+            with self._engine.errors("wait for a sandbox", name=self.name, impatient=True):
                 self._engine.client.wait(self._there(), timeout=cast(int, seconds))
         except EngineGone as error:
             if not isinstance(error.__cause__, requests.Timeout) and "timed out" not in str(error).lower():
@@ -395,8 +396,9 @@ class DockerStream(PolledStream):
 
     _HEAD = struct.Struct(">BxxxI")
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, host: str = "") -> None:
         super().__init__()
+        self._host = host
         self._connection = connection
         self.closed = False
         self._stderr = Tail()
@@ -426,7 +428,8 @@ class DockerStream(PolledStream):
         except _NOT_NOW as error:
             raise BlockingIOError from error
         except OSError as error:
-            raise EngineGone(f"the Docker engine broke off the stream of a sandbox: {error}.") from error
+            gone = f"the Docker engine broke off the stream of a sandbox: {error}."
+            raise EngineGone(gone, host=self._host) from error
         return self._demultiplex(data) if data else None
 
     def _send(self, data: memoryview) -> int:
@@ -435,7 +438,8 @@ class DockerStream(PolledStream):
         except _NOT_NOW as error:
             raise BlockingIOError from error
         except OSError as error:
-            raise EngineGone(f"the sandbox takes no more input; it has ended or is gone: {error}.") from error
+            gone = f"the sandbox takes no more input; it has ended or is gone: {error}."
+            raise EngineGone(gone, host=self._host) from error
 
     def _demultiplex(self, data: bytes) -> list[bytes]:
         pieces = []
