@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tests.controller.bench import Bench
 from tests.controller.supervisor import Script
 from trace_bench.controller.run import pause_before
-from trace_bench.controller.schedule import MEMORY_SHARE, Room, StartGate, spread
+from trace_bench.controller.schedule import MEMORY_SHARE, Room, spread
+from trace_bench.controller.starting import StartGate
 
 GIB = 1 << 30
 SIZES = st.integers(1, 9)
