@@ -35,7 +35,7 @@ from trace_bench.controller.ending import (
     recorded,
 )
 from trace_bench.controller.placement import Place
-from trace_bench.controller.prepare import JobPlan
+from trace_bench.controller.prepare import JobPlan, most_seconds
 from trace_bench.controller.recording import Recording
 from trace_bench.controller.schedule import Start, StartGate
 from trace_bench.controller.session import Listener, Session, Silence
@@ -258,6 +258,7 @@ class JobRunner:
                 host=place.host.name if place is not None else "",
                 gpu_names=place.lease.devices if place is not None else (),
                 cpuset=place.lease.cpuset if place is not None else (),
+                most_seconds=most_seconds(plan.spec.limits, self.lease),
             )
             with self._removed(self.backend.create(request)) as sandbox:
                 yield sandbox

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from trace_bench.config.places import ModalConfig
@@ -193,7 +194,7 @@ def _settings(request: SandboxRequest, settings: ModalConfig) -> dict[str, Any]:
     asked: dict[str, Any] = {
         "cpu": (resources.cpus, resources.cpus),
         "memory": (memory, memory),
-        "timeout": LONGEST_LIFE,
+        "timeout": LONGEST_LIFE if request.most_seconds is None else min(LONGEST_LIFE, ceil(request.most_seconds)),
         "idle_timeout": int(settings.idle_timeout),
         "workdir": "/",
         "block_network": True,
