@@ -19,6 +19,7 @@ def main() -> None:
     options.add_argument("--port", type=int, default=0)
     options.add_argument("--state", type=Path, required=True)
     options.add_argument("--mode", choices=["process", "docker"], default="process")
+    options.add_argument("--image", action="append", default=[], metavar="REFERENCE=TAG", help="a tag of the engine")
     options.add_argument("--trouble", action="append", default=[], metavar="JSON", help="a rule; see trouble.add_text")
     options.add_argument("--per-second", type=int, help="creations a second; more are refused")
     options.add_argument("--p50", type=float, help="median seconds of a start")
@@ -27,7 +28,8 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=0)
     chosen = options.parse_args()
     starts = Starts(chosen.p50, chosen.p99, chosen.failures, chosen.per_second, seed=chosen.seed)
-    server = ModalServer(chosen.mode, port=chosen.port, state=chosen.state, starts=starts)
+    images = dict(pair.rsplit("=", 1) for pair in chosen.image)
+    server = ModalServer(chosen.mode, port=chosen.port, state=chosen.state, starts=starts, images=images)
     for rule in chosen.trouble:
         server.trouble.add_text(rule)
     wanted = {signal.SIGTERM, signal.SIGINT, signal.SIGUSR1}

@@ -13,6 +13,7 @@ from grpclib.const import Status
 from grpclib.exceptions import GRPCError
 from modal_proto import api_pb2
 
+from tests.modal_server.engines import Engine, EngineError
 from tests.modal_server.state import State, new_id
 
 BUILDER = "2025.06"
@@ -38,8 +39,10 @@ def claims_of(token: str) -> dict[str, Any]:
 
 
 class Control:
-    def __init__(self, state: State, credentials: tuple[str, str]) -> None:
+    def __init__(self, state: State, engine: Engine, credentials: tuple[str, str]) -> None:
         self._state = state
+        self._engine = engine
+        self._prepared: set[str] = set()
         self._credentials = credentials
 
     def authorize(self, metadata: Mapping[str, Any]) -> None:
@@ -81,21 +84,27 @@ class Control:
     async def ImageGetOrCreate(
         self, request: api_pb2.ImageGetOrCreateRequest, metadata: Mapping[str, Any]
     ) -> api_pb2.ImageGetOrCreateResponse:
-        """Equal definitions share an id. They are "built" when a sandbox of a real engine first needs them."""
+        """Equal definitions share an id; their engine makes them when the client waits for them."""
         self.authorize(metadata)
         bases = {base.docker_tag: base.image_id for base in request.image.base_images}
         definition = {"lines": list(request.image.dockerfile_commands), "bases": bases}
-        for id, known in self._state.images.items():
-            if known == definition:
-                return api_pb2.ImageGetOrCreateResponse(image_id=id, result=_DONE)
-        id = new_id("im")
-        self._state.images.put(id, definition)
-        return api_pb2.ImageGetOrCreateResponse(image_id=id)
+        id = next((id for id, known in self._state.images.items() if known == definition), None)
+        if id is None:
+            id = new_id("im")
+            self._state.images.put(id, definition)
+        return api_pb2.ImageGetOrCreateResponse(image_id=id, result=_DONE if id in self._prepared else None)
 
     async def ImageJoinStreaming(self, request: api_pb2.ImageJoinStreamingRequest, metadata: Mapping[str, Any]) -> Any:
         self.authorize(metadata)
         if self._state.images.get(request.image_id) is None:
             raise GRPCError(Status.NOT_FOUND, f"no image {request.image_id}")
+        try:
+            await self._engine.prepare(request.image_id)
+        except EngineError as error:
+            failed = api_pb2.GenericResult(status=api_pb2.GenericResult.GENERIC_STATUS_FAILURE, exception=str(error))
+            yield api_pb2.ImageJoinStreamingResponse(result=failed, entry_id="1", eof=True)
+            return
+        self._prepared.add(request.image_id)
         yield api_pb2.ImageJoinStreamingResponse(result=_DONE, entry_id="1", eof=True)
 
     async def SecretGetOrCreate(

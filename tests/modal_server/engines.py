@@ -26,8 +26,15 @@ class EngineError(Exception):
 class Engine(Protocol):
     """Runs commands so that each has a folder that `stdio.Stdio` reads."""
 
-    async def start(self, sandbox: Sandbox, image: str) -> None:
-        """Start the sandbox's own command.
+    async def prepare(self, image_id: str) -> None:
+        """Make ready the image that sandboxes of `image_id` start from.
+
+        Raises:
+            EngineError: it cannot be had.
+        """
+
+    async def start(self, sandbox: Sandbox) -> None:
+        """Start the sandbox's own command; it runs, or has run, on return.
 
         Raises:
             EngineError: it cannot be started.
@@ -54,12 +61,15 @@ class Engine(Protocol):
     async def forget(self, sandbox: Sandbox) -> None:
         """Free what an ended sandbox holds."""
 
-    async def snapshot(self, sandbox: Sandbox, image_id: str) -> str:
-        """Make an image of the sandbox's files; its name for `start`.
+    async def snapshot(self, sandbox: Sandbox, image_id: str) -> None:
+        """Make an image of the sandbox's files.
 
         Raises:
             EngineError: this engine cannot.
         """
+
+    async def close(self) -> None:
+        """Free what is left once no sandbox is."""
 
 
 class Keeping:
@@ -135,7 +145,10 @@ class ProcessEngine:
     def __init__(self, keeping: Keeping) -> None:
         self._keeping = keeping
 
-    async def start(self, sandbox: Sandbox, image: str) -> None:
+    async def prepare(self, image_id: str) -> None:
+        pass
+
+    async def start(self, sandbox: Sandbox) -> None:
         await self._keeping.ask(
             do="start",
             folder=str(sandbox.main),
@@ -169,8 +182,11 @@ class ProcessEngine:
     async def forget(self, sandbox: Sandbox) -> None:
         pass  # the keeper removes its root
 
-    async def snapshot(self, sandbox: Sandbox, image_id: str) -> str:
+    async def snapshot(self, sandbox: Sandbox, image_id: str) -> None:
         raise EngineError("processes have no image to make a snapshot of; use docker mode")
+
+    async def close(self) -> None:
+        pass
 
     def _environment(self, sandbox: Sandbox, env: Mapping[str, str]) -> dict[str, str]:
         return {"PATH": PATH, "HOME": "/root", "LANG": "C.UTF-8", **sandbox.marks(), **sandbox.env, **env}

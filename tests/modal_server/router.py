@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -47,25 +46,20 @@ class Router:
     async def TaskExecStdinWrite(
         self, request: pb.TaskExecStdinWriteRequest, metadata: Metadata
     ) -> pb.TaskExecStdinWriteResponse:
-        await self._write(self._command(request, metadata), request.offset, request.data, request.eof)
-        self._sandbox(request.task_id, metadata).last_used = time.time()
+        sandbox = self._sandbox(request.task_id, metadata)
+        stdio = self._command(request, metadata)
+        await self._sandboxes.write(sandbox, stdio, request.offset, request.data, request.eof)
         return pb.TaskExecStdinWriteResponse()
 
     async def TaskExecStdinWriteStream(
         self, requests: AsyncIterator[pb.TaskExecStdinWriteStreamRequest], metadata: Metadata
     ) -> pb.TaskExecStdinWriteStreamResponse:
-        stdio: Stdio | None = None
-        offset = 0
+        start = (await anext(requests)).start
+        sandbox, stdio = self._sandbox(start.task_id, metadata), self._command(start, metadata)
+        offset = start.offset
         async for request in requests:
-            if request.HasField("start"):
-                stdio, offset = self._command(request.start, metadata), request.start.offset
-            elif stdio is None:
-                raise GRPCError(Status.INVALID_ARGUMENT, "a stream starts with start")
-            elif request.HasField("end"):
-                await self._write(stdio, offset, b"", True)
-            else:
-                await self._write(stdio, offset, request.data, False)
-                offset += len(request.data)
+            await self._sandboxes.write(sandbox, stdio, offset, request.data, request.HasField("end"))
+            offset += len(request.data)
         return pb.TaskExecStdinWriteStreamResponse()
 
     async def TaskExecStdinStatus(
@@ -92,17 +86,21 @@ class Router:
         self, request: pb.SandboxStdinWriteV2Request, metadata: Metadata
     ) -> pb.SandboxStdinWriteV2Response:
         sandbox = self._sandbox(request.task_id, metadata)
-        await self._write(self._sandboxes.stdio(sandbox.main), request.offset, request.data, request.eof)
-        sandbox.last_used = time.time()
+        stdio = self._sandboxes.stdio(sandbox.main)
+        await self._sandboxes.write(sandbox, stdio, request.offset, request.data, request.eof)
         return pb.SandboxStdinWriteV2Response()
 
-    async def _write(self, stdio: Stdio, offset: int, data: bytes, eof: bool) -> None:
-        if not await stdio.write(offset, data):
-            gap = offset > stdio.written
-            words = f"data at {offset} after {stdio.written} bytes" if gap else "stdin is closed"
-            raise GRPCError(Status.FAILED_PRECONDITION, words)
-        if eof:
-            await self._sandboxes.close_stdin(stdio)
+    async def TaskSnapshotFilesystem(
+        self, request: pb.TaskSnapshotFilesystemRequest, metadata: Metadata
+    ) -> pb.TaskSnapshotFilesystemResponse:
+        image_id = await self._sandboxes.snapshot(self._sandbox(request.task_id, metadata))
+        return pb.TaskSnapshotFilesystemResponse(image_id=image_id)
+
+    async def SandboxWaitUntilReady(
+        self, request: pb.SandboxWaitUntilReadyTcrRequest, metadata: Metadata
+    ) -> pb.SandboxWaitUntilReadyTcrResponse:
+        """At once: probes are not run."""
+        return pb.SandboxWaitUntilReadyTcrResponse(ready_at=self._sandbox(request.task_id, metadata).started_at or 0.0)
 
     def _sandbox(self, task_id: str, metadata: Metadata) -> Sandbox:
         token = str(metadata.get("authorization", "")).removeprefix("Bearer ")

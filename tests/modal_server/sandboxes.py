@@ -14,7 +14,7 @@ from grpclib.exceptions import GRPCError
 from modal_proto import api_pb2
 
 from tests.modal_server.engines import Engine, EngineError
-from tests.modal_server.state import Sandbox, State
+from tests.modal_server.state import Sandbox, State, new_id
 from tests.modal_server.stdio import Stdio, Watcher
 from tests.modal_server.trouble import Starts
 
@@ -31,6 +31,7 @@ class Sandboxes:
         self._starts = starts
         self._stdio: dict[Path, Stdio] = {}
         self._ended: dict[str, asyncio.Event] = {}
+        self._starting: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def resume(self) -> None:
@@ -72,11 +73,37 @@ class Sandboxes:
         seconds, fails = self._starts.draw()
         start = asyncio.get_running_loop().create_task(self._start(sandbox, seconds, fails))
         self._keep(start)
+        self._starting[sandbox.id] = start
+        start.add_done_callback(lambda _: self._starting.pop(sandbox.id, None))
         if v2:
             await asyncio.shield(start)
             if sandbox.status == Result.GENERIC_STATUS_INIT_FAILURE:
                 raise GRPCError(Status.INTERNAL, sandbox.exception)
         return sandbox
+
+    async def end_all(self) -> None:
+        """Terminate and free all."""
+
+        async def end(sandbox: Sandbox) -> None:
+            await self.terminate(sandbox)
+            await self._engine.forget(sandbox)
+
+        await asyncio.gather(*(end(sandbox) for sandbox in list(self.state.sandboxes.values())))
+        await self._engine.close()
+
+    async def snapshot(self, sandbox: Sandbox) -> str:
+        """Id of a new image of its files.
+
+        Raises:
+            GRPCError: the engine cannot make one.
+        """
+        image_id = new_id("im")
+        try:
+            await self._engine.snapshot(sandbox, image_id)
+        except EngineError as error:
+            raise GRPCError(Status.UNIMPLEMENTED, str(error)) from error
+        self.state.images.put(image_id, {"lines": [], "bases": {}, "of": sandbox.id})
+        return image_id
 
     async def terminate(self, sandbox: Sandbox) -> None:
         if sandbox.running:
@@ -116,6 +143,12 @@ class Sandboxes:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.ended(sandbox).wait(), timeout)
         return self.get(id)
+
+    async def started(self, sandbox: Sandbox, timeout: float) -> None:
+        """Wait until it has started or ended, at most `timeout` seconds."""
+        start = self._starting.get(sandbox.id)
+        if start is not None:
+            await asyncio.wait({start}, timeout=timeout)
 
     def page(self, request: api_pb2.SandboxListRequest, *, v2: bool) -> list[Sandbox]:
         """The newest sandboxes before the request's time, newest first. V2 lists both families, V1 its own."""
@@ -164,8 +197,18 @@ class Sandboxes:
             raise GRPCError(Status.NOT_FOUND, str(error)) from error
         self._watch_command(sandbox, folder, timeout)
 
-    async def close_stdin(self, stdio: Stdio) -> None:
-        if not stdio.closed:
+    async def write(self, sandbox: Sandbox, stdio: Stdio, offset: int, data: bytes, eof: bool) -> None:
+        """Put `data`, which starts at `offset` of the whole, into stdin, and end it there if `eof`.
+
+        Raises:
+            GRPCError: stdin is closed, or there is a gap.
+        """
+        if not await stdio.write(offset, data):
+            gap = offset > stdio.written
+            words = f"data at {offset} after {stdio.written} bytes" if gap else "stdin is closed"
+            raise GRPCError(Status.FAILED_PRECONDITION, words)
+        sandbox.last_used = time.time()
+        if eof and not stdio.closed:
             stdio.close_stdin()
             await self._engine.close_stdin(stdio.folder)
 
@@ -178,7 +221,7 @@ class Sandboxes:
             self._settle(sandbox, sandbox.wanted, 137)
             return
         try:
-            await self._engine.start(sandbox, self.state.images.get(sandbox.definition.image_id))
+            await self._engine.start(sandbox)
         except EngineError as error:
             self._settle(sandbox, Result.GENERIC_STATUS_INIT_FAILURE, 1, str(error))
             return

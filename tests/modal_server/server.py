@@ -9,7 +9,7 @@ import socket
 import tempfile
 import threading
 import weakref
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, TypeVar
@@ -25,6 +25,7 @@ from tests.modal_server.engines import Engine, Keeping, ProcessEngine
 from tests.modal_server.router import Router
 from tests.modal_server.rpc import Record, Service
 from tests.modal_server.sandboxes import Sandboxes
+from tests.modal_server.sandboxes_v1 import SandboxesV1
 from tests.modal_server.sandboxes_v2 import SandboxesV2
 from tests.modal_server.state import Sandbox, State
 from tests.modal_server.stdio import Watcher
@@ -70,6 +71,7 @@ class ModalServer:
         port: int = 0,
         state: Path | None = None,
         starts: Starts | None = None,
+        images: Mapping[str, str] | None = None,
         credentials: tuple[str, str] = ("ak-loopback", "as-loopback"),
     ) -> None:
         self.mode = mode
@@ -77,6 +79,8 @@ class ModalServer:
         self.state = state or Path(tempfile.mkdtemp(prefix="modal-server-"))
         self._own_state = state is None
         self.starts = starts or Starts()
+        self.images = dict(images or {})
+        """Docker mode: references of a registry -> tags that the local engine has."""
         self.credentials = credentials
         self.trouble = Trouble()
         self.calls = Record()
@@ -170,11 +174,16 @@ class ModalServer:
         self._keeping = Keeping(self.state)
         await self._keeping.open()
         watcher = Watcher()
-        self._sandboxes = Sandboxes(self._state, self._engine(), watcher, self.starts)
+        engine = self._engine()
+        self._sandboxes = Sandboxes(self._state, engine, watcher, self.starts)
         self._sandboxes.resume()
-        control = Control(self._state, self.credentials)
+        control = Control(self._state, engine, self.credentials)
         listener = self._listen()
-        parts: list[Any] = [control, SandboxesV2(self._sandboxes, control, self.url)]
+        parts: list[Any] = [
+            control,
+            SandboxesV2(self._sandboxes, control, self.url),
+            SandboxesV1(self._sandboxes, control, self.url),
+        ]
         router = Router(self._sandboxes, control)
         server = _Closing(
             [
@@ -199,9 +208,12 @@ class ModalServer:
         return listener
 
     def _engine(self) -> Engine:
-        return ProcessEngine(self._keeping)
+        if self.mode == "process":
+            return ProcessEngine(self._keeping)
+        from tests.modal_server.docker_engine import DockerEngine  # process mode does without the engine's client
+
+        return DockerEngine(self._keeping, self._state.images, self.state, self.images)
 
     async def _end_all(self) -> None:
-        for sandbox in self._state.running():
-            await self._sandboxes.terminate(sandbox)
+        await self._sandboxes.end_all()
         await self._keeping.ask(do="stop")
