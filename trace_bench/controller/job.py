@@ -36,7 +36,7 @@ from trace_bench.controller.ending import (
     recorded,
 )
 from trace_bench.controller.placement import Place
-from trace_bench.controller.prepare import JobPlan
+from trace_bench.controller.prepare import JobPlan, most_seconds
 from trace_bench.controller.recording import Recording
 from trace_bench.controller.session import Listener, Session, Silence
 from trace_bench.controller.starting import Start, StartGate
@@ -296,6 +296,7 @@ class JobRunner:
                 host=place.host.name if place is not None else "",
                 gpu_names=lease.devices,
                 cpuset=lease.cpuset,
+                most_seconds=most_seconds(plan.spec.limits, self.lease),
             )
             try:
                 made = self.backend.create(request)
