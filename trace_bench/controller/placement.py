@@ -155,11 +155,15 @@ class _Here:
         """For longer than anybody waits."""
         return self.silent_since is not None and time.monotonic() - self.silent_since > PATIENCE
 
+    def is_open(self, kept: _Kept) -> bool:
+        """Whether there may be a place for anybody."""
+        if self.down or kept.whole or (self.host.slots is not None and self.jobs + kept.jobs >= self.host.slots):
+            return False
+        return self.room.fits(1, beside=kept.memory)
+
     def fits(self, memory: int, sandbox: SandboxConfig, kept: _Kept) -> bool:
         """Whether there is a slot and room for one more; leases aside."""
-        if self.host.slots is not None and self.jobs + kept.jobs >= self.host.slots:
-            return False
-        return self.room.fits(memory, beside=kept.memory) and kept.leaves(sandbox)
+        return self.is_open(kept) and self.room.fits(memory, beside=kept.memory) and kept.leaves(sandbox)
 
     def load(self) -> float:
         """How full it is: the scarcest of slots, memory and cores; in jobs where it says nothing of them."""
@@ -221,6 +225,8 @@ class Placement:
         with self._lock:
             kept = {name: _Kept() for name in self._here}
             for job in waiting.heads():
+                if not any(here.is_open(kept[name]) for name, here in self._here.items()):
+                    return None
                 place = self._find(job, kept)
                 if place is not None:
                     waiting.remove(job)
