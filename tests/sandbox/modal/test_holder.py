@@ -121,7 +121,7 @@ def test_a_kill_ends_all_that_came_of_the_command_and_so_does_its_end(tmp_path: 
             if end:
                 assert len(descendants(holder.process.pid)) == 2, "the command, and an orphan that came to the holder"
                 assert holder.ask("kill")["ended"]["code"] == 137
-            assert conversation.wait_for(lambda: conversation.ended is not None, 10)
+            assert eventually(lambda talk=conversation: talk.ended is not None)  # type: ignore[misc]
             assert descendants(holder.process.pid) == []
 
 
