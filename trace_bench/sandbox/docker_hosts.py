@@ -134,8 +134,9 @@ class DockerHosts:
 
         def checked(member: _Member) -> dict[str, Any]:
             member.engine.probe()
+            info = member.engine.info
             member.backend.check()
-            return member.engine.info
+            return info
 
         try:
             found = self._ask(checked, anew=True)

@@ -105,10 +105,12 @@ class Engine:
         Raises:
             EngineGone: it does not answer within `PROBE` seconds.
         """
-        with self.errors("answer"):
-            client = self._connect(".".join(map(str, OLDEST_API)), PROBE)
-            with contextlib.closing(client):
-                client.ping()
+        if self._version is None:
+            self._ask_version(PROBE)
+        else:
+            client = self._of_thread()
+            with self.errors("answer"):
+                client.get(f"{client.base_url}/_ping", timeout=PROBE).raise_for_status()
         self._doubted = False
 
     def sdk(self, timeout: float) -> docker.DockerClient:
@@ -126,6 +128,9 @@ class Engine:
         """This thread's client."""
         if self._doubted:
             self.probe()
+        return self._of_thread()
+
+    def _of_thread(self) -> docker.APIClient:
         found: docker.APIClient | None = getattr(self._local, "client", None)
         if found is None:
             found = self._connect(self.api_version)
@@ -141,10 +146,13 @@ class Engine:
     @property
     def version(self) -> dict[str, Any]:
         """The engine's ``version``, asked once."""
+        return self._ask_version(None) if self._version is None else self._version
+
+    def _ask_version(self, timeout: float | None) -> dict[str, Any]:
         with self._lock:
             if self._version is None:
-                with self.errors("say its version"):
-                    self._version = dict(self._connect(None).version(api_version=False))
+                with self.errors("say its version"), contextlib.closing(self._connect(None, timeout)) as client:
+                    self._version = dict(client.version(api_version=False))
             return self._version
 
     @property
