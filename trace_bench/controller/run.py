@@ -49,6 +49,7 @@ from trace_bench.results.tables import (
     write_standings,
 )
 from trace_bench.sandbox.errors import EngineGone
+from trace_bench.sandbox.leases import Shared, Taken
 from trace_bench.sandbox.uids import UidBlocks
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ FIRST_PAUSE = 1.0
 """Seconds before the first retry; each further one waits twice as long …"""
 LONGEST_PAUSE = 60.0
 """… up to this."""
+LEASE_POLL = 0.25
+"""Seconds between two looks at whether GPUs, cores or a host that others have are free."""
 LIVE_BYTES = 128 << 20
 """Of a file that people may look at while a job runs: as much as is collected of one."""
 MOST_PHASES = 16
@@ -236,7 +239,10 @@ class Run:
         """Run the jobs of `adopted` and `queue`; what is left in it was not to start. Returns the first that failed."""
         plan = self._plan
         self._placement = Placement(
-            self._backend.hosts(), suites=plan.config.scheduling.suites, starting=plan.config.scheduling.max_starting
+            self._backend.hosts(),
+            suites=plan.config.scheduling.suites,
+            starting=plan.config.scheduling.max_starting,
+            taken=self._backend.taken if isinstance(self._backend, Shared) else lambda _: Taken(),
         )
         self._outage = Outage(self._backend, self._stop)
         runner = JobRunner(
@@ -273,7 +279,7 @@ class Run:
         """Run `adopted`, and `queue` until it is empty or no further one is to start; returns the first that failed."""
         config, failed = self._plan.config, ""
         for job in adopted:
-            place = self._placement.adopt(job, self._plan.adopted[job.job_id].host)
+            place = self._placement.adopt(job, self._plan.adopted[job.job_id])
             running[pool.submit(self._at_work, runner, job, place)] = job
         while queue or running:
             self._teller.check()
@@ -288,10 +294,17 @@ class Run:
                     self._why_not[job.job_id] = "cancelled"
                     continue
                 running[pool.submit(self._at_work, runner, job, place)] = job
+            over = bool(stop or not queue or self._budget.used_up())
+            if over:
+                self._placement.rest()
             if not running:
-                break
+                if over:
+                    break
+                time.sleep(LEASE_POLL)  # for what other controllers, or their sandboxes, have
+                continue
             # Not for ever: what the user wants is looked at again, even if a signal was lost on the way.
-            done, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
+            patience = LEASE_POLL if self._placement.waits else 1.0
+            done, _ = wait(running, timeout=patience, return_when=FIRST_COMPLETED)
             for future in done:
                 row = future.result()
                 job = running.pop(future)

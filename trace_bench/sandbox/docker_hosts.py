@@ -28,6 +28,7 @@ from trace_bench.sandbox.base import (
 from trace_bench.sandbox.docker import DockerBackend
 from trace_bench.sandbox.engine import Engine
 from trace_bench.sandbox.errors import EngineGone, ImageMissing
+from trace_bench.sandbox.leases import Taken
 from trace_bench.sandbox.uids import MAPPED_BASE
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class DockerHosts:
             called = setting.called
             engine = Engine(setting.url, context=setting.context, tls=setting.tls, called=called)
             pool = ThreadPoolExecutor(4, thread_name_prefix=f"ask-{called}")
-            self._members[called] = _Member(setting, engine, DockerBackend(engine=engine), pool)
+            self._members[called] = _Member(setting, engine, DockerBackend(engine=engine, gpus=setting.gpus), pool)
         self._lock = threading.Lock()
         self._unreachable: dict[str, str] = {}
         self._supplies: dict[str, ImageSupply] = {}
@@ -189,6 +190,10 @@ class DockerHosts:
     def uid_bases_in_use(self) -> frozenset[int]:
         return frozenset[int]().union(*self._ask(lambda member: member.backend.uid_bases_in_use()).values())
 
+    def taken(self, host: str) -> Taken:
+        found = self._ask(lambda member: member.backend.taken(host), only=host)
+        return found[host]
+
     # -- images --------------------------------------------------------------------------------------------------
 
     def supply_image(self, image: str, supply: ImageSupply) -> None:
@@ -226,11 +231,12 @@ class DockerHosts:
 
     # -- asking --------------------------------------------------------------------------------------------------
 
-    def _ask(self, call: Callable[[_Member], T], *, anew: bool = False) -> dict[str, T]:
+    def _ask(self, call: Callable[[_Member], T], *, anew: bool = False, only: str = "") -> dict[str, T]:
         """What each host says, by name in the order of the config; those that do not answer are left out.
 
         Args:
             anew: ask also those that did not answer a moment ago.
+            only: ask this one and no other; empty is all.
 
         Raises:
             EngineGone: none answers.
@@ -240,7 +246,7 @@ class DockerHosts:
         under_way = {
             name: member.asking.submit(call, member)
             for name, member in self._members.items()
-            if anew or member.silent_until <= begun
+            if (anew or member.silent_until <= begun) and only in ("", name)
         }
         found: dict[str, T] = {}
         gone: EngineGone | None = None

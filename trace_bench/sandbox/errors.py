@@ -35,6 +35,10 @@ class GpusMissing(EnvironmentUnavailable):
     """The engine cannot give a sandbox the GPUs that were asked for."""
 
 
+class LeaseLost(SandboxError):
+    """GPUs or cores of an adopted sandbox are somebody else's by now: no further sandbox can have them."""
+
+
 class NameConflict(SandboxError, FileExistsError):
     """A sandbox of that name is there already."""
 
