@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import os
 import threading
 from collections.abc import Iterator, Mapping
@@ -13,6 +15,7 @@ from typing import Any
 import docker
 import requests
 import urllib3
+from docker.constants import DEFAULT_UNIX_SOCKET
 from docker.context import ContextAPI
 from docker.errors import APIError, DockerException
 from docker.tls import TLSConfig
@@ -259,10 +262,7 @@ def _place(host: str | None, context: str | None, tls: str | None) -> tuple[str 
     if host:
         return host, _tls_of(Path(tls).expanduser()) if tls else None
     if context:
-        found = ContextAPI.get_context(context)
-        if found is None:
-            raise DockerException(f"the docker client has no context {context!r} (docker context ls)")
-        return found.Host, found.TLSConfig
+        return _of_context(context)
     settings = kwargs_from_env()
     if settings.get("base_url"):
         return settings["base_url"], settings.get("tls")
@@ -272,6 +272,30 @@ def _place(host: str | None, context: str | None, tls: str | None) -> tuple[str 
     except (DockerException, OSError, ValueError, KeyError):
         return None, None  # an unreadable context file: the default socket is the best guess, and check() names it
     return (None, None) if current is None else (current.Host, current.TLSConfig)
+
+
+def _of_context(name: str) -> tuple[str, TLSConfig | None]:
+    """As `docker.context` would, which finds none before there is a ``config.json``: nothing but logging in or choosing
+    a default makes one."""
+    if name == "default":
+        return DEFAULT_UNIX_SOCKET, None
+    folder = Path(os.environ.get("DOCKER_CONFIG") or "~/.docker").expanduser() / "contexts"
+    digest = hashlib.sha256(name.encode()).hexdigest()
+    host, verify = "", True
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        meta = json.loads((folder / "meta" / digest / "meta.json").read_bytes())["Endpoints"]["docker"]
+        host, verify = str(meta["Host"]), not meta.get("SkipTLSVerify")
+    if not host:
+        raise DockerException(f"the docker client has no context {name!r} (docker context ls)")
+    files = folder / "tls" / digest / "docker"
+    if not files.is_dir():
+        return host, None
+    cert, key = files / "cert.pem", files / "key.pem"
+    return host, TLSConfig(
+        client_cert=(str(cert), str(key)) if cert.is_file() else None,
+        ca_cert=str(files / "ca.pem") if (files / "ca.pem").is_file() else None,
+        verify=verify,
+    )
 
 
 def _tls_of(folder: Path) -> TLSConfig:
