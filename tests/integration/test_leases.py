@@ -9,6 +9,7 @@ import secrets
 import signal
 import stat
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -106,8 +107,8 @@ def test_what_a_killed_controllers_sandbox_holds_is_free_once_it_has_ended(
     images: Path, tmp_path: Path, devices: tuple[str, ...]
 ) -> None:
     """It is adopted in between: the lease goes with it."""
-    first = config(tmp_path / "first", devices[:1], 3.0, sandbox={"gpus": 1}, run_id=f"killed-{secrets.token_hex(4)}")
-    name = json.loads(first.read_text())["run_id"]
+    name = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}"
+    first = config(tmp_path / "first", devices[:1], 3.0, sandbox={"gpus": 1}, run_id=name)
     backend = DockerBackend()
     process = controller(first, images)
     try:
