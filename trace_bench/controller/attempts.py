@@ -3,6 +3,7 @@ in folders of their own."""
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from trace_bench.artifacts.collector import Collected
 from trace_bench.artifacts.jsonio import JsonError, read_model
 from trace_bench.artifacts.layout import JobLayout
 from trace_bench.artifacts.records import Attempt, JobMeta
-from trace_bench.artifacts.writers import make_folders, repair_journal, sync_folder
+from trace_bench.artifacts.writers import make_folders, repair_journal, sync_folder, write_bytes
 
 
 def _places(job: JobLayout) -> dict[str, Path]:
@@ -96,3 +97,19 @@ def next_attempt(job: JobLayout) -> int:
     number = max(_attempts(job), default=0) + 1
     job.attempt(number).mkdir(parents=True)
     return number
+
+
+def forget_attempt(job: JobLayout, number: int, meta: bytes | None) -> None:
+    """Take back that attempt `number` has begun: nothing was made.
+
+    Args:
+        meta: the job's record before it; None if there was none.
+    """
+    if meta is None:
+        job.meta.unlink(missing_ok=True)
+    else:
+        write_bytes(job.meta, meta)
+    folder = job.attempt(number)
+    with contextlib.suppress(FileNotFoundError):
+        (folder / files.CHECKPOINT).replace(job.checkpoint)  # it was put aside for that attempt
+    shutil.rmtree(folder, ignore_errors=True)

@@ -21,6 +21,7 @@ from trace_bench.config.objectives import direction_of
 from trace_bench.config.resolve import Resolved
 from trace_bench.config.sizes import format_size
 from trace_bench.controller.demands import check_hosts, check_pinned
+from trace_bench.controller.durations import Duration, known_durations
 from trace_bench.controller.manifest import ManifestLines, Outcome, write_manifest
 from trace_bench.controller.prepare import JobPlan, Material, model_ref, prepare
 from trace_bench.controller.progress import Decision
@@ -115,6 +116,7 @@ class RunPlan:
         leftovers: such sandboxes that nobody goes on with.
         recording: the run that this one replays, if it is a replay.
         spent: of the run's budget, before.
+        durations: by job id, what is known of jobs like it.
     """
 
     run_id: str
@@ -137,6 +139,7 @@ class RunPlan:
     stamp: Stamp = ()
     recording: Recording | None = None
     spent: Spent = field(default_factory=Spent)
+    durations: Mapping[str, Duration] = field(default_factory=dict)
 
     @property
     def finished(self) -> bool:
@@ -320,7 +323,16 @@ def plan_run(
         stamp=stamp,
         recording=recording,
         spent=spent,
+        durations=_durations(config, planned),
     )
+
+
+def _durations(config: RunConfig, planned: Sequence[PlannedJob]) -> dict[str, Duration]:
+    """What is known of the jobs that are to run, if anything depends on it."""
+    timed = config.scheduling.within_budget and limits_of(config).seconds is not None
+    if config.mode == "replay" or not (timed or config.scheduling.longest_first):
+        return {}
+    return known_durations(Path(config.runs_dir), (job.job for job in planned if job.decision == "run"))
 
 
 def _prices_before(layout: RunLayout) -> Mapping[str, ModelPrices]:

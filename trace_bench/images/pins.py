@@ -26,6 +26,7 @@ __all__ = [
     "ensure",
     "list_images",
     "lock_path",
+    "pushed",
     "read_lock",
     "record",
     "verify",
@@ -115,6 +116,31 @@ def ensure(
         if found.identity != pin.base and not accept_drift:
             raise _refusal(pin, ("base",))
         return build_on(found, target, client, say, home)
+
+
+def pushed(family: str, registry: str, *, accept_drift: bool = False, home: Path | None = None) -> ImagePin:
+    """The image of `family` as others find it: by its digest below `registry`. Asks no engine and no registry.
+
+    Args:
+        registry: ``host[:port][/path]``, as it was given to ``images push``.
+        accept_drift: as for `ensure`.
+
+    Raises:
+        ConfigError: there is no such family.
+        EnvironmentUnavailable: it was not pushed there, or drift that is not accepted.
+    """
+    target = family_named(family)
+    pin = read_lock(home).images.get(family)
+    built = "" if pin is not None else f"trace-bench images build {family} && "
+    if pin is None or pin.repo_digest is None or not pin.repo_digest.startswith(registry.rstrip("/") + "/"):
+        raise EnvironmentUnavailable(
+            f"the image of family {family} is not in {registry}; "
+            f"run `{built}trace-bench images push {family} --registry {registry.rstrip('/')}`"
+        )
+    drift = _recipe_drift(pin, target)
+    if drift and not accept_drift:
+        raise _refusal(pin, drift)
+    return replace(pin, ref=pin.repo_digest, drift=drift)
 
 
 def verify(family: str, *, engine: DockerClient | None = None, home: Path | None = None) -> ImagePin:

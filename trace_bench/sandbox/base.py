@@ -143,6 +143,8 @@ class SandboxRequest:
         host: name of the `Host` to make it on; empty where there is but one.
         gpu_names: the GPUs that it gets, by their names of that host.
         cpuset: the cores that it runs on and no other pinned sandbox does meanwhile; empty is any.
+        most_seconds: the longest that its command can take, by limits of its own: a service may end it afterwards.
+            None is no limit.
 
     Raises:
         ConfigError: a control has an unknown name, is both required and given up, or cannot be given up.
@@ -160,6 +162,7 @@ class SandboxRequest:
     host: str = ""
     gpu_names: tuple[str, ...] = ()
     cpuset: tuple[int, ...] = ()
+    most_seconds: float | None = None
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

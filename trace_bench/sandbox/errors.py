@@ -53,6 +53,18 @@ class SandboxGone(SandboxError, LookupError):
     """The sandbox has been removed, by us or by somebody else."""
 
 
+class RateLimited(SandboxError):
+    """The backend makes no further sandbox now: too many in too short a time, or too many at a time. Nothing was made.
+
+    Attributes:
+        retry_after: seconds after which it wants to be asked again; None where it says nothing of that.
+    """
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
 class StreamTimeout(SandboxError, TimeoutError):
     """The sandbox did not take what was written to it in time."""
 
