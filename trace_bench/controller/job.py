@@ -36,7 +36,7 @@ from trace_bench.controller.ending import (
     recorded,
 )
 from trace_bench.controller.placement import Place
-from trace_bench.controller.prepare import JobPlan
+from trace_bench.controller.prepare import JobPlan, most_seconds
 from trace_bench.controller.recording import Recording
 from trace_bench.controller.session import Listener, Session, Silence
 from trace_bench.controller.starting import Start, StartGate
@@ -54,8 +54,9 @@ from trace_bench.gateway.base import NotRecorded
 from trace_bench.gateway.server import Gateway, Scope
 from trace_bench.results.tables import read_row
 from trace_bench.sandbox.base import Backend, Sandbox, SandboxRequest, Stream
-from trace_bench.sandbox.errors import RateLimited
+from trace_bench.sandbox.errors import LeaseLost, RateLimited
 from trace_bench.sandbox.labels import UID_BASE, job_labels
+from trace_bench.sandbox.leases import Lease, cores_in, devices_in
 from trace_bench.sandbox.uids import UidBlock, UidBlocks
 
 END_PATIENCE = 0.5
@@ -280,20 +281,27 @@ class JobRunner:
 
     @contextmanager
     def _new_sandbox(self, plan: JobPlan, place: Place | None, gate: StartGate, start: Start) -> Iterator[Sandbox]:
+        lease = place.lease if place is not None else Lease()
+        if not lease.whole:
+            raise LeaseLost(
+                f"job {plan.spec.job_id} went on in a sandbox with GPUs or cores that somebody else has leased "
+                "meanwhile; it needs a place of its own."
+            )
         with self.uids.acquire(self.taken()) as block:
             request = SandboxRequest(
                 name=f"trace-bench-{plan.spec.run_id}-{plan.spec.job_id}"[:120],
                 image=plan.image_ref,
                 command=(*WORKER_COMMAND, "--uid-base", str(block.base), "--lease", f"{self.lease:g}"),
-                labels=job_labels(plan.spec.run_id, plan.spec.job_id, self.lease),
+                labels=job_labels(plan.spec.run_id, plan.spec.job_id, self.lease, exclusive=lease.exclusive),
                 uid_base=block.base,
                 resources=plan.resources,
                 runtime=plan.runtime,
                 require_controls=plan.require_controls,
                 allow_weaker=plan.allow_weaker,
                 host=place.host.name if place is not None else "",
-                gpu_names=place.lease.devices if place is not None else (),
-                cpuset=place.lease.cpuset if place is not None else (),
+                gpu_names=lease.devices,
+                cpuset=lease.cpuset,
+                most_seconds=most_seconds(plan.spec.limits, self.lease),
             )
             if not gate.wait_to_create(start, partial(self._is_unwanted, plan)):
                 raise NotStarted
@@ -353,6 +361,7 @@ class JobRunner:
             EnvironmentUnavailable, OSError: the host could not take it in.
         """
         ending.sandbox_id = sandbox.id
+        ending.devices, ending.cpuset = devices_in(sandbox.labels), cores_in(sandbox.labels)
         try:
             ending.controls = tuple(
                 ControlRecord(name=c.name, wanted=c.wanted, in_force=c.in_force, detail=c.detail)

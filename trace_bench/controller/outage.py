@@ -5,11 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
-from trace_bench.controller.placement import Placement
 from trace_bench.errors import Interrupted, TraceBenchError
 from trace_bench.sandbox.base import Backend
 from trace_bench.sandbox.labels import JOB, OWNER, RUN, owner
+
+if TYPE_CHECKING:
+    from trace_bench.controller.placement import Placement
 
 PATIENCE = 120.0
 """Seconds that an engine may be gone. Restarting one takes a few; an upgrade about a minute."""

@@ -9,17 +9,21 @@ So it gets its turn once those that run there now have ended, and what it has no
 from __future__ import annotations
 
 import threading
+import time
 from bisect import insort
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trace_bench.controller.outage import PATIENCE
 from trace_bench.controller.schedule import Room
 from trace_bench.controller.starting import StartGate
-from trace_bench.sandbox.base import Host
-from trace_bench.sandbox.leases import Lease, Leases, Taken
+from trace_bench.errors import SandboxError
+from trace_bench.sandbox.base import Host, Sandbox
+from trace_bench.sandbox.labels import EXCLUSIVE
+from trace_bench.sandbox.leases import Lease, Leases, Taken, cores_in, devices_in
 from trace_bench.sandbox.pace import Pace
 
 if TYPE_CHECKING:
@@ -141,6 +145,15 @@ class _Here:
     leases: Leases
     jobs: int = 0
     down: bool = False
+    waiter: str = ""
+    """The job that has left a mark there."""
+    silent_since: float | None = None
+    """When the host first did not say what its sandboxes hold."""
+
+    @property
+    def has_been_silent(self) -> bool:
+        """For longer than anybody waits."""
+        return self.silent_since is not None and time.monotonic() - self.silent_since > PATIENCE
 
     def is_open(self, kept: _Kept) -> bool:
         """Whether there may be a place for anybody."""
@@ -202,6 +215,11 @@ class Placement:
         """Whether there is but one host."""
         return len(self._here) == 1
 
+    @property
+    def waits(self) -> bool:
+        """Whether a job waits for what other controllers may have."""
+        return any(here.waiter for here in self._here.values())
+
     def next(self, waiting: Waiting) -> tuple[PlannedJob, Place] | None:
         """The first job of `waiting` that has a place now, taken out of it; None if none has."""
         with self._lock:
@@ -213,13 +231,21 @@ class Placement:
                 if place is not None:
                     waiting.remove(job)
                     return job, place
+            self._nobody_waits_but_for({name for name, what in kept.items() if what.jobs})
         return None
 
-    def adopt(self, job: PlannedJob, host: str) -> Place:
-        """The place of a job whose sandbox is there already; what it holds stands in the sandbox's labels."""
+    def adopt(self, job: PlannedJob, sandbox: Sandbox) -> Place:
+        """The place of a job whose `sandbox` is there already, with what that holds."""
+        found = sandbox.labels
         with self._lock:
-            here = self._here.get(host) or next(iter(self._here.values()))
-            return self._put(here, job, Lease())
+            here = self._here.get(sandbox.host) or next(iter(self._here.values()))
+            lease = here.leases.adopt(devices_in(found), cores_in(found), exclusive=EXCLUSIVE in found)
+            return self._put(here, job, lease)
+
+    def rest(self) -> None:
+        """Nothing is placed any more; whoever else waits for the hosts need not wait for this run's next jobs."""
+        with self._lock:
+            self._nobody_waits_but_for(frozenset())
 
     def give_back(self, place: Place) -> None:
         with self._lock:
@@ -258,6 +284,8 @@ class Placement:
         if self._running[suite] >= self._limits.get(suite, self._running[suite] + 1):
             return None
         fitting = [here for here in self._here.values() if not here.down and could_run(here.host, sandbox)]
+        if sandbox.gpus:  # where nobody can tell which there are, there may be none
+            fitting = [here for here in fitting if here.host.gpus] or fitting
         if len(fitting) > 1:
             # Whoever asks for no GPU leaves those that have some to others.
             fitting.sort(key=lambda here: (bool(here.host.gpus) != bool(sandbox.gpus), here.load()))
@@ -271,6 +299,7 @@ class Placement:
             names = [here.host.name for here in fitting]
             before = self._kept_on.get(job.job_id)
             name = self._kept_on[job.job_id] = before if before in names else names[0]
+            self._mark(self._here[name], job, kept[name])
             kept[name].add(job.memory, sandbox)
         return None
 
@@ -278,15 +307,42 @@ class Placement:
         sandbox, host = job.job.sandbox, here.host
         if not here.fits(job.memory, sandbox, kept):
             return None
-        lease = here.leases.take(
-            devices=host.gpus,
-            gpus=sandbox.gpus if host.gpus else 0,
-            cores=int(sandbox.cpus) if sandbox.pinned else 0,
-            of_cores=range(int(host.cpus or 0)),
-            exclusive=sandbox.exclusive,
-            taken=self._taken(host.name) if sandbox.gpus or sandbox.pinned or sandbox.exclusive else None,
-        )
-        return None if lease is None else self._put(here, job, lease)
+        try:
+            lease = here.leases.take(
+                devices=host.gpus or (),
+                gpus=sandbox.gpus if host.gpus else 0,
+                cores=int(sandbox.cpus) if sandbox.pinned else 0,
+                of_cores=range(int(host.cpus or 0)),
+                exclusive=sandbox.exclusive,
+                taken=lambda: self._taken(host.name),
+            )
+        except SandboxError:
+            # It may come back, as for jobs that are on it, and others may answer.
+            here.silent_since = here.silent_since or time.monotonic()
+            if all(here.down or here.has_been_silent for here in self._here.values()):
+                raise
+            return None
+        here.silent_since = None
+        if lease is None:
+            return None
+        if here.waiter == job.job_id:
+            here.waiter = ""
+            here.leases.rest()
+        return self._put(here, job, lease)
+
+    def _mark(self, here: _Here, job: PlannedJob, kept: _Kept) -> None:
+        """`job` waits for `here`: who comes later, from wherever, is not to overtake it."""
+        sandbox = job.job.sandbox
+        full = not here.fits(job.memory, sandbox, kept)  # of this run's own jobs, which nobody else can overtake
+        if not full and (sandbox.exclusive or sandbox.pinned or (sandbox.gpus and here.host.gpus)):
+            here.leases.wait(exclusive=sandbox.exclusive)
+            here.waiter = job.job_id
+
+    def _nobody_waits_but_for(self, kept: Collection[str]) -> None:
+        for name, here in self._here.items():
+            if here.waiter and name not in kept:
+                here.waiter = ""
+                here.leases.rest()
 
     def _put(self, here: _Here, job: PlannedJob, lease: Lease) -> Place:
         here.jobs += 1
@@ -304,10 +360,12 @@ def why_not(host: Host, sandbox: SandboxConfig) -> str | None:
     """Why `host` can never run `sandbox`; None if it can. One with too little memory can: it is tried alone."""
     if lacking := sorted(set(sandbox.labels) - host.labels):
         return f"has no label {lacking[0]!r}"
-    if host.gpus and sandbox.gpus > len(host.gpus):
-        return f"has {len(host.gpus)} GPUs of the {sandbox.gpus} that are asked for"
-    if sandbox.pinned and host.cpus is not None and sandbox.cpus > host.cpus:
-        return f"has {host.cpus:g} cores of the {sandbox.cpus:g} that are to be pinned"
+    if host.gpus is not None and sandbox.gpus > len(host.gpus):
+        return f"has {len(host.gpus) or 'no'} {'GPU' if len(host.gpus) == 1 else 'GPUs'}, not {sandbox.gpus}"
+    if (sandbox.pinned or sandbox.exclusive) and host.cpus is None:
+        return f"is no machine that a job could have {'cores of' if sandbox.pinned else 'to itself'}"
+    if sandbox.pinned and sandbox.cpus > (host.cpus or 0):
+        return f"has {host.cpus:g} cores, of which {sandbox.cpus:g} cannot be pinned"
     return None
 
 

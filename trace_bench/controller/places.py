@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from trace_bench.config.models import RunConfig
+from trace_bench.errors import ConfigError
 from trace_bench.sandbox.backends import AUTO, get_backend
 from trace_bench.sandbox.base import Backend
 
@@ -32,3 +33,17 @@ def backend_of(config: RunConfig) -> Backend:
     elif name == "modal":
         options = {"settings": config.modal}
     return get_backend(name, **options)
+
+
+def registry_of(config: RunConfig) -> str:
+    """Where Modal pulls its images from.
+
+    Raises:
+        ConfigError: the config does not say.
+    """
+    if config.modal.image_registry is None:
+        raise ConfigError(
+            f"{config.source.where(('modal', 'image_registry'))}: say where Modal is to pull the images from, such as "
+            "modal: {image_registry: ghcr.io/you}, and push them: trace-bench images push core --registry ghcr.io/you"
+        )
+    return config.modal.image_registry

@@ -20,6 +20,7 @@ from trace_bench.config.models import RunConfig, SandboxConfig
 from trace_bench.config.objectives import direction_of
 from trace_bench.config.resolve import Resolved
 from trace_bench.config.sizes import format_size
+from trace_bench.controller.demands import check_hosts, check_pinned
 from trace_bench.controller.durations import Duration, known_durations
 from trace_bench.controller.manifest import ManifestLines, Outcome, write_manifest
 from trace_bench.controller.prepare import JobPlan, Material, model_ref, prepare
@@ -199,10 +200,12 @@ def jobs_of(config: RunConfig, resolved: Resolved) -> list[Job]:
     """The jobs of `config`, which can no longer be wrong then: to be called before an engine is asked.
 
     Raises:
-        ConfigError: from the matrix, or a control of its sandboxes that is not there or cannot be given up.
+        ConfigError: from the matrix, a control of its sandboxes that is not there or cannot be given up, or part of a
+            core that is to be pinned.
     """
     jobs = expand(config, resolved.tasks, resolved.trainers)
     _check_controls(config)
+    check_pinned(config)
     return jobs
 
 
@@ -231,7 +234,8 @@ def plan_run(
 
     Raises:
         ConfigError: from the matrix; the run that ``run_id`` names is of another config; nothing is there to continue
-            and ``resume`` is ``failed``. EnvironmentUnavailable: from `images`. SandboxError: the engine is gone.
+            and ``resume`` is ``failed``; no host can run one of its jobs. EnvironmentUnavailable: from `images`.
+            SandboxError: the engine is gone.
     """
     git = git or GitInfo()
     used = {job.task_id: resolved.tasks[job.task_id] for job in jobs}
@@ -291,6 +295,7 @@ def plan_run(
     )
     lacking = recording.lacking if recording is not None else {}
     planned, reused = _decided(jobs, config, used, pins, sources_hash, before, lacking)
+    check_hosts(config, planned, backend.hosts())
     if recording is not None:
         keys = {family: image.key for family, image in pins.items()}
         notes += recording.notes(hashes, keys, sources_hash, {p.job_id: p.fingerprint for p in planned})

@@ -51,6 +51,7 @@ from trace_bench.results.tables import (
     write_standings,
 )
 from trace_bench.sandbox.errors import EngineGone
+from trace_bench.sandbox.leases import Shared, Taken
 from trace_bench.sandbox.uids import UidBlocks
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ FIRST_PAUSE = 1.0
 """Seconds before the first retry; each further one waits twice as long …"""
 LONGEST_PAUSE = 60.0
 """… up to this."""
+LEASE_POLL = 0.25
+"""Seconds between two looks at whether GPUs, cores or a host that others have are free."""
 LIVE_BYTES = 128 << 20
 """Of a file that people may look at while a job runs: as much as is collected of one."""
 IDLE = 0.1
@@ -254,7 +257,10 @@ class Run:
         """Run the jobs of `adopted` and `queue`; what is left in it was not to start. Returns the first that failed."""
         plan = self._plan
         self._placement = Placement(
-            self._backend.hosts(), suites=plan.config.scheduling.suites, starting=plan.config.scheduling.max_starting
+            self._backend.hosts(),
+            suites=plan.config.scheduling.suites,
+            starting=plan.config.scheduling.max_starting,
+            taken=self._backend.taken if isinstance(self._backend, Shared) else lambda _: Taken(),
         )
         self._outage = Outage(self._backend, self._stop)
         self._lost = LostHosts(
@@ -304,7 +310,7 @@ class Run:
             future.add_done_callback(ended.put)
 
         for job in adopted:
-            start(job, self._placement.adopt(job, self._plan.adopted[job.job_id].host))
+            start(job, self._placement.adopt(job, self._plan.adopted[job.job_id]))
         while queue or running:
             self._teller.check()
             stop = self._stop() is not None or (failed and config.fail_fast)
@@ -318,13 +324,17 @@ class Run:
                     self._why_not[job.job_id] = reason
                     continue
                 start(job, place)
+            over = bool(stop or not queue or self._budget.used_up())
+            if over:
+                self._placement.rest()
             idle = not running
-            if idle and (not queue or stop or self._budget.used_up()):
+            if idle and over:
                 break
             if idle:
                 self._look_for_hope(queue)
             # Not for ever: what the user wants is looked at again, even if a signal was lost on the way.
-            for future in _taken_from(ended, timeout=IDLE if idle else 1.0):
+            patience = IDLE if idle else LEASE_POLL if self._placement.waits else 1.0
+            for future in _taken_from(ended, timeout=patience):
                 row, job = future.result(), running.pop(future)
                 if isinstance(row, _Moved):
                     self._moved[job.job_id] = row
