@@ -12,6 +12,7 @@ import pytest
 
 from tests.controller.bench import Bench, attempts, entries, fingerprints_of_files, journal
 from tests.controller.supervisor import Script
+from trace_bench.artifacts.layout import RunLayout
 from trace_bench.config.models import RunConfig
 from trace_bench.controller import outage, starting
 from trace_bench.controller.plan import _width_notes
@@ -140,8 +141,7 @@ def test_who_waits_for_another_host_ends_at_once_when_the_run_does(hosts: Bench)
         hosts.run(stop_wanted=lambda: wish[0] if wish else None)
     assert time.monotonic() - began < 4
     (run,) = hosts.runs()
-    statuses = {entry["status"] for entry in entries(hosts.plan(run_id=run.name).layout).values()}
-    assert statuses == {"failed", "not_executed"}
+    assert {entry["status"] for entry in entries(RunLayout(run)).values()} == {"failed", "not_executed"}
     hosts.backend.away.clear()
     hosts.backend.on_create = lambda request: None
     assert hosts.run().ok and len(hosts.runs()) == 1
