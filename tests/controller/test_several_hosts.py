@@ -15,6 +15,7 @@ from tests.controller.supervisor import Script
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.config.models import RunConfig
 from trace_bench.controller import outage, starting
+from trace_bench.controller.cancel import ask_to_cancel
 from trace_bench.controller.plan import _width_notes
 from trace_bench.errors import Interrupted
 from trace_bench.sandbox.base import Host, SandboxRequest
@@ -145,6 +146,22 @@ def test_who_waits_for_another_host_ends_at_once_when_the_run_does(hosts: Bench)
     hosts.backend.away.clear()
     hosts.backend.on_create = lambda request: None
     assert hosts.run().ok and len(hosts.runs()) == 1
+
+
+def test_a_job_that_is_cancelled_while_it_waits_for_another_host_ends_with_what_it_came_to(hosts: Bench) -> None:
+    plan = hosts.plan()
+    first = plan.jobs[plan.order[0]].job_id
+
+    def create(request: SandboxRequest) -> None:
+        if not hosts.backend.away:
+            ask_to_cancel(RunLayout(hosts.runs()[0]), [request.labels["trace-bench.job"]])
+            hosts.backend.away = dict.fromkeys("ab", time.monotonic() + 0.3)
+
+    hosts.backend.script = lambda job_id, number: Script(ends="hangs" if (job_id, number) == (first, 1) else "done")
+    hosts.backend.on_create = create
+    result = hosts.run(max_workers=1)
+    assert [(row.job_id, row.status) for row in result.rows if row.status != "ok"] == [(first, "failed")]
+    assert len(events(result, "job.start")) == len(events(result, "job.end")) == 8
 
 
 def test_the_plan_says_that_jobs_run_one_at_a_time_where_nobody_has_said_how_many(bench: Bench) -> None:

@@ -322,6 +322,7 @@ class Run:
                 if (reason := self._why_not_now(job)) is not None:
                     self._placement.give_back(place)
                     self._why_not[job.job_id] = reason
+                    self._end_moved([job])
                     continue
                 start(job, place)
             over = bool(stop or not queue or self._budget.used_up())
@@ -374,10 +375,11 @@ class Run:
             hope = hope or self._placement.has_host_for(job)
         self._lost.check(hopeless=not hope)
 
-    def _end_moved(self, queue: Waiting) -> None:
-        """Jobs that lost their host and had no further turn end with what they came to."""
-        for job in [job for job in queue if job.job_id in self._moved]:
-            self._put(self._told_end(job, self._moved[job.job_id].row))
+    def _end_moved(self, jobs: Iterable[PlannedJob]) -> None:
+        """Those of `jobs` that lost their host, and have no further turn, end with what they came to."""
+        for job in jobs:
+            if (moved := self._moved.pop(job.job_id, None)) is not None:
+                self._put(self._told_end(job, moved.row))
 
     def _wind_down(self, running: Mapping[Future[_Ending], PlannedJob]) -> None:
         """Something ends the run: its jobs end in order, and what they come to counts."""
