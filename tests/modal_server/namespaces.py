@@ -2,8 +2,8 @@
 
 Linux, as root or where users may make namespaces of users (then no other user can be switched to inside). What is
 private: ``/tmp``, ``/run``, ``/root``, ``/in``, ``/out``, ``/dev/shm``, every folder that the host's root
-does not have, and ``/proc``. The rest of the host's tree is there read-only, except what is mounted below its folders. This keeps
-sandboxes apart; it does not keep a hostile one in.
+does not have, and ``/proc``. The rest of the host's tree is there read-only, except what is mounted below its folders.
+This keeps sandboxes apart; it does not keep a hostile one in.
 """
 
 from __future__ import annotations
