@@ -83,9 +83,7 @@ def test_two_controllers_never_give_one_device_or_core_to_two_jobs_at_once(
     images: Path, tmp_path: Path, devices: tuple[str, ...]
 ) -> None:
     sandbox = {"gpus": 1, "pinned": True, "cpus": 1}
-    paths = [
-        config(tmp_path / name, devices, sandbox=sandbox, seeds=[1, 2], max_workers=2) for name in ("one", "two")
-    ]
+    paths = [config(tmp_path / name, devices, sandbox=sandbox, seeds=[1, 2], max_workers=2) for name in ("one", "two")]
     both = [controller(path, images, "-q") for path in paths]
     for process in both:
         ended(process)
