@@ -132,7 +132,7 @@ def test_a_large_job_waits_for_one_host_and_small_ones_pass_on_the_others() -> N
 
 
 def test_an_exclusive_job_gets_its_turn_though_others_could_go_on_for_ever() -> None:
-    placement = Placement([Host(slots=2, cpus=4)])
+    placement = Placement([Host(slots=2, cpus=2)])
     running = [place for _, place in all_next(placement, Waiting([a_job()]))]
     quiet = a_job(exclusive=True)
     waiting = Waiting([quiet, a_job(), a_job()])
