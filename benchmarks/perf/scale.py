@@ -51,7 +51,7 @@ from trace_bench.sandbox.errors import RateLimited  # noqa: E402
 
 START = (0.6, 8.0)
 """Seconds until a sandbox speaks: the median and the 99th percentile of a lognormal distribution."""
-TRAINING = (8.0, 60.0)
+TRAINING = (3.0, 20.0)
 """Of the jobs of one task and variant, likewise; each takes up to a quarter more or less."""
 VARIANTS = 20
 FAILING = 0.02
@@ -233,8 +233,7 @@ def show(chosen: argparse.Namespace, found: dict[str, Any]) -> None:
     line("threads, most", f"{found['threads']}")
     memory = found["memory"]
     if len(memory) >= 8:
-        quarter, whole = memory[len(memory) // 4], memory[-1]
-        line("memory at a quarter, at the end", f"{quarter:.0f}, {whole:.0f} MB")
+        line("memory at each eighth, MB", " ".join(f"{memory[len(memory) * n // 8]:.0f}" for n in range(1, 8)))
     line("peak of memory", f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000:.0f} MB")
 
 

@@ -17,9 +17,9 @@ from trace_bench.config.models import RunConfig
 from trace_bench.controller import outage, starting
 from trace_bench.controller.cancel import ask_to_cancel
 from trace_bench.controller.plan import _width_notes
-from trace_bench.errors import Interrupted
+from trace_bench.errors import Interrupted, SandboxError
 from trace_bench.sandbox.base import Host, SandboxRequest
-from trace_bench.sandbox.errors import EngineGone, RateLimited
+from trace_bench.sandbox.errors import EngineGone, OutOfDisk, RateLimited
 
 FOREVER = float("inf")
 
@@ -146,6 +146,46 @@ def test_who_waits_for_another_host_ends_at_once_when_the_run_does(hosts: Bench)
     hosts.backend.away.clear()
     hosts.backend.on_create = lambda request: None
     assert hosts.run().ok and len(hosts.runs()) == 1
+
+
+def test_a_job_that_failed_on_one_host_tries_another(hosts: Bench) -> None:
+    met = Counter[str]()
+
+    def create(request: SandboxRequest) -> None:
+        met[request.host] += 1
+        if request.host == "a":
+            raise SandboxError("this host has not been given the image")
+
+    hosts.backend.on_create = create
+    result = hosts.run(retries=1, max_workers=2)
+    assert result.ok and met["b"] == 8 and met["a"] > 0 and not events(result, "host.lost")
+
+
+def test_a_host_whose_disk_is_full_has_no_jobs_for_a_while(hosts: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outage, "REST", 0.5)
+    times: list[float] = []
+
+    def create(request: SandboxRequest) -> None:
+        if request.host == "a":
+            times.append(time.monotonic())
+            if times[-1] < times[0] + 0.2:
+                raise OutOfDisk("no space left on device")
+
+    hosts.backend.on_create = create
+    hosts.backend.script = lambda job_id, number: Script(seconds=0.1)
+    result = hosts.run(seeds=list(range(6)))
+    assert result.ok and [line["host"] for line in events(result, "host.lost", "host.back")] == ["a", "a"]
+    later = [at - times[0] for at in times if at > times[0] + 0.2]
+    assert later and min(later) >= 0.5
+
+
+def test_with_one_host_a_full_disk_ends_the_run(bench: Bench) -> None:
+    def create(request: SandboxRequest) -> None:
+        raise OutOfDisk("no space left on device")
+
+    bench.backend.on_create = create
+    with pytest.raises(OutOfDisk):
+        bench.run(retries=2)
 
 
 def test_a_job_that_is_cancelled_while_it_waits_for_another_host_ends_with_what_it_came_to(hosts: Bench) -> None:
