@@ -13,6 +13,9 @@ import pytest
 
 from tests.integration.cli import TASKS, cli, result_of, write_config
 from tests.integration.service import REGISTRY, Service, service
+from tests.sandbox.conformance import Lab, content
+from trace_bench.images.lock import read_lock
+from trace_bench.sandbox.modal import ModalBackend
 
 pytestmark = pytest.mark.docker
 SEARCH = {"id": "PrioritySearch", "params": {"num_steps": 2, "num_candidates": 2, "num_proposals": 2}}
@@ -111,3 +114,36 @@ def test_images_that_were_not_pushed_are_named_with_the_command(
     done = cli("run", "--config", str(path), home=there.home, **there.environment)
     assert done.returncode in (2, 3) and re.search(says, done.stderr), done.stderr
     assert os.fspath(tmp_path) in done.stderr or modal
+
+
+WRITABLE = """
+for shared in ("/tmp", "/run"):
+    os.chmod(shared, 0o755)  # as the worker does, first of all
+os.chmod(OUT, 0o750)
+reader, writer = os.pipe()
+if os.fork() == 0:
+    os.setgroups([]), os.setgid(%(uid)d), os.setuid(%(uid)d)
+    found = []
+    for path, folders, names in os.walk("/"):
+        folders[:] = [name for name in folders if os.path.join(path, name) not in ("/proc", "/sys")]
+        found += [place for place in (path, *(os.path.join(path, name) for name in names))
+                  if not os.path.islink(place) and os.access(place, os.W_OK)]
+    os.write(writer, json.dumps(found).encode()), os._exit(0)
+os.close(writer)
+put("found", os.fdopen(reader, "rb").read())
+"""
+DEVICES = {f"/dev/{name}" for name in ("full", "null", "ptmx", "pts/ptmx", "random", "tty", "urandom", "zero")}
+
+
+@pytest.mark.parametrize("family", ["core", "llm4ad"])
+def test_a_candidate_finds_no_place_to_write_to(there: Service, family: str) -> None:
+    """The root is writable there, for uid 0; nothing in an image may be open to others."""
+    pin = read_lock(there.home).images[family]
+    assert pin.repo_digest is not None
+    with there.server.client() as client:
+        lab = Lab(ModalBackend(client=client), pin.repo_digest)
+        code = WRITABLE % {"uid": lab.backend.default_uid_base + 4}
+        with lab.running(code) as (sandbox, _):
+            ended = sandbox.wait(60)
+            assert ended is not None and ended.code == 0, sandbox.last_words()
+            assert set(json.loads(content(sandbox, "found"))) <= DEVICES
