@@ -100,7 +100,7 @@ def ensure(
     drift = _drift(pin, target, lock, wanted_base(base), client)
     if drift and not accept_drift:
         raise _refusal(pin, drift)
-    if _present(client, pin) or (allow_build and _fetched(client, pin, say)):
+    if _present(client, pin) or (allow_build and fetched(client, pin, say)):
         return replace(pin, drift=drift)
     if pin.key.startswith("sha256:"):
         raise EnvironmentUnavailable(
@@ -225,7 +225,7 @@ def _present(engine: DockerClient, pin: ImagePin) -> bool:
     return labelled_image(engine, pin.ref, key_of_parts(pin.family, pin.parts)) is not None
 
 
-def _fetched(engine: DockerClient, pin: ImagePin, progress: Progress) -> bool:
+def fetched(engine: DockerClient, pin: ImagePin, progress: Progress) -> bool:
     """Pull what `pin` names from its registry, by digest; False if no registry has it."""
     if pin.repo_digest is None:
         return False

@@ -6,9 +6,17 @@ from trace_bench.errors import EnvironmentUnavailable, ExitCode, SandboxError
 
 
 class EngineGone(SandboxError, ConnectionError):
-    """The engine does not answer."""
+    """The engine does not answer.
+
+    Attributes:
+        host: name of the `trace_bench.sandbox.base.Host` whose engine it is; empty where there is but one.
+    """
 
     exit_code = ExitCode.ENVIRONMENT
+
+    def __init__(self, message: str, *, host: str = "") -> None:
+        super().__init__(message)
+        self.host = host
 
 
 class ImageMissing(SandboxError, LookupError):
@@ -25,6 +33,10 @@ class RuntimeMissing(SandboxError, LookupError):
 
 class GpusMissing(EnvironmentUnavailable):
     """The engine cannot give a sandbox the GPUs that were asked for."""
+
+
+class LeaseLost(SandboxError):
+    """GPUs or cores of an adopted sandbox are somebody else's by now: no further sandbox can have them."""
 
 
 class NameConflict(SandboxError, FileExistsError):
