@@ -181,13 +181,12 @@ def test_a_host_that_hangs_keeps_nobody_waiting(pair: list[OtherEngine], monkeyp
         assert "did not answer within 0.5 seconds" in backend.unreachable()["far"]
         began = time.monotonic()
         assert backend.find({}) == [] and time.monotonic() - began < 0.3, "it is not asked again at once"
-        with suppress(EngineGone):
-            far.probe()
-        far._doubted = True  # as after a call that ran into its time
+        far.doubt()  # as after a call that ran into its time
         began = time.monotonic()
-        with pytest.raises(EngineGone, match="did not answer"):
-            backend.create(request_for("far", "any"))
-        assert time.monotonic() - began < 1.5, "no further call waits as long as the first"
+        for _ in range(5):
+            with pytest.raises(EngineGone, match="did not answer"):
+                backend.create(request_for("far", "any"))
+        assert time.monotonic() - began < 1.8, "no further call waits as long as the first"
     assert [host.name for host in backend.hosts()] == ["near", "far"]
 
 
