@@ -50,6 +50,7 @@ from trace_bench.results.tables import (
     write_files_index,
     write_standings,
 )
+from trace_bench.sandbox.base import SeveralEngines
 from trace_bench.sandbox.errors import EngineGone
 from trace_bench.sandbox.leases import Shared, Taken
 from trace_bench.sandbox.uids import UidBlocks
@@ -266,6 +267,8 @@ class Run:
         self._lost = LostHosts(
             self._backend, self._placement, plan.run_id, on_back=lambda host: self._note("host.back", host=host)
         )
+        if isinstance(self._backend, SeveralEngines):
+            self._backend.stop_supplying_when(lambda: self._stop() is not None)
         runner = JobRunner(
             backend=self._backend,
             gateway=gateway,
