@@ -166,7 +166,9 @@ def test_what_no_host_has_is_said_before_anything_starts(images: Path, tmp_path:
 def newer_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Debian 13's engine (26) goes before the installed one."""
     script = str(REPOSITORY / "scripts" / "second-engine")
-    with tempfile.TemporaryDirectory(prefix="tb-newer-", dir="/tmp") as folder:  # names of sockets must be short
+    with tempfile.TemporaryDirectory(
+        prefix="tb-newer-", dir="/tmp", ignore_cleanup_errors=True
+    ) as folder:  # names of sockets must be short
         for name in ("RUN", "DATA"):
             monkeypatch.setenv(f"TRACE_BENCH_ENGINE26_{name}", f"{folder}/{name.lower()}")
         done = subprocess.run([script, "start"], capture_output=True, text=True, timeout=600)

@@ -183,17 +183,19 @@ class DockerBackend:
         return frozenset(int(text) for text in texts if text.isdigit())
 
     def taken(self, host: str) -> Taken:
-        """What the containers of this engine hold that run, or were made a moment ago: one that was never started in
-        `_STARTED_BY` seconds never will be, for its controller has died."""
+        """What the containers of this engine hold that run, or that a controller of another host made a moment ago:
+        controllers of this one hold locks meanwhile."""
         filters = {"label": [UID_BASE], "status": ["created", "running", "paused", "restarting"]}
         with self._engine.errors("list sandboxes"):
             containers = self._engine.client.containers(all=True, filters=filters)
-        made_since = time.time() - _STARTED_BY
-        return Taken.by(
-            item.get("Labels") or {}
-            for item in containers
-            if item.get("State") != "created" or int(item.get("Created") or 0) > made_since
-        )
+        made_since, own = time.time() - _STARTED_BY, owner()
+        found = []
+        for item in containers:
+            labels = item.get("Labels") or {}
+            to_start = labels.get(OWNER) != own and int(item.get("Created") or 0) > made_since
+            if item.get("State") != "created" or to_start:
+                found.append(labels)
+        return Taken.by(found)
 
     def describe(self) -> dict[str, Any]:
         info, version = self._engine.info, self._engine.version
