@@ -124,14 +124,15 @@ def test_missing_image_is_named_and_leaves_nothing(docker_lab: Lab) -> None:
     assert docker_lab.backend.find({JOB: request.labels[JOB]}) == []
 
 
-def test_gpus_that_the_engine_lacks_are_named_and_leave_nothing(docker_lab: Lab) -> None:
+@pytest.mark.parametrize("names", [(), ("0", "1"), ("nvidia.com/gpu=0", "1"), ("/dev/none-0", "/dev/none-1")])
+def test_gpus_that_the_engine_lacks_are_named_and_leave_nothing(docker_lab: Lab, names: tuple[str, ...]) -> None:
     assert isinstance(docker_lab.backend, DockerBackend)
     if "nvidia" in docker_lab.backend.describe()["runtimes"]:
         pytest.skip("this engine has GPUs to give")
-    request = docker_lab.request(SLEEP, resources=replace(LIMITS, gpus=2))
+    request = docker_lab.request(SLEEP, resources=replace(LIMITS, gpus=2), gpu_names=names)
     with (
         pytest.raises(GpusMissing, match=r"cannot give the GPUs that sandbox\.gpus asks for .*install") as caught,
-        docker_lab.running("", resources=request.resources, labels=request.labels) as (sandbox, _),
+        docker_lab.running("", resources=request.resources, gpu_names=names, labels=request.labels) as (sandbox, _),
     ):
         pytest.fail(f"{sandbox.name} has started")
     assert caught.value.exit_code == ExitCode.ENVIRONMENT

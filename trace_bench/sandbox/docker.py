@@ -224,7 +224,7 @@ class DockerBackend:
     def _leasable(self) -> tuple[str, ...] | None:
         if self._gpus is None:
             here = self._engine.url.startswith("unix:")
-            self._gpus = (leasable(self._wanted_gpus, self._engine.info, here=here),)
+            self._gpus = (leasable(self._wanted_gpus, self._engine.discovered_devices, here=here),)
         return self._gpus[0]
 
     def _maps_uids(self) -> bool:
