@@ -130,6 +130,8 @@ def test_what_a_killed_controllers_sandbox_holds_is_free_once_it_has_ended(
         other.kill()
         other.communicate()
     (mine,), (theirs,) = held(tmp_path / "first"), held(tmp_path / "other")
+    journal = next((tmp_path / "other").glob("runs/*/events.jsonl")).read_text()
+    assert [line["event"] for line in map(json.loads, journal.splitlines())][1:3] == ["lease.wait", "job.start"]
     assert len(mine["meta"]["attempts"]) == 1, "it was adopted, and not begun again"
     assert mine["meta"]["devices"] == theirs["meta"]["devices"] == [devices[0]]
     assert theirs["begin"] > mine["end"]
