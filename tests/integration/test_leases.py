@@ -26,7 +26,7 @@ from tests.integration.test_interruption import wait_for
 from tests.sandbox.conformance import Lab, read_all
 from trace_bench.sandbox.base import Resources
 from trace_bench.sandbox.docker import DockerBackend
-from trace_bench.sandbox.errors import GpusMissing
+from trace_bench.sandbox.errors import GpusMissing, LeaseLost
 from trace_bench.sandbox.labels import DEVICES, RUN
 
 pytestmark = pytest.mark.docker
@@ -151,6 +151,20 @@ def test_an_exclusive_job_is_alone_and_gets_its_turn(images: Path, tmp_path: Pat
     (alone,) = held(tmp_path / "quiet")
     others = held(tmp_path / "busy")
     assert len(others) == 6 and not any(overlap(alone, other) for other in others)
+
+
+def test_a_sandbox_is_not_made_with_what_a_controller_of_another_machine_has(devices: tuple[str, ...]) -> None:
+    """Its locks are elsewhere; its container is here."""
+    lab = Lab(DockerBackend(), base_image())
+    resources = Resources(gpus=1, memory_bytes=64 << 20, pids=16)
+    try:
+        theirs = lab.backend.create(lab.request("", gpu_names=devices[:1], resources=resources))
+        with pytest.raises(LeaseLost, match="in the same instant"):
+            lab.backend.create(lab.request("", gpu_names=devices[:1], resources=resources))
+        lab.backend.create(lab.request("", gpu_names=devices[1:], resources=resources)).remove()
+        assert [box.id for box in lab.backend.find({RUN: lab.run})] == [theirs.id], "the refused one leaves nothing"
+    finally:
+        lab.sweep()
 
 
 def test_what_no_host_has_is_said_before_anything_starts(images: Path, tmp_path: Path) -> None:

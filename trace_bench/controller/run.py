@@ -481,8 +481,9 @@ class Run:
                         return _Moved(row, attempt)
             except Interrupted:
                 row = runner.last_row(plan)
-            if adopted is not None and not place.lease.whole and self._is_retried(planned, row, attempt):
-                # What its sandbox had is somebody else's by now.
+            lost = row.failure_kind == "lease_lost" or (adopted is not None and not place.lease.whole)
+            if lost and self._is_retried(planned, row, attempt):
+                # What its sandbox had, or was to have, is somebody else's.
                 self._tell_retry(planned, row, attempt + 1)
                 return _Moved(row, attempt)
             adopted = None
