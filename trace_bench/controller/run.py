@@ -170,6 +170,7 @@ class Run:
         self._rows: dict[str, Results] = dict(plan.reused)
         self._why_not: dict[str, str] = {}
         self._moved: dict[str, _Moved] = {}
+        self._waited: set[str] = set()
         self._report: ReplayReport | None = None
         self._tables = LiveTables(plan.layout, [job.job_id for job in plan.jobs], plan.config.tags)
 
@@ -327,7 +328,9 @@ class Run:
                     self._why_not[job.job_id] = reason
                     continue
                 start(job, place)
-            if self._placement.waits and not stop:
+            waiters = {} if stop else self._placement.waiters
+            if waiters:
+                self._note_waiters(waiters)
                 self._drop_cancelled(queue)
             over = bool(stop or not queue or self._budget.used_up())
             if over:
@@ -338,7 +341,7 @@ class Run:
             if idle:
                 self._look_for_hope(queue)
             # Not for ever: what the user wants is looked at again, even if a signal was lost on the way.
-            patience = IDLE if idle else LEASE_POLL if self._placement.waits else 1.0
+            patience = IDLE if idle else LEASE_POLL if waiters else 1.0
             for future in _taken_from(ended, timeout=patience):
                 row, job = future.result(), running.pop(future)
                 if isinstance(row, _Moved):
@@ -361,6 +364,12 @@ class Run:
         if known is None or not self._plan.config.scheduling.within_budget:
             return None
         return self._budget.too_short_for(known.shortest)
+
+    def _note_waiters(self, waiters: Mapping[str, str]) -> None:
+        """Once for each job: nothing of it is to be seen elsewhere."""
+        for job_id in waiters.keys() - self._waited:
+            self._waited.add(job_id)
+            self._note("lease.wait", job_id=job_id, host=waiters[job_id])
 
     def _drop_cancelled(self, queue: Waiting) -> None:
         """Nobody waits for what a cancelled job would have had."""
@@ -475,8 +484,9 @@ class Run:
                         return _Moved(row, attempt)
             except Interrupted:
                 row = runner.last_row(plan)
-            if adopted is not None and not place.lease.whole and self._is_retried(planned, row, attempt):
-                # What its sandbox had is somebody else's by now.
+            lost = row.failure_kind == "lease_lost" or (adopted is not None and not place.lease.whole)
+            if lost and self._is_retried(planned, row, attempt):
+                # What its sandbox had, or was to have, is somebody else's.
                 self._tell_retry(planned, row, attempt + 1)
                 return _Moved(row, attempt)
             adopted = None
