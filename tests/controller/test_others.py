@@ -50,7 +50,7 @@ def test_an_adoption_is_refused_once_another_controller_has_been_at_work(bench: 
 def test_a_run_is_planned_again_after_another_controller(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, races: int
 ) -> None:
-    monkeypatch.setattr(start, "get_backend", lambda name: bench.backend)
+    monkeypatch.setattr(start, "backend_of", lambda config: bench.backend)
     monkeypatch.setattr(start, "image_source", lambda *args, **kwargs: bench._image)
     monkeypatch.setattr(start, "worker_sources_hash", lambda: bench.sources)
     real, plans = start.plan_config, []

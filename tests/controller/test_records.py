@@ -87,7 +87,7 @@ def test_at_the_end_the_manifest_has_every_ending(bench: Bench) -> None:
 
 @pytest.fixture
 def dry(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    monkeypatch.setattr(start, "get_backend", lambda name: bench.backend)
+    monkeypatch.setattr(start, "backend_of", lambda config: bench.backend)
     monkeypatch.setattr(start, "image_source", lambda *args, **kwargs: bench._image)
     monkeypatch.setattr(start, "worker_sources_hash", lambda: bench.sources)
     return lambda **config: start.dry_run(bench.load(**config))

@@ -127,7 +127,8 @@ class JobRunner:
                 raise NotStarted
             begun()
             keep_attempt(self.layout.job(plan.spec.job_id), calls=afresh)
-            return self._attempt(plan, listener or Silence(), lambda: self._new_sandbox(plan, place), start)
+            host = place.host.name if place is not None else ""
+            return self._attempt(plan, listener or Silence(), lambda: self._new_sandbox(plan, place), host, start)
         finally:
             start.over()
 
@@ -138,7 +139,7 @@ class JobRunner:
             Interrupted, EngineGone, EnvironmentUnavailable: as `run`.
         """
         mend(self.layout.job(plan.spec.job_id))
-        return self._attempt(plan, listener or Silence(), lambda: self._adopted_sandbox(sandbox), None)
+        return self._attempt(plan, listener or Silence(), lambda: self._adopted_sandbox(sandbox), sandbox.host, None)
 
     def last_row(self, plan: JobPlan) -> Results:
         """What the last attempt at `plan` came to, as it is on disk."""
@@ -149,13 +150,19 @@ class JobRunner:
         plan: JobPlan,
         listener: Listener,
         sandbox_of: Callable[[], AbstractContextManager[Sandbox]],
+        host: str,
         start: Start | None,
     ) -> Results:
         job = self.layout.job(plan.spec.job_id).make()
         number = next_attempt(job)
         started = time.monotonic()
         meta = plan.meta.model_copy(
-            update={"status": "running", "started_at": now(), "attempts": earlier_attempts(job)}
+            update={
+                "status": "running",
+                "host": host or None,
+                "started_at": now(),
+                "attempts": earlier_attempts(job),
+            }
         )
         write_json(job.meta, meta)
         sync_folder(self.layout.jobs)  # what is paid for in it must not go with the folder's name
