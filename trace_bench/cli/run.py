@@ -18,11 +18,13 @@ from typing import Any
 from trace_bench.artifacts.records import Results
 from trace_bench.cli.configs import find_config
 from trace_bench.cli.outcome import print_outcome, print_plan, print_plan_json
+from trace_bench.cli.outlook import outlook_json, print_outlook
 from trace_bench.cli.output import note
 from trace_bench.cli.progress import Face, JsonLines, Lines, alert
 from trace_bench.cli.tables import takes_escapes
 from trace_bench.config import load_config
 from trace_bench.config.models import RunConfig
+from trace_bench.controller.outlook import outlook_of
 from trace_bench.controller.progress import Progress
 from trace_bench.controller.recording import find_recording
 from trace_bench.controller.start import dry_run, run_config
@@ -150,13 +152,16 @@ def _out_of_budget(row: Results) -> bool:
 def _plan(config: RunConfig, *, roots: Sequence[Path], build: bool, say: Callable[[str], None], as_json: bool) -> int:
     with _sentences(config):
         plan = dry_run(config, roots=roots, build=build, say=say)
+    outlook = outlook_of(plan)
     if as_json:
-        print_plan_json(plan.layout, plan.jobs, continued=plan.continued, warnings=plan.warnings)
+        more = outlook_json(plan, outlook)
+        print_plan_json(plan.layout, plan.jobs, continued=plan.continued, warnings=plan.warnings, more=more)
         return int(ExitCode.OK)
     for warning in plan.warnings:
         if warning not in config.warnings:
             note(f"warning: {warning}")
     print_plan(plan.layout, plan.jobs)
+    print_outlook(plan, outlook)
     return int(ExitCode.OK)
 
 
