@@ -16,8 +16,10 @@ from tests.integration.cli import cli, environment, write_config
 from tests.results.folders import job_id, make_job, make_run
 from trace_bench.cli.clean import clean_command
 from trace_bench.cli.doctor import doctor_command
+from trace_bench.cli.outlook import print_outlook
 from trace_bench.cli.ps import ps_command, short
 from trace_bench.controller import places
+from trace_bench.controller.outlook import Bound, HostOutlook, Outlook
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.sandbox.base import Host
 from trace_bench.sandbox.labels import job_labels
@@ -158,10 +160,29 @@ def test_ages_are_short(seconds: float, text: str) -> None:
 
 
 def test_a_dry_run_says_images_hosts_and_cost(tmp_path: Path) -> None:
-    config = str(write_config(tmp_path, tasks=["internal:numeric_param"], backend="local", sandbox={"labels": ["lab"]}))
+    config = str(write_config(tmp_path, tasks=["internal:numeric_param"], backend="local"))
     done = cli("run", "--config", config, "--dry-run")
-    assert done.returncode == 0, done.stderr
-    assert "nowhere     1 job can run on no host: the host has no label 'lab'" in done.stdout
+    assert done.returncode == 0 and "image       core  local" in done.stdout, done.stderr
     plan = json.loads(cli("run", "--config", config, "--dry-run", "--json").stdout)
-    assert plan["backend"] == "local" and plan["nowhere"] == {"has no label 'lab'": 1}
-    assert plan["hosts"][0]["takes"] == 0 and plan["cost"]["sandboxes_usd_at_most"] is None
+    assert (plan["backend"], plan["images"]["core"]["ref"]) == ("local", "local")
+    assert plan["hosts"][0]["takes"] == 1 and plan["cost"]["sandboxes_usd_at_most"] is None
+
+
+def test_the_lines_of_a_dry_run_on_modal(capsys: pytest.CaptureFixture[str]) -> None:
+    image = SimpleNamespace(ref="ghcr.io/you/core@sha256:0", key="k")
+    plan: Any = SimpleNamespace(lock=SimpleNamespace(images={"core": image}))
+    hosts = (HostOutlook(Host("far", slots=4), 2, {"has no label 'lab'": 1}),)
+    bound = Bound(3, 2, core_hours=6.0, gib_hours=12.0, gpu_hours=2.0, usd=1.25)
+    print_outlook(plan, Outlook(hosts, bound, None))
+    assert capsys.readouterr().out.splitlines() == [
+        "image       core  ghcr.io/you/core@sha256:0",
+        "host        far: 4 slots; takes 2 jobs; not 1 job: has no label 'lab'",
+        "sandboxes   at most 1.2500 USD by modal.prices, if all 3 jobs use up their time in 2 attempts: 6 core hours, "
+        "12 GiB hours, 2 GPU hours",
+        "models      cost not estimated: no budget.usd and no budget.run.usd",
+    ]
+    lacking = Bound(3, 1, core_hours=6.0, gib_hours=12.0, gpu_hours=0.0, lacking=("cpu_core_hour",))
+    print_outlook(plan, Outlook((), lacking, 2.0, "nobody answers"))
+    out = capsys.readouterr().out
+    assert "no price, as modal.prices lacks cpu_core_hour" in out and "not known: nobody answers" in out
+    assert "at most about 2.0000 USD, by the budgets" in out

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from tests.controller.test_places import _config
+from trace_bench.artifacts.contract import JobLimits
 from trace_bench.config.models import SandboxConfig
 from trace_bench.config.places import ModalPricesConfig
 from trace_bench.controller.outlook import Outlook, bound_of, outlook_of
+from trace_bench.controller.prepare import most_seconds
 from trace_bench.errors import SandboxError
 from trace_bench.sandbox.base import Host
 
@@ -44,28 +46,26 @@ def test_hosts_take_what_they_can_and_say_why_they_do_not_take_the_rest() -> Non
     near, far = found.hosts
     assert (near.takes, near.why_not) == (3, {"has no label 'lab'": 2, "has no label 'none'": 1})
     assert (far.takes, far.why_not) == (5, {"has no label 'none'": 1})
-    assert found.nowhere == {"has no label 'none'": 1} and found.bound is None
+    assert found.bound is None
 
 
 def test_an_engine_that_does_not_answer_is_said_and_ends_no_plan() -> None:
     found = _outlook(SandboxError("nobody answers"), "docker", [("run", SMALL)])
-    assert (found.hosts, found.problem, found.nowhere) == ((), "nobody answers", {})
+    assert (found.hosts, found.problem) == ((), "nobody answers")
 
 
-def test_the_bound_is_limits_times_prices_times_attempts() -> None:
+def test_the_bound_is_how_long_the_service_lets_sandboxes_live_times_prices_times_attempts() -> None:
     prices = {"cpu_core_hour": 0.1, "memory_gib_hour": 0.02, "gpu_hour": {"H100": 4.0}}
     found = _outlook(
         [Host("modal")], "modal", [("run", SMALL), ("run", BIG), ("reuse", BIG)],
         modal={"gpu": "H100", "prices": prices}, retries=1,
     ).bound  # fmt: skip
     assert found is not None and (found.jobs, found.attempts, found.endless) == (2, 2, 0)
-    assert (found.core_hours, found.gib_hours, found.gpu_hours) == (6.0, 10.0, 4.0)  # an hour each, twice
-    assert found.usd == pytest.approx(6 * 0.1 + 10 * 0.02 + 4 * 4.0, abs=0) and found.lacking == ()
-
-
-def test_a_budget_of_seconds_is_a_limit_of_training_too() -> None:
-    found = _outlook([Host("modal")], "modal", [("run", SMALL)], budget={"seconds": 1200.0}, retries=0).bound
-    assert found is not None and found.core_hours == 0.5
+    life = most_seconds(JobLimits(**LIMITS), 60.0)
+    assert life is not None and life > sum(LIMITS.values())
+    hours = 2 * life / 3600
+    assert (found.core_hours, found.gib_hours, found.gpu_hours) == pytest.approx((3 * hours, 5 * hours, 2 * hours))
+    assert found.usd == pytest.approx(hours * (3 * 0.1 + 5 * 0.02 + 2 * 4.0)) and found.lacking == ()
 
 
 @pytest.mark.parametrize("limits", [{**LIMITS, "job_timeout": None}, {**LIMITS, "score_timeout": None}])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.controller.bench import Bench
 from tests.controller.supervisor import Script
 from trace_bench.controller.run import pause_before
-from trace_bench.controller.schedule import MEMORY_SHARE, Room, StartGate, spread
+from trace_bench.controller.schedule import MEMORY_SHARE, Room, spread
 
 GIB = 1 << 30
 SIZES = st.integers(1, 9)
@@ -63,31 +63,6 @@ def test_unknown_memory_holds_nobody_up() -> None:
     room = Room(None)
     room.take(1 << 60)
     assert room.fits(1 << 60) and room.at_a_time(1) is None
-
-
-def test_the_gate_lets_through_as_many_as_it_is_wide() -> None:
-    gate = StartGate(2)
-    first, second = gate.enter(), gate.enter()
-    third = threading.Thread(target=gate.enter)
-    third.start()
-    third.join(0.05)
-    assert third.is_alive()
-    first.over()
-    third.join(10)
-    assert not third.is_alive()
-    first.over()
-    first.over()  # twice does no harm: only one place was its own
-    second.over()
-    gate.enter()
-    fifth = threading.Thread(target=gate.enter, daemon=True)
-    fifth.start()
-    fifth.join(0.05)
-    assert fifth.is_alive()
-    second.over()
-    assert fifth.is_alive()
-
-
-# ------------------------------------------------------------------------------------------------------ in a run
 
 
 def test_jobs_start_in_the_order_of_the_plan(bench: Bench) -> None:

@@ -229,6 +229,8 @@ class JobMeta(Model):
         usage: what it used over all its attempts, and `usage_by_phase` how much of it each phase did (``other`` is what
             came from none of ours).
         cut_by_run_budget: the run's budget ended its training.
+        devices: GPUs that its last sandbox had, by their names on its host.
+        cpuset: cores that were leased to that, by number.
         tolerance: relative, of the task: what a score may differ by elsewhere.
         timing_sensitive: its scores depend on how fast the machine is, says the task.
         test_seed_commitment: `trace_bench.identity.seed_commitment` of the seed of held-out data that the scorer gets.
@@ -264,6 +266,8 @@ class JobMeta(Model):
     host: str | None = None
     integrity: Integrity
     controls: tuple[ControlRecord, ...] = ()
+    devices: tuple[str, ...] = ()
+    cpuset: tuple[int, ...] = ()
     cpu_model: str = ""
     attempts: tuple[Attempt, ...] = ()
     created_at: UtcTime

@@ -19,23 +19,27 @@ def print_outlook(plan: RunPlan, outlook: Outlook) -> None:
 
 
 def outlook_json(plan: RunPlan, outlook: Outlook) -> dict[str, Any]:
-    """``backend``, ``images``, ``hosts``, ``nowhere`` and ``cost`` of ``run --dry-run --json``."""
+    """``backend``, ``images``, ``hosts`` and ``cost`` of ``run --dry-run --json``."""
     bound = outlook.bound
     return {
         "backend": plan.backend.name,
         "images": {family: {"ref": image.ref, "key": image.key} for family, image in plan.lock.images.items()},
         "hosts": [_host_json(each) for each in outlook.hosts],
-        "nowhere": dict(outlook.nowhere),
-        "cost": {
-            "sandboxes_usd_at_most": bound.usd if bound is not None else None,
-            "models_usd_at_most": outlook.model_usd,
-            "attempts": bound.attempts if bound is not None else None,
-            "jobs_without_a_limit_of_time": bound.endless if bound is not None else None,
-            "core_hours": bound.core_hours if bound is not None else None,
-            "memory_gib_hours": bound.gib_hours if bound is not None else None,
-            "gpu_hours": bound.gpu_hours if bound is not None else None,
-            "prices_lacking": list(bound.lacking) if bound is not None else [],
-        },
+        "cost": _cost_json(bound, outlook.model_usd),
+    }
+
+
+def _cost_json(bound: Bound | None, model_usd: float | None) -> dict[str, Any]:
+    """`bound` is None where nobody charges for sandboxes."""
+    return {
+        "models_usd_at_most": model_usd,
+        "sandboxes_usd_at_most": None if bound is None else bound.usd,
+        "attempts": None if bound is None else bound.attempts,
+        "jobs_without_a_limit_of_time": None if bound is None else bound.endless,
+        "core_hours": None if bound is None else bound.core_hours,
+        "memory_gib_hours": None if bound is None else bound.gib_hours,
+        "gpu_hours": None if bound is None else bound.gpu_hours,
+        "prices_lacking": [] if bound is None else list(bound.lacking),
     }
 
 
@@ -68,19 +72,12 @@ def _lines(plan: RunPlan, outlook: Outlook) -> Iterator[tuple[str, str]]:
     if len(outlook.hosts) > 1 or any(each.host.name or each.why_not for each in outlook.hosts):
         for each in outlook.hosts:
             yield "host", _host_line(each)
-    for reason, count in outlook.nowhere.items():
-        yield "nowhere", f"{_jobs(count)} can run on no host: {_whose(outlook)} {printable(reason, 200)}"
     if outlook.bound is not None:
         yield "sandboxes", bound_sentence(outlook.bound)
     if outlook.model_usd is None:
         yield "models", "cost not estimated: no budget.usd and no budget.run.usd"
     elif outlook.model_usd:
         yield "models", f"at most about {dollars(outlook.model_usd)} USD, by the budgets"
-
-
-def _whose(outlook: Outlook) -> str:
-    first = outlook.hosts[0].host.name
-    return printable(first, 60) if first else "the host"
 
 
 def _host_line(each: HostOutlook) -> str:
@@ -102,7 +99,7 @@ def _host_json(each: HostOutlook) -> Mapping[str, Any]:
         "slots": host.slots,
         "cpus": host.cpus,
         "memory_bytes": host.memory_bytes,
-        "gpus": list(host.gpus),
+        "gpus": None if host.gpus is None else list(host.gpus),
         "labels": sorted(host.labels),
         "takes": each.takes,
         "why_not": dict(each.why_not),

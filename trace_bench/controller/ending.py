@@ -44,6 +44,8 @@ class Ending:
     failure: Failure | None = None
     collected: Collected | None = None
     controls: tuple[ControlRecord, ...] = ()
+    devices: tuple[str, ...] = ()
+    cpuset: tuple[int, ...] = ()
     sandbox_id: str = ""
     fatal: TraceBenchError | None = None
     """What ends more than this job."""
@@ -117,6 +119,8 @@ def recorded(
             "status": status,
             "failure": failure,
             "controls": ending.controls,
+            "devices": ending.devices,
+            "cpuset": ending.cpuset,
             "attempts": (*meta.attempts, attempt),
             "ended_at": now(),
             "stop_reason": stop_reason,

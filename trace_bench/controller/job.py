@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from trace_bench.artifacts import layout as files
@@ -22,7 +23,7 @@ from trace_bench.artifacts.provenance import now
 from trace_bench.artifacts.records import ControlRecord, Results, Usage
 from trace_bench.artifacts.writers import sync_folder, write_json, write_text
 from trace_bench.controller.answers import AFTER_A_BREAK, AFTER_THE_END
-from trace_bench.controller.attempts import earlier_attempts, keep_attempt, mend, next_attempt
+from trace_bench.controller.attempts import earlier_attempts, forget_attempt, keep_attempt, mend, next_attempt
 from trace_bench.controller.attribution import attributed
 from trace_bench.controller.checkpoint import CheckpointFile
 from trace_bench.controller.ending import (
@@ -35,10 +36,10 @@ from trace_bench.controller.ending import (
     recorded,
 )
 from trace_bench.controller.placement import Place
-from trace_bench.controller.prepare import JobPlan
+from trace_bench.controller.prepare import JobPlan, most_seconds
 from trace_bench.controller.recording import Recording
-from trace_bench.controller.schedule import Start, StartGate
 from trace_bench.controller.session import Listener, Session, Silence
+from trace_bench.controller.starting import Start, StartGate
 from trace_bench.errors import (
     Boundary,
     BrokenArchive,
@@ -53,7 +54,9 @@ from trace_bench.gateway.base import NotRecorded
 from trace_bench.gateway.server import Gateway, Scope
 from trace_bench.results.tables import read_row
 from trace_bench.sandbox.base import Backend, Sandbox, SandboxRequest, Stream
+from trace_bench.sandbox.errors import LeaseLost, RateLimited
 from trace_bench.sandbox.labels import UID_BASE, job_labels
+from trace_bench.sandbox.leases import Lease, cores_in, devices_in
 from trace_bench.sandbox.uids import UidBlock, UidBlocks
 
 END_PATIENCE = 0.5
@@ -63,6 +66,14 @@ WORKER_COMMAND = ("python3", "-sP", "-m", "trace_bench.worker")
 
 class NotStarted(Exception):
     """The user wanted the job to stop before it had begun."""
+
+
+class _TooFast(Exception):
+    """The backend makes no further sandbox now: it is as if the attempt had not begun."""
+
+    def __init__(self, error: RateLimited) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 class _Left(Exception):
@@ -113,7 +124,7 @@ class JobRunner:
         Args:
             place: where; None is the backend's only host.
             afresh: pay for LLM calls again that an earlier attempt had answers to.
-            begun: called when its turn to start has come.
+            begun: called when its turn to start has come; again, if the backend would not have it then.
 
         Raises:
             NotStarted: the user wanted it to stop before it had begun. Nothing has changed.
@@ -121,16 +132,25 @@ class JobRunner:
             EngineGone, EnvironmentUnavailable: no other job would fare better. The attempt is recorded, unless the
                 sandbox is there and could not be taken in (the disk is full): then it is kept for the next controller.
         """
-        start = (place.gate if place is not None else self.gate).enter()
-        try:
-            if self.stop_wanted(plan.spec.job_id) is not None:
+        gate = place.gate if place is not None else self.gate
+        while True:
+            start = gate.enter(partial(self._is_unwanted, plan))
+            if start is None:
                 raise NotStarted
-            begun()
-            keep_attempt(self.layout.job(plan.spec.job_id), calls=afresh)
-            host = place.host.name if place is not None else ""
-            return self._attempt(plan, listener or Silence(), lambda: self._new_sandbox(plan, place), host, start)
-        finally:
-            start.over()
+            try:
+                begun()
+                kept = keep_attempt(self.layout.job(plan.spec.job_id), calls=afresh)
+                try:
+                    made = partial(self._new_sandbox, plan, place, gate, start)
+                    host = place.host.name if place is not None else ""
+                    return self._attempt(plan, listener or Silence(), made, host, start)
+                except (_TooFast, NotStarted):
+                    kept.put_back()
+                    raise
+            except _TooFast as refusal:
+                gate.refused(start, refusal.error)
+            finally:
+                start.over()
 
     def adopt(self, plan: JobPlan, sandbox: Sandbox, listener: Listener | None = None) -> Results:
         """Continue a job whose controller died, or collect it if it has ended meanwhile.
@@ -154,7 +174,24 @@ class JobRunner:
         start: Start | None,
     ) -> Results:
         job = self.layout.job(plan.spec.job_id).make()
+        before = job.meta.read_bytes() if job.meta.is_file() else None
         number = next_attempt(job)
+        try:
+            return self._attempt_number(number, plan, listener, sandbox_of, host, start)
+        except (_TooFast, NotStarted):
+            forget_attempt(job, number, before)
+            raise
+
+    def _attempt_number(
+        self,
+        number: int,
+        plan: JobPlan,
+        listener: Listener,
+        sandbox_of: Callable[[], AbstractContextManager[Sandbox]],
+        host: str,
+        start: Start | None,
+    ) -> Results:
+        job = self.layout.job(plan.spec.job_id)
         started = time.monotonic()
         meta = plan.meta.model_copy(
             update={
@@ -197,7 +234,8 @@ class JobRunner:
                 ending.usage_by_phase = scope.usage_by_phase()
                 ending.cut_by_run_budget = ending.cut_by_run_budget or scope.cut_by_run_budget
                 told = meta.model_copy(update={"warnings": (*meta.warnings, *scope.warnings())})
-                return recorded(self.layout, job, number, told, ending, scope.usage(), time.monotonic() - started)
+                seconds = time.monotonic() - started - (start.waited if start is not None else 0.0)
+                return recorded(self.layout, job, number, told, ending, scope.usage(), seconds)
 
             try:
                 with sandbox_of() as sandbox:
@@ -250,24 +288,43 @@ class JobRunner:
     # -- the sandbox ---------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _new_sandbox(self, plan: JobPlan, place: Place | None) -> Iterator[Sandbox]:
+    def _new_sandbox(self, plan: JobPlan, place: Place | None, gate: StartGate, start: Start) -> Iterator[Sandbox]:
+        lease = place.lease if place is not None else Lease()
+        if not lease.whole:
+            raise LeaseLost(
+                f"job {plan.spec.job_id} went on in a sandbox with GPUs or cores that somebody else has leased "
+                "meanwhile; it needs a place of its own."
+            )
         with self.uids.acquire(self.taken()) as block:
             request = SandboxRequest(
                 name=f"trace-bench-{plan.spec.run_id}-{plan.spec.job_id}"[:120],
                 image=plan.image_ref,
                 command=(*WORKER_COMMAND, "--uid-base", str(block.base), "--lease", f"{self.lease:g}"),
-                labels=job_labels(plan.spec.run_id, plan.spec.job_id, self.lease),
+                labels=job_labels(plan.spec.run_id, plan.spec.job_id, self.lease, exclusive=lease.exclusive),
                 uid_base=block.base,
                 resources=plan.resources,
                 runtime=plan.runtime,
                 require_controls=plan.require_controls,
                 allow_weaker=plan.allow_weaker,
                 host=place.host.name if place is not None else "",
-                gpu_names=place.lease.devices if place is not None else (),
-                cpuset=place.lease.cpuset if place is not None else (),
+                gpu_names=lease.devices,
+                cpuset=lease.cpuset,
+                most_seconds=most_seconds(plan.spec.limits, self.lease),
             )
-            with self._removed(self.backend.create(request)) as sandbox:
+            if not gate.wait_to_create(start, partial(self._is_unwanted, plan)):
+                raise NotStarted
+            try:
+                made = self.backend.create(request)
+            except RateLimited as error:
+                if gate.gives_up():
+                    raise
+                raise _TooFast(error) from error
+            gate.accepted()
+            with self._removed(made) as sandbox:
                 yield sandbox
+
+    def _is_unwanted(self, plan: JobPlan) -> bool:
+        return self.stop_wanted(plan.spec.job_id) is not None
 
     @contextmanager
     def _adopted_sandbox(self, sandbox: Sandbox) -> Iterator[Sandbox]:
@@ -312,6 +369,7 @@ class JobRunner:
             EnvironmentUnavailable, OSError: the host could not take it in.
         """
         ending.sandbox_id = sandbox.id
+        ending.devices, ending.cpuset = devices_in(sandbox.labels), cores_in(sandbox.labels)
         try:
             ending.controls = tuple(
                 ControlRecord(name=c.name, wanted=c.wanted, in_force=c.in_force, detail=c.detail)

@@ -1,14 +1,18 @@
-"""An engine that has gone, and may come back: jobs wait for it instead of failing one after another."""
+"""Engines that have gone, and may come back: jobs wait for the only one, and move on from one of several."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from trace_bench.errors import Interrupted, TraceBenchError
 from trace_bench.sandbox.base import Backend
 from trace_bench.sandbox.labels import JOB, OWNER, RUN, owner
+
+if TYPE_CHECKING:
+    from trace_bench.controller.placement import Placement
 
 PATIENCE = 120.0
 """Seconds that an engine may be gone. Restarting one takes a few; an upgrade about a minute."""
@@ -49,3 +53,95 @@ class Outage:
                     if time.monotonic() > deadline:
                         raise error from None
             time.sleep(INTERVAL)
+
+
+class LostHosts:
+    """Hosts, of several, that do not answer. They are tried again in the background; one that is back is rid of the
+    sandboxes of jobs that have moved on, and then has jobs again.
+
+    Args:
+        on_back: called with the name of a host that is.
+        patience: seconds in which nothing can be done for want of hosts, before the run ends.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        placement: Placement,
+        run_id: str,
+        *,
+        on_back: Callable[[str], None] = lambda _: None,
+        patience: float | None = None,
+    ) -> None:
+        self._backend = backend
+        self._placement = placement
+        self._run_id = run_id
+        self._on_back = on_back
+        self._patience = PATIENCE if patience is None else patience
+        self._left: dict[str, set[str]] = {}
+        self._error: TraceBenchError | None = None
+        self._idle_since: float | None = None
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def lost(self, host: str, job_id: str, error: TraceBenchError) -> bool:
+        """`host` does not answer, and the job has left it; returns whether that is news of the host."""
+        with self._lock:
+            self._error = error
+            news = host not in self._left
+            self._left.setdefault(host, set()).add(job_id)
+            if news:
+                self._placement.lost(host)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._try_again, name="lost hosts", daemon=True)
+                self._thread.start()
+            return news
+
+    def check(self, *, hopeless: bool) -> None:
+        """
+        Args:
+            hopeless: nothing runs, and nothing can be placed before a host is back.
+
+        Raises:
+            TraceBenchError: it has been so for too long.
+        """
+        with self._lock:
+            if not hopeless or not self._left or self._error is None:
+                self._idle_since = None
+                return
+            now = time.monotonic()
+            self._idle_since = now if self._idle_since is None else self._idle_since
+            if now - self._idle_since > self._patience:
+                raise self._error
+
+    def close(self) -> None:
+        """Stop trying."""
+        self._closed.set()
+
+    def _try_again(self) -> None:
+        while not self._closed.wait(INTERVAL):
+            try:
+                answering = {host.name for host in self._backend.hosts()}
+                with self._lock:
+                    lost = {host: frozenset(jobs) for host, jobs in self._left.items() if host in answering}
+                if lost:
+                    self._sweep(lost)
+            except TraceBenchError:
+                continue
+            for host, jobs in lost.items():
+                with self._lock:
+                    if self._left[host] != jobs:
+                        continue  # another one has left it meanwhile
+                    del self._left[host]
+                    self._placement.back(host)
+                self._on_back(host)
+            with self._lock:
+                if not self._left:
+                    self._thread = None
+                    return
+
+    def _sweep(self, lost: Mapping[str, frozenset[str]]) -> None:
+        for sandbox in self._backend.find({RUN: self._run_id, OWNER: owner()}):
+            if sandbox.labels.get(JOB) in lost.get(sandbox.host, ()):
+                sandbox.remove()

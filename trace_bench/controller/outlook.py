@@ -11,10 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from trace_bench.config.models import BudgetConfig, RunConfig, SandboxConfig
+from trace_bench.artifacts.contract import JobLimits
+from trace_bench.config.models import RunConfig, SandboxConfig
 from trace_bench.config.places import ModalPricesConfig
+from trace_bench.controller.job import JobRunner
 from trace_bench.controller.placement import why_not
 from trace_bench.controller.plan import PlannedJob, RunPlan
+from trace_bench.controller.prepare import most_seconds
 from trace_bench.errors import SandboxError
 from trace_bench.sandbox.base import Host
 
@@ -33,8 +36,8 @@ class HostOutlook:
 
 @dataclass(frozen=True)
 class Bound:
-    """What the sandboxes of `jobs` jobs take at most: as if each used up its limits of time, in every attempt. Starting
-    and collecting, seconds of each, come on top; most jobs take far less.
+    """What the sandboxes of `jobs` jobs take at most: as if each lived as long as the service lets it
+    (`prepare.most_seconds`, from ``job_timeout`` and ``score_timeout``), in every attempt. Most jobs take far less.
 
     Attributes:
         endless: jobs without a limit of time; then no sum is known, and all of them are None.
@@ -58,13 +61,11 @@ class Outlook:
 
     Attributes:
         hosts: empty where none answers; `problem` says why.
-        nowhere: by the reason that the first host has, jobs that no host takes.
         bound: of backend modal, which charges by the second; None of others.
         model_usd: what the config's budgets let models cost at most; None where they say nothing of it.
     """
 
     hosts: tuple[HostOutlook, ...]
-    nowhere: Mapping[str, int]
     bound: Bound | None
     model_usd: float | None
     problem: str = ""
@@ -80,16 +81,15 @@ def outlook_of(plan: RunPlan) -> Outlook:
     except SandboxError as error:
         problem = str(error)
     config = plan.config
-    found, nowhere = _hosts(hosts, jobs)
     bound = None
     if plan.backend.name == "modal":
         bound = bound_of(
-            [(job.job.sandbox, _seconds(job, config.budget)) for job in jobs],
+            [(job.job.sandbox, _seconds(job)) for job in jobs],
             config.modal.prices,
             gpu=config.modal.gpu,
             attempts=1 + config.retries,
         )
-    return Outlook(found, nowhere, bound, _models(config, len(jobs)), problem)
+    return Outlook(_hosts(hosts, jobs), bound, _models(config, len(jobs)), problem)
 
 
 def bound_of(
@@ -134,32 +134,26 @@ def _exact(price: float) -> Fraction:
     return Fraction(repr(float(price)))
 
 
-def _seconds(planned: PlannedJob, budget: BudgetConfig) -> float | None:
-    """Seconds that one attempt may take: training, and scoring after it."""
+def _seconds(planned: PlannedJob) -> float | None:
+    """Seconds after which the service itself ends the sandbox of one attempt."""
     limits = planned.job.limits
-    training = [each for each in (limits["job_timeout"], budget.seconds) if each is not None]
-    scoring = limits["score_timeout"]
-    return None if not training or scoring is None else min(training) + scoring
+    return most_seconds(
+        JobLimits(job_timeout=limits["job_timeout"], score_timeout=limits["score_timeout"]), JobRunner.lease
+    )
 
 
-def _hosts(hosts: Sequence[Host], jobs: Sequence[PlannedJob]) -> tuple[tuple[HostOutlook, ...], Mapping[str, int]]:
+def _hosts(hosts: Sequence[Host], jobs: Sequence[PlannedJob]) -> tuple[HostOutlook, ...]:
     alike = Counter(id(job.job.sandbox) for job in jobs)
     sandboxes = {id(job.job.sandbox): job.job.sandbox for job in jobs}
-    found, taken = [], set()
+    found = []
     for host in hosts:
         reasons: Counter[str] = Counter()
         for key, sandbox in sandboxes.items():
             reason = why_not(host, sandbox)
-            if reason is None:
-                taken.add(key)
-            else:
+            if reason is not None:
                 reasons[reason] += alike[key]
         found.append(HostOutlook(host, len(jobs) - reasons.total(), dict(reasons)))
-    nowhere: Counter[str] = Counter()
-    for key, sandbox in sandboxes.items():
-        if hosts and key not in taken:
-            nowhere[why_not(hosts[0], sandbox) or ""] += alike[key]
-    return tuple(found), dict(nowhere)
+    return tuple(found)
 
 
 def _models(config: RunConfig, jobs: int) -> float | None:

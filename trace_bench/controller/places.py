@@ -25,6 +25,7 @@ from trace_bench.artifacts.records import EnvInfo
 from trace_bench.config.models import RunConfig
 from trace_bench.config.places import DockerConfig, ModalConfig
 from trace_bench.config.values import Section
+from trace_bench.errors import ConfigError
 from trace_bench.images.paths import data_home
 from trace_bench.sandbox.backends import AUTO, get_backend
 from trace_bench.sandbox.base import Backend
@@ -77,6 +78,20 @@ def backend_at(places: Places) -> Backend:
     elif name == "modal":
         options = {"settings": places.modal}
     return get_backend(name, **options)
+
+
+def registry_of(config: RunConfig) -> str:
+    """Where Modal pulls its images from.
+
+    Raises:
+        ConfigError: the config does not say.
+    """
+    if config.modal.image_registry is None:
+        raise ConfigError(
+            f"{config.source.where(('modal', 'image_registry'))}: say where Modal is to pull the images from, such as "
+            "modal: {image_registry: ghcr.io/you}, and push them: trace-bench images push core --registry ghcr.io/you"
+        )
+    return config.modal.image_registry
 
 
 def places_of_run(run_id: str, layout: RunLayout | None = None) -> Places:

@@ -20,6 +20,8 @@ from trace_bench.config.models import RunConfig, SandboxConfig
 from trace_bench.config.objectives import direction_of
 from trace_bench.config.resolve import Resolved
 from trace_bench.config.sizes import format_size
+from trace_bench.controller.demands import check_hosts, check_pinned
+from trace_bench.controller.durations import Duration, known_durations
 from trace_bench.controller.manifest import ManifestLines, Outcome, write_manifest
 from trace_bench.controller.prepare import JobPlan, Material, model_ref, prepare
 from trace_bench.controller.progress import Decision
@@ -114,6 +116,7 @@ class RunPlan:
         leftovers: such sandboxes that nobody goes on with.
         recording: the run that this one replays, if it is a replay.
         spent: of the run's budget, before.
+        durations: by job id, what is known of jobs like it.
     """
 
     run_id: str
@@ -136,6 +139,7 @@ class RunPlan:
     stamp: Stamp = ()
     recording: Recording | None = None
     spent: Spent = field(default_factory=Spent)
+    durations: Mapping[str, Duration] = field(default_factory=dict)
 
     @property
     def finished(self) -> bool:
@@ -196,10 +200,12 @@ def jobs_of(config: RunConfig, resolved: Resolved) -> list[Job]:
     """The jobs of `config`, which can no longer be wrong then: to be called before an engine is asked.
 
     Raises:
-        ConfigError: from the matrix, or a control of its sandboxes that is not there or cannot be given up.
+        ConfigError: from the matrix, a control of its sandboxes that is not there or cannot be given up, or part of a
+            core that is to be pinned.
     """
     jobs = expand(config, resolved.tasks, resolved.trainers)
     _check_controls(config)
+    check_pinned(config)
     return jobs
 
 
@@ -228,7 +234,8 @@ def plan_run(
 
     Raises:
         ConfigError: from the matrix; the run that ``run_id`` names is of another config; nothing is there to continue
-            and ``resume`` is ``failed``. EnvironmentUnavailable: from `images`. SandboxError: the engine is gone.
+            and ``resume`` is ``failed``; no host can run one of its jobs. EnvironmentUnavailable: from `images`.
+            SandboxError: the engine is gone.
     """
     git = git or GitInfo()
     used = {job.task_id: resolved.tasks[job.task_id] for job in jobs}
@@ -287,6 +294,7 @@ def plan_run(
     )
     lacking = recording.lacking if recording is not None else {}
     planned, reused = _decided(jobs, config, used, pins, sources_hash, before, lacking)
+    check_hosts(config, planned, backend.hosts())
     if recording is not None:
         keys = {family: image.key for family, image in pins.items()}
         notes += recording.notes(hashes, keys, sources_hash, {p.job_id: p.fingerprint for p in planned})
@@ -315,7 +323,16 @@ def plan_run(
         stamp=stamp,
         recording=recording,
         spent=spent,
+        durations=_durations(config, planned),
     )
+
+
+def _durations(config: RunConfig, planned: Sequence[PlannedJob]) -> dict[str, Duration]:
+    """What is known of the jobs that are to run, if anything depends on it."""
+    timed = config.scheduling.within_budget and limits_of(config).seconds is not None
+    if config.mode == "replay" or not (timed or config.scheduling.longest_first):
+        return {}
+    return known_durations(Path(config.runs_dir), (job.job for job in planned if job.decision == "run"))
 
 
 def _prices_before(layout: RunLayout) -> Mapping[str, ModelPrices]:

@@ -31,6 +31,9 @@ from trace_bench.sandbox.base import Backend, Integrity, Resources
 from trace_bench.suites.spec import Task
 from trace_bench.trainers.registry import entry_of, executes_candidates
 
+MARGIN = 300.0
+"""Seconds, beyond all limits of a job, that its sandbox may be there."""
+
 
 @dataclass(frozen=True)
 class JobPlan:
@@ -158,6 +161,14 @@ def prepare(
         require_controls=frozenset(sandbox.require_controls),
         allow_weaker=frozenset(sandbox.allow_weaker),
     )
+
+
+def most_seconds(limits: JobLimits, lease: float) -> float | None:
+    """The longest that a job with `limits` can take: build, train and score, each with its patience, and until it is
+    collected; None without a limit."""
+    if limits.job_timeout is None or limits.score_timeout is None:
+        return None
+    return limits.job_timeout + 2 * limits.score_timeout + 2 * lease + MARGIN
 
 
 def integrity_of(job: Job, of_backend: Integrity) -> Integrity:

@@ -7,11 +7,12 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, cast
 
 from trace_bench.artifacts.contract import HistoryLine
@@ -22,9 +23,10 @@ from trace_bench.artifacts.secrets import Masker, known
 from trace_bench.artifacts.writers import Journal, sync_files, write_json
 from trace_bench.controller.attribution import is_retried
 from trace_bench.controller.cancel import Cancellations
+from trace_bench.controller.durations import longest_first
 from trace_bench.controller.job import JobRunner, NotStarted
 from trace_bench.controller.manifest import Outcome, read_entry
-from trace_bench.controller.outage import Outage
+from trace_bench.controller.outage import LostHosts, Outage
 from trace_bench.controller.ownership import alone_in
 from trace_bench.controller.placement import Place, Placement, Waiting
 from trace_bench.controller.places import Places, remember
@@ -51,6 +53,7 @@ from trace_bench.results.tables import (
     write_standings,
 )
 from trace_bench.sandbox.errors import EngineGone
+from trace_bench.sandbox.leases import Shared, Taken
 from trace_bench.sandbox.uids import UidBlocks
 
 if TYPE_CHECKING:
@@ -62,10 +65,14 @@ FIRST_PAUSE = 1.0
 """Seconds before the first retry; each further one waits twice as long …"""
 LONGEST_PAUSE = 60.0
 """… up to this."""
+LEASE_POLL = 0.25
+"""Seconds between two looks at whether GPUs, cores or a host that others have are free."""
 LIVE_BYTES = 128 << 20
 """Of a file that people may look at while a job runs: as much as is collected of one."""
 USAGE_EVERY = 1.0
 """Seconds between two words on what running jobs have spent."""
+IDLE = 0.1
+"""Seconds between two looks at whether a host is back that all jobs wait for."""
 MOST_PHASES = 16
 """Whose output is told apart: an honest supervisor has three."""
 
@@ -127,6 +134,18 @@ def _frames() -> Any:
     return import_module("trace_bench.results.frames")
 
 
+@dataclass(frozen=True)
+class _Moved:
+    """A job that has lost its host and waits for another. `row` is what its last attempt came to."""
+
+    row: Results
+    attempts: int
+
+
+_Ending = Results | _Moved | None
+"""What comes of a job's turn; None if it was to stop before it had begun."""
+
+
 class Run:
     """One run.
 
@@ -156,6 +175,7 @@ class Run:
         self._budget = RunBudget(limits_of(plan.config), plan.spent)
         self._rows: dict[str, Results] = dict(plan.reused)
         self._why_not: dict[str, str] = {}
+        self._moved: dict[str, _Moved] = {}
         self._report: ReplayReport | None = None
         self._tables = LiveTables(plan.layout, [job.job_id for job in plan.jobs], plan.config.tags)
 
@@ -225,7 +245,8 @@ class Run:
         plan = self._plan
         left = [plan.jobs[i] for i in plan.order if plan.jobs[i].decision in ("run", "adopt")]
         adopted = [job for job in left if job.decision == "adopt"]  # first: their leases run out
-        queue = Waiting(job for job in left if job.decision != "adopt")
+        fresh = [job for job in left if job.decision != "adopt"]
+        queue = Waiting(longest_first(fresh, plan.durations) if plan.config.scheduling.longest_first else fresh)
         for job in plan.jobs:
             if job.decision == "skip":
                 self._why_not[job.job_id] = job.reason
@@ -244,9 +265,15 @@ class Run:
         """Run the jobs of `adopted` and `queue`; what is left in it was not to start. Returns the first that failed."""
         plan = self._plan
         self._placement = Placement(
-            self._backend.hosts(), suites=plan.config.scheduling.suites, starting=plan.config.scheduling.max_starting
+            self._backend.hosts(),
+            suites=plan.config.scheduling.suites,
+            starting=plan.config.scheduling.max_starting,
+            taken=self._backend.taken if isinstance(self._backend, Shared) else lambda _: Taken(),
         )
         self._outage = Outage(self._backend, self._stop)
+        self._lost = LostHosts(
+            self._backend, self._placement, plan.run_id, on_back=lambda host: self._note("host.back", host=host)
+        )
         runner = JobRunner(
             backend=self._backend,
             gateway=gateway,
@@ -256,15 +283,18 @@ class Run:
             stop_wanted=self._stop_of_job,
             recording=plan.recording,
         )
-        running: dict[Future[Results | None], PlannedJob] = {}
+        running: dict[Future[_Ending], PlannedJob] = {}
         # Beside the jobs, which leave the processor to others while they wait.
         threading.Thread(target=_preload, name="preload", daemon=True).start()
-        with ThreadPoolExecutor(plan.config.max_workers + len(plan.adopted), thread_name_prefix="job") as pool:
+        workers = plan.config.max_workers + len(plan.adopted)
+        with contextlib.closing(self._lost), ThreadPoolExecutor(workers, thread_name_prefix="job") as pool:
             try:
                 failed = self._see_through(pool, runner, adopted, queue, running)
             except BaseException:
                 self._wind_down(running)
                 raise
+            finally:
+                self._end_moved(queue)
         for sandbox in runner.unremoved:
             with contextlib.suppress(SandboxError):
                 sandbox.remove()
@@ -276,13 +306,19 @@ class Run:
         runner: JobRunner,
         adopted: Sequence[PlannedJob],
         queue: Waiting,
-        running: dict[Future[Results | None], PlannedJob],
+        running: dict[Future[_Ending], PlannedJob],
     ) -> str:
         """Run `adopted`, and `queue` until it is empty or no further one is to start; returns the first that failed."""
         config, failed = self._plan.config, ""
+        ended: SimpleQueue[Future[_Ending]] = SimpleQueue()
+
+        def start(job: PlannedJob, place: Place) -> None:
+            future = pool.submit(self._at_work, runner, job, place)
+            running[future] = job
+            future.add_done_callback(ended.put)
+
         for job in adopted:
-            place = self._placement.adopt(job, self._plan.adopted[job.job_id].host)
-            running[pool.submit(self._at_work, runner, job, place)] = job
+            start(job, self._placement.adopt(job, self._plan.adopted[job.job_id]))
         while queue or running:
             self._teller.check()
             stop = self._stop() is not None or (failed and config.fail_fast)
@@ -291,29 +327,68 @@ class Run:
                 if found is None:
                     break
                 job, place = found
-                if self._stop(job.job_id) is not None:
+                if (reason := self._why_not_now(job)) is not None:
                     self._placement.give_back(place)
-                    self._why_not[job.job_id] = "cancelled"
+                    self._why_not[job.job_id] = reason
                     continue
-                running[pool.submit(self._at_work, runner, job, place)] = job
-            if not running:
+                start(job, place)
+            over = bool(stop or not queue or self._budget.used_up())
+            if over:
+                self._placement.rest()
+            idle = not running
+            if idle and over:
                 break
+            if idle:
+                self._look_for_hope(queue)
             # Not for ever: what the user wants is looked at again, even if a signal was lost on the way.
-            done, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
-            for future in done:
-                row = future.result()
-                job = running.pop(future)
-                if row is None:
+            patience = IDLE if idle else LEASE_POLL if self._placement.waits else 1.0
+            for future in _taken_from(ended, timeout=patience):
+                row, job = future.result(), running.pop(future)
+                if isinstance(row, _Moved):
+                    self._moved[job.job_id] = row
+                    queue.put_first(job)
+                elif row is None:
                     self._why_not[job.job_id] = self._why_before_its_turn(job.job_id)
-                    continue
-                self._put(row)
-                if row.status == "failed" and row.stop_reason != "interrupted":
-                    failed = failed or job.job_id
+                else:
+                    self._put(row)
+                    if row.status == "failed" and row.stop_reason != "interrupted":
+                        failed = failed or job.job_id
             self._tables.maybe_write()
             self._tell_usage(running.values(), runner.gateway)
         return failed
 
-    def _wind_down(self, running: Mapping[Future[Results | None], PlannedJob]) -> None:
+    def _why_not_now(self, job: PlannedJob) -> str | None:
+        """Why a job whose turn has come is not to start."""
+        if self._stop(job.job_id) is not None:
+            return "cancelled"
+        known = self._plan.durations.get(job.job_id)
+        if known is None or not self._plan.config.scheduling.within_budget:
+            return None
+        return self._budget.too_short_for(known.shortest)
+
+    def _look_for_hope(self, queue: Waiting) -> None:
+        """Nothing runs, and nothing could be placed: take out what no host can ever run.
+
+        What waits for something that other controllers have, or for a host that may be back, waits on.
+
+        Raises:
+            TraceBenchError: all hosts that could run any of it have been gone for too long.
+        """
+        hope = False
+        for job in queue.heads():
+            if (reason := self._placement.why_never(job)) is not None:
+                queue.remove(job)
+                self._why_not[job.job_id] = reason
+                hope = True
+            hope = hope or self._placement.has_host_for(job)
+        self._lost.check(hopeless=not hope)
+
+    def _end_moved(self, queue: Waiting) -> None:
+        """Jobs that lost their host and had no further turn end with what they came to."""
+        for job in [job for job in queue if job.job_id in self._moved]:
+            self._put(self._told_end(job, self._moved[job.job_id].row))
+
+    def _wind_down(self, running: Mapping[Future[_Ending], PlannedJob]) -> None:
         """Something ends the run: its jobs end in order, and what they come to counts."""
         self._broken = "interrupted"
         while True:
@@ -324,15 +399,18 @@ class Run:
                 break
             except KeyboardInterrupt:
                 self._broken = "kill"
-        for future in running:
-            if future.exception() is None and (row := future.result()) is not None:
+        for future, job in running.items():
+            row = future.result() if future.exception() is None else None
+            if isinstance(row, _Moved):
+                row = self._told_end(job, row.row)
+            if row is not None:
                 self._put(row)
 
     def _put(self, row: Results) -> None:
         self._rows[row.job_id] = row
         self._tables.put(row)
 
-    def _at_work(self, runner: JobRunner, planned: PlannedJob, place: Place) -> Results | None:
+    def _at_work(self, runner: JobRunner, planned: PlannedJob, place: Place) -> _Ending:
         self._working.add(planned.job_id)
         try:
             return self._one(runner, planned, place)
@@ -340,24 +418,32 @@ class Run:
             self._placement.give_back(place)
             self._working.discard(planned.job_id)
 
-    def _one(self, runner: JobRunner, planned: PlannedJob, place: Place) -> Results | None:
+    def _one(self, runner: JobRunner, planned: PlannedJob, place: Place) -> _Ending:
         """See one job through, all its attempts; None if it was to stop before it had begun."""
         sandbox = self._plan.adopted.get(planned.job_id) if planned.decision == "adopt" else None
+        moved = self._moved.pop(planned.job_id, None)
+        came, told = time.monotonic(), moved is not None
 
         def begun() -> None:
-            if attempt == 1:
+            nonlocal told
+            if not told:
+                told = True
+                where = {} if self._placement.alone else {"host": place.host.name}
                 self._teller.tell(lambda progress: progress.started(planned, adopted=sandbox is not None))
-                self._note("job.start", job_id=planned.job_id, adopted=sandbox is not None)
+                self._note("job.start", job_id=planned.job_id, adopted=sandbox is not None, **where,
+                           waited=round(time.monotonic() - came, 3))  # fmt: skip
 
         plan = self._plan.prepare(planned)
         listener = _JobListener(self, planned)
         afresh = self._plan.config.resume == "none" and self._plan.continued
-        attempt, row = 0, None
-        adopted = sandbox
-        while row is None or self._is_retried(planned, row, attempt):
+        attempt, row = (moved.attempts, moved.row) if moved is not None else (0, None)
+        adopted = sandbox if moved is None else None
+        moving = moved is not None
+        while row is None or moving or self._is_retried(planned, row, attempt):
             attempt += 1
-            if row is not None:
+            if row is not None and not moving:
                 self._pause(planned, row, attempt)
+            moving = False
             try:
                 if adopted is not None:
                     begun()
@@ -372,16 +458,26 @@ class Run:
                     return None
                 break
             except EngineGone as error:
-                self._outage.wait(error, self._plan.run_id, planned.job_id)
-                row = runner.last_row(plan)
+                if self._placement.alone:
+                    self._outage.wait(error, self._plan.run_id, planned.job_id)
+                    row = runner.last_row(plan)
+                else:
+                    row = runner.last_row(plan)
+                    if self._lost.lost(place.host.name, planned.job_id, error):
+                        self._note("host.lost", host=place.host.name)
+                    if self._is_retried(planned, row, attempt):
+                        self._tell_retry(planned, row, attempt + 1)
+                        return _Moved(row, attempt)
             except Interrupted:
                 row = runner.last_row(plan)
             adopted = None
-        ended = row
-        self._note("job.end", job_id=ended.job_id, status=ended.status, failure_kind=ended.failure_kind,
-                   stop_reason=ended.stop_reason)  # fmt: skip
-        self._teller.tell(lambda progress: progress.finished(planned, ended))
-        return ended
+        return self._told_end(planned, row)
+
+    def _told_end(self, planned: PlannedJob, row: Results) -> Results:
+        self._note("job.end", job_id=row.job_id, status=row.status, failure_kind=row.failure_kind,
+                   stop_reason=row.stop_reason)  # fmt: skip
+        self._teller.tell(lambda progress: progress.finished(planned, row))
+        return row
 
     def _is_retried(self, planned: PlannedJob, row: Results, attempts: int) -> bool:
         """Whether another attempt may help: the failure was infrastructure's and not the job's."""
@@ -391,12 +487,15 @@ class Run:
 
     def _pause(self, planned: PlannedJob, row: Results, attempt: int) -> None:
         """Wait before an attempt; spread, so that jobs that failed together do not come back together."""
-        self._up.discard(planned.job_id)
-        self._note("job.retry", job_id=row.job_id, failure_kind=row.failure_kind, attempt=attempt)
-        self._teller.tell(lambda progress: progress.retrying(planned, row, attempt))
+        self._tell_retry(planned, row, attempt)
         again = time.monotonic() + pause_before(attempt) * random.uniform(0.5, 1.0)
         while time.monotonic() < again and self._stop(planned.job_id) is None:
             time.sleep(0.1)
+
+    def _tell_retry(self, planned: PlannedJob, row: Results, attempt: int) -> None:
+        self._up.discard(planned.job_id)
+        self._note("job.retry", job_id=row.job_id, failure_kind=row.failure_kind, attempt=attempt)
+        self._teller.tell(lambda progress: progress.retrying(planned, row, attempt))
 
     def _stop(self, job_id: str | None = None) -> str | None:
         """What the user wants of the run, or of one job: nothing, or that it ends in order or at once."""
@@ -562,6 +661,14 @@ def host_in(job: JobLayout) -> str:
     except (OSError, ValueError, AttributeError):
         return ""
     return found if isinstance(found, str) else ""
+
+
+def _taken_from(queue: SimpleQueue[Future[_Ending]], timeout: float) -> Iterator[Future[_Ending]]:
+    """All that is in `queue`; waits for the first."""
+    with contextlib.suppress(Empty):
+        yield queue.get(timeout=timeout)
+        while True:
+            yield queue.get_nowait()
 
 
 def pause_before(attempt: int) -> float:

@@ -54,6 +54,18 @@ class RunBudget:
     def time_is_up(self) -> bool:
         return self._seconds is not None and self._before + self.elapsed >= self._seconds
 
+    def too_short_for(self, seconds: float) -> str | None:
+        """The sentence that says that a job of `seconds` cannot end within it, if it cannot."""
+        if self._seconds is None:
+            return None
+        left = self._seconds - self._before - self.elapsed
+        if seconds <= left:
+            return None
+        return (
+            f"the run's budget of {self._seconds:g} seconds has {max(0.0, left):.0f} left, and this job took "
+            f"{seconds:.0f} or more in earlier runs"
+        )
+
     def used_up(self) -> str | None:
         """The sentence that says which limit is reached, if one is."""
         if self.time_is_up():

@@ -1,4 +1,4 @@
-"""Which job goes next, and how many at a time: the order over the matrix, starts per core, memory."""
+"""The order over the matrix, memory that is left, answers that are remembered for a while."""
 
 from __future__ import annotations
 
@@ -32,41 +32,10 @@ def spread(tasks: int, variants: int, seeds: int) -> Iterator[int]:
                 yield (task * variants + variant) * seeds + seed
 
 
-class StartGate:
-    """Lets few sandboxes start at once: a start keeps a core busy, and more of them only slow each other down.
-
-    Args:
-        width: starts at a time; one per core is about right.
-    """
-
-    def __init__(self, width: int) -> None:
-        self._free = threading.Semaphore(max(1, width))
-
-    def enter(self) -> Start:
-        """Wait for a turn."""
-        self._free.acquire()
-        return Start(self._free)
-
-
-class Start:
-    """One sandbox that is starting. `over` is called once it speaks, or has failed; twice does no harm."""
-
-    def __init__(self, free: threading.Semaphore) -> None:
-        self._free: threading.Semaphore | None = free
-        self._lock = threading.Lock()
-
-    def over(self) -> None:
-        with self._lock:
-            free, self._free = self._free, None
-        if free is not None:
-            free.release()
-
-
 class Room:
     """Declared memory of running jobs against what the engine has.
 
-    A job that does not fit waits, and no later one overtakes it: it would never get its turn. One that is larger than
-    the whole runs alone.
+    One that is larger than the whole runs alone.
 
     Args:
         total: bytes of the engine's host; None where it is not known, and then nothing waits.
@@ -76,8 +45,15 @@ class Room:
         self._total = None if total is None else int(total * MEMORY_SHARE)
         self._used = 0
 
-    def fits(self, memory: int) -> bool:
-        return self._total is None or self._used == 0 or self._used + memory <= self._total
+    def fits(self, memory: int, beside: int = 0) -> bool:
+        """Whether `memory` bytes more fit in, `beside` those that are kept for others."""
+        used = self._used + beside
+        return self._total is None or used == 0 or used + memory <= self._total
+
+    @property
+    def share(self) -> float:
+        """How much of it is used; 0 where its size is not known."""
+        return self._used / self._total if self._total else 0.0
 
     def at_a_time(self, memory: int) -> int | None:
         """How many jobs of `memory` bytes fit; None where there is no limit."""

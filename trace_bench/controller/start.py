@@ -16,9 +16,10 @@ from trace_bench.artifacts.records import ImageRecord
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
 from trace_bench.config.selectors import select
+from trace_bench.controller.host_images import pinned_image
 from trace_bench.controller.models import learn_secrets, missing_keys, with_models
 from trace_bench.controller.ownership import alone_in, refuse_a_second
-from trace_bench.controller.places import backend_of
+from trace_bench.controller.places import backend_of, registry_of
 from trace_bench.controller.plan import ImageSource, PlanIsOld, RunPlan, jobs_of, plan_run
 from trace_bench.controller.prices import check_litellm, prices_of
 from trace_bench.controller.progress import Progress
@@ -29,10 +30,10 @@ from trace_bench.controller.scripts import with_scripts
 from trace_bench.controller.tensorboard import check_tensorboard
 from trace_bench.errors import ConfigError
 from trace_bench.images.layers import family_named
-from trace_bench.images.pins import ensure
+from trace_bench.images.pins import ImagePin, pushed
 from trace_bench.images.recipe import worker_sources_hash
 from trace_bench.resources import package_dir
-from trace_bench.sandbox.base import Backend
+from trace_bench.sandbox.base import Backend, SeveralEngines
 
 RACES = 3
 """Plans that are made anew because another controller had its last word meanwhile."""
@@ -96,6 +97,8 @@ def plan_config(
         backend = backend_of(config)
     if config.mode == "real" and backend.name == "local":
         warnings.append("backend local: a program that a model wrote runs as you, and can read the keys of your models")
+    if isinstance(backend, SeveralEngines):
+        warnings += [f"host {name} is left out for now: {why}" for name, why in backend.unreachable().items()]
     return plan_run(
         config,
         resolved,
@@ -190,7 +193,7 @@ def image_source(
     warn: Callable[[str], None],
 ) -> ImageSource:
     """Where `backend` has its images from. The local backend has none: its key is the interpreter's version, and the
-    content of what an image would have beside the worker.
+    content of what an image would have beside the worker. Modal pulls them by digest from where they were pushed.
     """
     if backend.name == "local":
 
@@ -204,14 +207,14 @@ def image_source(
 
         return local
 
+    def pin_of(family: str) -> ImagePin:
+        drift = config.images.accept_drift
+        if backend.name == "modal":
+            return pushed(family, registry_of(config), accept_drift=drift)
+        return pinned_image(family, config.images, backend, build=build, say=say)
+
     def pinned(family: str) -> ImageRecord:
-        pin = ensure(
-            family,
-            allow_build=build,
-            accept_drift=config.images.accept_drift,
-            base=config.images.base,
-            progress=say,
-        )
+        pin = pin_of(family)
         if pin.drift:
             warn(f"the image of {family} is used although its {', '.join(pin.drift)} changed since it was locked")
         return ImageRecord(

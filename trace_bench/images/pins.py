@@ -26,6 +26,7 @@ __all__ = [
     "ensure",
     "list_images",
     "lock_path",
+    "pushed",
     "read_lock",
     "record",
     "verify",
@@ -99,7 +100,7 @@ def ensure(
     drift = _drift(pin, target, lock, wanted_base(base), client)
     if drift and not accept_drift:
         raise _refusal(pin, drift)
-    if _present(client, pin) or (allow_build and _fetched(client, pin, say)):
+    if _present(client, pin) or (allow_build and fetched(client, pin, say)):
         return replace(pin, drift=drift)
     if pin.key.startswith("sha256:"):
         raise EnvironmentUnavailable(
@@ -115,6 +116,31 @@ def ensure(
         if found.identity != pin.base and not accept_drift:
             raise _refusal(pin, ("base",))
         return build_on(found, target, client, say, home)
+
+
+def pushed(family: str, registry: str, *, accept_drift: bool = False, home: Path | None = None) -> ImagePin:
+    """The image of `family` as others find it: by its digest below `registry`. Asks no engine and no registry.
+
+    Args:
+        registry: ``host[:port][/path]``, as it was given to ``images push``.
+        accept_drift: as for `ensure`.
+
+    Raises:
+        ConfigError: there is no such family.
+        EnvironmentUnavailable: it was not pushed there, or drift that is not accepted.
+    """
+    target = family_named(family)
+    pin = read_lock(home).images.get(family)
+    built = "" if pin is not None else f"trace-bench images build {family} && "
+    if pin is None or pin.repo_digest is None or not pin.repo_digest.startswith(registry.rstrip("/") + "/"):
+        raise EnvironmentUnavailable(
+            f"the image of family {family} is not in {registry}; "
+            f"run `{built}trace-bench images push {family} --registry {registry.rstrip('/')}`"
+        )
+    drift = _recipe_drift(pin, target)
+    if drift and not accept_drift:
+        raise _refusal(pin, drift)
+    return replace(pin, ref=pin.repo_digest, drift=drift)
 
 
 def verify(family: str, *, engine: DockerClient | None = None, home: Path | None = None) -> ImagePin:
@@ -199,7 +225,7 @@ def _present(engine: DockerClient, pin: ImagePin) -> bool:
     return labelled_image(engine, pin.ref, key_of_parts(pin.family, pin.parts)) is not None
 
 
-def _fetched(engine: DockerClient, pin: ImagePin, progress: Progress) -> bool:
+def fetched(engine: DockerClient, pin: ImagePin, progress: Progress) -> bool:
     """Pull what `pin` names from its registry, by digest; False if no registry has it."""
     if pin.repo_digest is None:
         return False

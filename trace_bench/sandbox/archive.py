@@ -54,6 +54,7 @@ def _header(name: str, status: os.stat_result, link: str = "") -> bytes:
     member = tarfile.TarInfo(name)
     member.mode = stat.S_IMODE(status.st_mode)
     member.mtime = int(status.st_mtime)
+    member.uid, member.gid = status.st_uid, status.st_gid
     if link:
         member.type, member.linkname = tarfile.SYMTYPE, link
     elif stat.S_ISDIR(status.st_mode):

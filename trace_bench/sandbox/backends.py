@@ -46,7 +46,7 @@ def get_backend(name: str = AUTO, **options: Any) -> Backend:
     try:
         backend.check()
     except EnvironmentUnavailable as error:
-        if backend.integrity == "protected" and "local" in installed:
+        if backend.integrity == "protected" and wanted != "modal" and "local" in installed:
             raise EnvironmentUnavailable(
                 f"{error} Without an engine, --backend local runs jobs as plain processes; "
                 "their results are marked unprotected."

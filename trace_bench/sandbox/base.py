@@ -8,10 +8,11 @@ for, and which is in force.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
+from trace_bench.config.gpus import device_of
 from trace_bench.errors import ConfigError
 
 Integrity = Literal["protected", "unprotected"]
@@ -106,7 +107,8 @@ class Host:
         slots: sandboxes at a time; None is no limit.
         cpus: cores; None is as many as anybody wants.
         memory_bytes: of its sandboxes together; likewise.
-        gpus: devices that may be leased, by the names that `SandboxRequest.gpu_names` takes.
+        gpus: devices that may be leased, by the names that `SandboxRequest.gpu_names` takes; None where nobody can tell
+            which there are, and whoever asks for some is given them by the engine, without a lease.
         labels: what jobs may ask for.
         starting: sandboxes that may start at once; None is one per core.
         creations_per_second: sandboxes that all controllers of a user may create together; None is no limit.
@@ -117,7 +119,7 @@ class Host:
     slots: int | None = None
     cpus: float | None = None
     memory_bytes: int | None = None
-    gpus: tuple[str, ...] = ()
+    gpus: tuple[str, ...] | None = None
     labels: frozenset[str] = frozenset()
     starting: int | None = None
     creations_per_second: float | None = None
@@ -140,7 +142,9 @@ class SandboxRequest:
             ``noexec``, ``ipc``), else tolerated where the host cannot set them.
         host: name of the `Host` to make it on; empty where there is but one.
         gpu_names: the GPUs that it gets, by their names of that host.
-        cpuset: the cores that it runs on and nobody else does meanwhile; empty is any.
+        cpuset: the cores that it runs on and no other pinned sandbox does meanwhile; empty is any.
+        most_seconds: the longest that its command can take, by limits of its own: a service may end it afterwards.
+            None is no limit.
 
     Raises:
         ConfigError: a control has an unknown name, is both required and given up, or cannot be given up.
@@ -158,6 +162,7 @@ class SandboxRequest:
     host: str = ""
     gpu_names: tuple[str, ...] = ()
     cpuset: tuple[int, ...] = ()
+    most_seconds: float | None = None
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -168,6 +173,11 @@ class SandboxRequest:
             unknown = sorted(names - CONTROLS.keys())
             if unknown:
                 raise ConfigError(f"{key}: no control is called {unknown[0]!r}; known are {', '.join(CONTROLS)}")
+        if self.gpu_names and (len({device_of(name) for name in self.gpu_names}) != self.resources.gpus):
+            raise ConfigError(
+                f"gpu_names are {', '.join(self.gpu_names)}, which are not the {self.resources.gpus} devices that "
+                "resources.gpus asks for"
+            )
         both = sorted(self.require_controls & self.allow_weaker)
         if both:
             raise ConfigError(f"control {both[0]!r} is in require_controls and in allow_weaker; name it in one of them")
@@ -329,3 +339,30 @@ class Backend(Protocol):
 
     def describe(self) -> dict[str, Any]:
         """Facts for ``env.json`` and ``doctor``; JSON values only."""
+
+
+ImageSupply = Callable[[str, Any], str]
+"""Brings one image to a host: called with the host's name and a client of its engine (`docker.DockerClient`); returns
+the image's name there.
+
+Raises:
+    EnvironmentUnavailable: it cannot be had there.
+"""
+
+
+@runtime_checkable
+class SeveralEngines(Protocol):
+    """What a backend has beside `Backend` whose hosts have images of their own."""
+
+    def unreachable(self) -> Mapping[str, str]:
+        """By name, the hosts that did not answer when they were last asked, and what was said."""
+
+    def supply_image(self, image: str, supply: ImageSupply) -> None:
+        """From now on, `supply` brings `image` to a host before the first sandbox there with it."""
+
+    def first_engine(self) -> Any:
+        """A client (`docker.DockerClient`) of the first host that answers, for calls that take long; to be closed.
+
+        Raises:
+            SandboxError: none does.
+        """

@@ -5,8 +5,10 @@ What each line is for, and how it is read back, stands in ``docs/reference/sandb
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from trace_bench.config.gpus import gpu_kind
 from trace_bench.sandbox import labels
 from trace_bench.sandbox.base import SandboxRequest
 from trace_bench.sandbox.runtimes import host_threads
@@ -118,16 +120,38 @@ def _host_config(
         "Privileged": False,
         "Mounts": [{"Type": "volume", "Source": volume, "Target": OUT, "VolumeOptions": volume_options}],
     }
-    if resources.gpus:
+    if request.gpu_names:
+        config["DeviceRequests"], config["Devices"] = named_gpus(request.gpu_names)
+    elif resources.gpus:
         config["DeviceRequests"] = [gpu_request(resources.gpus)]
+    if request.cpuset:
+        config["CpusetCpus"] = ",".join(map(str, request.cpuset))
     if request.runtime is not None:
         config["Runtime"] = request.runtime
     return config
 
 
 def gpu_request(count: int) -> dict[str, Any]:
-    """Asks the engine for `count` GPUs by NVIDIA's container toolkit."""
+    """Asks the engine for `count` GPUs of its choice by NVIDIA's container toolkit."""
     return {"Driver": "nvidia", "Count": count, "Capabilities": [["gpu"]]}
+
+
+def named_gpus(names: Sequence[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """``DeviceRequests`` and ``Devices`` that ask the engine for just these.
+
+    Indices and UUIDs go through NVIDIA's container toolkit, CDI devices through the engine's own registry of them (25
+    or newer), and nodes are handed in as they are, without the right to make others.
+    """
+    kinds: dict[str, list[str]] = {"nvidia": [], "cdi": [], "node": []}
+    for name in names:
+        kinds[gpu_kind(name)].append(name)
+    requests: list[dict[str, Any]] = []
+    if kinds["nvidia"]:
+        requests.append({"Driver": "nvidia", "DeviceIDs": kinds["nvidia"], "Capabilities": [["gpu"]]})
+    if kinds["cdi"]:
+        requests.append({"Driver": "cdi", "DeviceIDs": kinds["cdi"]})
+    nodes = [{"PathOnHost": name, "PathInContainer": name, "CgroupPermissions": "rw"} for name in kinds["node"]]
+    return requests, nodes
 
 
 def file_bytes(request: SandboxRequest) -> int:

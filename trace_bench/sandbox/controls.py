@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from trace_bench.sandbox.base import CONTROLS, Control
-from trace_bench.sandbox.container import CAPABILITIES, GPUS, NO_IPC, OUT, gpu_request
+from trace_bench.sandbox.container import CAPABILITIES, GPUS, NO_IPC, OUT, gpu_request, named_gpus
+from trace_bench.sandbox.leases import cores_in, devices_in
 from trace_bench.sandbox.runtimes import OCI_SECCOMP, applies_seccomp, is_gvisor, runtime_of
 
 Facts = Mapping[str, Any]
@@ -49,6 +50,11 @@ def _host(container: Facts) -> Facts:
     return found if isinstance(found, Mapping) else {}
 
 
+def _labels(container: Facts) -> Mapping[str, str]:
+    found = (container.get("Config") or {}).get("Labels")
+    return found if isinstance(found, Mapping) else {}
+
+
 def _security(container: Facts) -> list[str]:
     return [str(item) for item in _host(container).get("SecurityOpt") or []]
 
@@ -85,20 +91,28 @@ def _mounts(container: Facts, engine: Facts) -> Verdict:
     mounts = [(str(m.get("Type")), str(m.get("Destination"))) for m in container.get("Mounts") or []]
     host = _host(container)
     disks = [mount for mount in mounts if mount[0] != "tmpfs"]
-    others = bool(host.get("Binds") or host.get("Devices") or host.get("VolumesFrom"))
+    others = bool(host.get("Binds") or host.get("VolumesFrom"))
     as_asked, gpus = _gpus(container)
     detail = ", ".join(f"{kind} {place}" for kind, place in mounts) or "none"
     return disks == [("volume", OUT)] and not others and as_asked, detail + gpus
 
 
 def _gpus(container: Facts) -> Verdict:
-    """Whether the engine was asked for those GPUs that the label says, and for no other device; what to say of it."""
-    label = str(((container.get("Config") or {}).get("Labels") or {}).get(GPUS, "0"))
+    """Whether the engine was asked for those GPUs that the labels say, and for no other device; what to say of it."""
+    own = _labels(container)
+    label = str(own.get(GPUS, "0"))
     asked = int(label) if label.isdecimal() else 0
+    names = devices_in(own)
+    try:
+        requests, nodes = named_gpus(names) if names else ([gpu_request(asked)] if asked else [], [])
+    except ValueError:
+        return False, "; devices of a label that names none"
     # An inspect fills in the keys that were not given.
     found = [{k: v for k, v in item.items() if v} for item in _host(container).get("DeviceRequests") or []]
-    if found != ([gpu_request(asked)] if asked else []):
+    if found != requests or list(_host(container).get("Devices") or []) != nodes:
         return False, "; devices that were not asked for"
+    if names:
+        return len(names) == asked, f"; {'GPU' if asked == 1 else 'GPUs'} {', '.join(names)}"
     return True, f"; {asked} {'GPU was' if asked == 1 else 'GPUs were'} asked for" if asked else ""
 
 
@@ -152,7 +166,12 @@ def _swap(container: Facts, engine: Facts) -> Verdict:
 
 def _cpus(container: Facts, engine: Facts) -> Verdict:
     nano = int(_host(container).get("NanoCpus") or 0)
-    return nano > 0 and bool(engine.get("CpuCfsQuota", True)), f"{nano / 1e9:g}"
+    limited = nano > 0 and bool(engine.get("CpuCfsQuota", True))
+    cores = str(_host(container).get("CpusetCpus") or "")
+    leased = ",".join(map(str, cores_in(_labels(container))))
+    if leased and not engine.get("CPUSet", True):
+        return False, "the host cannot keep a container to cores"
+    return limited and cores == leased, f"{nano / 1e9:g}" + (f", on cores {cores}" if cores else "")
 
 
 def _pids(container: Facts, engine: Facts) -> Verdict:

@@ -12,20 +12,30 @@ import ssl
 import subprocess
 import time
 from dataclasses import dataclass
+from typing import IO
 from urllib.parse import urlencode, urlsplit
 
 from trace_bench.errors import SandboxError
 from trace_bench.sandbox.errors import EngineGone, SandboxGone
 
 HEADER_BYTES = 64 * 1024
+CONNECT = 30.0
+"""Seconds to reach another machine."""
+_SSH_OPTIONS = ("ConnectTimeout=30", "ServerAliveInterval=15", "ServerAliveCountMax=4")
+"""A machine that is gone is noticed within a minute."""
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where the engine listens, in the docker client's own notation: ``unix://``, ``tcp://``, ``https://``, ``ssh://``."""
+    """Where the engine listens, in the docker client's own notation: ``unix://``, ``tcp://``, ``https://``, ``ssh://``.
+
+    Attributes:
+        host: name of the `trace_bench.sandbox.base.Host` that it is of.
+    """
 
     url: str
     tls: ssl.SSLContext | None = None
+    host: str = ""
 
 
 @dataclass
@@ -57,7 +67,8 @@ def attach(endpoint: Endpoint, api_version: str, container: str, timeout: float)
     try:
         sock, helper = _dial(endpoint, timeout)
     except OSError as error:
-        raise EngineGone(f"the Docker engine at {endpoint.url} does not answer: {error}.") from error
+        gone = f"the Docker engine at {endpoint.url} does not answer: {error}."
+        raise EngineGone(gone, host=endpoint.host) from error
     connection = Connection(sock, b"", helper)
     try:
         sock.sendall(request.encode())
@@ -69,7 +80,8 @@ def attach(endpoint: Endpoint, api_version: str, container: str, timeout: float)
     except BaseException as error:
         connection.close()
         if isinstance(error, OSError) and not isinstance(error, SandboxError):
-            raise EngineGone(f"the Docker engine at {endpoint.url} broke off the attach: {error}.") from error
+            gone = f"the Docker engine at {endpoint.url} broke off the attach: {error}."
+            raise EngineGone(gone, host=endpoint.host) from error
         raise
     return connection
 
@@ -88,27 +100,45 @@ def _dial(endpoint: Endpoint, timeout: float) -> tuple[socket.socket, subprocess
     if parts.scheme == "ssh":
         return dial_ssh(endpoint.url)
     host = parts.hostname or "localhost"
-    sock = socket.create_connection((host, parts.port or (2376 if endpoint.tls else 2375)), timeout=timeout)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    if endpoint.tls is not None:
-        sock = endpoint.tls.wrap_socket(sock, server_hostname=host)
+    sock = socket.create_connection(
+        (host, parts.port or (2376 if endpoint.tls else 2375)), timeout=min(timeout, CONNECT)
+    )
+    try:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        _keep_alive(sock)
+        if endpoint.tls is not None:
+            sock = endpoint.tls.wrap_socket(sock, server_hostname=host)
+    except BaseException:
+        sock.close()
+        raise
     return sock, None
 
 
-def dial_ssh(url: str) -> tuple[socket.socket, subprocess.Popen[bytes]]:
-    """As the docker client does: ``docker system dial-stdio`` at the other end of an ssh."""
+def _keep_alive(sock: socket.socket) -> None:
+    """Find out within a minute or so that the other machine is gone, also while nobody has anything to say."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+        if (option := getattr(socket, name, None)) is not None:  # not every system has all of them
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def dial_ssh(url: str, errors: IO[bytes] | int = subprocess.DEVNULL) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    """As the docker client does: ``docker system dial-stdio`` at the other end of an ssh, which complains to `errors`.
+
+    It asks nobody for a password: it has no terminal.
+    """
     parts = urlsplit(url)
     port = ["-p", str(parts.port)] if parts.port else []
     user = ["-l", parts.username] if parts.username else []
+    options = [f"-o{option}" for option in _SSH_OPTIONS]
     ours, theirs = socket.socketpair()
     with theirs:
         try:
             helper = subprocess.Popen(
-                ["ssh", *user, *port, "--", parts.hostname or "", "docker system dial-stdio"],
+                ["ssh", *options, *user, *port, "--", parts.hostname or "", "docker system dial-stdio"],
                 stdin=theirs.fileno(),
                 stdout=theirs.fileno(),
-                stderr=subprocess.DEVNULL,
+                stderr=errors,
                 start_new_session=True,
             )
         except BaseException:

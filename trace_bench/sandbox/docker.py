@@ -36,7 +36,9 @@ from trace_bench.sandbox.controls import missing, read_back, security_options
 from trace_bench.sandbox.dial import Connection, attach
 from trace_bench.sandbox.engine import OLDEST_API, Engine, labels_filter
 from trace_bench.sandbox.errors import ControlMissing, EngineGone, SandboxGone
+from trace_bench.sandbox.gpus import leasable
 from trace_bench.sandbox.labels import OWNER, UID_BASE, VOLUME, owner
+from trace_bench.sandbox.leases import Taken
 from trace_bench.sandbox.runtimes import NOT_UNDER_GVISOR, describe_runtimes, is_gvisor, runtime_of
 from trace_bench.sandbox.streams import CHUNK, PolledStream, Tail
 from trace_bench.sandbox.uids import DEFAULT_BASE, MAPPED_BASE
@@ -45,6 +47,8 @@ HOST_DEPENDENT = frozenset({"apparmor"})
 """Controls that are put in force where the host has them, and not asked for where it does not."""
 ALWAYS_REQUIRED = CONTROLS.keys() - HOST_DEPENDENT
 _NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+_STARTED_BY = 600.0
+"""Seconds from making a container to starting it: far more than it ever takes, for the engine's clock may be off."""
 _STATES: Mapping[str, SandboxState] = {
     "created": "created",
     "exited": "exited",
@@ -58,15 +62,20 @@ class DockerBackend:
 
     Args:
         host: the engine's address as in ``DOCKER_HOST``; None finds it as the docker client does.
-        called: its name as a `Host`, where it is one of several.
+        engine: instead of `host`, one that is found already, with its name as a `Host`.
+        gpus: what may be leased of it, as ``gpus`` of ``docker.hosts`` has it.
     """
 
     name = "docker"
     integrity: Integrity = "protected"
 
-    def __init__(self, host: str | None = None, *, called: str = "") -> None:
-        self._engine = Engine(host)
-        self._host = called
+    def __init__(
+        self, host: str | None = None, *, engine: Engine | None = None, gpus: str | int | Sequence[str] = "auto"
+    ) -> None:
+        self._engine = engine or Engine(host)
+        self._host = self._engine.called
+        self._wanted_gpus = gpus
+        self._gpus: tuple[tuple[str, ...] | None] | None = None
         self._quota: bool | None = None
         self._runtimes: list[str] | None = None
 
@@ -99,6 +108,7 @@ class DockerBackend:
                 name=self._host,
                 cpus=info.get("NCPU"),
                 memory_bytes=info.get("MemTotal"),
+                gpus=self._leasable(),
                 scope=f"engine-{info.get('ID')}",
             ),
         )
@@ -112,13 +122,12 @@ class DockerBackend:
             ) from error
         if info.get("OSType") != "linux":
             raise EnvironmentUnavailable(
-                f"the Docker engine at {self._engine.url} runs {info.get('OSType')} containers; "
-                "switch it to Linux containers."
+                f"{self._engine} runs {info.get('OSType')} containers; switch it to Linux containers."
             )
         api = tuple(int(part) for part in str(version.get("ApiVersion", "0.0")).split("."))
         if api < OLDEST_API:
             raise EnvironmentUnavailable(
-                f"the Docker engine {version.get('Version')} at {self._engine.url} is too old; install 20.10 or newer."
+                f"{self._engine} is version {version.get('Version')}, which is too old; install 20.10 or newer."
             )
 
     def create(self, request: SandboxRequest) -> Sandbox:
@@ -140,7 +149,7 @@ class DockerBackend:
             lacking = missing(sandbox.controls(), (always | request.require_controls) - request.allow_weaker)
             if lacking:
                 raise ControlMissing(
-                    f"the Docker engine at {self._engine.url} cannot put in force: "
+                    f"{self._engine} cannot put in force: "
                     + "; ".join(f"{control.name} ({control.detail})" for control in lacking)
                     + ". Mend the host, or name it in allow_weaker."
                 )
@@ -173,6 +182,19 @@ class DockerBackend:
         texts = [str((item.get("Labels") or {}).get(UID_BASE, "")) for item in containers]
         return frozenset(int(text) for text in texts if text.isdigit())
 
+    def taken(self, host: str) -> Taken:
+        """What the containers of this engine hold that run, or were made a moment ago: one that was never started in
+        `_STARTED_BY` seconds never will be, for its controller has died."""
+        filters = {"label": [UID_BASE], "status": ["created", "running", "paused", "restarting"]}
+        with self._engine.errors("list sandboxes"):
+            containers = self._engine.client.containers(all=True, filters=filters)
+        made_since = time.time() - _STARTED_BY
+        return Taken.by(
+            item.get("Labels") or {}
+            for item in containers
+            if item.get("State") != "created" or int(item.get("Created") or 0) > made_since
+        )
+
     def describe(self) -> dict[str, Any]:
         info, version = self._engine.info, self._engine.version
         if self._runtimes is None:
@@ -196,6 +218,12 @@ class DockerBackend:
             "cpus": info.get("NCPU"),
             "memory_bytes": info.get("MemTotal"),
         }
+
+    def _leasable(self) -> tuple[str, ...] | None:
+        if self._gpus is None:
+            here = self._engine.url.startswith("unix:")
+            self._gpus = (leasable(self._wanted_gpus, self._engine.info, here=here),)
+        return self._gpus[0]
 
     def _maps_uids(self) -> bool:
         return bool({"rootless", "userns"} & security_options(self._engine.info).keys())
@@ -241,7 +269,7 @@ class DockerSandbox:
 
     def attach(self) -> DockerStream:
         stream = DockerStream(
-            attach(self._engine.endpoint, self._engine.api_version, self._there(), self._engine.timeout)
+            attach(self._engine.endpoint, self._engine.api_version, self._there(), self._engine.timeout), self.host
         )
         self._streams.add(stream)
         return stream
@@ -344,7 +372,7 @@ class DockerSandbox:
     def _wait_once(self, seconds: float) -> None:
         """Block until the container has ended, at most `seconds`."""
         try:
-            with self._errors("wait for a sandbox"):
+            with self._engine.errors("wait for a sandbox", name=self.name, impatient=True):
                 self._engine.client.wait(self._there(), timeout=cast(int, seconds))
         except EngineGone as error:
             if not isinstance(error.__cause__, requests.Timeout) and "timed out" not in str(error).lower():
@@ -368,8 +396,9 @@ class DockerStream(PolledStream):
 
     _HEAD = struct.Struct(">BxxxI")
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, host: str = "") -> None:
         super().__init__()
+        self._host = host
         self._connection = connection
         self.closed = False
         self._stderr = Tail()
@@ -399,7 +428,8 @@ class DockerStream(PolledStream):
         except _NOT_NOW as error:
             raise BlockingIOError from error
         except OSError as error:
-            raise EngineGone(f"the Docker engine broke off the stream of a sandbox: {error}.") from error
+            gone = f"the Docker engine broke off the stream of a sandbox: {error}."
+            raise EngineGone(gone, host=self._host) from error
         return self._demultiplex(data) if data else None
 
     def _send(self, data: memoryview) -> int:
@@ -408,7 +438,8 @@ class DockerStream(PolledStream):
         except _NOT_NOW as error:
             raise BlockingIOError from error
         except OSError as error:
-            raise EngineGone(f"the sandbox takes no more input; it has ended or is gone: {error}.") from error
+            gone = f"the sandbox takes no more input; it has ended or is gone: {error}."
+            raise EngineGone(gone, host=self._host) from error
 
     def _demultiplex(self, data: bytes) -> list[bytes]:
         pieces = []

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
 import os
 import threading
 from collections.abc import Iterator, Mapping
@@ -12,8 +15,10 @@ from typing import Any
 import docker
 import requests
 import urllib3
+from docker.constants import DEFAULT_UNIX_SOCKET
 from docker.context import ContextAPI
 from docker.errors import APIError, DockerException
+from docker.tls import TLSConfig
 from docker.transport import UnixHTTPAdapter
 from docker.utils import kwargs_from_env, parse_host
 
@@ -36,38 +41,99 @@ TIMEOUT = 120.0
 OLDEST_API = (1, 41)
 NEWEST_API = (1, 47)
 """Newest version of the API that this code was written for; a newer engine still speaks it."""
+PROBE = 10.0
+"""Seconds that an engine has for an answer that costs it nothing, once it has failed to answer."""
 
 
 class Engine:
-    """Finds the engine as the docker client does: ``DOCKER_HOST`` and its companions, else the current context.
+    """One engine. Clients are made on first use, one per thread: the SDK's is a `requests.Session`, not safe to share.
 
-    Clients are made on first use, one per thread: the SDK's is a `requests.Session`, which is not safe to share.
+    An engine that has failed to answer is asked whether it is there before it is asked for anything else, so that one
+    whose machine hangs costs the time of one long call, and not of each.
+
+    Args:
+        host: its address as in ``DOCKER_HOST``. None, and no `context`, finds it as the docker client does:
+            ``DOCKER_HOST`` and its companions, else the current context.
+        context: one of the docker client's contexts, by name.
+        tls: the folder with ``ca.pem``, ``cert.pem`` and ``key.pem`` for a ``tcp://`` address.
+        called: its name as a `trace_bench.sandbox.base.Host`.
+
+    Raises:
+        EnvironmentUnavailable: that is no address, there is no such context, or its certificates cannot be read.
     """
 
-    def __init__(self, host: str | None = None, timeout: float = TIMEOUT) -> None:
-        url = host or os.environ.get("DOCKER_HOST")
+    def __init__(
+        self,
+        host: str | None = None,
+        timeout: float = TIMEOUT,
+        *,
+        context: str | None = None,
+        tls: str | None = None,
+        called: str = "",
+    ) -> None:
+        self.called = called
+        url = host or context or os.environ.get("DOCKER_HOST")
         try:
-            settings: dict[str, Any] = {} if host else dict(kwargs_from_env())
-            url = host or settings.get("base_url") or _context_host()
-            self._tls = settings.get("tls")
+            url, self._tls = _place(host, context, tls)
             parsed = str(parse_host(url, is_win32=os.name == "nt", tls=bool(self._tls)))
             # As people write it: it stands in every message.
             self.url = parsed.replace("http+unix:", "unix:", 1)
-        except DockerException as error:
+            self.endpoint = Endpoint(self.url, _ssl_context(self._tls), called)
+        except (DockerException, OSError) as error:
+            remedy = (
+                "mend docker.hosts in the config"
+                if host or context
+                else "set DOCKER_HOST and its companions, such as DOCKER_HOST=unix:///var/run/docker.sock"
+            )
             raise EnvironmentUnavailable(
-                f"the Docker engine {url or ''!r} cannot be asked: {error}; set DOCKER_HOST and its companions, "
-                "such as DOCKER_HOST=unix:///var/run/docker.sock"
+                f"the Docker engine {url or ''!r} cannot be asked: {_short(error)}; {remedy}"
             ) from error
-        self.endpoint = Endpoint(self.url, _ssl_context(self._tls))
         self.timeout = timeout
         self._local = threading.local()
         self._lock = threading.Lock()
         self._version: dict[str, Any] | None = None
         self._info: dict[str, Any] | None = None
+        self._doubted = False
+
+    def __str__(self) -> str:
+        """What messages call it."""
+        return (
+            f"the Docker engine of host {self.called} ({self.url})"
+            if self.called
+            else f"the Docker engine at {self.url}"
+        )
+
+    def probe(self) -> None:
+        """
+        Raises:
+            EngineGone: it does not answer within `PROBE` seconds.
+        """
+        if self._version is None:
+            self._ask_version(PROBE)
+        else:
+            client = self._of_thread()
+            with self.errors("answer"):
+                client.get(f"{client.base_url}/_ping", timeout=PROBE).raise_for_status()
+        self._doubted = False
+
+    def sdk(self, timeout: float) -> docker.DockerClient:
+        """A client of its own, as the SDK's more convenient class; to be closed.
+
+        Args:
+            timeout: seconds for one call.
+        """
+        found = docker.DockerClient.__new__(docker.DockerClient)
+        found.api = self._connect(self.api_version, timeout)
+        return found
 
     @property
     def client(self) -> docker.APIClient:
         """This thread's client."""
+        if self._doubted:
+            self.probe()
+        return self._of_thread()
+
+    def _of_thread(self) -> docker.APIClient:
         found: docker.APIClient | None = getattr(self._local, "client", None)
         if found is None:
             found = self._connect(self.api_version)
@@ -83,10 +149,13 @@ class Engine:
     @property
     def version(self) -> dict[str, Any]:
         """The engine's ``version``, asked once."""
+        return self._ask_version(None) if self._version is None else self._version
+
+    def _ask_version(self, timeout: float | None) -> dict[str, Any]:
         with self._lock:
             if self._version is None:
-                with self.errors("say its version"):
-                    self._version = dict(self._connect(None).version(api_version=False))
+                with self.errors("say its version"), contextlib.closing(self._connect(None, timeout)) as client:
+                    self._version = dict(client.version(api_version=False))
             return self._version
 
     @property
@@ -100,31 +169,42 @@ class Engine:
             return self._info
 
     @contextmanager
-    def errors(self, action: str, *, image: str = "", name: str = "", runtime: str = "") -> Iterator[None]:
-        """Raise one of `trace_bench.sandbox.errors` for what the SDK raises; `action` completes "refused to"."""
+    def errors(
+        self, action: str, *, image: str = "", name: str = "", runtime: str = "", impatient: bool = False
+    ) -> Iterator[None]:
+        """Raise one of `trace_bench.sandbox.errors` for what the SDK raises; `action` completes "refused to".
+
+        Args:
+            impatient: the caller does not expect an answer in time, and none says nothing about the engine.
+        """
         try:
             yield
         except APIError as error:
             raise _translated(error, action, image, name, runtime) from error
         except (DockerException, requests.RequestException, urllib3.exceptions.HTTPError, ConnectionError) as error:
-            raise EngineGone(f"the Docker engine at {self.url} did not {action}: {_short(error)}.") from error
+            self._doubted = self._doubted or not (impatient and isinstance(error, requests.Timeout))
+            raise EngineGone(f"{self} did not {action}: {_short(error)}.", host=self.called) from error
 
-    def _connect(self, api_version: str | None) -> docker.APIClient:
+    def _connect(self, api_version: str | None, timeout: float | None = None) -> docker.APIClient:
         ssh = self.url.startswith("ssh://")
+        seconds = int(timeout or self.timeout)
         with self.errors("answer"):
             client = docker.APIClient(
                 base_url=PLACEHOLDER if ssh else self.url,
                 version=api_version or ".".join(map(str, OLDEST_API)),
-                timeout=int(self.timeout),
+                timeout=seconds,
                 tls=self._tls or False,
             )
+            if self._tls is not None:
+                # REQUESTS_CA_BUNDLE, which is about other servers, would go before the engine's own authority.
+                client.trust_env = False
             if ssh:
                 client.mount(PLACEHOLDER, SshAdapter(self.url))
             elif self.url.startswith("unix://"):
                 # The SDK keeps connections apart by address, and every container has addresses of its own: each thread
                 # would come to hold 25 that nobody uses again. (Its own `num_pools` goes unheard.)
                 path = "http+" + self.url
-                client.mount("http+docker://", UnixHTTPAdapter(path, int(self.timeout), pool_connections=1))
+                client.mount("http+docker://", UnixHTTPAdapter(path, seconds, pool_connections=1))
             return client
 
 
@@ -173,13 +253,54 @@ def _numbers(version: str) -> tuple[int, int]:
     return int(major), int(minor or 0)
 
 
-def _context_host() -> str | None:
-    """Host of the docker client's current context (Docker Desktop, rootless and colima set one)."""
+def _place(host: str | None, context: str | None, tls: str | None) -> tuple[str | None, TLSConfig | None]:
+    """Address and TLS settings of an engine; no address is the default socket.
+
+    Raises:
+        DockerException: there is no such context, or no such certificates.
+    """
+    if host:
+        return host, _tls_of(Path(tls).expanduser()) if tls else None
+    if context:
+        return _of_context(context)
+    settings = kwargs_from_env()
+    if settings.get("base_url"):
+        return settings["base_url"], settings.get("tls")
     try:
-        context = ContextAPI.get_current_context()
+        # Docker Desktop, rootless and colima set one.
+        current = ContextAPI.get_current_context()
     except (DockerException, OSError, ValueError, KeyError):
-        return None  # an unreadable context file: the default socket is the best guess, and check() names it
-    return getattr(context, "Host", None)
+        return None, None  # an unreadable context file: the default socket is the best guess, and check() names it
+    return (None, None) if current is None else (current.Host, current.TLSConfig)
+
+
+def _of_context(name: str) -> tuple[str, TLSConfig | None]:
+    """As `docker.context` would, which finds none before there is a ``config.json``: nothing but logging in or choosing
+    a default makes one."""
+    if name == "default":
+        return DEFAULT_UNIX_SOCKET, None
+    folder = Path(os.environ.get("DOCKER_CONFIG") or "~/.docker").expanduser() / "contexts"
+    digest = hashlib.sha256(name.encode()).hexdigest()
+    host, verify = "", True
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        meta = json.loads((folder / "meta" / digest / "meta.json").read_bytes())["Endpoints"]["docker"]
+        host, verify = str(meta["Host"]), not meta.get("SkipTLSVerify")
+    if not host:
+        raise DockerException(f"the docker client has no context {name!r} (docker context ls)")
+    files = folder / "tls" / digest / "docker"
+    if not files.is_dir():
+        return host, None
+    cert, key = files / "cert.pem", files / "key.pem"
+    return host, TLSConfig(
+        client_cert=(str(cert), str(key)) if cert.is_file() else None,
+        ca_cert=str(files / "ca.pem") if (files / "ca.pem").is_file() else None,
+        verify=verify,
+    )
+
+
+def _tls_of(folder: Path) -> TLSConfig:
+    ca, cert, key = (str(folder / name) for name in ("ca.pem", "cert.pem", "key.pem"))
+    return TLSConfig(client_cert=(cert, key), ca_cert=ca, verify=True)
 
 
 def _ssl_context(tls: Any) -> Any:

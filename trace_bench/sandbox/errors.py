@@ -6,9 +6,17 @@ from trace_bench.errors import EnvironmentUnavailable, ExitCode, SandboxError
 
 
 class EngineGone(SandboxError, ConnectionError):
-    """The engine does not answer."""
+    """The engine does not answer.
+
+    Attributes:
+        host: name of the `trace_bench.sandbox.base.Host` whose engine it is; empty where there is but one.
+    """
 
     exit_code = ExitCode.ENVIRONMENT
+
+    def __init__(self, message: str, *, host: str = "") -> None:
+        super().__init__(message)
+        self.host = host
 
 
 class ImageMissing(SandboxError, LookupError):
@@ -27,6 +35,10 @@ class GpusMissing(EnvironmentUnavailable):
     """The engine cannot give a sandbox the GPUs that were asked for."""
 
 
+class LeaseLost(SandboxError):
+    """GPUs or cores of an adopted sandbox are somebody else's by now: no further sandbox can have them."""
+
+
 class NameConflict(SandboxError, FileExistsError):
     """A sandbox of that name is there already."""
 
@@ -39,6 +51,18 @@ class OutOfDisk(SandboxError, OSError):
 
 class SandboxGone(SandboxError, LookupError):
     """The sandbox has been removed, by us or by somebody else."""
+
+
+class RateLimited(SandboxError):
+    """The backend makes no further sandbox now: too many in too short a time, or too many at a time. Nothing was made.
+
+    Attributes:
+        retry_after: seconds after which it wants to be asked again; None where it says nothing of that.
+    """
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class StreamTimeout(SandboxError, TimeoutError):

@@ -40,13 +40,14 @@ def owner() -> str:
     return hashlib.sha256(f"{host or platform.node()}\0{user}".encode()).hexdigest()[:16]
 
 
-def job_labels(run_id: str, job_id: str, lease: float) -> dict[str, str]:
-    """The labels of one job's sandbox.
+def job_labels(run_id: str, job_id: str, lease: float, *, exclusive: bool = False) -> dict[str, str]:
+    """The labels of one job's sandbox. `exclusive`: nothing else may run on its host.
 
     >>> sorted(job_labels("r", "j", 60))
     ['trace-bench.created', 'trace-bench.job', 'trace-bench.lease', 'trace-bench.owner', 'trace-bench.run']
     """
-    return {RUN: run_id, JOB: job_id, OWNER: owner(), LEASE: f"{lease:g}", CREATED: f"{time.time():.0f}"}
+    found = {RUN: run_id, JOB: job_id, OWNER: owner(), LEASE: f"{lease:g}", CREATED: f"{time.time():.0f}"}
+    return {**found, EXCLUSIVE: "1"} if exclusive else found
 
 
 def age(labels: Mapping[str, str], now: float) -> float | None:

@@ -1,0 +1,45 @@
+"""Which GPUs an engine's host has, as far as anybody can tell."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from trace_bench.config.gpus import from_nvidia_smi, gpu_kind, whole_devices
+
+_SECONDS = 20.0
+"""A driver that nothing keeps loaded takes some to answer."""
+
+
+def leasable(wanted: str | int | Sequence[str], info: Mapping[str, Any], *, here: bool) -> tuple[str, ...] | None:
+    """Names of the GPUs that may be leased; None if nobody can tell.
+
+    Args:
+        wanted: ``gpus`` of a host of the config.
+        info: what the engine says of itself.
+        here: its host is this one.
+    """
+    if wanted == "none":
+        return ()
+    if isinstance(wanted, int):
+        return tuple(map(str, range(wanted)))
+    if not isinstance(wanted, str):
+        for name in wanted:
+            gpu_kind(name)
+        return tuple(wanted)
+    discovered = [str(item.get("ID")) for item in info.get("DiscoveredDevices") or [] if item.get("Source") == "cdi"]
+    return whole_devices(discovered) or (_told_by_the_driver() if here else None)
+
+
+def _told_by_the_driver() -> tuple[str, ...] | None:
+    """No sandbox is needed to ask the driver of this machine."""
+    command = shutil.which("nvidia-smi")
+    if command is None:
+        return None
+    try:
+        done = subprocess.run([command, "-L"], capture_output=True, text=True, timeout=_SECONDS, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None  # what is wrong with it, the engine says when a job asks for a GPU
+    return from_nvidia_smi(done.stdout) or None

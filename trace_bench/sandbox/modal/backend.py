@@ -1,0 +1,229 @@
+"""The Modal backend: one sandbox of the service per job, and in it one process that holds the command."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from trace_bench.config.places import ModalConfig
+from trace_bench.errors import ConfigError, EnvironmentUnavailable, SandboxError
+from trace_bench.sandbox.base import CONTROLS, Control, Host, Integrity, Sandbox, SandboxRequest
+from trace_bench.sandbox.controls import missing
+from trace_bench.sandbox.errors import ControlMissing, EngineGone, NameConflict, RuntimeMissing
+from trace_bench.sandbox.labels import PREFIX, UID_BASE
+from trace_bench.sandbox.modal import program
+from trace_bench.sandbox.modal.client import TOKEN, Client, Listed
+from trace_bench.sandbox.modal.controls import CAN, CANNOT, REQUIRED, limits
+from trace_bench.sandbox.modal.sandbox import ModalSandbox
+from trace_bench.sandbox.uids import BLOCK, DEFAULT_BASE, SLOTS
+
+if TYPE_CHECKING:
+    import modal
+
+NAME = PREFIX + "name"
+"""Label with the name: the service does not tell it."""
+NONCE = PREFIX + "nonce"
+"""Label by which a create whose answer was lost knows its own sandbox again."""
+LONGEST_NAME = 63
+LONGEST_LIFE = 86_400
+"""Seconds: no sandbox of the service lives longer."""
+LOOKS = (0.0, 1.0, 2.0)
+"""Seconds after which it is looked for a sandbox of which nobody knows whether it was made."""
+UNSTARTED_SECONDS = 600
+"""A sandbox that nobody starts ends by itself after that."""
+MODAL_BASE = 0x7A000000
+"""Sandboxes have uid spaces of their own. The locks of blocks only say that a controller lives, so they are apart from
+those of engines and folders."""
+OPEN_TO_ALL = ("/var/tmp", "/run/lock", "/dev/shm", "/dev/mqueue")
+"""Folders of images that any uid may write to; /tmp and /run are closed by the worker, everywhere."""
+MIB = 1 << 20
+
+
+class ModalBackend:
+    """Makes sandboxes with the service's own client, whose credentials it uses.
+
+    Args:
+        settings: section ``modal`` of a config.
+        client: the service's client to use; None is the one of this process.
+    """
+
+    name = "modal"
+    integrity: Integrity = "protected"
+    capabilities: frozenset[str] = frozenset(CAN)
+    cannot: Mapping[str, str] = CANNOT
+
+    def __init__(self, settings: ModalConfig | None = None, *, client: modal.Client | None = None) -> None:
+        self._settings = settings or ModalConfig()
+        self._client = Client(self._settings.app, self._settings.environment, client)
+
+    @property
+    def default_uid_base(self) -> int:
+        return MODAL_BASE
+
+    def hosts(self) -> Sequence[Host]:
+        settings = self._settings
+        return (
+            Host(
+                slots=settings.max_sandboxes,
+                starting=settings.max_starting,
+                creations_per_second=settings.creations_per_second,
+                scope=f"modal-{settings.environment or ''}-{settings.app}",
+            ),
+        )
+
+    def check(self) -> None:
+        try:
+            import modal  # noqa: F401
+        except ImportError as error:
+            raise EnvironmentUnavailable(
+                "the package modal is not installed; install it with pip install 'trace-bench[modal]'."
+            ) from error
+        try:
+            self._client.app  # noqa: B018 - the question is the check
+        except SandboxError as error:
+            raise EnvironmentUnavailable(f"{error} Look at the network, and {TOKEN}.") from error
+
+    def create(self, request: SandboxRequest) -> Sandbox:
+        lacking = sorted(request.require_controls & self.cannot.keys())
+        if lacking:
+            told = "; ".join(f"{name} ({self.cannot[name]})" for name in lacking)
+            raise ControlMissing(f"the modal backend cannot put in force: {told}. Use --backend docker.")
+        if request.runtime not in (None, "runsc", "gvisor"):
+            raise RuntimeMissing(
+                f"the modal backend has no runtime {request.runtime}; it has gVisor alone: take sandbox.runtime out."
+            )
+        own_labels = self._labels(request)
+        image = self._client.image(request.image, self._settings.registry_access)
+        sandbox = self._made(request, own_labels, image)
+        try:
+            sandbox.open()
+            required = (REQUIRED | request.require_controls) - request.allow_weaker
+            if absent := missing(sandbox.controls(), required):
+                raise ControlMissing(_lacking(absent))
+        except BaseException:
+            sandbox.remove()
+            raise
+        return sandbox
+
+    def find(self, labels: Mapping[str, str]) -> list[Sandbox]:
+        return [
+            ModalSandbox(self._client, item.handle, item.labels.get(NAME, item.handle.object_id), item.labels)
+            for item in self._client.listed(labels)
+            if NONCE in item.labels
+        ]
+
+    def uid_bases_in_use(self) -> frozenset[int]:
+        texts = (sandbox.labels.get(UID_BASE, "") for sandbox in self.find({}))
+        return frozenset(int(text) for text in texts if text.isdigit())
+
+    def describe(self) -> dict[str, Any]:
+        import modal
+
+        settings = self._settings
+        return {
+            "backend": self.name,
+            "integrity": self.integrity,
+            "client": modal.__version__,
+            "app": settings.app,
+            "environment": settings.environment,
+            "region": settings.region,
+            "image_registry": settings.image_registry,
+            "gpu": settings.gpu,
+            "disk_control": "watcher",
+            "cannot": dict(self.cannot),
+        }
+
+    def _labels(self, request: SandboxRequest) -> dict[str, str]:
+        return {
+            **request.labels,
+            **limits(request),
+            UID_BASE: str(request.uid_base),
+            NAME: short(request.name),
+            NONCE: secrets.token_hex(8),
+        }
+
+    def _made(self, request: SandboxRequest, own_labels: Mapping[str, str], image: Any) -> ModalSandbox:
+        """The sandbox of `request`. One whose answer was lost is found again; there is never a second one."""
+        name = own_labels[NAME]
+        try:
+            handle = self._client.create(
+                program.holder_command(_spec(request, self._settings.idle_timeout)),
+                name=name,
+                labels=own_labels,
+                image=image,
+                **_settings(request, self._settings),
+            )
+        except (EngineGone, NameConflict) as error:
+            found = self._own(name, own_labels[NONCE], LOOKS if isinstance(error, EngineGone) else LOOKS[:1])
+            if found is None:
+                raise
+            handle = found.handle
+        return ModalSandbox(self._client, handle, name, own_labels)
+
+    def _own(self, name: str, nonce: str, looks: Sequence[float]) -> Listed | None:
+        """The sandbox called `name` if it is that of `nonce`; looked for after each of `looks`, seconds."""
+        for seconds in looks:
+            time.sleep(seconds)
+            for item in self._client.listed({NAME: name}):
+                if item.labels.get(NONCE) == nonce:
+                    return item
+        return None
+
+
+def short(name: str) -> str:
+    """`name` as the service takes it.
+
+    >>> short("a" * 100)
+    'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa-2816597888e4a0d3'
+    """
+    if len(name) <= LONGEST_NAME:
+        return name
+    return f"{name[: LONGEST_NAME - 17]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+
+
+def _spec(request: SandboxRequest, idle: float) -> dict[str, Any]:
+    resources = request.resources
+    return {
+        "command": list(request.command),
+        "out": program.OUT,
+        "socket": program.SOCKET,
+        "unstarted": UNSTARTED_SECONDS,
+        "linger": idle,
+        "nofile": resources.nofile,
+        "fsize": max(resources.disk_bytes, resources.tmp_bytes),
+        "closed": list(OPEN_TO_ALL),
+    }
+
+
+def _settings(request: SandboxRequest, settings: ModalConfig) -> dict[str, Any]:
+    """What is asked of the service: as request and as limit the same, so that a score does not depend on neighbours."""
+    resources = request.resources
+    memory = -(-resources.memory_bytes // MIB)
+    asked: dict[str, Any] = {
+        "cpu": (resources.cpus, resources.cpus),
+        "memory": (memory, memory),
+        "timeout": LONGEST_LIFE if request.most_seconds is None else min(LONGEST_LIFE, ceil(request.most_seconds)),
+        "idle_timeout": int(settings.idle_timeout),
+        "workdir": "/",
+        "block_network": True,
+    }
+    if settings.region is not None:
+        asked["region"] = settings.region
+    if resources.gpus:
+        if settings.gpu is None:
+            raise ConfigError("sandbox.gpus: say which GPU Modal is to give, as in modal: {gpu: H100}")
+        asked["gpu"] = f"{settings.gpu}:{resources.gpus}"
+    return asked
+
+
+def _lacking(absent: Sequence[Control]) -> str:
+    assert all(control.name in CONTROLS for control in absent)
+    told = "; ".join(f"{control.name} ({control.detail})" for control in absent)
+    return f"the sandbox that Modal has made cannot put in force: {told}. It was ended again."
+
+
+assert BLOCK * SLOTS + MODAL_BASE < 2**31 and MODAL_BASE > DEFAULT_BASE

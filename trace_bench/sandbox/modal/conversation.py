@@ -1,0 +1,183 @@
+"""The host's end of a conversation with the holder: bytes between an exec and a socket of this process.
+
+Runs on the client's loop. It takes in whatever comes (no more than was granted), so that what is said about the
+command gets through even where nobody reads its output.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Protocol
+
+from trace_bench.errors import SandboxError
+from trace_bench.sandbox.errors import EngineGone
+from trace_bench.sandbox.modal.holder import CHUNK, DATA, WINDOW, Unpacker, pack, say
+
+LINGER = 5.0
+"""Seconds that a conversation whose stream was closed waits to hear how the command ended."""
+
+
+class Channel(Protocol):
+    """A process beside the holder: `trace_bench.sandbox.modal.client.Exec`."""
+
+    async def write(self, data: bytes) -> None: ...
+
+    async def hang_up(self) -> None: ...
+
+    def output(self) -> AsyncIterator[bytes]: ...
+
+
+class Conversation:
+    """One ``attach``.
+
+    Attributes:
+        sock: the stream: what is read from it is stdout, what is written to it goes to stdin.
+        position: what the holder last said of the command; None until it has said anything.
+        error: why the conversation broke, if it did.
+        over: nothing more will come.
+    """
+
+    def __init__(self, told: Callable[[BaseException], SandboxError]) -> None:
+        self.sock, self._theirs = socket.socketpair()
+        for end in (self.sock, self._theirs):
+            end.setblocking(False)
+        self.position: dict[str, Any] | None = None
+        self.error: SandboxError | None = None
+        self.over = False
+        self._told = told
+        self._news = threading.Condition()
+        self._channel: Channel | None = None
+        self._arrived: deque[bytes] = deque()
+        self._eof = False
+        self._left = False
+        self._credit = 0
+
+    # -- any thread ----------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> str | None:
+        return None if self.position is None else str(self.position["state"])
+
+    @property
+    def ended(self) -> dict[str, Any] | None:
+        found = None if self.position is None else self.position.get("ended")
+        return found if isinstance(found, dict) else None
+
+    def wait_for(self, wanted: Callable[[], bool], seconds: float) -> bool:
+        """Wait until `wanted`, or the conversation is over; whether `wanted` holds."""
+        end = time.monotonic() + seconds
+        with self._news:
+            while not wanted() and not self.over:
+                left = end - time.monotonic()
+                if left <= 0:
+                    break
+                self._news.wait(left)
+            return wanted()
+
+    # -- the loop ------------------------------------------------------------------------------------------------
+
+    async def run(self, opened: Callable[[], Any]) -> None:
+        """See it through; `opened` makes the channel."""
+        self._loop = asyncio.get_running_loop()
+        self._more, self._granted = asyncio.Event(), asyncio.Event()
+        tasks: list[asyncio.Task[None]] = []
+        try:
+            self._channel = channel = await opened()
+            await channel.write(say(op="attach", credit=WINDOW))
+            tasks = [asyncio.create_task(work) for work in (self._deliver(channel), self._feed(channel))]
+            await self._listen(channel)
+            if not self._eof and not self._left:
+                self.error = EngineGone("Modal broke off the stream of a sandbox.")
+            elif not self._left:
+                self._more.set()
+                await tasks[0]
+        except asyncio.CancelledError:
+            self.error = self.error or EngineGone("the stream of a sandbox was closed.")
+        except BaseException as error:
+            self.error = self._told(error)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._theirs.close()
+            with self._news:
+                self.over = True
+                self._news.notify_all()
+
+    async def say(self, **fields: Any) -> None:
+        """Tell the holder something."""
+        if self._channel is None or self.over:
+            raise EngineGone("the stream of a sandbox is no longer there.")
+        try:
+            await self._channel.write(say(**fields))
+        except Exception as error:
+            raise self._told(error) from error
+
+    async def _listen(self, channel: Channel) -> None:
+        unpacker = Unpacker()
+        async for data in channel.output():
+            for kind, payload in unpacker.feed(data):
+                if kind == DATA:
+                    self._arrived.append(payload)
+                    self._more.set()
+                else:
+                    self._on_said(json.loads(payload))
+            if self._eof:
+                return
+
+    def _on_said(self, said: dict[str, Any]) -> None:
+        if "credit" in said:
+            self._credit += said["credit"]
+            self._granted.set()
+        if said.get("eof"):
+            self._eof = True
+            self._more.set()
+        if "state" in said:
+            with self._news:
+                self.position = {**(self.position or {}), **said}
+                self._news.notify_all()
+
+    async def _deliver(self, channel: Channel) -> None:
+        """What has come, to whoever reads; each time that a good part of it was taken, more is granted."""
+        taken = 0
+        while True:
+            while not self._arrived:
+                if self._eof:
+                    return
+                self._more.clear()
+                await self._more.wait()
+            data = self._arrived.popleft()
+            if not self._left:
+                try:
+                    await self._loop.sock_sendall(self._theirs, data)
+                except OSError:
+                    self._left = True
+            taken += len(data)
+            if taken >= WINDOW // 4:
+                await channel.write(say(credit=taken))
+                taken = 0
+
+    async def _feed(self, channel: Channel) -> None:
+        """What is written to the stream, as far as the holder has granted it."""
+        while True:
+            while self._credit <= 0:
+                self._granted.clear()
+                await self._granted.wait()
+            try:
+                data = await self._loop.sock_recv(self._theirs, min(4 * CHUNK, self._credit))
+            except OSError:
+                data = b""
+            if not data:
+                break
+            self._credit -= len(data)
+            await channel.write(pack(DATA, data))
+        self._left = True
+        if self.ended is None:
+            await asyncio.sleep(LINGER)
+        await channel.hang_up()
