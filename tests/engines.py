@@ -13,6 +13,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -26,6 +27,17 @@ import pytest
 PATIENCE = 30.0
 """Seconds that an engine has to start, or to end."""
 NEEDED = ("dockerd", "containerd", "runc", "unshare", "docker-init", "docker")
+
+LAUNCH = """
+import os, subprocess, sys
+subprocess.run(["ip", "link", "set", "lo", "up"])
+command = sys.argv[1:]
+if command[0].isdigit():
+    os.dup2(int(command.pop(0)), 3, inheritable=True)
+    os.environ.update(LISTEN_FDS="1", LISTEN_PID=str(os.getpid()))
+os.execvp(command[0], command)
+"""
+"""Hands a listening socket over as systemd does."""
 
 
 @dataclass
@@ -77,19 +89,14 @@ class OtherEngine:
         ]  # fmt: skip
         fds: tuple[int, ...] = ()
         if self.listening is not None:
-            # Handed over as systemd does, for the engine's own network has no way out.
+            # The engine's own network has no way in.
             fds = (self.listening.fileno(),)
             command += ["--host", "fd://", "--tlsverify", f"--tlscacert={self.tls}/ca.pem",
                         f"--tlscert={self.tls}/server.pem", f"--tlskey={self.tls}/server-key.pem"]  # fmt: skip
         enter = ["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
-        script = "ip link set lo up; "
-        if fds:
-            script += f'exec 3<&{fds[0]}; export LISTEN_FDS=1 LISTEN_PID=$$; exec "$@"'
-        else:
-            script += 'exec "$@"'
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [*enter, "docker-init", "--", "sh", "-c", script, "sh", *command],
+                [*enter, "docker-init", "--", sys.executable, "-c", LAUNCH, *map(str, fds), *command],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=fds, start_new_session=True,
             )  # fmt: skip
         _wait_for(self._answers, f"engine {self.name} does not start; see {self.folder}/log")

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeVar
 
 import modal
 from grpclib.server import Server
+from modal._utils.grpc_utils import custom_detail_codec  # the client's own: it reads no other
 from modal_proto import api_pb2
 from modal_proto.api_grpc import ModalClientBase
 from modal_proto.task_command_router_grpc import TaskCommandRouterBase
@@ -39,7 +40,7 @@ class _Closing(Server):
     """A grpclib server whose close also cuts the connections that clients hold."""
 
     def __init__(self, handlers: list[Any]) -> None:
-        super().__init__(handlers)
+        super().__init__(handlers, status_details_codec=custom_detail_codec)
         self._protocols: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def _protocol_factory(self) -> Any:
