@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,11 +47,13 @@ class OtherEngine:
     Attributes:
         listening: a listening socket of this machine's network on which it answers over TLS, by the certificates in
             the folder ``tls``.
+        settings: further ones of its ``daemon.json``.
     """
 
     name: str
     folder: Path
     listening: socket.socket | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     @property
@@ -80,7 +82,7 @@ class OtherEngine:
             (self.folder / name).unlink(missing_ok=True)
         # Newer ones have an identity below their data root, these one per machine.
         settings = {"deprecated-key-path": f"{self.folder}/key.json"} if _major() < 23 else {}
-        (self.folder / "daemon.json").write_text(json.dumps(settings))
+        (self.folder / "daemon.json").write_text(json.dumps({**settings, **self.settings}))
         command = [
             "dockerd", "--config-file", f"{self.folder}/daemon.json", "--host", self.url,
             "--data-root", f"{self.folder}/data", "--exec-root", f"{self.folder}/exec",
@@ -165,7 +167,7 @@ class OtherEngine:
 
 
 @contextmanager
-def engines(count: int, *, tls: int = 0) -> Iterator[list[OtherEngine]]:
+def engines(count: int, *, tls: int = 0, settings: Mapping[str, Any] | None = None) -> Iterator[list[OtherEngine]]:
     """`count` engines, of which the first `tls` answer over TLS too. Skips, with the reason, where there can be none.
 
     What they leave is removed with them.
@@ -175,7 +177,7 @@ def engines(count: int, *, tls: int = 0) -> Iterator[list[OtherEngine]]:
     if missing := [name for name in NEEDED if shutil.which(name) is None]:
         pytest.skip(f"no engine: {missing[0]} is missing")
     with tempfile.TemporaryDirectory(prefix="tb-engines-", dir="/tmp") as top, ExitStack() as stack:
-        found = [OtherEngine(f"engine-{i}", Path(top, str(i))) for i in range(count)]
+        found = [OtherEngine(f"engine-{i}", Path(top, str(i)), settings=settings or {}) for i in range(count)]
         for engine in found[:tls]:
             engine.listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
             engine.folder.mkdir()

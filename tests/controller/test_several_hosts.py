@@ -12,7 +12,10 @@ import pytest
 
 from tests.controller.bench import Bench, attempts, entries, fingerprints_of_files, journal
 from tests.controller.supervisor import Script
+from trace_bench.artifacts.layout import RunLayout
+from trace_bench.config.models import RunConfig
 from trace_bench.controller import outage, starting
+from trace_bench.controller.plan import _width_notes
 from trace_bench.errors import Interrupted
 from trace_bench.sandbox.base import Host, SandboxRequest
 from trace_bench.sandbox.errors import EngineGone, RateLimited
@@ -138,11 +141,22 @@ def test_who_waits_for_another_host_ends_at_once_when_the_run_does(hosts: Bench)
         hosts.run(stop_wanted=lambda: wish[0] if wish else None)
     assert time.monotonic() - began < 4
     (run,) = hosts.runs()
-    statuses = {entry["status"] for entry in entries(hosts.plan(run_id=run.name).layout).values()}
-    assert statuses == {"failed", "not_executed"}
+    assert {entry["status"] for entry in entries(RunLayout(run)).values()} == {"failed", "not_executed"}
     hosts.backend.away.clear()
     hosts.backend.on_create = lambda request: None
     assert hosts.run().ok and len(hosts.runs()) == 1
+
+
+def test_the_plan_says_that_jobs_run_one_at_a_time_where_nobody_has_said_how_many(bench: Bench) -> None:
+    def width_notes(**config: Any) -> list[str]:
+        loaded = bench.load(**config)
+        given = {key: value for key, value in loaded if key in loaded.model_fields_set and key != "max_workers"}
+        bare = RunConfig.model_construct(_fields_set=set(given), **dict(loaded))
+        return _width_notes(bare, "docker", 4) + _width_notes(bare, "modal", 4) + _width_notes(loaded, "modal", 4)
+
+    assert width_notes() == ["max_workers is not given: jobs run one at a time, on Modal too"]
+    hosts = {"hosts": [{"context": "a"}, {"context": "b"}]}
+    assert len(width_notes(docker=hosts)) == 2
 
 
 # ------------------------------------------------------------------------------------------ a host that takes no more

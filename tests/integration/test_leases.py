@@ -9,6 +9,7 @@ import secrets
 import signal
 import stat
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from itertools import combinations
@@ -18,9 +19,14 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import assert_refused
-from tests.integration.cli import TASKS, cli, run, start, write_config
+from tests.engine import BASE_IMAGE, base_image
+from tests.engines import engines
+from tests.integration.cli import REPOSITORY, TASKS, cli, run, start, write_config
 from tests.integration.test_interruption import wait_for
+from tests.sandbox.conformance import Lab, read_all
+from trace_bench.sandbox.base import Resources
 from trace_bench.sandbox.docker import DockerBackend
+from trace_bench.sandbox.errors import GpusMissing
 from trace_bench.sandbox.labels import DEVICES, RUN
 
 pytestmark = pytest.mark.docker
@@ -154,6 +160,53 @@ def test_what_no_host_has_is_said_before_anything_starts(images: Path, tmp_path:
     assert "no host can run internal:numeric_param: here has 1 GPU, not 2" in done.stderr
     assert "tasks[0].sandbox" in done.stderr or "tasks.0.sandbox" in done.stderr
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.fixture
+def newer_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Debian 13's engine (26) goes before the installed one."""
+    script = str(REPOSITORY / "scripts" / "second-engine")
+    with tempfile.TemporaryDirectory(prefix="tb-newer-", dir="/tmp") as folder:  # names of sockets must be short
+        for name in ("RUN", "DATA"):
+            monkeypatch.setenv(f"TRACE_BENCH_ENGINE26_{name}", f"{folder}/{name.lower()}")
+        done = subprocess.run([script, "start"], capture_output=True, text=True, timeout=600)
+        subprocess.run([script, "stop", "--purge"], capture_output=True, timeout=120)
+    if done.returncode == 3:
+        pytest.skip(done.stderr.strip().splitlines()[-1])
+    default = Path.home() / ".cache" / "trace-bench" / "engine26"
+    root = Path(os.environ.get("TRACE_BENCH_ENGINE26_CACHE", default)) / "root"
+    monkeypatch.setenv("PATH", f"{root}/usr/sbin:{os.environ['PATH']}")
+
+
+@pytest.mark.slow
+def test_a_cdi_device_reaches_the_sandbox_and_no_other_does(
+    devices: tuple[str, ...], newer_programs: None, tmp_path: Path
+) -> None:
+    """As NVIDIA's toolkit describes GPUs to newer engines, here with stand-ins."""
+    (tmp_path / "cdi").mkdir()
+    spec = {
+        "cdiVersion": "0.5.0",
+        "kind": "trace-bench.test/gpu",
+        "devices": [
+            {"name": str(n), "containerEdits": {"deviceNodes": [{"path": path}]}} for n, path in enumerate(devices)
+        ],
+    }
+    (tmp_path / "cdi" / "stand-ins.json").write_text(json.dumps(spec))
+    settings = {"features": {"cdi": True}, "cdi-spec-dirs": [str(tmp_path / "cdi")]}
+    look = "say(' '.join(p for p in sorted(os.listdir('/dev')) if p.startswith('trace-bench-test-')))"
+    with engines(1, settings=settings) as (engine,):
+        engine.load(base_image())
+        lab = Lab(DockerBackend(engine.url, gpus=("trace-bench.test/gpu=0", "trace-bench.test/gpu=1")), BASE_IMAGE)
+        for number, path in enumerate(devices):
+            asked = {"gpu_names": (f"trace-bench.test/gpu={number}",), "resources": Resources(gpus=1, pids=64)}
+            with lab.running(look, **asked) as (sandbox, stream):
+                assert read_all(stream).decode().split() == [path.removeprefix("/dev/")]
+                (mounts,) = [control for control in sandbox.controls() if control.name == "mounts"]
+                assert mounts.in_force and mounts.detail.endswith(f"; GPU trace-bench.test/gpu={number}")
+        missing = {"gpu_names": ("trace-bench.test/gpu=7",), "resources": Resources(gpus=1, pids=64)}
+        with pytest.raises(GpusMissing), lab.running(look, **missing):
+            pytest.fail("it has started")
+        lab.sweep()
 
 
 @pytest.mark.gpu

@@ -117,6 +117,7 @@ class Sandboxes:
         """Lose it without a trace: its processes, its record, its name."""
         with contextlib.suppress(EngineError):
             await self._engine.kill(sandbox)
+        await self._engine.forget(sandbox)
         self.state.forget(sandbox)
         sandbox.status = Result.GENERIC_STATUS_INTERNAL_FAILURE
         self.ended(sandbox).set()
@@ -230,6 +231,7 @@ class Sandboxes:
             await self._engine.start(sandbox)
         except EngineError as error:
             self._settle(sandbox, Result.GENERIC_STATUS_INIT_FAILURE, 1, str(error))
+            await self._engine.forget(sandbox)
             return
         sandbox.started_at = sandbox.last_used = time.time()
         sandbox.save()

@@ -61,6 +61,9 @@ class ModalServer:
     As a context manager it ends its sandboxes and removes its state on the way out. `start` and `stop` leave both: a
     server that is started on the same `state` (and `port`) finds its sandboxes again.
 
+    In process mode `isolated` sandboxes have a root, a process tree and a network of their own, where the host allows
+    it; else they share the host's, and only the client's file operations see the sandbox's folder as the root.
+
     >>> with ModalServer() as server, server.client() as client:
     ...     app = modal.App.lookup("an-app", create_if_missing=True, client=client)
     """
@@ -73,11 +76,13 @@ class ModalServer:
         state: Path | None = None,
         starts: Starts | None = None,
         images: Mapping[str, str] | None = None,
+        isolated: bool = True,
         credentials: tuple[str, str] = ("ak-loopback", "as-loopback"),
     ) -> None:
         self.mode = mode
         self.port = port
         self.state = state or Path(tempfile.mkdtemp(prefix="modal-server-"))
+        self._isolated = isolated
         self._own_state = state is None
         self.starts = starts or Starts()
         self.images = dict(images or {})
@@ -185,7 +190,7 @@ class ModalServer:
         self._loop = asyncio.get_running_loop()
         self._over = asyncio.Event()
         self._state = State(self.state)
-        self._keeping = Keeping(self.state)
+        self._keeping = Keeping(self.state, self._isolated and self.mode == "process")
         await self._keeping.open()
         watcher = Watcher()
         engine = self._engine()
