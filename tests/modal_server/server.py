@@ -73,8 +73,10 @@ class ModalServer:
         starts: Starts | None = None,
         images: Mapping[str, str] | None = None,
         credentials: tuple[str, str] = ("ak-loopback", "as-loopback"),
+        engine: Engine | None = None,
     ) -> None:
         self.mode = mode
+        self._own_engine = engine
         self.port = port
         self.state = state or Path(tempfile.mkdtemp(prefix="modal-server-"))
         self._own_state = state is None
@@ -174,7 +176,7 @@ class ModalServer:
         self._keeping = Keeping(self.state)
         await self._keeping.open()
         watcher = Watcher()
-        engine = self._engine()
+        engine = self._own_engine or self._engine()
         self._sandboxes = Sandboxes(self._state, engine, watcher, self.starts)
         self._sandboxes.resume()
         control = Control(self._state, engine, self.credentials)
