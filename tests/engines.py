@@ -13,9 +13,10 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,17 @@ PATIENCE = 30.0
 """Seconds that an engine has to start, or to end."""
 NEEDED = ("dockerd", "containerd", "runc", "unshare", "docker-init", "docker")
 
+LAUNCH = """
+import os, subprocess, sys
+subprocess.run(["ip", "link", "set", "lo", "up"])
+command = sys.argv[1:]
+if command[0].isdigit():
+    os.dup2(int(command.pop(0)), 3, inheritable=True)
+    os.environ.update(LISTEN_FDS="1", LISTEN_PID=str(os.getpid()))
+os.execvp(command[0], command)
+"""
+"""Hands a listening socket over as systemd does."""
+
 
 @dataclass
 class OtherEngine:
@@ -35,11 +47,13 @@ class OtherEngine:
     Attributes:
         listening: a listening socket of this machine's network on which it answers over TLS, by the certificates in
             the folder ``tls``.
+        settings: further ones of its ``daemon.json``.
     """
 
     name: str
     folder: Path
     listening: socket.socket | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     @property
@@ -68,7 +82,7 @@ class OtherEngine:
             (self.folder / name).unlink(missing_ok=True)
         # Newer ones have an identity below their data root, these one per machine.
         settings = {"deprecated-key-path": f"{self.folder}/key.json"} if _major() < 23 else {}
-        (self.folder / "daemon.json").write_text(json.dumps(settings))
+        (self.folder / "daemon.json").write_text(json.dumps({**settings, **self.settings}))
         command = [
             "dockerd", "--config-file", f"{self.folder}/daemon.json", "--host", self.url,
             "--data-root", f"{self.folder}/data", "--exec-root", f"{self.folder}/exec",
@@ -77,19 +91,14 @@ class OtherEngine:
         ]  # fmt: skip
         fds: tuple[int, ...] = ()
         if self.listening is not None:
-            # Handed over as systemd does, for the engine's own network has no way out.
+            # The engine's own network has no way in.
             fds = (self.listening.fileno(),)
             command += ["--host", "fd://", "--tlsverify", f"--tlscacert={self.tls}/ca.pem",
                         f"--tlscert={self.tls}/server.pem", f"--tlskey={self.tls}/server-key.pem"]  # fmt: skip
         enter = ["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
-        script = "ip link set lo up; "
-        if fds:
-            script += f'exec 3<&{fds[0]}; export LISTEN_FDS=1 LISTEN_PID=$$; exec "$@"'
-        else:
-            script += 'exec "$@"'
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [*enter, "docker-init", "--", "sh", "-c", script, "sh", *command],
+                [*enter, "docker-init", "--", sys.executable, "-c", LAUNCH, *map(str, fds), *command],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=fds, start_new_session=True,
             )  # fmt: skip
         _wait_for(self._answers, f"engine {self.name} does not start; see {self.folder}/log")
@@ -158,7 +167,7 @@ class OtherEngine:
 
 
 @contextmanager
-def engines(count: int, *, tls: int = 0) -> Iterator[list[OtherEngine]]:
+def engines(count: int, *, tls: int = 0, settings: Mapping[str, Any] | None = None) -> Iterator[list[OtherEngine]]:
     """`count` engines, of which the first `tls` answer over TLS too. Skips, with the reason, where there can be none.
 
     What they leave is removed with them.
@@ -168,7 +177,7 @@ def engines(count: int, *, tls: int = 0) -> Iterator[list[OtherEngine]]:
     if missing := [name for name in NEEDED if shutil.which(name) is None]:
         pytest.skip(f"no engine: {missing[0]} is missing")
     with tempfile.TemporaryDirectory(prefix="tb-engines-", dir="/tmp") as top, ExitStack() as stack:
-        found = [OtherEngine(f"engine-{i}", Path(top, str(i))) for i in range(count)]
+        found = [OtherEngine(f"engine-{i}", Path(top, str(i)), settings=settings or {}) for i in range(count)]
         for engine in found[:tls]:
             engine.listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
             engine.folder.mkdir()

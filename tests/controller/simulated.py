@@ -36,6 +36,8 @@ class SimulatedBackend:
         most_alive, most_starting, most_memory: at one time: sandboxes that were there, that had not spoken yet, and
             the bytes that those which were there declared.
         gone_until: until when (monotonic clock) the engine does not answer.
+        several: hosts, where there is more than one.
+        away: until when each of them does not answer.
         archive: makes the archive of a sandbox's volume from its job and its files; None is an honest engine's.
     """
 
@@ -54,6 +56,8 @@ class SimulatedBackend:
     most_starting: int = 0
     most_memory: int = 0
     gone_until: float = 0.0
+    several: Sequence[Host] = ()
+    away: dict[str, float] = field(default_factory=dict)
     archive: Callable[[Mapping[str, Any], dict[str, bytes]], Iterator[bytes]] | None = None
     _numbers: Counter[str] = field(default_factory=Counter)
     _alive: dict[str, SimulatedSandbox] = field(default_factory=dict)
@@ -64,7 +68,7 @@ class SimulatedBackend:
     def check(self) -> None: ...
 
     def create(self, request: SandboxRequest) -> SimulatedSandbox:
-        self.answer()
+        self.answer(request.host)
         self.on_create(request)
         job_id = request.labels[JOB]
         with self._lock:
@@ -83,13 +87,17 @@ class SimulatedBackend:
     def find(self, labels: Mapping[str, str]) -> list[SimulatedSandbox]:
         self.answer()
         with self._lock:
-            return [sandbox for sandbox in self._alive.values() if matches(sandbox.labels, labels)]
+            here = [sandbox for sandbox in self._alive.values() if not self._is_away(sandbox.host)]
+            return [sandbox for sandbox in here if matches(sandbox.labels, labels)]
 
     def uid_bases_in_use(self) -> frozenset[int]:
         return frozenset(int(s.labels[UID_BASE]) for s in self.find({}) if s.status() == "running")
 
     def hosts(self) -> Sequence[Host]:
-        return (Host(cpus=self.cpus, memory_bytes=self.memory_bytes),)
+        if self.several and all(self._is_away(host.name) for host in self.several):
+            raise EngineGone("no simulated engine answers")
+        alone = (Host(cpus=self.cpus, memory_bytes=self.memory_bytes),)
+        return [host for host in self.several if not self._is_away(host.name)] if self.several else alone
 
     def describe(self) -> dict[str, Any]:
         return {"cpus": self.cpus, "memory_bytes": self.memory_bytes}
@@ -103,10 +111,13 @@ class SimulatedBackend:
         """Stop answering for `seconds`; sandboxes live on."""
         self.gone_until = time.monotonic() + seconds
 
-    def answer(self) -> None:
+    def answer(self, host: str = "") -> None:
         """Raise if the engine is gone."""
-        if time.monotonic() < self.gone_until:
+        if time.monotonic() < self.gone_until or self._is_away(host):
             raise EngineGone("the simulated engine does not answer")
+
+    def _is_away(self, host: str) -> bool:
+        return time.monotonic() < self.away.get(host, 0.0)
 
     def has(self, sandbox: SimulatedSandbox) -> bool:
         return sandbox.id in self._alive
@@ -145,14 +156,14 @@ class SimulatedSandbox:
         return self._supervisor
 
     def attach(self) -> SimulatedSandbox:
-        self._backend.answer()
+        self._backend.answer(self.host)
         with self._lock:
             if self._supervisor is not None:
                 self._supervisor.outgoing.clear()
         return self
 
     def start(self) -> None:
-        self._backend.answer()
+        self._backend.answer(self.host)
         with self._lock:
             self._supervisor = Supervisor(self._script, on_first_word=self._backend.spoke, on_outage=self._backend.go)
 
@@ -172,7 +183,7 @@ class SimulatedSandbox:
         return None if code is None else ExitStatus(code, False, "")
 
     def kill(self) -> None:
-        self._backend.answer()
+        self._backend.answer(self.host)
         with self._lock:
             if self._supervisor is not None:
                 self._supervisor.end(137)
@@ -229,7 +240,7 @@ class SimulatedSandbox:
             self._stirred.wait(max(0.0, min(wish if isinstance(wish, float) else deadline, deadline) - now))
 
     def write(self, data: bytes) -> None:
-        self._backend.answer()
+        self._backend.answer(self.host)
         with self._lock:
             self.supervisor.write(data)
         self._move()
@@ -245,7 +256,7 @@ class SimulatedSandbox:
 
     def _move(self) -> int | None:
         """Let the supervisor live on; its exit code if it has ended."""
-        self._backend.answer()
+        self._backend.answer(self.host)
         with self._lock:
             if self._supervisor is None:
                 return 137 if self._killed else None

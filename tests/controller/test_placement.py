@@ -131,8 +131,24 @@ def test_a_large_job_waits_for_one_host_and_small_ones_pass_on_the_others() -> N
     assert passed.index(large) <= 2
 
 
+def test_the_host_that_is_kept_stays_the_same_however_full_the_others_are() -> None:
+    """Else hosts would take turns at being the emptiest, and GPUs that are waited for would be given away."""
+    placement = Placement([Host(name, slots=8, gpus=("0", "1"), scope=name) for name in "ab"])
+    one_each = all_next(placement, Waiting([a_job(gpus=1), a_job(gpus=1)]))
+    assert names(one_each) == ["a", "b"]
+    both = a_job(gpus=2)
+    waiting = Waiting([both])
+    assert placement.next(waiting) is None
+    without = all_next(placement, Waiting([both, *(a_job() for _ in range(5))]))
+    later = Waiting([both, *(a_job("later", gpus=1) for _ in range(4))])
+    small = all_next(placement, later)
+    assert len(without) == 5 and names(small) == ["b"], "of host a nothing is taken that is waited for"
+    placement.give_back(one_each[0][1])
+    assert names(all_next(placement, later)) == ["a"] and both not in later
+
+
 def test_an_exclusive_job_gets_its_turn_though_others_could_go_on_for_ever() -> None:
-    placement = Placement([Host(slots=2)])
+    placement = Placement([Host(slots=2, cpus=2)])
     running = [place for _, place in all_next(placement, Waiting([a_job()]))]
     quiet = a_job(exclusive=True)
     waiting = Waiting([quiet, a_job(), a_job()])

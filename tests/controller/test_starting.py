@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,9 +26,9 @@ class Clock:
         self.now += seconds
 
 
-def entered(gate: StartGate, unwanted: Callable[[], bool] = lambda: False) -> Start:
-    start = gate.enter(unwanted)
-    assert start is not None
+def entered(gate: StartGate) -> Start:
+    start = gate.enter()
+    assert start is not None and gate.wait_to_create(start)
     return start
 
 
@@ -62,11 +61,12 @@ def test_what_is_no_longer_wanted_stops_waiting_and_keeps_no_place(monkeypatch: 
 def test_starts_keep_the_pace_of_the_host(tmp_path: Path) -> None:
     clock = Clock()
     gate = StartGate(100, Pace("x", 5.0, tmp_path, clock=clock), clock=clock, pause=clock.sleep)
-    times = []
+    times, waits = [], []
     for _ in range(4):
-        entered(gate)
+        waits.append(entered(gate).waited)
         times.append(clock.now)
-    assert times == pytest.approx([0.0, 0.2, 0.4, 0.6])
+        clock.now += 0.05
+    assert times == pytest.approx([0.0, 0.2, 0.4, 0.6]) and waits == pytest.approx([0.0, 0.15, 0.15, 0.15])
 
 
 def test_a_refusal_holds_all_back_and_each_further_one_twice_as_long(monkeypatch: pytest.MonkeyPatch) -> None:

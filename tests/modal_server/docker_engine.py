@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import io
 import os
-import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ import docker
 from docker.errors import APIError, BuildError, DockerException, NotFound
 
 from tests.modal_server import files
-from tests.modal_server.engines import FS_TOOLS, EngineError, Keeping
+from tests.modal_server.engines import FS_TOOLS, EngineError, Keeping, kill_marked
 from tests.modal_server.state import Sandbox, Table
 
 LABEL = "modal-server"
@@ -84,12 +83,7 @@ class DockerEngine:
 
     async def kill_command(self, sandbox: Sandbox, folder: Path) -> None:
         """The engine cannot end a command: its processes are found by their environment, on this host."""
-        mark = f"{_MARK}={folder.name}\0".encode()
-        for entry in Path("/proc").iterdir():
-            with contextlib.suppress(OSError):
-                environment = (entry / "environ").read_bytes() + b"\0" if entry.name.isdigit() else b""
-                if mark in environment:
-                    os.kill(int(entry.name), signal.SIGKILL)
+        await asyncio.to_thread(kill_marked, f"{_MARK}={folder.name}")
         await self._keeping.ask(do="kill", folder=str(folder))
 
     async def close_stdin(self, folder: Path) -> None:

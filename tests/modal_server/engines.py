@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,7 +17,8 @@ from tests.modal_server import keeper
 from tests.modal_server.state import Sandbox
 
 ROOT = Path(__file__).resolve().parents[2]
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PATH = f"{sys.prefix}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""This process's Python first, as an image has its own."""
 FS_TOOLS = "/__modal/.bin/modal-sandbox-fs-tools"
 
 
@@ -72,11 +75,21 @@ class Engine(Protocol):
         """Free what is left once no sandbox is."""
 
 
+def kill_marked(mark: str) -> None:
+    """End every process of this host that has the variable `mark` (``NAME=value``) in its environment."""
+    wanted = mark.encode() + b"\0"
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and wanted in (entry / "environ").read_bytes():
+                os.kill(int(entry.name), signal.SIGKILL)
+
+
 class Keeping:
     """The line to the keeper of a state folder; starts one if there is none."""
 
-    def __init__(self, state: Path) -> None:
+    def __init__(self, state: Path, isolated: bool) -> None:
         self._state = state
+        self._isolated = isolated
         self._lock = asyncio.Lock()
         self.private = False
         """Whether processes get a root, a process tree and a network of their own."""
@@ -87,9 +100,10 @@ class Keeping:
         except OSError:
             environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
             shared = sorted({str(ROOT), sys.prefix, sys.base_prefix})
+            how = "isolated" if self._isolated else "shared"
             with (self._state / "keeper.log").open("ab") as log:
                 subprocess.Popen(
-                    [sys.executable, "-m", "tests.modal_server.keeper", str(self._state), *shared],
+                    [sys.executable, "-m", "tests.modal_server.keeper", str(self._state), how, *shared],
                     env=environment,
                     cwd=ROOT,
                     stdin=subprocess.DEVNULL,
@@ -172,6 +186,8 @@ class ProcessEngine:
     async def kill(self, sandbox: Sandbox) -> None:
         for folder in (*sandbox.commands(), sandbox.main):
             await self._keeping.ask(do="kill", folder=str(folder))
+        if not self._keeping.private:
+            await asyncio.to_thread(kill_marked, f"MODAL_SANDBOX_ID={sandbox.id}")
 
     async def kill_command(self, sandbox: Sandbox, folder: Path) -> None:
         await self._keeping.ask(do="kill", folder=str(folder))

@@ -47,8 +47,8 @@ class Child:
 
 
 class Keeper:
-    def __init__(self, shared: list[str]) -> None:
-        self.private = namespaces.allowed()
+    def __init__(self, private: bool, shared: list[str]) -> None:
+        self.private = private
         self._shared = shared
         self._children: dict[int, Child] = {}
         self._by_folder: dict[str, Child] = {}
@@ -222,11 +222,16 @@ def _go_to(cwd: str | None, prefix: str) -> None:
     os.chdir(folder)
 
 
-def serve(state: Path, shared: list[str]) -> None:
-    """Answer requests until told to stop, or until nobody has been there for `LINGER` seconds."""
+def serve(state: Path, isolated: bool, shared: list[str]) -> None:
+    """Answer requests until told to stop, or until nobody has been there for `LINGER` seconds.
+
+    `isolated` asks for namespaces where the host allows them; `shared` are paths that stay visible in every root.
+    """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 65536), hard))
-    keeper = Keeper(shared)
+    (state / "keeper.pid").write_text(str(os.getpid()))
+    private = isolated and (namespaces.allowed() if os.geteuid() == 0 else namespaces.become_root())
+    keeper = Keeper(private, shared)
     woken, wake = socket.socketpair()
     for end in (woken, wake):
         end.setblocking(False)
@@ -235,7 +240,6 @@ def serve(state: Path, shared: list[str]) -> None:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(address(state))
     listener.listen()
-    (state / "keeper.pid").write_text(str(os.getpid()))
     selector = selectors.DefaultSelector()
     selector.register(listener, selectors.EVENT_READ)
     selector.register(woken, selectors.EVENT_READ)
@@ -285,4 +289,4 @@ def _received(peer: socket.socket) -> bytes:
 
 
 if __name__ == "__main__":
-    serve(Path(sys.argv[1]), sys.argv[2:])
+    serve(Path(sys.argv[1]), sys.argv[2] == "isolated", sys.argv[3:])

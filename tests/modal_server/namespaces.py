@@ -1,8 +1,9 @@
 """A root file system, a process tree and a network of its own for a local process, by the kernel's namespaces.
 
-Linux, as root. What is private: ``/tmp``, ``/run``, ``/root``, ``/in``, ``/out``, ``/dev/shm``, every folder that the
-host's root does not have, and ``/proc``. The rest of the host's tree is there read-only. This keeps sandboxes apart; it
-does not keep a hostile one in.
+Linux, as root or where users may make namespaces of users (then no other user can be switched to inside). What is
+private: ``/tmp``, ``/run``, ``/root``, ``/in``, ``/out``, ``/dev/shm``, every folder that the host's root
+does not have, and ``/proc``. The rest of the host's tree is there read-only, except what is mounted below its folders.
+This keeps sandboxes apart; it does not keep a hostile one in.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
-NEW_MOUNTS, NEW_PIDS, NEW_NETWORK = 0x00020000, 0x20000000, 0x40000000
+NEW_MOUNTS, NEW_USERS, NEW_PIDS, NEW_NETWORK = 0x00020000, 0x10000000, 0x20000000, 0x40000000
 _READ_ONLY, _NO_SUID, _REMOUNT, _BIND, _RECURSIVE, _PRIVATE = 0x1, 0x2, 0x20, 0x1000, 0x4000, 0x40000
 PRIVATE = frozenset({"tmp", "run", "root", "in", "out", "proc", "lost+found", "old_root"})
+_HELD = 0x2 | 0x4 | 0x8 | 0x400 | 0x1000  # nosuid, nodev, noexec, noatime, relatime
 _WRITABLE = frozenset({"dev", "sys"})
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -32,6 +34,29 @@ def allowed() -> bool:
     if pid == 0:
         os._exit(0 if _libc.unshare(NEW_MOUNTS | NEW_PIDS) == 0 else 1)
     return os.waitpid(pid, 0)[1] == 0
+
+
+def become_root() -> bool:
+    """Go on as root of a namespace of users, in a child with a process tree of its own; the caller itself then waits
+    for it and exits. False where the host does not allow all of that."""
+    user, group = os.geteuid(), os.getegid()
+    if _libc.unshare(NEW_USERS | NEW_PIDS | NEW_MOUNTS) != 0:
+        return False
+    try:
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"0 {user} 1")
+        Path("/proc/self/gid_map").write_text(f"0 {group} 1")
+    except OSError:
+        return False
+    pid = os.fork()
+    if pid:
+        os._exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) & 0xFF)
+    try:
+        _mount("none", "/", None, _RECURSIVE | _PRIVATE)
+        _mount("proc", "/proc", "proc", 0)
+    except OSError:  # for instance in a container whose own /proc is masked
+        return False
+    return True
 
 
 def unshare(kinds: int) -> None:
@@ -100,7 +125,8 @@ def remove(root: Path) -> None:
 def _bind(source: str, target: str, *, read_only: bool) -> None:
     _mount(source, target, None, _BIND | _RECURSIVE)
     if read_only:
-        _mount("none", target, None, _BIND | _REMOUNT | _READ_ONLY)
+        held = os.statvfs(target).f_flag & _HELD  # a namespace of users must not drop them
+        _mount("none", target, None, _BIND | _REMOUNT | _READ_ONLY | held)
 
 
 def _mount(source: str, target: str, kind: str | None, flags: int) -> None:

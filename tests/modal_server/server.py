@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeVar
 
 import modal
 from grpclib.server import Server
+from modal._utils.grpc_utils import custom_detail_codec  # the client's own: it reads no other
 from modal_proto import api_pb2
 from modal_proto.api_grpc import ModalClientBase
 from modal_proto.task_command_router_grpc import TaskCommandRouterBase
@@ -39,7 +40,7 @@ class _Closing(Server):
     """A grpclib server whose close also cuts the connections that clients hold."""
 
     def __init__(self, handlers: list[Any]) -> None:
-        super().__init__(handlers)
+        super().__init__(handlers, status_details_codec=custom_detail_codec)
         self._protocols: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def _protocol_factory(self) -> Any:
@@ -60,6 +61,9 @@ class ModalServer:
     As a context manager it ends its sandboxes and removes its state on the way out. `start` and `stop` leave both: a
     server that is started on the same `state` (and `port`) finds its sandboxes again.
 
+    In process mode `isolated` sandboxes have a root, a process tree and a network of their own, where the host allows
+    it; else they share the host's, and only the client's file operations see the sandbox's folder as the root.
+
     >>> with ModalServer() as server, server.client() as client:
     ...     app = modal.App.lookup("an-app", create_if_missing=True, client=client)
     """
@@ -72,6 +76,7 @@ class ModalServer:
         state: Path | None = None,
         starts: Starts | None = None,
         images: Mapping[str, str] | None = None,
+        isolated: bool = True,
         credentials: tuple[str, str] = ("ak-loopback", "as-loopback"),
         engine: Engine | None = None,
     ) -> None:
@@ -79,6 +84,7 @@ class ModalServer:
         self._own_engine = engine
         self.port = port
         self.state = state or Path(tempfile.mkdtemp(prefix="modal-server-"))
+        self._isolated = isolated
         self._own_state = state is None
         self.starts = starts or Starts()
         self.images = dict(images or {})
@@ -173,7 +179,7 @@ class ModalServer:
         self._loop = asyncio.get_running_loop()
         self._over = asyncio.Event()
         self._state = State(self.state)
-        self._keeping = Keeping(self.state)
+        self._keeping = Keeping(self.state, self._isolated and self.mode == "process")
         await self._keeping.open()
         watcher = Watcher()
         engine = self._own_engine or self._engine()

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.engine import RUNTIME, base_image, engine_answers
+from tests.modal_server.server import ModalServer
 from tests.sandbox.conformance import Lab
 from trace_bench.sandbox.docker import DockerBackend
 from trace_bench.sandbox.local import STATE_DIR_VARIABLE, LocalBackend
+from trace_bench.sandbox.modal import ModalBackend
 from trace_bench.sandbox.runtimes import NOT_UNDER_GVISOR
 
 
@@ -30,3 +32,14 @@ def local_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     lab = Lab(LocalBackend(folder), "none", environment={STATE_DIR_VARIABLE: str(folder)})
     yield lab
     lab.sweep()
+
+
+@pytest.fixture(scope="session")
+def modal_lab() -> Iterator[Lab]:
+    if not engine_answers():
+        pytest.skip("no Docker engine answers")
+    reference = "registry.test/base@sha256:" + "0" * 64
+    with ModalServer("docker", images={reference: base_image()}) as server, server.client() as client:
+        lab = Lab(ModalBackend(client=client), reference, environment=server.environment)
+        yield lab
+        lab.sweep()

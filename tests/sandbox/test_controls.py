@@ -173,6 +173,63 @@ def test_devices_other_than_the_gpus_that_were_asked_for_are_not_let_in(requests
     assert "mounts" not in in_force(facts, ENGINE)
 
 
+def test_named_gpus_are_asked_for_by_their_kind_and_said() -> None:
+    names = ("0", "GPU-8f6e", "nvidia.com/gpu=2", "/dev/dri/renderD128")
+    facts = container(resources=Resources(gpus=4), gpu_names=names)
+    host = facts["HostConfig"]
+    assert host["DeviceRequests"] == [
+        {"Driver": "nvidia", "DeviceIDs": ["0", "GPU-8f6e"], "Capabilities": [["gpu"]]},
+        {"Driver": "cdi", "DeviceIDs": ["nvidia.com/gpu=2"]},
+    ]
+    node = "/dev/dri/renderD128"
+    assert host["Devices"] == [{"PathOnHost": node, "PathInContainer": node, "CgroupPermissions": "rw"}]
+    for item in host["DeviceRequests"]:
+        item |= {"Count": 0, "Options": {}}  # as the engine fills it in
+    assert in_force(facts, ENGINE) == set(CONTROLS)
+    assert {c.name: c.detail for c in read_back(facts, ENGINE)}["mounts"].endswith(f"; GPUs {', '.join(names)}")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("DeviceRequests", []),
+        ("DeviceRequests", [{"Driver": "nvidia", "DeviceIDs": ["1"], "Capabilities": [["gpu"]]}]),
+        ("DeviceRequests", [{"Driver": "nvidia", "DeviceIDs": ["0", "1"], "Capabilities": [["gpu"]]}]),
+        ("DeviceRequests", [gpu_request(1)]),
+        ("Devices", []),
+        ("Devices", [{"PathOnHost": "/dev/kvm", "PathInContainer": "/dev/dri/card0", "CgroupPermissions": "rw"}]),
+        (
+            "Devices",
+            [{"PathOnHost": "/dev/dri/card0", "PathInContainer": "/dev/dri/card0", "CgroupPermissions": "rwm"}],
+        ),
+    ],
+)
+def test_devices_other_than_those_that_were_leased_are_not_let_in(key: str, value: list[dict[str, Any]]) -> None:
+    facts = container(resources=Resources(gpus=2), gpu_names=("0", "/dev/dri/card0"))
+    assert "mounts" in in_force(facts, ENGINE)
+    facts["HostConfig"][key] = value
+    assert "mounts" not in in_force(facts, ENGINE)
+
+
+def test_pinned_cores_are_asked_for_and_said_and_no_others_are_in_force() -> None:
+    facts = container(cpuset=(1, 3))
+    assert facts["HostConfig"]["CpusetCpus"] == "1,3" and in_force(facts, ENGINE) == set(CONTROLS)
+    assert {c.name: c.detail for c in read_back(facts, ENGINE)}["cpus"] == "1, on cores 1,3"
+    assert "cpus" not in in_force(facts, {**ENGINE, "CPUSet": False})
+    for cores in ("", "1", "0-3"):
+        facts["HostConfig"]["CpusetCpus"] = cores
+        assert "cpus" not in in_force(facts, ENGINE)
+    facts = container()
+    facts["HostConfig"]["CpusetCpus"] = "0"
+    assert "cpus" not in in_force(facts, ENGINE), "nobody asked for it"
+
+
+@pytest.mark.parametrize("names", [("0",), ("0", "nvidia.com/gpu=0"), ("0", "1", "2")])
+def test_a_request_names_as_many_gpus_as_it_has(names: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigError, match=r"which are not the 2 devices that resources\.gpus asks for"):
+        request(resources=Resources(gpus=2), gpu_names=names)
+
+
 def test_without_gpus_no_device_is_asked_for() -> None:
     config = container_config(request(), volume="v", quota=False)
     assert "DeviceRequests" not in config["HostConfig"] and GPUS not in config["Labels"]

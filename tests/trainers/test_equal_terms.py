@@ -62,8 +62,8 @@ def searched(programs: Any, name: str, problem: str, **budget: Any) -> Counting:
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        # The agent, whose programs are processes, for every second search.
-        pytest.param(name, problem, marks=pytest.mark.slow if problem == "agent" and number % 2 else [])
+        # The agent, whose programs are processes, for every fourth search.
+        pytest.param(name, problem, marks=pytest.mark.slow if problem == "agent" and number % 4 else [])
         for number, name in enumerate(SEARCHES)
         for problem in PROBLEMS
     ],

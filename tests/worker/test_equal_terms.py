@@ -68,7 +68,7 @@ LIMITS: dict[str, tuple[dict[str, Any], int]] = {
 """A budget, and how many answers it holds: the last one may pass it."""
 
 
-@pytest.mark.parametrize("limit", LIMITS)
+@pytest.mark.parametrize("limit", ["tokens", pytest.param("usd", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", [name for name, trainer in SEARCHES.items() if trainer.uses_llm])
 def test_what_answers_cost_ends_every_search_at_the_same_place(tmp_path: Path, name: str, limit: str) -> None:
     budget, answers = LIMITS[limit]

@@ -329,11 +329,11 @@ def doctor(
         from trace_bench.cli.conformance import conformance_command
 
         raise typer.Exit(conformance_command(backend=backend, image=image, only=only, as_json=as_json))
-    if backend != "auto" or image or only:
-        raise ConfigError("--backend, --image and --only go with --conformance; add it, or leave them out.")
+    if image or only:
+        raise ConfigError("--image and --only go with --conformance; add it, or leave them out.")
     from trace_bench.cli.doctor import doctor_command
 
-    raise typer.Exit(doctor_command(as_json=as_json))
+    raise typer.Exit(doctor_command(backend=backend, as_json=as_json))
 
 
 @app.command(epilog="Example: trace-bench clean --run 20260101-120000-0123abcd")

@@ -30,9 +30,16 @@ class Finding:
     short: str = ""
 
 
-def doctor_command(*, as_json: bool) -> int:
-    """Look at everything; 0 if nothing that is needed is missing, else 3."""
-    findings = [_look(name, needed, check) for name, needed, check in _CHECKS]
+def doctor_command(*, backend: str = "auto", as_json: bool) -> int:
+    """Look at everything, with `backend` in place of the Docker engine; 0 if nothing that is needed is missing, else 3.
+
+    Raises:
+        ConfigError: no backend has that name.
+    """
+    checks = list(_CHECKS)
+    if backend not in ("auto", "docker"):
+        checks[1] = (backend, True, _of_backend(backend))
+    findings = [_look(name, needed, check) for name, needed, check in checks]
     if as_json:
         emit_json([{k: v for k, v in asdict(f).items() if k != "short"} for f in findings])
     else:
@@ -67,6 +74,24 @@ def _engine() -> tuple[str, str]:
     if "memory_bytes" in known:
         first.append(f"{int(known['memory_bytes']) / 2**30:.0f} GiB")
     return ", ".join(f"{key} {value}" for key, value in known.items()), ", ".join([" ".join(first[:2]), *first[2:]])
+
+
+def _of_backend(name: str) -> Callable[[], tuple[str, str]]:
+    """What is known of a backend that answers, and what it goes without."""
+    from trace_bench.sandbox.backends import backend_names, get_backend
+
+    if name not in backend_names():
+        get_backend(name)  # which says what there is
+
+    def check() -> tuple[str, str]:
+        backend = get_backend(name)
+        facts = {key: value for key, value in backend.describe().items() if isinstance(value, str | int | float)}
+        known = ", ".join(f"{key} {value}" for key, value in facts.items() if value != "")
+        lost = sorted(backend.cannot)
+        reasons = "; ".join(f"{control} ({backend.cannot[control]})" for control in lost)
+        return f"{known}; goes without: {reasons}" if lost else known, f"{known}; goes without {', '.join(lost)}"
+
+    return check
 
 
 def _images() -> str:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, Strict, model_validator
 
 from trace_bench.config.frozen import FrozenDict, freeze
+from trace_bench.config.gpus import device_of, gpu_kind
 from trace_bench.config.values import Names, Seconds, Section, Text, Usd
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
@@ -40,7 +41,23 @@ def _host_name(value: str) -> str:
 
 
 Slots = Annotated[int, Field(ge=1, le=4096)]
-Gpus = Literal["auto", "none"] | Annotated[int, Field(ge=0, le=1024)] | Annotated[tuple[Text, ...], Strict(False)]
+
+
+def _gpu(value: str) -> str:
+    gpu_kind(value)
+    return value
+
+
+def _different(names: tuple[str, ...]) -> tuple[str, ...]:
+    devices = [device_of(name) for name in names]
+    for name, device in zip(names, devices, strict=True):
+        if devices.count(device) > 1:
+            raise ValueError(f"names one device twice, {name!r} among others; name each GPU once")
+    return names
+
+
+GpuNames = Annotated[tuple[Annotated[Text, AfterValidator(_gpu)], ...], Strict(False), AfterValidator(_different)]
+Gpus = Literal["auto", "none"] | Annotated[int, Field(ge=0, le=1024)] | GpuNames
 
 
 class DockerHostConfig(Section):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from trace_bench.artifacts import layout as files
@@ -26,15 +27,31 @@ def _places(job: JobLayout) -> dict[str, Path]:
     }
 
 
-def keep_attempt(job: JobLayout, *, calls: bool = False) -> None:
+@dataclass
+class Kept:
+    """What `keep_attempt` has done."""
+
+    moved: list[tuple[Path, Path]] = field(default_factory=list)
+    made: dict[Path, bytes] = field(default_factory=dict)
+
+    def put_back(self) -> None:
+        """Undo it: no further attempt has come of it."""
+        for path, data in self.made.items():
+            write_bytes(path, data, durable=False)
+        for source, target in reversed(self.moved):
+            target.replace(source)
+
+
+def keep_attempt(job: JobLayout, *, calls: bool = False) -> Kept:
     """Move what the last attempt published, its result too, into that attempt's folder: the next one takes its place.
 
     Args:
         calls: its cassette and its checkpoint as well.
     """
+    kept = Kept()
     last = max(_attempts(job), default=0)
     if last == 0:
-        return
+        return kept
     folder, out = job.attempt(last), job.attempt_out(last)
     mend(job)
     # The result first: one that has lost its files must not be there to be reused.
@@ -46,12 +63,16 @@ def keep_attempt(job: JobLayout, *, calls: bool = False) -> None:
         if source.exists() and not target.exists():
             make_folders(target.parent)
             source.replace(target)
+            kept.moved.append((source, target))
             if source == job.results:
                 # It must have gone for good before its files go.
                 sync_folder(target.parent)
                 sync_folder(source.parent)
     for made in (job.initial_state, job.best_state, job.final_state, job.pareto):
-        made.unlink(missing_ok=True)  # from states.json and the history
+        with contextlib.suppress(FileNotFoundError):
+            kept.made[made] = made.read_bytes()
+            made.unlink()  # from states.json and the history
+    return kept
 
 
 def mend(job: JobLayout) -> None:

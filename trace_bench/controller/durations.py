@@ -115,8 +115,6 @@ def _read(path: Path, most: int, wanted: Mapping[_Key, object], found: dict[_Key
     with path.open("rb") as file:
         data = file.read(most)
     lines = data.decode("utf-8", "replace").splitlines()
-    if len(data) == most:
-        lines.pop()  # it may be cut
     rows = csv.reader(lines)
     header = next(rows, [])
     at = [header.index(name) for name in _COLUMNS]

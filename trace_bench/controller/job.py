@@ -69,7 +69,7 @@ class NotStarted(Exception):
 
 
 class _TooFast(Exception):
-    """The backend makes no further sandbox now: the attempt has not begun."""
+    """The backend makes no further sandbox now: it is as if the attempt had not begun."""
 
     def __init__(self, error: RateLimited) -> None:
         super().__init__(str(error))
@@ -134,14 +134,18 @@ class JobRunner:
         """
         gate = place.gate if place is not None else self.gate
         while True:
-            start = gate.enter(lambda: self.stop_wanted(plan.spec.job_id) is not None)
+            start = gate.enter(partial(self._is_unwanted, plan))
             if start is None:
                 raise NotStarted
             try:
                 begun()
-                keep_attempt(self.layout.job(plan.spec.job_id), calls=afresh)
-                made = partial(self._new_sandbox, plan, place, gate)
-                return self._attempt(plan, listener or Silence(), made, start)
+                kept = keep_attempt(self.layout.job(plan.spec.job_id), calls=afresh)
+                try:
+                    made = partial(self._new_sandbox, plan, place, gate, start)
+                    return self._attempt(plan, listener or Silence(), made, start)
+                except (_TooFast, NotStarted):
+                    kept.put_back()
+                    raise
             except _TooFast as refusal:
                 gate.refused(start, refusal.error)
             finally:
@@ -172,7 +176,7 @@ class JobRunner:
         number = next_attempt(job)
         try:
             return self._attempt_number(number, plan, listener, sandbox_of, start)
-        except _TooFast:
+        except (_TooFast, NotStarted):
             forget_attempt(job, number, before)
             raise
 
@@ -222,7 +226,8 @@ class JobRunner:
                 ending.usage_by_phase = scope.usage_by_phase()
                 ending.cut_by_run_budget = ending.cut_by_run_budget or scope.cut_by_run_budget
                 told = meta.model_copy(update={"warnings": (*meta.warnings, *scope.warnings())})
-                return recorded(self.layout, job, number, told, ending, scope.usage(), time.monotonic() - started)
+                seconds = time.monotonic() - started - (start.waited if start is not None else 0.0)
+                return recorded(self.layout, job, number, told, ending, scope.usage(), seconds)
 
             try:
                 with sandbox_of() as sandbox:
@@ -275,7 +280,7 @@ class JobRunner:
     # -- the sandbox ---------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _new_sandbox(self, plan: JobPlan, place: Place | None, gate: StartGate) -> Iterator[Sandbox]:
+    def _new_sandbox(self, plan: JobPlan, place: Place | None, gate: StartGate, start: Start) -> Iterator[Sandbox]:
         lease = place.lease if place is not None else Lease()
         if not lease.whole:
             raise LeaseLost(
@@ -298,6 +303,8 @@ class JobRunner:
                 cpuset=lease.cpuset,
                 most_seconds=most_seconds(plan.spec.limits, self.lease),
             )
+            if not gate.wait_to_create(start, partial(self._is_unwanted, plan)):
+                raise NotStarted
             try:
                 made = self.backend.create(request)
             except RateLimited as error:
@@ -307,6 +314,9 @@ class JobRunner:
             gate.accepted()
             with self._removed(made) as sandbox:
                 yield sandbox
+
+    def _is_unwanted(self, plan: JobPlan) -> bool:
+        return self.stop_wanted(plan.spec.job_id) is not None
 
     @contextmanager
     def _adopted_sandbox(self, sandbox: Sandbox) -> Iterator[Sandbox]:

@@ -12,7 +12,7 @@ import threading
 import time
 from bisect import insort
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -120,6 +120,8 @@ class _Kept:
     gpus: bool = False
     cores: bool = False
     whole: bool = False
+    waiters: frozenset[str] = frozenset()
+    """Those of the jobs whom other controllers may have to wait for."""
 
     def add(self, memory: int, sandbox: SandboxConfig) -> None:
         self.jobs += 1
@@ -145,8 +147,8 @@ class _Here:
     leases: Leases
     jobs: int = 0
     down: bool = False
-    waiter: str = ""
-    """The job that has left a mark there."""
+    waiters: frozenset[str] = frozenset()
+    """Jobs that the mark there is for."""
     silent_since: float | None = None
     """When the host first did not say what its sandboxes hold."""
 
@@ -154,6 +156,12 @@ class _Here:
     def has_been_silent(self) -> bool:
         """For longer than anybody waits."""
         return self.silent_since is not None and time.monotonic() - self.silent_since > PATIENCE
+
+    def wait_for(self, waiters: frozenset[str]) -> None:
+        """The mark there is for `waiters` alone, and gone with the last of them."""
+        if self.waiters and not waiters:
+            self.leases.rest()
+        self.waiters = waiters
 
     def is_open(self, kept: _Kept) -> bool:
         """Whether there may be a place for anybody."""
@@ -218,7 +226,7 @@ class Placement:
     @property
     def waits(self) -> bool:
         """Whether a job waits for what other controllers may have."""
-        return any(here.waiter for here in self._here.values())
+        return any(here.waiters for here in self._here.values())
 
     def next(self, waiting: Waiting) -> tuple[PlannedJob, Place] | None:
         """The first job of `waiting` that has a place now, taken out of it; None if none has."""
@@ -226,12 +234,13 @@ class Placement:
             kept = {name: _Kept() for name in self._here}
             for job in waiting.heads():
                 if not any(here.is_open(kept[name]) for name, here in self._here.items()):
-                    return None
+                    break
                 place = self._find(job, kept)
                 if place is not None:
                     waiting.remove(job)
                     return job, place
-            self._nobody_waits_but_for({name for name, what in kept.items() if what.jobs})
+            for name, here in self._here.items():
+                here.wait_for(kept[name].waiters)
         return None
 
     def adopt(self, job: PlannedJob, sandbox: Sandbox) -> Place:
@@ -245,7 +254,8 @@ class Placement:
     def rest(self) -> None:
         """Nothing is placed any more; whoever else waits for the hosts need not wait for this run's next jobs."""
         with self._lock:
-            self._nobody_waits_but_for(frozenset())
+            for here in self._here.values():
+                here.wait_for(frozenset())
 
     def give_back(self, place: Place) -> None:
         with self._lock:
@@ -325,9 +335,7 @@ class Placement:
         here.silent_since = None
         if lease is None:
             return None
-        if here.waiter == job.job_id:
-            here.waiter = ""
-            here.leases.rest()
+        here.wait_for(here.waiters - {job.job_id})
         return self._put(here, job, lease)
 
     def _mark(self, here: _Here, job: PlannedJob, kept: _Kept) -> None:
@@ -336,13 +344,8 @@ class Placement:
         full = not here.fits(job.memory, sandbox, kept)  # of this run's own jobs, which nobody else can overtake
         if not full and (sandbox.exclusive or sandbox.pinned or (sandbox.gpus and here.host.gpus)):
             here.leases.wait(exclusive=sandbox.exclusive)
-            here.waiter = job.job_id
-
-    def _nobody_waits_but_for(self, kept: Collection[str]) -> None:
-        for name, here in self._here.items():
-            if here.waiter and name not in kept:
-                here.waiter = ""
-                here.leases.rest()
+            here.waiters |= {job.job_id}
+            kept.waiters |= {job.job_id}
 
     def _put(self, here: _Here, job: PlannedJob, lease: Lease) -> Place:
         here.jobs += 1
@@ -361,7 +364,8 @@ def why_not(host: Host, sandbox: SandboxConfig) -> str | None:
     if lacking := sorted(set(sandbox.labels) - host.labels):
         return f"has no label {lacking[0]!r}"
     if host.gpus is not None and sandbox.gpus > len(host.gpus):
-        return f"has {len(host.gpus) or 'no'} {'GPU' if len(host.gpus) == 1 else 'GPUs'}, not {sandbox.gpus}"
+        there = f"{len(host.gpus)} GPU{'s' if len(host.gpus) > 1 else ''}"
+        return f"has {there}, not {sandbox.gpus}" if host.gpus else "has no GPUs"
     if (sandbox.pinned or sandbox.exclusive) and host.cpus is None:
         return f"is no machine that a job could have {'cores of' if sandbox.pinned else 'to itself'}"
     if sandbox.pinned and sandbox.cpus > (host.cpus or 0):

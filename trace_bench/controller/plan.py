@@ -277,6 +277,7 @@ def plan_run(
     engine = backend.describe()
     _check_runtimes(jobs, engine.get("runtimes"))
     notes += _memory_notes(config, jobs, engine.get("memory_bytes"))
+    notes += _width_notes(config, backend.name, len(jobs))
 
     salt = salt_of(layout) or (recording and recording.salt) or secrets.token_hex(16)
     lock = Lock(
@@ -470,6 +471,16 @@ def _memory_notes(config: RunConfig, jobs: Sequence[Job], memory: Any) -> list[s
                 f"{fit} jobs of sandbox.memory {format_size(declared)} at a time"
             )
     return notes
+
+
+def _width_notes(config: RunConfig, backend: str, jobs: int) -> list[str]:
+    """Where there is room for many jobs, one at a time is seldom what was meant; more of them may cost more."""
+    hosts = len(config.docker.hosts) if backend == "docker" else 0
+    if jobs == 1 or "max_workers" in config.model_fields_set or not (hosts > 1 or backend == "modal"):
+        return []
+    return [
+        f"max_workers is not given: jobs run one at a time, on {'Modal' if backend == 'modal' else 'all hosts'} too"
+    ]
 
 
 def _check_controls(config: RunConfig) -> None:

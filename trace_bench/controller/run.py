@@ -132,7 +132,7 @@ def _frames() -> Any:
 
 @dataclass(frozen=True)
 class _Moved:
-    """A job that has lost its host and waits for another. `row` is what its last attempt came to."""
+    """A job that has lost its place and waits for another. `row` is what its last attempt came to."""
 
     row: Results
     attempts: int
@@ -324,6 +324,8 @@ class Run:
                     self._why_not[job.job_id] = reason
                     continue
                 start(job, place)
+            if self._placement.waits and not stop:
+                self._drop_cancelled(queue)
             over = bool(stop or not queue or self._budget.used_up())
             if over:
                 self._placement.rest()
@@ -356,6 +358,13 @@ class Run:
         if known is None or not self._plan.config.scheduling.within_budget:
             return None
         return self._budget.too_short_for(known.shortest)
+
+    def _drop_cancelled(self, queue: Waiting) -> None:
+        """Nobody waits for what a cancelled job would have had."""
+        for job in queue.heads():
+            if self._stop(job.job_id) is not None:
+                queue.remove(job)
+                self._why_not[job.job_id] = self._why_before_its_turn(job.job_id)
 
     def _look_for_hope(self, queue: Waiting) -> None:
         """Nothing runs, and nothing could be placed: take out what no host can ever run.
@@ -441,6 +450,8 @@ class Run:
                     row = runner.adopt(plan, adopted, listener)
                     if row.stop_reason == "interrupted" and self._stop(planned.job_id) is None:
                         # Its lease had ended before it was adopted. Nobody asked for half a search.
+                        if not place.lease.whole:
+                            return _Moved(row, attempt - 1)
                         row = runner.run(plan, listener, place=place)
                 else:
                     row = runner.run(plan, listener, place=place, afresh=afresh and attempt == 1, begun=begun)
@@ -461,6 +472,10 @@ class Run:
                         return _Moved(row, attempt)
             except Interrupted:
                 row = runner.last_row(plan)
+            if adopted is not None and not place.lease.whole and self._is_retried(planned, row, attempt):
+                # What its sandbox had is somebody else's by now.
+                self._tell_retry(planned, row, attempt + 1)
+                return _Moved(row, attempt)
             adopted = None
         return self._told_end(planned, row)
 

@@ -49,25 +49,28 @@ class StartGate:
         self._refused_since: float | None = None
 
     def enter(self, unwanted: Callable[[], bool] = lambda: False) -> Start | None:
-        """Wait for a turn; None if it is not wanted any more."""
+        """Wait for a turn to start; None if it is not wanted any more."""
         while not self._free.acquire(timeout=LOOK):
             if unwanted():
                 return None
         start = Start(self._free)
-        try:
-            while True:
-                if not self._sleep(self._closed_until, unwanted):
-                    return None
-                at = self._clock() + (self._pace.take() if self._pace is not None else 0.0)
-                if not self._sleep(at, unwanted):
-                    return None
-                with self._lock:
-                    if self._closed_until <= self._clock():
-                        start.epoch = self._epoch
-                        turn, start = start, Start(None)
-                        return turn
-        finally:
+        if not self._sleep(self._closed_until, unwanted):
             start.over()
+            return None
+        return start
+
+    def wait_to_create(self, start: Start, unwanted: Callable[[], bool] = lambda: False) -> bool:
+        """Wait until the sandbox of `start` may be created, which is to be done at once; False if it is not wanted any
+        more."""
+        came = self._clock()
+        while True:
+            at = self._clock() + (self._pace.take() if self._pace is not None else 0.0)
+            if not self._sleep(max(at, self._closed_until), unwanted):
+                return False
+            with self._lock:
+                if self._closed_until <= self._clock():  # else the host has refused another one meanwhile
+                    start.epoch, start.waited = self._epoch, start.waited + self._clock() - came
+                    return True
 
     def accepted(self) -> None:
         """The host has made a sandbox."""
@@ -118,6 +121,8 @@ class Start:
         self._lock = threading.Lock()
         self.epoch = 0
         """How often its host had refused when its turn came."""
+        self.waited = 0.0
+        """Seconds that it waited to be created."""
 
     def over(self) -> None:
         with self._lock:

@@ -12,6 +12,7 @@ import ssl
 import subprocess
 import time
 from dataclasses import dataclass
+from typing import IO
 from urllib.parse import urlencode, urlsplit
 
 from trace_bench.errors import SandboxError
@@ -121,8 +122,11 @@ def _keep_alive(sock: socket.socket) -> None:
             sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
-def dial_ssh(url: str) -> tuple[socket.socket, subprocess.Popen[bytes]]:
-    """As the docker client does: ``docker system dial-stdio`` at the other end of an ssh."""
+def dial_ssh(url: str, errors: IO[bytes] | int = subprocess.DEVNULL) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    """As the docker client does: ``docker system dial-stdio`` at the other end of an ssh, which complains to `errors`.
+
+    It asks nobody for a password: it has no terminal.
+    """
     parts = urlsplit(url)
     port = ["-p", str(parts.port)] if parts.port else []
     user = ["-l", parts.username] if parts.username else []
@@ -134,7 +138,7 @@ def dial_ssh(url: str) -> tuple[socket.socket, subprocess.Popen[bytes]]:
                 ["ssh", *options, *user, *port, "--", parts.hostname or "", "docker system dial-stdio"],
                 stdin=theirs.fileno(),
                 stdout=theirs.fileno(),
-                stderr=subprocess.DEVNULL,
+                stderr=errors,
                 start_new_session=True,
             )
         except BaseException:

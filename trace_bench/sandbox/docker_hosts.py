@@ -135,8 +135,9 @@ class DockerHosts:
 
         def checked(member: _Member) -> dict[str, Any]:
             member.engine.probe()
+            info = member.engine.info
             member.backend.check()
-            return member.engine.info
+            return info
 
         try:
             found = self._ask(checked, anew=True)
@@ -262,7 +263,7 @@ class DockerHosts:
                 self._fell_silent(member, error)
         if not found:
             said = "; ".join(self.unreachable().values()).rstrip(".")
-            raise EngineGone(f"{said}.", host=gone.host if gone is not None else "")
+            raise EngineGone(f"{said}.", host=gone.host if gone is not None else only)
         return found
 
     def _answered(self, member: _Member) -> None:

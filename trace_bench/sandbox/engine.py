@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import os
 import threading
 from collections.abc import Iterator, Mapping
@@ -13,6 +15,7 @@ from typing import Any
 import docker
 import requests
 import urllib3
+from docker.constants import DEFAULT_UNIX_SOCKET
 from docker.context import ContextAPI
 from docker.errors import APIError, DockerException
 from docker.tls import TLSConfig
@@ -105,10 +108,12 @@ class Engine:
         Raises:
             EngineGone: it does not answer within `PROBE` seconds.
         """
-        with self.errors("answer"):
-            client = self._connect(".".join(map(str, OLDEST_API)), PROBE)
-            with contextlib.closing(client):
-                client.ping()
+        if self._version is None:
+            self._ask_version(PROBE)
+        else:
+            client = self._of_thread()
+            with self.errors("answer"):
+                client.get(f"{client.base_url}/_ping", timeout=PROBE).raise_for_status()
         self._doubted = False
 
     def sdk(self, timeout: float) -> docker.DockerClient:
@@ -126,6 +131,9 @@ class Engine:
         """This thread's client."""
         if self._doubted:
             self.probe()
+        return self._of_thread()
+
+    def _of_thread(self) -> docker.APIClient:
         found: docker.APIClient | None = getattr(self._local, "client", None)
         if found is None:
             found = self._connect(self.api_version)
@@ -141,10 +149,13 @@ class Engine:
     @property
     def version(self) -> dict[str, Any]:
         """The engine's ``version``, asked once."""
+        return self._ask_version(None) if self._version is None else self._version
+
+    def _ask_version(self, timeout: float | None) -> dict[str, Any]:
         with self._lock:
             if self._version is None:
-                with self.errors("say its version"):
-                    self._version = dict(self._connect(None).version(api_version=False))
+                with self.errors("say its version"), contextlib.closing(self._connect(None, timeout)) as client:
+                    self._version = dict(client.version(api_version=False))
             return self._version
 
     @property
@@ -251,10 +262,7 @@ def _place(host: str | None, context: str | None, tls: str | None) -> tuple[str 
     if host:
         return host, _tls_of(Path(tls).expanduser()) if tls else None
     if context:
-        found = ContextAPI.get_context(context)
-        if found is None:
-            raise DockerException(f"the docker client has no context {context!r} (docker context ls)")
-        return found.Host, found.TLSConfig
+        return _of_context(context)
     settings = kwargs_from_env()
     if settings.get("base_url"):
         return settings["base_url"], settings.get("tls")
@@ -264,6 +272,30 @@ def _place(host: str | None, context: str | None, tls: str | None) -> tuple[str 
     except (DockerException, OSError, ValueError, KeyError):
         return None, None  # an unreadable context file: the default socket is the best guess, and check() names it
     return (None, None) if current is None else (current.Host, current.TLSConfig)
+
+
+def _of_context(name: str) -> tuple[str, TLSConfig | None]:
+    """As `docker.context` would, which finds none before there is a ``config.json``: nothing but logging in or choosing
+    a default makes one."""
+    if name == "default":
+        return DEFAULT_UNIX_SOCKET, None
+    folder = Path(os.environ.get("DOCKER_CONFIG") or "~/.docker").expanduser() / "contexts"
+    digest = hashlib.sha256(name.encode()).hexdigest()
+    host, verify = "", True
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        meta = json.loads((folder / "meta" / digest / "meta.json").read_bytes())["Endpoints"]["docker"]
+        host, verify = str(meta["Host"]), not meta.get("SkipTLSVerify")
+    if not host:
+        raise DockerException(f"the docker client has no context {name!r} (docker context ls)")
+    files = folder / "tls" / digest / "docker"
+    if not files.is_dir():
+        return host, None
+    cert, key = files / "cert.pem", files / "key.pem"
+    return host, TLSConfig(
+        client_cert=(str(cert), str(key)) if cert.is_file() else None,
+        ca_cert=str(files / "ca.pem") if (files / "ca.pem").is_file() else None,
+        verify=verify,
+    )
 
 
 def _tls_of(folder: Path) -> TLSConfig:

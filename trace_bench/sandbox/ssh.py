@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import http.client
 import subprocess
-from typing import Any
+import tempfile
+from typing import IO, Any
 
 import requests
 import requests.adapters
 import urllib3.connection
 import urllib3.connectionpool
 
+from trace_bench.artifacts.jsonio import printable
 from trace_bench.sandbox.dial import dial_ssh
 
 PLACEHOLDER = "http://engine-over-ssh.invalid:80"
@@ -49,11 +52,23 @@ class _Connection(urllib3.connection.HTTPConnection):
         super().__init__("engine-over-ssh.invalid")
         self._url = url
         self._helper: subprocess.Popen[bytes] | None = None
+        self._complaints: IO[bytes] | None = None
+        self._said = ""
 
     def connect(self) -> None:
-        self.sock, self._helper = dial_ssh(self._url)
+        self._said = ""
+        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - `close` does
+        self.sock, self._helper = dial_ssh(self._url, self._complaints)
         timeout = self.timeout
         self.sock.settimeout(timeout if isinstance(timeout, (int, float)) else None)
+
+    def getresponse(self) -> Any:
+        try:
+            return super().getresponse()  # which closes the connection if it breaks
+        except (ConnectionError, http.client.HTTPException) as error:
+            lost = error
+        # All that the socket says is that the other end hung up. Why, ssh or the docker there has said.
+        raise ConnectionError(printable(f"ssh says: {self._said}", 300)) if self._said else lost
 
     def close(self) -> None:
         super().close()
@@ -61,3 +76,9 @@ class _Connection(urllib3.connection.HTTPConnection):
             self._helper.terminate()
             self._helper.wait()
             self._helper = None
+        if self._complaints is not None:
+            self._complaints.seek(0)
+            said = self._complaints.read(4096).decode("utf-8", errors="replace").strip().splitlines()
+            self._said = said[-1] if said else ""
+            self._complaints.close()
+            self._complaints = None

@@ -65,6 +65,7 @@ class Held:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self.bridges: list[Piped] = []
+        self._conversations: list[asyncio.Task[None]] = []
 
     def attach(self) -> tuple[Conversation, ModalStream]:
         conversation = Conversation(lambda error: SandboxError(str(error)))
@@ -76,7 +77,10 @@ class Held:
             self.bridges.append(Piped(process))
             return self.bridges[-1]
 
-        asyncio.run_coroutine_threadsafe(conversation.run(opened), self._loop)
+        async def run() -> None:
+            self._conversations.append(asyncio.create_task(conversation.run(opened)))
+
+        asyncio.run_coroutine_threadsafe(run(), self._loop).result(20)
         assert conversation.wait_for(lambda: conversation.position is not None, 20)
         return conversation, ModalStream(conversation)
 
@@ -113,8 +117,17 @@ class Held:
     def end(self) -> None:
         self.process.kill()
         self.process.wait()
+        asyncio.run_coroutine_threadsafe(self._ended(), self._loop).result(20)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
+        self._loop.close()
+
+    async def _ended(self) -> None:
+        for bridge in self.bridges:
+            with contextlib.suppress(ProcessLookupError):
+                bridge.process.kill()
+            await bridge.process.wait()
+        await asyncio.gather(*self._conversations, return_exceptions=True)
 
 
 def _here(words: list[str]) -> list[str]:

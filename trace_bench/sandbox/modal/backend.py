@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import time
 from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from trace_bench.sandbox.controls import missing
 from trace_bench.sandbox.errors import ControlMissing, EngineGone, NameConflict, RuntimeMissing
 from trace_bench.sandbox.labels import PREFIX, UID_BASE
 from trace_bench.sandbox.modal import program
-from trace_bench.sandbox.modal.client import TOKEN, Client
+from trace_bench.sandbox.modal.client import TOKEN, Client, Listed
 from trace_bench.sandbox.modal.controls import CAN, CANNOT, REQUIRED, limits
 from trace_bench.sandbox.modal.sandbox import ModalSandbox
 from trace_bench.sandbox.uids import BLOCK, DEFAULT_BASE, SLOTS
@@ -30,6 +31,8 @@ NONCE = PREFIX + "nonce"
 LONGEST_NAME = 63
 LONGEST_LIFE = 86_400
 """Seconds: no sandbox of the service lives longer."""
+LOOKS = (0.0, 1.0, 2.0)
+"""Seconds after which it is looked for a sandbox of which nobody knows whether it was made."""
 UNSTARTED_SECONDS = 600
 """A sandbox that nobody starts ends by itself after that."""
 MODAL_BASE = 0x7A000000
@@ -97,6 +100,7 @@ class ModalBackend:
         image = self._client.image(request.image, self._settings.registry_access)
         sandbox = self._made(request, own_labels, image)
         try:
+            sandbox.open()
             required = (REQUIRED | request.require_controls) - request.allow_weaker
             if absent := missing(sandbox.controls(), required):
                 raise ControlMissing(_lacking(absent))
@@ -154,12 +158,20 @@ class ModalBackend:
                 **_settings(request, self._settings),
             )
         except (EngineGone, NameConflict) as error:
-            found = [item for item in self._client.listed({NAME: name}) if item.labels.get(NONCE) == own_labels[NONCE]]
-            if not found:
+            found = self._own(name, own_labels[NONCE], LOOKS if isinstance(error, EngineGone) else LOOKS[:1])
+            if found is None:
                 raise
-            del error
-            handle = found[0].handle
+            handle = found.handle
         return ModalSandbox(self._client, handle, name, own_labels)
+
+    def _own(self, name: str, nonce: str, looks: Sequence[float]) -> Listed | None:
+        """The sandbox called `name` if it is that of `nonce`; looked for after each of `looks`, seconds."""
+        for seconds in looks:
+            time.sleep(seconds)
+            for item in self._client.listed({NAME: name}):
+                if item.labels.get(NONCE) == nonce:
+                    return item
+        return None
 
 
 def short(name: str) -> str:

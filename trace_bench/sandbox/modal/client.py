@@ -222,7 +222,7 @@ def translated(error: Exception, action: str, name: str = "") -> TraceBenchError
     """`error` in this program's words; `action` completes "did not"."""
     from modal import exception
 
-    text = " ".join(str(error).split()).strip(" .") or type(error).__name__
+    text = " ".join(str(error).split()).partition(". If you ")[0].strip(" .") or type(error).__name__
     said: tuple[tuple[tuple[type[BaseException], ...], Callable[[], TraceBenchError]], ...] = (
         ((exception.AuthError,), lambda: EnvironmentUnavailable(f"Modal knows nobody here ({text}); {TOKEN}.")),
         (

@@ -29,6 +29,8 @@ ANSWER_SECONDS = 60.0
 KILL_SECONDS = 30.0
 AHEAD = 64
 """Pieces of /out that are on their way before somebody takes them."""
+LITTLE = 0.05
+"""Seconds for which it is not worth waiting."""
 POLL_SECONDS = 2.0
 """How often a wait asks the service whether the sandbox is still there."""
 
@@ -53,14 +55,19 @@ class ModalSandbox:
     # -- the life of it ------------------------------------------------------------------------------------------
 
     def attach(self) -> ModalStream:
-        """The first one takes the conversation that there is, if `controls` or `start` needed one."""
+        """The first one takes the conversation that there is since it was made."""
         with self._lock:
             taken, self._attached = self._attached, True
-        conversation = self._talk(afresh=taken)
+        conversation = self._live()
+        if conversation is None or taken:
+            conversation = self._talk()
         return ModalStream(conversation)
 
     def start(self) -> None:
-        conversation = self._talk()
+        conversation = self._live()
+        if conversation is None:
+            self._ask("start")
+            return
         try:
             self._client.call(conversation.say(op="start"), ANSWER_SECONDS, "start a sandbox", self.name)
             started = conversation.wait_for(lambda: conversation.state != "created", ANSWER_SECONDS)
@@ -104,7 +111,7 @@ class ModalSandbox:
                     lambda: conversation.ended is not None or conversation.state == "created", KILL_SECONDS
                 ):
                     return
-            self._ask("kill")
+            self._ask("kill", KILL_SECONDS)
         except SandboxGone:
             return
         except SandboxError:
@@ -136,31 +143,28 @@ class ModalSandbox:
     def remove(self) -> None:
         conversation, self._conversation = self._conversation, None
         self._client.terminate(self._handle, self.name)
-        if conversation is not None:
-            conversation.wait_for(lambda: False, 0.0)
-            if self._running is not None:
-                self._running.cancel()
+        if self._running is not None:
+            self._running.cancel()
+        if conversation is not None and not self._attached:
+            conversation.sock.close()
 
     # -- the conversation ----------------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Join the holder, and learn from it what is in force."""
-        self.controls()
+        """Join the holder: for who has made the sandbox. Who has found it must not take the stream from another."""
+        self._talk()
 
     def _live(self) -> Conversation | None:
         """The conversation, if it is there and goes on."""
         conversation = self._conversation
         return None if conversation is None or conversation.over else conversation
 
-    def _talk(self, *, afresh: bool = False) -> Conversation:
-        """A conversation that the holder has answered.
+    def _talk(self) -> Conversation:
+        """A new conversation, which the holder has answered.
 
         Raises:
             SandboxGone, EngineGone.
         """
-        found = self._live()
-        if found is not None and not afresh:
-            return found
         conversation = Conversation(lambda error: self._told(error, "join a sandbox"))
 
         async def opened() -> Any:
@@ -179,10 +183,6 @@ class ModalSandbox:
         conversation = self._live()
         if conversation is not None and conversation.position is not None:
             return conversation.position
-        if not self._attached:  # the one that will be attached to
-            position = self._talk().position
-            assert position is not None
-            return position
         return self._ask("status")
 
     def _ended(self, seconds: float) -> dict[str, Any] | None:
@@ -192,27 +192,44 @@ class ModalSandbox:
                 return conversation.ended
             if not conversation.over:
                 return None
-        ended: dict[str, Any] | None = self._ask("wait", seconds)["ended"]
+        answer = self._asked("wait", seconds) if seconds > LITTLE else self._asked("status", ANSWER_SECONDS)
+        ended: dict[str, Any] | None = None if answer is None else answer["ended"]
         return ended
 
     def _ask(self, op: str, seconds: float = ANSWER_SECONDS) -> dict[str, Any]:
         """What the holder answers to one who only asks."""
+        answer = self._asked(op, seconds)
+        if answer is None:
+            self._check_there()
+            raise EngineGone(f"sandbox {self.name} did not answer within {seconds:g} s.")
+        return answer
+
+    def _asked(self, op: str, seconds: float) -> dict[str, Any] | None:
+        """As `_ask`; None if nothing comes in `seconds`."""
         try:
-            return self._client.call(self._asked(op), seconds + ANSWER_SECONDS, f"{op} a sandbox", self.name)
+            return self._client.call(self._question(op, seconds), seconds + EXEC_SECONDS, f"{op} a sandbox", self.name)
         except SandboxError:
             self._check_there()
             raise
 
-    async def _asked(self, op: str) -> dict[str, Any]:
+    async def _question(self, op: str, seconds: float) -> dict[str, Any] | None:
         process = await self._client.exec(self._handle, program.join_command())
-        await process.write(say(op=op))
-        unpacker = Unpacker()
-        async for data in process.output():
-            for _, payload in unpacker.feed(data):
-                await process.hang_up()
-                answer: dict[str, Any] = json.loads(payload)
-                return answer
-        raise EngineGone(f"sandbox {self.name} did not answer.")
+
+        async def answer() -> dict[str, Any]:
+            await process.write(say(op=op))
+            unpacker = Unpacker()
+            async for data in process.output():
+                for _, payload in unpacker.feed(data):
+                    found: dict[str, Any] = json.loads(payload)
+                    return found
+            raise EngineGone(f"sandbox {self.name} did not answer.")
+
+        try:
+            return await asyncio.wait_for(answer(), seconds)
+        except TimeoutError:
+            return None
+        finally:
+            await process.hang_up()
 
     async def _bring(self, pieces: queue.Queue[bytes | BaseException | None], stopped: threading.Event) -> None:
         async def put(piece: bytes | BaseException | None) -> None:

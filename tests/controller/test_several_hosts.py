@@ -1,0 +1,237 @@
+"""Runs on several hosts: where jobs go, and what becomes of them when a host goes away or takes no more."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.controller.bench import Bench, attempts, entries, fingerprints_of_files, journal
+from tests.controller.supervisor import Script
+from trace_bench.artifacts.layout import RunLayout
+from trace_bench.config.models import RunConfig
+from trace_bench.controller import outage, starting
+from trace_bench.controller.plan import _width_notes
+from trace_bench.errors import Interrupted
+from trace_bench.sandbox.base import Host, SandboxRequest
+from trace_bench.sandbox.errors import EngineGone, RateLimited
+
+FOREVER = float("inf")
+
+
+@pytest.fixture
+def hosts(bench: Bench) -> Bench:
+    """Two hosts, of two slots each, and eight jobs."""
+    bench.backend.several = (Host("a", slots=2, scope="a"), Host("b", slots=2, scope="b"))
+    bench.config = {"seeds": [1, 2], "retries": 2}
+    return bench
+
+
+def placed(bench: Bench) -> Counter[str]:
+    """Where sandboxes are made, from now on."""
+    met: Counter[str] = Counter()
+    before = bench.backend.on_create
+
+    def note(request: SandboxRequest) -> None:
+        met[request.host] += 1
+        before(request)
+
+    bench.backend.on_create = note
+    return met
+
+
+def first_of(bench: Bench) -> str:
+    """The job that starts first."""
+    plan = bench.plan()
+    return plan.jobs[plan.order[0]].job_id
+
+
+def events(result: Any, *kinds: str) -> list[dict[str, Any]]:
+    return [line for line in journal(result.layout) if line["event"] in kinds]
+
+
+def test_jobs_fill_the_slots_of_all_hosts(hosts: Bench) -> None:
+    met = placed(hosts)
+    hosts.backend.script = lambda job_id, number: Script(seconds=0.05)
+    result = hosts.run()
+    assert result.ok and hosts.backend.most_alive == 4 and met == {"a": 4, "b": 4}
+    starts = events(result, "job.start")
+    assert Counter(line["host"] for line in starts) == met and all(line["waited"] >= 0 for line in starts)
+
+
+def test_jobs_of_a_host_that_goes_away_move_on_at_once(hosts: Bench) -> None:
+    met = placed(hosts)
+    first = first_of(hosts)  # it is on host a
+    hosts.backend.script = lambda job_id, number: Script(ends="hangs" if (job_id, number) == (first, 1) else "done")
+    went = threading.Timer(0.4, lambda: hosts.backend.away.update(a=FOREVER))
+    began = time.monotonic()
+    went.start()
+    result = hosts.run()
+    assert result.ok and time.monotonic() - began < 8
+    assert attempts(result.layout, first) == [(1, "failed"), (2, "ok")]
+    (lost,) = events(result, "host.lost")
+    assert lost["host"] == "a" and not events(result, "host.back")
+    moved = {line["job_id"]: line["failure_kind"] for line in events(result, "job.retry")}
+    assert first in moved and set(moved.values()) == {"engine_gone"}
+    assert met["b"] >= 4 and len(events(result, "job.start")) == len(events(result, "job.end")) == 8
+
+
+def test_a_host_that_is_back_is_rid_of_what_has_left_it_and_has_jobs_again(hosts: Bench) -> None:
+    backend = hosts.backend
+    where: dict[tuple[str, str], float] = {}
+
+    def create(request: SandboxRequest) -> None:
+        where.setdefault((request.host, request.labels["trace-bench.job"]), time.monotonic())
+        if len(where) == 4:
+            backend.away["a"] = time.monotonic() + 0.3
+
+    backend.on_create = create
+    backend.script = lambda job_id, number: Script(seconds=0.15)
+    result = hosts.run(seeds=list(range(8)))
+    assert result.ok and backend.alive == 0
+    assert [line["event"] for line in events(result, "host.lost", "host.back")] == ["host.lost", "host.back"]
+    back = backend.away["a"]
+    assert any(host == "a" and at > back for (host, _), at in where.items()), "it has jobs again"
+
+
+def test_with_no_host_left_jobs_wait_for_one(hosts: Bench) -> None:
+    def create(request: SandboxRequest) -> None:
+        if not hosts.backend.away:
+            hosts.backend.away = dict.fromkeys("ab", time.monotonic() + 0.2)
+
+    hosts.backend.on_create = create
+    result = hosts.run(retries=9)
+    assert result.ok and hosts.backend.alive == 0
+
+
+def test_with_none_left_for_too_long_the_run_ends(hosts: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outage, "PATIENCE", 0.3)
+    hosts.backend.on_create = lambda request: hosts.backend.away.update(a=FOREVER, b=FOREVER)
+    with pytest.raises(EngineGone):
+        hosts.run()
+    hosts.backend.away.clear()
+    hosts.backend.on_create = lambda request: None
+    result = hosts.run()
+    assert result.ok and len(hosts.runs()) == 1 and hosts.backend.alive == 0
+
+
+def test_without_retries_the_loss_of_its_host_is_the_end_of_a_job(hosts: Bench) -> None:
+    first = first_of(hosts)
+    hosts.backend.script = lambda job_id, number: Script(ends="hangs" if job_id == first else "done")
+    threading.Timer(0.3, lambda: hosts.backend.away.update(a=FOREVER)).start()
+    result = hosts.run(retries=0)
+    failed = {row.job_id: row.failure_kind for row in result.rows if row.status == "failed"}
+    assert first in failed and set(failed.values()) == {"engine_gone"}
+
+
+def test_who_waits_for_another_host_ends_at_once_when_the_run_does(hosts: Bench) -> None:
+    wish: list[str] = []
+
+    def create(request: SandboxRequest) -> None:
+        hosts.backend.away = dict.fromkeys("ab", FOREVER)
+        threading.Timer(0.3, lambda: wish.append("interrupted")).start()
+
+    hosts.backend.on_create = create
+    began = time.monotonic()
+    with pytest.raises(Interrupted):
+        hosts.run(stop_wanted=lambda: wish[0] if wish else None)
+    assert time.monotonic() - began < 4
+    (run,) = hosts.runs()
+    assert {entry["status"] for entry in entries(RunLayout(run)).values()} == {"failed", "not_executed"}
+    hosts.backend.away.clear()
+    hosts.backend.on_create = lambda request: None
+    assert hosts.run().ok and len(hosts.runs()) == 1
+
+
+def test_the_plan_says_that_jobs_run_one_at_a_time_where_nobody_has_said_how_many(bench: Bench) -> None:
+    def width_notes(**config: Any) -> list[str]:
+        loaded = bench.load(**config)
+        given = {key: value for key, value in loaded if key in loaded.model_fields_set and key != "max_workers"}
+        bare = RunConfig.model_construct(_fields_set=set(given), **dict(loaded))
+        return _width_notes(bare, "docker", 4) + _width_notes(bare, "modal", 4) + _width_notes(loaded, "modal", 4)
+
+    assert width_notes() == ["max_workers is not given: jobs run one at a time, on Modal too"]
+    hosts = {"hosts": [{"context": "a"}, {"context": "b"}]}
+    assert len(width_notes(docker=hosts)) == 2
+
+
+# ------------------------------------------------------------------------------------------ a host that takes no more
+
+
+def refusing(times: int) -> Callable[[SandboxRequest], None]:
+    left = iter(range(times))
+
+    def create(request: SandboxRequest) -> None:
+        if next(left, None) is not None:
+            raise RateLimited("too many sandboxes in too short a time")
+
+    return create
+
+
+@pytest.fixture
+def hasty(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    monkeypatch.setattr(starting, "FIRST_HOLD", 0.02)
+    monkeypatch.setattr(starting, "LOOK", 0.02)
+    return bench
+
+
+def test_a_refusal_is_no_attempt(hasty: Bench) -> None:
+    hasty.backend.on_create = refusing(6)
+    result = hasty.run(retries=0)
+    assert result.ok
+    assert all(attempts(result.layout, row.job_id) == [(1, "ok")] for row in result.rows)
+    assert [p.name for job in result.layout.job_dirs() for p in job.attempts.iterdir()] == ["1"] * 4
+    assert len(events(result, "job.start")) == 4 and not events(result, "job.retry")
+
+
+def test_refusals_that_last_are_failures_of_the_sandbox(hasty: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(starting, "PATIENCE", 0.1)
+    hasty.backend.on_create = refusing(10**6)
+    result = hasty.run(retries=0, max_workers=1, tasks=["internal:numeric_param"])
+    assert {(row.failure_boundary, row.failure_kind) for row in result.rows} == {("sandbox", "rate_limited")}
+
+
+def test_who_waits_to_be_let_in_ends_at_once_and_was_never_there(hasty: Bench) -> None:
+    hasty.backend.on_create = refusing(10**6)
+    began = time.monotonic()
+    with pytest.raises(Interrupted):
+        hasty.run(stop_wanted=lambda: "interrupted" if time.monotonic() - began > 0.5 else None)
+    assert time.monotonic() - began < 3
+    (run,) = hasty.runs()
+    assert not list(run.glob("jobs/*/attempts/*")) and not list(run.glob("jobs/*/job_meta.json"))
+    hasty.backend.on_create = lambda request: None
+    assert hasty.run().ok
+
+
+def test_the_time_of_the_run_ends_who_waits_to_be_let_in(hasty: Bench) -> None:
+    hasty.backend.on_create = refusing(10**6)
+    result = hasty.run(budget={"run": {"seconds": 0.4}})
+    assert {(row.status, row.feedback) for row in result.rows} == {
+        ("skipped", "the run's budget of 0.4 seconds is used up")
+    }
+
+
+def test_creations_keep_the_pace_of_the_host(bench: Bench) -> None:
+    bench.backend.several = (Host("modal", slots=100, starting=20, creations_per_second=20.0),)
+    times: list[float] = []
+    bench.backend.on_create = lambda request: times.append(time.monotonic())
+    assert bench.run(seeds=[1, 2], max_workers=8).ok
+    assert len(times) == 8 and times[-1] - times[0] > 0.3
+
+
+def test_a_job_that_is_not_let_in_again_keeps_what_its_last_attempt_came_to(hasty: Bench) -> None:
+    alone = {"tasks": ["internal:numeric_param"], "trainers": ["PrioritySearch"], "retries": 0}
+    hasty.backend.script = lambda job_id, number: Script(failure="sandbox")
+    first = hasty.run(**alone)
+    before = fingerprints_of_files(first.layout.jobs)
+    assert any(path.endswith("best_state.yaml") for path in before)
+    hasty.backend.on_create = refusing(10**6)
+    began = time.monotonic()
+    with pytest.raises(Interrupted):
+        hasty.run(**alone, stop_wanted=lambda: "interrupted" if time.monotonic() - began > 0.6 else None)
+    after = fingerprints_of_files(first.layout.jobs)
+    assert {path: content for path, (_, content) in after.items()} == {path: c for path, (_, c) in before.items()}

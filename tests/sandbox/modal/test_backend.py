@@ -1,0 +1,312 @@
+"""The Modal backend against a loopback server, with the service's own client."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.integration.cli import cli
+from tests.modal_server.server import ModalServer
+from tests.modal_server.trouble import Break, LoseReply, Refuse
+from tests.sandbox.conformance import ECHO, SLEEP, Lab, members, read_all, read_until
+from trace_bench.config.places import ModalConfig
+from trace_bench.errors import ConfigError, EnvironmentUnavailable, SandboxError
+from trace_bench.sandbox.base import Resources
+from trace_bench.sandbox.errors import (
+    ControlMissing,
+    EngineGone,
+    NameConflict,
+    RateLimited,
+    RuntimeMissing,
+    SandboxGone,
+)
+from trace_bench.sandbox.labels import JOB
+from trace_bench.sandbox.modal import ModalBackend
+from trace_bench.sandbox.modal import backend as module
+from trace_bench.sandbox.modal.backend import short
+from trace_bench.sandbox.modal.controls import CANNOT, REQUIRED, read_back
+from trace_bench.sandbox.modal.holder import KEPT
+from trace_bench.sandbox.modal.tags import LONGEST, decoded, encoded
+
+
+def made(server: ModalServer) -> Any:
+    """The last sandbox that was asked for."""
+    return max(server.calls("SandboxCreateV2") + server.calls("SandboxCreate"), key=lambda call: call.at).message
+
+
+# -- what is asked of the service ------------------------------------------------------------------------------------
+
+
+def test_a_jobs_sandbox_costs_few_calls(lab: Lab, server: ModalServer) -> None:
+    lab.finished("say('warm')\n")
+    before = Counter(call.rpc for call in server.calls())
+    sandbox = lab.backend.create(lab.request("put('x', b'y')\nsay('out')\n"))
+    stream = sandbox.attach()
+    sandbox.start()
+    assert read_all(stream) == b"out\n"
+    stream.close()
+    assert sandbox.wait(20) is not None and set(members(sandbox)) == {"out", "out/x"}
+    sandbox.remove()
+    calls = Counter(call.rpc for call in server.calls()) - before
+    calls.pop("AuthTokenGet", None)
+    # Two execs: the conversation, and what brings /out.
+    assert {name: n for name, n in calls.items() if not name.endswith("Stdin" + "Write")} == {
+        "SandboxCreateV2": 1, "TaskExecStart": 2, "TaskExecStdioRead": 2, "SandboxWaitV2": 2, "SandboxTerminateV2": 1,
+    }  # fmt: skip
+    assert calls["TaskExecStdinWrite"] <= 4
+
+
+def test_limits_and_marks_go_with_the_sandbox(lab: Lab, server: ModalServer) -> None:
+    limits = Resources(cpus=0.5, memory_bytes=300 << 20, pids=64)
+    with lab.created(SLEEP, resources=limits, most_seconds=1234.5) as sandbox:
+        asked = made(server)
+        definition, resources = asked.definition, asked.definition.resources
+        assert (resources.milli_cpu, resources.milli_cpu_max) == (500, 500)
+        assert (resources.memory_mb, resources.memory_mb_max) == (300, 300)
+        assert (definition.timeout_secs, definition.idle_timeout_secs, definition.workdir) == (1235, 600, "/")
+        assert definition.name == sandbox.name
+        assert definition.network_access.network_access_type == definition.network_access.BLOCKED
+        assert "eu-west" in str(asked) and not definition.volume_mounts and not definition.secret_ids
+        assert decoded({tag.tag_name: tag.tag_value for tag in asked.tags}) == sandbox.labels
+    with lab.created(SLEEP):
+        assert made(server).definition.timeout_secs == 86_400, "a job without limits has a day"
+
+
+def test_gpus_are_those_of_the_config_and_go_over_the_older_calls(lab: Lab, server: ModalServer) -> None:
+    with lab.created("say('ready')\n", resources=Resources(gpus=2, pids=64)) as sandbox:
+        gpu = made(server).definition.resources.gpu_config
+        assert (gpu.gpu_type, gpu.count) == ("H100", 2)
+        stream = sandbox.attach()
+        sandbox.start()
+        assert read_all(stream) == b"ready\n"
+        assert sandbox.name in {found.name for found in lab.backend.find({JOB: sandbox.labels[JOB]})}
+    assert lab.backend.find({JOB: sandbox.labels[JOB]}) == []
+    with pytest.raises(ConfigError, match="say which GPU"):
+        module._settings(lab.request("", resources=Resources(gpus=1)), ModalConfig())
+
+
+def test_a_name_that_is_too_long_keeps_its_beginning_and_stays_one_of_its_own() -> None:
+    one, other = (short("trace-bench-" + "r" * 90 + end) for end in "ab")
+    assert one != other and len(one) == len(other) == 63 and one.startswith("trace-bench-rrr")
+    assert short("x" * 63) == "x" * 63
+
+
+def test_labels_of_all_kinds_are_tags_that_the_service_takes() -> None:
+    labels = {
+        "a.b-c_d": "plain",
+        "empty": "",
+        "text": "Grüße 世界",
+        "long": "x" * 64,
+        "longer": "ü" * 200,
+        "c": "x32-A",
+    }
+    tags = encoded(labels)
+    assert decoded(tags) == labels
+    assert all(0 < len(text) <= LONGEST and text.isascii() for pair in tags.items() for text in pair)
+    assert encoded({"c": "x32-A"})["c"] != "x32-A" and encoded({"a": "b"}) == {"a": "b"}
+    assert decoded({"theirs": "x32-!"}) == {}
+
+
+# -- what cannot be put in force ----------------------------------------------------------------------------------
+
+
+def test_what_is_required_and_cannot_be_is_refused_before_anything_is_made(lab: Lab, server: ModalServer) -> None:
+    before = server.calls.count("SandboxCreateV2")
+    with pytest.raises(ControlMissing, match=r"pids \(the service has no limit"):
+        lab.backend.create(lab.request(SLEEP, require_controls=frozenset({"pids"})))
+    with pytest.raises(RuntimeMissing, match="kata"):
+        lab.backend.create(lab.request(SLEEP, runtime="kata"))
+    assert server.calls.count("SandboxCreateV2") == before
+
+
+FACTS: dict[str, Any] = {
+    "capabilities": list(KEPT), "usable": list(KEPT), "no_new_privs": True, "uid": 0, "nofile": 1024, "fsize": 1,
+    "core": 0, "interfaces": ["lo"], "kernel": "4.4.0",
+}  # fmt: skip
+LABELS = {"trace-bench.memory": "1", "trace-bench.cpus": "1", "trace-bench.nofile": "1024", "trace-bench.gpus": "0"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "lost"),
+    [
+        ({}, None),
+        ({"capabilities": [*KEPT, "21"]}, "capabilities"),
+        ({"usable": ["CHOWN"]}, "capabilities"),
+        ({"no_new_privs": False}, "no_new_privileges"),
+        ({"uid": 1000}, "user"),
+        ({"nofile": 1 << 20}, "nofile"),
+        ({"core": -1}, "core"),
+    ],
+)
+def test_controls_are_read_back_inside(changed: dict[str, Any], lost: str | None) -> None:
+    controls = read_back({**FACTS, **changed}, LABELS)
+    assert {control.name for control in controls if not control.in_force} == CANNOT.keys() & {
+        control.name for control in controls
+    } | ({lost} if lost else set())
+    assert all(control.detail for control in controls)
+
+
+def test_a_sandbox_that_lacks_what_every_job_needs_is_ended_again(
+    lab: Lab, server: ModalServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "trace_bench.sandbox.modal.sandbox.read_back",
+        lambda facts, labels: read_back({**facts, "no_new_privs": False}, labels),
+    )
+    running = len(server.running())
+    with pytest.raises(ControlMissing, match="no_new_privileges"):
+        lab.backend.create(lab.request(SLEEP))
+    assert len(server.running()) == running
+    assert REQUIRED - CANNOT.keys() == REQUIRED
+
+
+# -- trouble ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", ["DEADLINE_EXCEEDED", "UNAVAILABLE", "INTERNAL"])
+def test_a_create_whose_answer_was_lost_makes_one_sandbox(lab: Lab, server: ModalServer, status: str) -> None:
+    rule = server.trouble.add(rpc="SandboxCreateV2", do=LoseReply(status))
+    with lab.created("say('one')\n") as sandbox:
+        assert rule.hits == 1
+        assert [found.id for found in lab.backend.find({JOB: sandbox.labels[JOB]})] == [sandbox.id]
+        stream = sandbox.attach()
+        sandbox.start()
+        assert read_all(stream) == b"one\n"
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "says"),
+    [
+        ("UNAVAILABLE", EngineGone, "did not create a sandbox"),
+        ("RESOURCE_EXHAUSTED", RateLimited, "did not create a sandbox now"),
+        ("UNAUTHENTICATED", EnvironmentUnavailable, "modal token set"),
+        ("PERMISSION_DENIED", EnvironmentUnavailable, "modal token set"),
+        ("INVALID_ARGUMENT", SandboxError, "trouble on demand"),
+    ],
+)
+def test_refusals_are_told_apart(
+    lab: Lab, server: ModalServer, monkeypatch: pytest.MonkeyPatch, status: str, kind: type[Exception], says: str
+) -> None:
+    monkeypatch.setattr(module, "LOOKS", (0.0,))
+    server.trouble.add(rpc="SandboxCreateV2", do=Refuse(status), times=None)
+    request = lab.request(SLEEP)
+    with pytest.raises(kind, match=says):
+        lab.backend.create(request)
+    server.trouble.clear()
+    assert lab.backend.find({JOB: request.labels[JOB]}) == []
+
+
+def test_a_name_that_another_has_is_a_conflict_and_the_other_is_left(lab: Lab) -> None:
+    with lab.running(ECHO) as (sandbox, stream):
+        with pytest.raises(NameConflict, match=sandbox.name):
+            lab.backend.create(lab.request(ECHO, name=sandbox.name))
+        read_until(stream, b"ready\n")
+
+
+def test_a_sandbox_that_the_service_loses_is_gone(lab: Lab, server: ModalServer) -> None:
+    with lab.running(SLEEP) as (sandbox, stream):
+        read_until(stream, b"ready\n")
+        server.vanish(sandbox.id)
+        with pytest.raises(SandboxError):
+            while (data := stream.read(20)) != b"":
+                assert data is not None
+            raise SandboxError("it ended")
+        with pytest.raises(SandboxGone):
+            sandbox.wait(5)
+
+
+def test_a_stream_that_breaks_is_taken_up_by_the_client_itself(lab: Lab, server: ModalServer) -> None:
+    rule = server.trouble.add(rpc="TaskExecStdioRead", do=Break(after_bytes=100_000))
+    data = bytes(range(256)) * 2000
+    with lab.running(ECHO) as (_, stream):
+        read_until(stream, b"ready\n")
+        stream.write(data)
+        got = b""
+        while len(got) < len(data):
+            piece = stream.read(20)
+            assert piece
+            got += piece
+        assert got == data and rule.hits == 1
+
+
+def test_a_server_that_restarts_finds_who_was_attached_again(lab: Lab, server: ModalServer) -> None:
+    with lab.running(ECHO) as (sandbox, stream):
+        read_until(stream, b"ready\n")
+        server.stop()
+        server.start()
+        try:
+            stream.write(b"still\n")
+            assert read_until(stream, b"still\n", 20).endswith(b"still\n")
+        except (SandboxError, AssertionError):
+            again = sandbox.attach()
+            again.write(b"again\n")
+            assert read_until(again, b"again\n", 20).endswith(b"again\n")
+            again.close()
+        assert sandbox.status() == "running"
+
+
+def test_who_only_looks_takes_the_stream_from_nobody(lab: Lab) -> None:
+    with lab.running(ECHO) as (sandbox, stream):
+        read_until(stream, b"ready\n")
+        (found,) = lab.backend.find({JOB: sandbox.labels[JOB]})
+        assert found.status() == "running" and found.wait(0) is None and found.wait(0.2) is None
+        assert found.controls() == sandbox.controls() and found.last_words() == ""
+        assert set(members(found)) == {"out"}
+        stream.write(b"mine\n")
+        assert read_until(stream, b"mine\n") == b"mine\n"
+
+
+def test_a_sandbox_that_its_maker_left_unstarted_can_be_started_by_another(lab: Lab) -> None:
+    with lab.created("say('hello')\nsys.exit(4)\n") as sandbox:
+        (found,) = lab.backend.find({JOB: sandbox.labels[JOB]})
+        assert found.status() == "created"
+        found.start()
+        ended = found.wait(20)
+        assert ended is not None and ended.code == 4
+
+
+def test_many_at_once_pull_an_image_once(server: ModalServer, lab: Lab) -> None:
+    with server.client() as client:
+        fresh = Lab(ModalBackend(client=client), "registry.test/other@sha256:" + "1" * 64)
+        before = server.calls.count("ImageGetOrCreate")
+        threads = [threading.Thread(target=fresh.finished, args=("say('x')\n",)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert server.calls.count("ImageGetOrCreate") - before <= 2, "its base, and itself"
+
+
+# -- a machine without -----------------------------------------------------------------------------------------------
+
+
+def test_the_services_client_is_not_imported_until_it_is_used() -> None:
+    code = (
+        "import sys\nimport trace_bench.controller.start, trace_bench.sandbox.modal\n"
+        "trace_bench.sandbox.modal.ModalBackend().hosts()\n"
+        "print([name for name in ('modal', 'grpclib') if name in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_without_the_package_it_says_how_to_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "modal", None)
+    with pytest.raises(EnvironmentUnavailable, match=r"pip install 'trace-bench\[modal\]'"):
+        ModalBackend().check()
+
+
+def test_doctor_says_what_is_missing_and_what_it_goes_without(lab: Lab) -> None:
+    nobody = {"MODAL_CONFIG_PATH": "/nonexistent", "MODAL_TOKEN_ID": "", "MODAL_TOKEN_SECRET": ""}
+    done = cli("doctor", "--backend", "modal", **{**lab.environment, **nobody})
+    assert done.returncode == 3, done.stdout
+    (line,) = (line for line in done.stdout.splitlines() if "modal " in line)
+    assert line.startswith("MISSING") and "modal token set" in line and "If you" not in line
+    done = cli("doctor", "--backend", "modal", **lab.environment)
+    (line,) = (line for line in done.stdout.splitlines() if " modal " in line)
+    assert line.startswith("ok") and "app trace-bench" in line and "goes without: apparmor (" in line, done.stdout

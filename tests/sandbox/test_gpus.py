@@ -1,0 +1,53 @@
+"""Which GPUs an engine's host has, as far as anybody can tell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trace_bench.sandbox.gpus import leasable
+
+
+@pytest.fixture
+def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What stands in for nvidia-smi, the only command there is."""
+    command = tmp_path / "nvidia-smi"
+    command.write_text('#!/bin/sh\n[ "$1" = -L ] && echo "GPU 0: A (UUID: GPU-a)" && echo "GPU 1: B (UUID: GPU-b)"\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    return command
+
+
+NEWER: dict[str, Any] = {
+    "DiscoveredDevices": [
+        {"Source": "cdi", "ID": "nvidia.com/gpu=0"},
+        {"Source": "cdi", "ID": "nvidia.com/gpu=all"},
+        {"Source": "else", "ID": "nvidia.com/gpu=7"},
+    ]
+}
+
+
+def test_what_the_config_says_counts(driver: Path) -> None:
+    assert leasable("none", NEWER, here=True) == ()
+    assert leasable(0, NEWER, here=True) == ()
+    assert leasable(2, {}, here=False) == ("0", "1")
+    assert leasable(("/dev/dri/card0",), NEWER, here=True) == ("/dev/dri/card0",)
+
+
+def test_a_newer_engine_tells_by_itself(driver: Path) -> None:
+    assert leasable("auto", NEWER, here=False) == ("nvidia.com/gpu=0",)
+
+
+def test_the_driver_of_this_machine_is_asked_for_its_engine_only(driver: Path) -> None:
+    assert leasable("auto", {}, here=True) == ("0", "1")
+    assert leasable("auto", {}, here=False) is None
+
+
+@pytest.mark.parametrize("program", ["exit 9", "echo No devices were found", "exec sleep 0 && nonsense"])
+def test_a_driver_that_does_not_tell_leaves_it_to_the_engine(driver: Path, program: str) -> None:
+    driver.write_text(f"#!/bin/sh\n{program}\n")
+    assert leasable("auto", {}, here=True) is None
+    driver.unlink()
+    assert leasable("auto", {"DiscoveredDevices": None}, here=True) is None
