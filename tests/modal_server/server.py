@@ -78,8 +78,10 @@ class ModalServer:
         images: Mapping[str, str] | None = None,
         isolated: bool = True,
         credentials: tuple[str, str] = ("ak-loopback", "as-loopback"),
+        engine: Engine | None = None,
     ) -> None:
         self.mode = mode
+        self._own_engine = engine
         self.port = port
         self.state = state or Path(tempfile.mkdtemp(prefix="modal-server-"))
         self._isolated = isolated
@@ -193,7 +195,7 @@ class ModalServer:
         self._keeping = Keeping(self.state, self._isolated and self.mode == "process")
         await self._keeping.open()
         watcher = Watcher()
-        engine = self._engine()
+        engine = self._own_engine or self._engine()
         self._sandboxes = Sandboxes(self._state, engine, watcher, self.starts)
         self._sandboxes.resume()
         control = Control(self._state, engine, self.credentials)
