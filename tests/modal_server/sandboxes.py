@@ -122,6 +122,12 @@ class Sandboxes:
         sandbox.status = Result.GENERIC_STATUS_INTERNAL_FAILURE
         self.ended(sandbox).set()
 
+    async def kill_commands(self, sandbox: Sandbox) -> None:
+        """End its commands, but not its own."""
+        for folder in sandbox.commands():
+            if self.stdio(folder).ended() is None:
+                await self._engine.kill_command(sandbox, folder)
+
     def get(self, id: str) -> Sandbox:
         """By its id or its task's.
 
