@@ -42,6 +42,8 @@ TIMEOUT = 120.0
 OLDEST_API = (1, 41)
 NEWEST_API = (1, 47)
 """Newest version of the API that this code was written for; a newer engine still speaks it."""
+DEVICES_API = (1, 50)
+"""The first one in which ``info`` names the devices that may be given."""
 PROBE = 10.0
 """Seconds that an engine has for an answer that costs it nothing, once it has failed to answer."""
 REST = 5.0
@@ -194,6 +196,15 @@ class Engine:
                     self._info = dict(client.info())
             return self._info
 
+    def discovered_devices(self) -> list[str]:
+        """CDI names of the devices that an engine (28.2 or newer) knows; asked anew each time."""
+        theirs = _numbers(str(self.version.get("ApiVersion") or "1.41"))
+        if theirs < DEVICES_API:
+            return []
+        with self.errors("name its devices"):
+            info = self._connect(".".join(map(str, DEVICES_API))).info()
+        return [str(item.get("ID")) for item in info.get("DiscoveredDevices") or [] if item.get("Source") == "cdi"]
+
     @contextmanager
     def errors(
         self, action: str, *, image: str = "", name: str = "", runtime: str = "", impatient: bool = False
@@ -234,8 +245,11 @@ class Engine:
             return client
 
 
-_NO_GPU = ("could not select device driver", "nvidia-container-", "gpu vendor from cdi", "unresolvable cdi devices")
-"""How engines say that they have no such GPU, without the toolkit, with it, and with device descriptions (CDI)."""
+_NO_GPU = (
+    "could not select device driver", "nvidia-container-", "gpu vendor from cdi", "unresolvable cdi devices",
+    "error gathering device information",
+)  # fmt: skip
+"""How engines say that they have no such GPU: without the toolkit, with it, by device descriptions (CDI), of a node."""
 
 
 def _translated(error: APIError, action: str, image: str, name: str, runtime: str) -> TraceBenchError:
