@@ -8,7 +8,7 @@ answer is too old.
 
 Who waits leaves a mark, a locked file too, and nobody overtakes a mark: neither a machine that is wanted quiet nor
 several GPUs at once would come free otherwise. Who waits for the machine heeds the mark of whoever else does, who waits
-for GPUs or cores that and the mark of the others of that kind, and no running job heeds any: so nobody waits in a circle.
+for GPUs or cores that and the mark of others of that kind, and no running job heeds any: so nobody waits in a circle.
 """
 
 from __future__ import annotations
