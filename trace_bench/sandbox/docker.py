@@ -292,9 +292,14 @@ class DockerSandbox:
         self._streams: weakref.WeakSet[DockerStream] = weakref.WeakSet()
 
     def attach(self) -> DockerStream:
-        stream = DockerStream(
-            attach(self._engine.endpoint, self._engine.api_version, self._there(), self._engine.timeout), self.host
-        )
+        engine = self._engine
+        engine.assure()
+        try:
+            connection = attach(engine.endpoint, engine.api_version, self._there(), engine.timeout)
+        except EngineGone:
+            engine.doubt()
+            raise
+        stream = DockerStream(connection, self.host)
         self._streams.add(stream)
         return stream
 
