@@ -16,7 +16,7 @@ from trace_bench.sandbox.pace import Pace
 
 LOOK = 0.5
 """Seconds between two looks at whether what waits is still wanted."""
-FIRST_HOLD, LONGEST_HOLD = 1.0, 60.0
+FIRST_HOLD, LONGEST_HOLD = 0.25, 60.0
 """Seconds without a creation after the first refusal, and after any: each further one doubles them."""
 PATIENCE = 600.0
 """Seconds of refusals alone after which one is a failure of its job."""
