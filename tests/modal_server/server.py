@@ -172,6 +172,19 @@ class ModalServer:
         """Lose a sandbox without a trace."""
         self._call(self._sandboxes.vanish(self._sandboxes.get(sandbox_id)))
 
+    def cut(self, sandbox_id: str) -> None:
+        """End the commands that run in a sandbox, and nothing else of it."""
+
+        async def end() -> None:
+            sandbox = self._sandboxes.get(sandbox_id)
+            await self._sandboxes.kill_commands(sandbox)
+
+        self._call(end())
+
+    def terminate(self, sandbox_id: str) -> None:
+        """End a sandbox, as somebody else of the workspace may."""
+        self._call(self._sandboxes.terminate(self._sandboxes.get(sandbox_id)))
+
     def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 

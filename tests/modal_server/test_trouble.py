@@ -94,6 +94,16 @@ def test_a_stream_that_breaks_in_the_middle_is_taken_up_where_it_broke(account: 
     sandbox.terminate()
 
 
+def test_a_copy_that_breaks_in_the_middle_goes_on_where_it_broke(account: Account) -> None:
+    rule = account.server.trouble.add(rpc="TaskExecStdinWriteStream", do=Break(after_bytes=1 << 20), times=2)
+    sandbox = account.create("sleep", "60")
+    data = bytes(range(256)) * (20 << 10)
+    sandbox.filesystem.write_bytes(data, "/out/copy")
+    assert sandbox.filesystem.read_bytes("/out/copy") == data and rule.hits == 2
+    assert account.server.calls.count("TaskExecStdinStatus") >= 2
+    sandbox.terminate()
+
+
 def test_a_slow_answer_is_slow(account: Account) -> None:
     account.server.trouble.add(rpc="SandboxListV2", do=Delay(0.3))
     started = time.monotonic()

@@ -38,6 +38,10 @@ class Channel(Protocol):
     def output(self) -> AsyncIterator[bytes]: ...
 
 
+JOIN: dict[str, Any] = {"op": "attach", "credit": WINDOW}
+"""What is said first."""
+
+
 class Conversation:
     """One ``attach``.
 
@@ -88,14 +92,13 @@ class Conversation:
     # -- the loop ------------------------------------------------------------------------------------------------
 
     async def run(self, opened: Callable[[], Any]) -> None:
-        """See it through; `opened` makes the channel."""
+        """See it through; `opened` makes the channel, by which `JOIN` has been said."""
         self._loop = asyncio.get_running_loop()
         self._more, self._granted = asyncio.Event(), asyncio.Event()
         listening: asyncio.Task[None] | None = None
         tasks: list[asyncio.Task[None]] = []
         try:
             self._channel = channel = await opened()
-            await channel.write(say(op="attach", credit=WINDOW))
             listening = asyncio.create_task(self._listen(channel))
             delivery = asyncio.create_task(self._deliver(channel))
             tasks = [delivery, asyncio.create_task(self._feed(channel))]
