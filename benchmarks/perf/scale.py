@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import hashlib
+import functools
 import json
 import math
 import os
@@ -32,6 +32,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -143,6 +144,10 @@ def report(scale: Scale, found: dict[str, Any], *, limited: bool) -> None:
     if limited:
         line("creations", f"{found['created']:,}")
         line("  refused as too many in a second", f"{found['refused']:,}")
+        line("calls of the service", f"{sum(found['calls'].values()) / len(jobs):.1f} a job")
+        for name, count in found["calls"].items():
+            if count >= len(jobs) / 2:
+                line(f"  {name}", f"{count / len(jobs):.1f} a job")
     line("jobs that are ok", f"{found['ok']:,} of {len(jobs):,}")
     line("  attempts beyond the first", f"{found['again']:,}")
     line("sandboxes at one time, at most", f"{found['most']}")
@@ -217,7 +222,9 @@ def serve(scale: Scale, folder: Path, _: str | None) -> None:
                 (folder / "ask").unlink()
                 part = counted.with_suffix(".part")
                 created = len(loopback.sandboxes())
-                part.write_text(json.dumps({"created": created, "refused": loopback.starts.refused}))
+                calls = dict(Counter(call.rpc for call in loopback.calls()).most_common())
+                refused = loopback.starts.refused
+                part.write_text(json.dumps({"created": created, "refused": refused, "calls": calls}))
                 part.rename(counted)
 
 
@@ -291,22 +298,69 @@ def _attempts(path: Path) -> list[Any]:
 
 @contextlib.contextmanager
 def profiled(path: str | None) -> Iterator[None]:
-    """Processor time by function, of all threads, into a file; it costs a good deal itself."""
+    """Processor time of the parts of a job, and of threads, into a file."""
     if path is None:
         yield
         return
-    import yappi
-
-    yappi.set_clock_type("cpu")
-    yappi.start(builtins=True)
+    spent: dict[str, list[float]] = {}
+    for owner, name in _parts():
+        _clock(owner, name, spent)
     try:
         yield
     finally:
-        yappi.stop()
-        with Path(path).open("w") as file:
-            yappi.get_func_stats().sort("tsub").print_all(
-                file, {0: ("name", 110), 1: ("ncall", 12), 2: ("tsub", 9), 3: ("ttot", 9), 4: ("tavg", 9)}
-            )
+        rows = [(seconds, f"{name} ({int(calls)} calls)") for name, (seconds, calls) in spent.items()]
+        for thread in threading.enumerate():
+            with contextlib.suppress(OSError):
+                fields = Path(f"/proc/self/task/{thread.native_id}/stat").read_text().rpartition(")")[2].split()
+                rows.append(((int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), f"thread {thread.name}"))
+        Path(path).write_text("".join(f"{seconds:8.3f} s  {name}\n" for seconds, name in sorted(rows, reverse=True)))
+
+
+def _parts() -> list[tuple[Any, str]]:
+    from tests.controller.simulated import SimulatedSandbox
+    from trace_bench.controller import ending, job, run, session
+    from trace_bench.controller.placement import Placement
+    from trace_bench.controller.plan import RunPlan
+    from trace_bench.controller.starting import StartGate
+    from trace_bench.gateway.server import Gateway, Scope
+    from trace_bench.results.tables import LiveTables
+    from trace_bench.sandbox.modal import backend, sandbox
+    from trace_bench.sandbox.modal.stream import ModalStream
+    from trace_bench.sandbox.uids import UidBlocks
+
+    return [
+        (SimulatedSandbox, "_move"), (job, "collect"), (job, "recorded"), (job, "observed"), (job, "keep_attempt"),
+        (run.Run, "_one"), (run.Run, "_finish"), (run.Run, "_note"), (run.Run, "_live"), (run.Run, "advanced"),
+        (run.Run, "event"), (run.Run, "_stop"), (run.JobRunner, "run"), (run.JobRunner, "_attempt_number"),
+        (run.JobRunner, "_drive"), (run.JobRunner, "_converse"),
+        (session.Session, "start"), (session.Session, "_read"), (session.Session, "_write"),
+        (session.Session, "_on_message"), (session.Session, "_on_llm_request"), (session.Session, "_pass_on_stop"),
+        (Placement, "next"), (RunPlan, "prepare"), (StartGate, "enter"), (Gateway, "open"), (Scope, "handle"),
+        (LiveTables, "write"), (UidBlocks, "acquire"), (ending, "publish"), (ending, "results_row"),
+        (ending, "sync_tree"), (ending, "write_json"), (ending, "cpu_model"),
+        (backend.ModalBackend, "create"), (sandbox.ModalSandbox, "attach"), (sandbox.ModalSandbox, "start"),
+        (sandbox.ModalSandbox, "controls"), (sandbox.ModalSandbox, "wait"), (sandbox.ModalSandbox, "collect"),
+        (sandbox.ModalSandbox, "remove"), (ModalStream, "read"), (ModalStream, "write"),
+    ]  # fmt: skip
+
+
+def _clock(owner: Any, name: str, spent: dict[str, list[float]]) -> None:
+    """Count the calls of a function and their processor time, what they call included."""
+    if not hasattr(owner, name):
+        return
+    found = spent.setdefault(f"{owner.__name__}.{name}", [0.0, 0])
+    inner = getattr(owner, name)
+
+    @functools.wraps(inner)
+    def outer(*args: Any, **named: Any) -> Any:
+        started = time.thread_time()
+        try:
+            return inner(*args, **named)
+        finally:
+            found[0] += time.thread_time() - started
+            found[1] += 1
+
+    setattr(owner, name, outer)
 
 
 @dataclass(frozen=True)

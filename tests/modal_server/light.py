@@ -80,9 +80,10 @@ class Life:
         self._timer: asyncio.TimerHandle | None = None
         self._ended: dict[str, Any] | None = None
 
-    def join(self, peer: Peer) -> None:
+    def join(self, peer: Peer, first: bytes) -> None:
         self.peers.append(peer)
         peer.listen(lambda kind, payload: self._hear(peer, kind, payload))
+        self._hear(peer, SAY, first)
 
     def collect(self, peer: Peer) -> None:
         """What `bridge.collect` writes."""
@@ -123,13 +124,19 @@ class Life:
             self._move()
         elif op == "start" and self._supervisor is None:
             self._supervisor = Supervisor(self._script, on_first_word=lambda: None, on_outage=lambda _: None)
-            peer.send(say(state="running"))
+            self._answer(peer)
             self._move()
         elif op == "kill" and self._supervisor is not None and self._ended is None:
             self._supervisor.end(137)
             self._move()
-        elif op in ("status", "kill") or (op == "wait" and self._ended is not None):
-            peer.send(say(**self._position()))
+        elif op in ("start", "status", "kill") or (op == "wait" and self._ended is not None):
+            self._answer(peer)
+
+    def _answer(self, peer: Peer) -> None:
+        """Tell `peer` where the command is; who has only asked has no more to hear."""
+        peer.send(say(**self._position()))
+        if peer is not self._attached:
+            peer.end(code=0)
 
     def _position(self) -> dict[str, Any]:
         state = "created" if self._supervisor is None else "running" if self._ended is None else "exited"
@@ -148,7 +155,7 @@ class Life:
             self._ended = {"code": supervisor.exit, "error": ""}
             for peer in self.peers:
                 if peer.op in ("attach", "wait", "kill"):
-                    peer.send(say(**self._position()))
+                    self._answer(peer)
             if self._attached is not None:
                 self._attached.send(say(eof=True))
             return
@@ -185,8 +192,8 @@ class LightEngine:
         life = self._lives.get(sandbox.id)
         if life is None:
             raise EngineError("the sandbox has ended")
-        if list(argv) == program.join_command():
-            life.join(Peer(folder))
+        if list(argv[:-1]) == program.join_command()[:-1]:
+            life.join(Peer(folder), argv[-1].encode())
         elif list(argv) == program.collect_command():
             life.collect(Peer(folder))
         else:
