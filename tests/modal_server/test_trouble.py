@@ -150,10 +150,11 @@ def test_start_times_follow_their_distribution_and_some_starts_fail() -> None:
 
 
 def test_a_server_that_ends_while_a_sandbox_starts_leaves_nothing_of_it() -> None:
-    with ModalServer(starts=Starts(p50=0.5, p99=0.51)) as server, server.client() as client:
+    with ModalServer() as server, server.client() as client:
         app = modal.App.lookup("tests", create_if_missing=True, client=client)
         built = image()
         modal.Sandbox.create("true", app=app, image=built, client=client)
+        server.starts.p50, server.starts.p99 = 2.0, 2.01  # a client that closes gives its calls half a second
         late = threading.Thread(target=_created, args=(app, built, client))
         late.start()
         while len(server.sandboxes()) < 2:
