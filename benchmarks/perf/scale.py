@@ -151,7 +151,9 @@ def report(scale: Scale, found: dict[str, Any], *, limited: bool) -> None:
     line("jobs that are ok", f"{found['ok']:,} of {len(jobs):,}")
     line("  attempts beyond the first", f"{found['again']:,}")
     line("sandboxes at one time, at most", f"{found['most']}")
-    line("controller, processor time", f"{found['processor'] / len(jobs) * 1e3:.1f} ms a job", f"{LIMIT_PROCESSOR:g} ms")
+    line(
+        "controller, processor time", f"{found['processor'] / len(jobs) * 1e3:.1f} ms a job", f"{LIMIT_PROCESSOR:g} ms"
+    )
     for share, sample in zip(SAMPLES, found["samples"], strict=True):
         told = f"{sample['megabytes']:.1f} MB, {sample['threads']} threads, {sample['files']} files"
         line(f"  after {share:.0%} of the jobs", told)
