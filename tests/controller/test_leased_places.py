@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,7 +14,7 @@ from trace_bench.config import RunConfig, parse_config
 from trace_bench.config.models import SandboxConfig
 from trace_bench.controller import placement as placements
 from trace_bench.controller.demands import check_hosts, check_pinned
-from trace_bench.controller.placement import Placement, Waiting, why_not
+from trace_bench.controller.placement import Place, Placement, Waiting, why_not
 from trace_bench.errors import ConfigError, SandboxError
 from trace_bench.sandbox import uids
 from trace_bench.sandbox.base import Host, Sandbox
@@ -35,11 +36,11 @@ def test_two_controllers_share_the_devices_of_a_host() -> None:
     assert first is not None and second is not None
     assert {*first[1].lease.devices, *second[1].lease.devices} == {"0", "1"}
     assert one.next(queues[0]) is None and other.next(queues[1]) is None
-    assert one.waits and other.waits
+    assert one.waiters and other.waiters
     other.give_back(second[1])
     third = one.next(queues[0])
     assert third is not None and third[1].lease.devices == second[1].lease.devices
-    assert not one.waits
+    assert not one.waiters
 
 
 def test_a_waiting_exclusive_job_gets_its_turn_among_controllers_and_nothing_passes_it() -> None:
@@ -47,11 +48,11 @@ def test_a_waiting_exclusive_job_gets_its_turn_among_controllers_and_nothing_pas
     busy = other.next(Waiting([a_job()]))
     assert busy is not None
     queue = Waiting([a_job(exclusive=True), a_job()])
-    assert one.next(queue) is None and one.waits
+    assert one.next(queue) is None and one.waiters
     assert other.next(Waiting([a_job()])) is None, "nobody overtakes it"
     other.give_back(busy[1])
     found = one.next(queue)
-    assert found is not None and found[1].lease.exclusive and not one.waits
+    assert found is not None and found[1].lease.exclusive and not one.waiters
     assert one.next(queue) is None and other.next(Waiting([a_job()])) is None
     one.give_back(found[1])
     assert one.next(queue) is not None and other.next(Waiting([a_job()])) is not None
@@ -62,12 +63,12 @@ def test_the_mark_of_a_job_that_no_longer_waits_is_taken_away() -> None:
     busy = other.next(Waiting([a_job()]))
     assert busy is not None
     queue = Waiting([a_job(exclusive=True)])
-    assert one.next(queue) is None and one.waits
+    assert one.next(queue) is None and one.waiters
     one.rest()
-    assert not one.waits and other.next(Waiting([a_job()])) is not None
-    assert one.next(queue) is None and one.waits
+    assert not one.waiters and other.next(Waiting([a_job()])) is not None
+    assert one.next(queue) is None and one.waiters
     queue.remove(queue.heads()[0])
-    assert one.next(queue) is None and not one.waits, "it was cancelled, say"
+    assert one.next(queue) is None and not one.waiters, "it was cancelled, say"
     assert other.next(Waiting([a_job()])) is not None
 
 
@@ -76,11 +77,11 @@ def test_the_mark_stays_while_one_of_several_jobs_needs_it() -> None:
     gpus, cores = other.next(Waiting([a_job(gpus=2)])), other.next(Waiting([a_job(pinned=True, cpus=2)]))
     assert gpus is not None and cores is not None
     queue = Waiting([a_job(gpus=2), a_job(pinned=True, cpus=2)])
-    assert one.next(queue) is None and one.waits
+    assert one.next(queue) is None and one.waiters
     other.give_back(cores[1])
     found = one.next(queue)
     assert found is not None and found[1].lease.cpuset == (0, 1)
-    assert one.waits and other.next(Waiting([a_job(gpus=1)])) is None
+    assert one.waiters and other.next(Waiting([a_job(gpus=1)])) is None
     other.give_back(gpus[1])
     assert other.next(Waiting([a_job(gpus=1)])) is None
     found = one.next(queue)
@@ -92,8 +93,44 @@ def test_who_waits_for_room_alone_holds_up_no_other_controller() -> None:
     one, other = Placement([host]), Placement([host])
     mine = one.next(Waiting([a_job(gpus=1)]))
     assert mine is not None
-    assert one.next(Waiting([a_job(gpus=1)])) is None and not one.waits
+    assert one.next(Waiting([a_job(gpus=1)])) is None and not one.waiters
     assert other.next(Waiting([a_job(gpus=1)])) is not None
+
+
+KINDS: list[dict[str, Any]] = [
+    {}, {}, {"gpus": 1}, {"gpus": 1}, {"gpus": 2}, {"pinned": True}, {"pinned": True, "cpus": 2}, {"exclusive": True},
+    {"gpus": 2, "pinned": True}, {"gpus": 1, "exclusive": True}, {"labels": ("b",)}, {"labels": ("b",), "gpus": 2},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_controllers_of_any_mixture_of_jobs_come_to_an_end_and_never_share_a_lease(seed: int) -> None:
+    """Three of them, two hosts; jobs end at random. Nobody waits for ever, and nobody for somebody who waits."""
+    draw = random.Random(seed)
+    hosts = [
+        Host("a", gpus=("0", "1"), cpus=2, scope="a"),
+        Host("b", gpus=("0", "1"), cpus=2, scope="b", labels=frozenset("b"), slots=3),
+    ]
+    controllers = [Placement(hosts) for _ in range(3)]
+    queues = [Waiting([a_job(memory=64 << 20, **draw.choice(KINDS)) for _ in range(30)]) for _ in controllers]
+    running: list[tuple[int, Place]] = []
+    for _ in range(20_000):
+        who = draw.randrange(3)
+        if running and draw.random() < 0.3:
+            owner, place = running.pop(draw.randrange(len(running)))
+            controllers[owner].give_back(place)
+        elif queues[who] and (found := controllers[who].next(queues[who])) is not None:
+            place = found[1]
+            here = [other for _, other in running if other.host.name == place.host.name]
+            assert not any(set(place.lease.devices) & set(other.lease.devices) for other in here)
+            assert not any(set(place.lease.cpuset) & set(other.lease.cpuset) for other in here)
+            assert not here or not any(other.lease.exclusive for other in [*here, place])
+            running.append((who, place))
+        elif not queues[who]:
+            controllers[who].rest()  # as a run does
+        if not running and not any(queues):
+            break
+    assert [len(queue) for queue in queues] == [0, 0, 0] and not running
 
 
 def test_hosts_with_known_gpus_go_before_those_of_which_nobody_can_tell() -> None:

@@ -142,10 +142,14 @@ class Trial:
         assert {k: now.get(k) for k in self._known} == self._known
         self._known = now
 
+    def left(self) -> list[str]:
+        """What the run has left where its jobs ran."""
+        return labelled(run_of(self.folder).name, self.engine)
+
     def stopped(self) -> None:
         """After a controller that ended in order: nothing is left, and every file is whole."""
         run = run_of(self.folder)
-        assert labelled(run.name, self.engine) == []
+        assert self.left() == []
         assert check_files(run) > 0
         with (run / "results.csv").open(newline="") as file:
             ids = [row["job_id"] for row in csv.DictReader(file)]

@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from tests.engines import OtherEngine, engines
+from tests.integration.cli import cli
 from tests.integration.faults import Trial, Undisturbed, finished, run_of, run_undisturbed
 from tests.integration.test_faults import matrix
 from tests.integration.test_interruption import wait_for
-from trace_bench.config.places import DockerHostConfig
-from trace_bench.sandbox.docker_hosts import DockerHosts
-from trace_bench.sandbox.labels import OWNER, owner
+from tests.ssh_server import ssh_server
 
 pytestmark = pytest.mark.docker
 TASKS = [
@@ -88,6 +87,8 @@ def test_jobs_are_spread_over_hosts_by_labels_and_slots_and_come_out_the_same(
     where = ran_on(tmp_path)
     assert {where[job] for job, row in rows.items() if row["task_id"] == "internal:slow"} == {"near"}
     assert "far" in {where[job] for job, row in rows.items() if row["task_id"] == "internal:numeric_param"}
+    metas = {p.parent.name: json.loads(p.read_text()) for p in run_of(tmp_path).glob("jobs/*/job_meta.json")}
+    assert {job: meta["host"] for job, meta in metas.items()} == where
     running: Counter[str] = Counter()
     for line in events(tmp_path):
         if line["event"] in ("job.start", "job.end"):
@@ -124,11 +125,9 @@ def test_jobs_of_a_host_that_vanishes_are_done_on_the_other(
     else:
         assert told == ["host.lost"]
         far.start()
-        backend = DockerHosts([DockerHostConfig.model_validate(host) for host in hosts_of(pair)])
-        left = backend.find({OWNER: owner()})
-        assert left and {sandbox.host for sandbox in left} == {"far"}
-        for sandbox in left:
-            sandbox.remove()
+        assert far.containers()
+        cleaned = cli("clean", "--config", str(trial.config), home=images)
+        assert cleaned.returncode == 0 and "removed trace-bench-" in cleaned.stdout, cleaned.stderr
     nothing_is_left(pair)
 
 
@@ -148,4 +147,18 @@ def test_a_controller_finds_what_runs_on_all_hosts_again(
     adopted = [line for line in events(tmp_path) if line["event"] == "job.start" and line["adopted"]]
     assert {line["host"] for line in adopted} == {"near", "far"}
     trial.check(undisturbed)
+    nothing_is_left(pair)
+
+
+@pytest.mark.slow
+def test_a_whole_run_over_ssh(pair: list[OtherEngine], images: Path, tmp_path: Path, undisturbed: Undisturbed) -> None:
+    with ssh_server(pair[1]) as server:
+        hosts = [hosts_of(pair)[0], {"url": server.url, "name": "far", "slots": 2}]
+        config = matrix(tmp_path, tasks=TASKS, max_workers=4, docker={"hosts": hosts})
+        trial = Trial(tmp_path, images, config, env={"PATH": server.path})
+        with trial.controller() as process:
+            said = trial.ended(process, 200)
+            assert process.returncode == 0, said
+        trial.check(undisturbed)
+    assert set(ran_on(tmp_path).values()) == {"near", "far"}
     nothing_is_left(pair)

@@ -6,6 +6,7 @@ or, for a stream of requests, a coroutine that takes an async iterator of them.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import threading
 import time
@@ -19,7 +20,7 @@ from grpclib.const import Cardinality, Handler, Status
 from grpclib.exceptions import GRPCError
 from modal_proto import api_pb2
 
-from tests.modal_server.trouble import Trouble
+from tests.modal_server.trouble import Meeting, Trouble
 
 KEPT_CALLS = 100_000
 KEPT_BYTES = 256
@@ -40,11 +41,14 @@ class Call:
 class Record:
     """The calls of a server, oldest first, for any thread."""
 
-    def __init__(self) -> None:
-        self._calls: deque[Call] = deque(maxlen=KEPT_CALLS)
+    def __init__(self, keep: int = KEPT_CALLS) -> None:
+        self._keep = keep
+        self._calls: deque[Call] = deque(maxlen=keep)
         self._lock = threading.Lock()
 
     def add(self, rpc: str, message: Message) -> None:
+        if not self._keep:
+            return
         with self._lock:
             self._calls.append(Call(rpc, redacted(message), time.monotonic()))
 
@@ -111,7 +115,12 @@ class Service:
         async def call(stream: Any) -> None:
             metadata = dict(stream.metadata or {})
             if takes_stream:
-                await stream.send_message(await method(_recorded(name, stream, self._record), metadata))
+                meets = self._trouble.meet(name, None)
+                await meets.before()
+                with contextlib.suppress(_Broken):
+                    reply = await method(_recorded(name, stream, self._record, meets), metadata)
+                    await meets.after()
+                    await stream.send_message(reply)
                 return
             request = await stream.recv_message()
             self._record.add(name, request)
@@ -131,10 +140,17 @@ class Service:
         return call
 
 
-async def _recorded(name: str, stream: Any, record: Record) -> AsyncIterator[Any]:
+class _Broken(Exception):
+    """The stream of requests was cut on purpose."""
+
+
+async def _recorded(name: str, stream: Any, record: Record, meets: Meeting) -> AsyncIterator[Any]:
     async for request in stream:
         record.add(name, request)
         yield request
+        if meets.breaks(request):
+            await stream.cancel()
+            raise _Broken
 
 
 async def _nothing(self: Any, stream: Any) -> None:

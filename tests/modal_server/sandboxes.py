@@ -117,9 +117,16 @@ class Sandboxes:
         """Lose it without a trace: its processes, its record, its name."""
         with contextlib.suppress(EngineError):
             await self._engine.kill(sandbox)
+        await self._engine.forget(sandbox)
         self.state.forget(sandbox)
         sandbox.status = Result.GENERIC_STATUS_INTERNAL_FAILURE
         self.ended(sandbox).set()
+
+    async def kill_commands(self, sandbox: Sandbox) -> None:
+        """End its commands, but not its own."""
+        for folder in sandbox.commands():
+            if self.stdio(folder).ended() is None:
+                await self._engine.kill_command(sandbox, folder)
 
     def get(self, id: str) -> Sandbox:
         """By its id or its task's.
@@ -224,6 +231,7 @@ class Sandboxes:
             await self._engine.start(sandbox)
         except EngineError as error:
             self._settle(sandbox, Result.GENERIC_STATUS_INIT_FAILURE, 1, str(error))
+            await self._engine.forget(sandbox)
             return
         sandbox.started_at = sandbox.last_used = time.time()
         sandbox.save()

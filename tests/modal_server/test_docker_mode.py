@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,6 +54,36 @@ def test_a_snapshot_is_an_image_for_another_sandbox(containers: Account) -> None
     again.wait()
     assert again.stdout.read() == "kept\n"
     sandbox.terminate()
+
+
+@pytest.mark.slow
+def test_an_image_is_pulled_by_its_digest(containers: Account, tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    port = address.rpartition(":")[2]
+    env = os.environ | {"TRACE_BENCH_REGISTRY_PORT": port, "TRACE_BENCH_REGISTRY_STATE": str(tmp_path / "state")}
+    registry = [str(Path(__file__).parents[2] / "scripts" / "loopback-registry")]
+    started = subprocess.run([*registry, "start"], env=env, capture_output=True, text=True, check=False)
+    if started.returncode == 3:
+        pytest.skip(started.stderr.strip())
+    tag = f"{address}/modal/base:one"
+    try:
+        _docker("tag", base_image(), tag)
+        _docker("push", "-q", tag)
+        digest = _docker("inspect", "-f", "{{index .RepoDigests 0}}", tag).rpartition("@")[2]
+        _docker("rmi", tag)
+        reference = f"{address}/modal/base@{digest}"
+        sandbox = containers.create("echo", "pulled", image=modal.Image.from_registry(reference))
+        sandbox.wait()
+        assert sandbox.stdout.read() == "pulled\n" and digest in _docker("inspect", "-f", "{{.RepoDigests}}", reference)
+        _docker("rmi", reference)
+    finally:
+        subprocess.run([*registry, "stop"], env=env, check=True, capture_output=True)
+
+
+def _docker(*arguments: str) -> str:
+    return subprocess.run(["docker", *arguments], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def test_an_image_that_cannot_be_had_fails_its_build(containers: Account) -> None:

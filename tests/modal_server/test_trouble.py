@@ -17,6 +17,7 @@ from modal.exception import (
 )
 
 from tests.modal_server.conftest import Account
+from tests.modal_server.server import ModalServer
 from tests.modal_server.trouble import Break, Delay, LoseReply, Refuse, Starts, refusal
 
 
@@ -57,6 +58,15 @@ def test_without_a_name_a_lost_reply_leaves_two_sandboxes(account: Account) -> N
         modal.Sandbox.from_id(id, client=account.client).terminate()
 
 
+def test_an_idempotent_server_answers_a_second_try_with_the_first_ones_sandbox() -> None:
+    with ModalServer(idempotent=True) as server, server.client() as client:
+        account = Account(server, client, modal.App.lookup("tests", create_if_missing=True, client=client))
+        rule = server.trouble.add(rpc="SandboxCreateV2", do=LoseReply())
+        made = account.create("sleep", "60", name="once")
+        assert rule.hits == 1 and account.listed() == [made.object_id]
+        assert account.create("sleep", "60").object_id != made.object_id
+
+
 def test_a_rule_waits_for_its_turn_and_its_request(account: Account) -> None:
     rule = account.server.trouble.add(
         rpc="SandboxCreateV2",
@@ -91,6 +101,16 @@ def test_a_stream_that_breaks_in_the_middle_is_taken_up_where_it_broke(account: 
     command = sandbox.exec("sh", "-c", "for i in 1 2 3 4 5; do echo line $i; sleep 0.05; done")
     assert command.stdout.read() == "".join(f"line {number}\n" for number in range(1, 6))
     assert rule.hits == 3
+    sandbox.terminate()
+
+
+def test_a_copy_that_breaks_in_the_middle_goes_on_where_it_broke(account: Account) -> None:
+    rule = account.server.trouble.add(rpc="TaskExecStdinWriteStream", do=Break(after_bytes=1 << 20), times=2)
+    sandbox = account.create("sleep", "60")
+    data = bytes(range(256)) * (20 << 10)
+    sandbox.filesystem.write_bytes(data, "/out/copy")
+    assert sandbox.filesystem.read_bytes("/out/copy") == data and rule.hits == 2
+    assert account.server.calls.count("TaskExecStdinStatus") >= 2
     sandbox.terminate()
 
 

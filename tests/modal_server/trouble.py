@@ -50,7 +50,7 @@ class Delay:
 
 @dataclass(frozen=True)
 class Break:
-    """A stream of replies is reset once it has carried `after_bytes` of data."""
+    """A stream, of replies or of requests, is reset once it has carried `after_bytes` of data."""
 
     after_bytes: int = 0
 
@@ -73,7 +73,7 @@ class Rule:
     times: int | None = 1
     """Calls that it hits; None for all."""
     when: Callable[[Any], bool] = lambda request: True
-    """Only requests for which this is true, and only those are counted."""
+    """Only requests for which this is true, and only those are counted. A stream of requests is shown as None."""
     seen: int = 0
     hits: int = 0
 
@@ -144,9 +144,9 @@ class Meeting:
                 await asyncio.sleep(action.seconds)
                 raise GRPCError(Status[action.status], "trouble on demand: the reply is lost")
 
-    def breaks(self, reply: Any) -> bool:
-        """Whether the stream ends here, `reply` having been sent."""
-        self.carried += len(getattr(reply, "data", b""))
+    def breaks(self, message: Any) -> bool:
+        """Whether the stream ends here, `message` having gone over it."""
+        self.carried += len(getattr(message, "data", b""))
         return any(isinstance(action, Break) and self.carried >= action.after_bytes for action in self.actions)
 
 

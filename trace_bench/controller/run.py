@@ -39,7 +39,7 @@ from trace_bench.controller.response_cache import cache_of
 from trace_bench.controller.run_budget import RunBudget, limits_of
 from trace_bench.controller.schedule import SeldomAsked
 from trace_bench.controller.teller import Teller
-from trace_bench.errors import ExitCode, Interrupted, SandboxError, TraceBenchError
+from trace_bench.errors import Boundary, ExitCode, Interrupted, SandboxError, TraceBenchError
 from trace_bench.gateway.server import Gateway
 from trace_bench.results import parquet, replay_check
 from trace_bench.results.replay_check import read_report
@@ -52,7 +52,8 @@ from trace_bench.results.tables import (
     write_files_index,
     write_standings,
 )
-from trace_bench.sandbox.errors import EngineGone
+from trace_bench.sandbox.base import SeveralEngines
+from trace_bench.sandbox.errors import EngineGone, ImageMissing, OutOfDisk
 from trace_bench.sandbox.leases import Shared, Taken
 from trace_bench.sandbox.uids import UidBlocks
 
@@ -171,11 +172,13 @@ class Run:
         self._usage_told = 0.0
         self._noting = threading.Lock()
         self.layout = plan.layout
+        self._jobs = {job.job_id: job for job in plan.jobs}
         self._cancel = Cancellations(plan.layout)
         self._budget = RunBudget(limits_of(plan.config), plan.spent)
         self._rows: dict[str, Results] = dict(plan.reused)
         self._why_not: dict[str, str] = {}
         self._moved: dict[str, _Moved] = {}
+        self._waited: set[str] = set()
         self._report: ReplayReport | None = None
         self._tables = LiveTables(plan.layout, [job.job_id for job in plan.jobs], plan.config.tags)
 
@@ -274,6 +277,8 @@ class Run:
         self._lost = LostHosts(
             self._backend, self._placement, plan.run_id, on_back=lambda host: self._note("host.back", host=host)
         )
+        if isinstance(self._backend, SeveralEngines):
+            self._backend.stop_supplying_when(lambda: self._stop() is not None)
         runner = JobRunner(
             backend=self._backend,
             gateway=gateway,
@@ -330,9 +335,12 @@ class Run:
                 if (reason := self._why_not_now(job)) is not None:
                     self._placement.give_back(place)
                     self._why_not[job.job_id] = reason
+                    self._end_moved([job])
                     continue
                 start(job, place)
-            if self._placement.waits and not stop:
+            waiters = {} if stop else self._placement.waiters
+            if waiters:
+                self._note_waiters(waiters)
                 self._drop_cancelled(queue)
             over = bool(stop or not queue or self._budget.used_up())
             if over:
@@ -343,7 +351,7 @@ class Run:
             if idle:
                 self._look_for_hope(queue)
             # Not for ever: what the user wants is looked at again, even if a signal was lost on the way.
-            patience = IDLE if idle else LEASE_POLL if self._placement.waits else 1.0
+            patience = IDLE if idle else LEASE_POLL if waiters else 1.0
             for future in _taken_from(ended, timeout=patience):
                 row, job = future.result(), running.pop(future)
                 if isinstance(row, _Moved):
@@ -367,6 +375,12 @@ class Run:
         if known is None or not self._plan.config.scheduling.within_budget:
             return None
         return self._budget.too_short_for(known.shortest)
+
+    def _note_waiters(self, waiters: Mapping[str, str]) -> None:
+        """Once for each job: nothing of it is to be seen elsewhere."""
+        for job_id in waiters.keys() - self._waited:
+            self._waited.add(job_id)
+            self._note("lease.wait", job_id=job_id, host=waiters[job_id])
 
     def _drop_cancelled(self, queue: Waiting) -> None:
         """Nobody waits for what a cancelled job would have had."""
@@ -392,10 +406,11 @@ class Run:
             hope = hope or self._placement.has_host_for(job)
         self._lost.check(hopeless=not hope)
 
-    def _end_moved(self, queue: Waiting) -> None:
-        """Jobs that lost their host and had no further turn end with what they came to."""
-        for job in [job for job in queue if job.job_id in self._moved]:
-            self._put(self._told_end(job, self._moved[job.job_id].row))
+    def _end_moved(self, jobs: Iterable[PlannedJob]) -> None:
+        """Those of `jobs` that lost their host, and have no further turn, end with what they came to."""
+        for job in jobs:
+            if (moved := self._moved.pop(job.job_id, None)) is not None:
+                self._put(self._told_end(job, moved.row))
 
     def _wind_down(self, running: Mapping[Future[_Ending], PlannedJob]) -> None:
         """Something ends the run: its jobs end in order, and what they come to counts."""
@@ -447,7 +462,7 @@ class Run:
         afresh = self._plan.config.resume == "none" and self._plan.continued
         attempt, row = (moved.attempts, moved.row) if moved is not None else (0, None)
         adopted = sandbox if moved is None else None
-        moving = moved is not None
+        moving, left = moved is not None, False
         while row is None or moving or self._is_retried(planned, row, attempt):
             attempt += 1
             if row is not None and not moving:
@@ -468,25 +483,32 @@ class Run:
                 if row is None:
                     return None
                 break
-            except EngineGone as error:
-                if self._placement.alone:
+            except (EngineGone, OutOfDisk, ImageMissing) as error:
+                if not self._placement.alone:
+                    if self._lost.lost(place.host.name, planned.job_id, error):
+                        self._note("host.lost", host=place.host.name)
+                    row, left = runner.last_row(plan), True
+                elif isinstance(error, EngineGone):
                     self._outage.wait(error, self._plan.run_id, planned.job_id)
                     row = runner.last_row(plan)
                 else:
-                    row = runner.last_row(plan)
-                    if self._lost.lost(place.host.name, planned.job_id, error):
-                        self._note("host.lost", host=place.host.name)
-                    if self._is_retried(planned, row, attempt):
-                        self._tell_retry(planned, row, attempt + 1)
-                        return _Moved(row, attempt)
+                    raise
             except Interrupted:
                 row = runner.last_row(plan)
-            if adopted is not None and not place.lease.whole and self._is_retried(planned, row, attempt):
-                # What its sandbox had is somebody else's by now.
-                self._tell_retry(planned, row, attempt + 1)
+            # Its host is gone, or what its sandbox had of it is somebody else's by now.
+            left = left or row.failure_kind == "lease_lost" or (adopted is not None and not place.lease.whole)
+            if self._is_retried(planned, row, attempt) and (left or self._may_fare_better_elsewhere(row)):
+                if left:
+                    self._tell_retry(planned, row, attempt + 1)
+                else:
+                    self._pause(planned, row, attempt + 1)
+                    self._placement.shun(planned, place.host.name)
                 return _Moved(row, attempt)
             adopted = None
         return self._told_end(planned, row)
+
+    def _may_fare_better_elsewhere(self, row: Results) -> bool:
+        return not self._placement.alone and row.failure_boundary is Boundary.SANDBOX
 
     def _told_end(self, planned: PlannedJob, row: Results) -> Results:
         self._note("job.end", job_id=row.job_id, status=row.status, failure_kind=row.failure_kind,
@@ -582,9 +604,8 @@ class Run:
         if seconds < WORTH_TELLING:
             return
         why = known.text(why)
-        for job in self._plan.jobs:
-            if job.job_id == job_id:
-                self._teller.tell(lambda progress, job=job: progress.waiting(job, seconds, why), droppable=True)  # type: ignore[misc]
+        if (job := self._jobs.get(job_id)) is not None:
+            self._teller.tell(lambda progress: progress.waiting(job, seconds, why), droppable=True)
 
     def said(self, job: PlannedJob, phase: str, text: str) -> None:
         self._live(job, text, lambda folder: folder.stdout)
