@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.integration.cli import write_config
+from tests.integration.cli import REPOSITORY, write_config
 from tests.integration.faults import Trial
 from trace_bench.sandbox.labels import JOB
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:  # the service's client takes half a second to import
 
 REGISTRY = "registry.example/lab"
 """Where the images of these tests seem to be: the server knows what the engine calls them."""
+VARIABLES = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "PYTHONPATH": str(REPOSITORY)}
+"""What stands in for an image in process mode."""
 FAMILIES = ("core", "llm4ad")
 
 
@@ -70,6 +73,16 @@ def served(pushed: Pushed, mode: Any = "docker", **settings: Any) -> Iterator[Mo
 def modal_server(pushed: Pushed, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModalServer]:
     """A server in docker mode, which every controller of the test finds."""
     with served(pushed) as found:
+        found_by_controllers(found, monkeypatch)
+        yield found
+
+
+@pytest.fixture
+def quick_server(pushed: Pushed, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModalServer]:
+    """As `modal_server`, in process mode: the worker is this package, and sandboxes start in no time."""
+    with served(pushed, "process", variables=VARIABLES) as found:
+        if not found.private:
+            pytest.skip("sandboxes of processes are not kept apart here")
         found_by_controllers(found, monkeypatch)
         yield found
 

@@ -76,6 +76,7 @@ class ModalServer:
         state: Path | None = None,
         starts: Starts | None = None,
         images: Mapping[str, str] | None = None,
+        variables: Mapping[str, str] | None = None,
         isolated: bool = True,
         credentials: tuple[str, str] = ("ak-loopback", "as-loopback"),
     ) -> None:
@@ -87,6 +88,8 @@ class ModalServer:
         self.starts = starts or Starts()
         self.images = dict(images or {})
         """Docker mode: references of a registry -> tags that the local engine has."""
+        self.variables = dict(variables or {})
+        """Process mode: what images set in the environment, such as PATH."""
         self.credentials = credentials
         self.trouble = Trouble()
         self.calls = Record()
@@ -228,7 +231,7 @@ class ModalServer:
 
     def _engine(self) -> Engine:
         if self.mode == "process":
-            return ProcessEngine(self._keeping)
+            return ProcessEngine(self._keeping, self.variables)
         from tests.modal_server.docker_engine import DockerEngine  # process mode does without the engine's client
 
         return DockerEngine(self._keeping, self._state.images, self.state, self.images)
