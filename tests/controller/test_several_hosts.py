@@ -15,10 +15,11 @@ from tests.controller.supervisor import Script
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.config.models import RunConfig
 from trace_bench.controller import outage, starting
+from trace_bench.controller.cancel import ask_to_cancel
 from trace_bench.controller.plan import _width_notes
-from trace_bench.errors import Interrupted
+from trace_bench.errors import Interrupted, SandboxError
 from trace_bench.sandbox.base import Host, SandboxRequest
-from trace_bench.sandbox.errors import EngineGone, RateLimited
+from trace_bench.sandbox.errors import EngineGone, OutOfDisk, RateLimited
 
 FOREVER = float("inf")
 
@@ -145,6 +146,62 @@ def test_who_waits_for_another_host_ends_at_once_when_the_run_does(hosts: Bench)
     hosts.backend.away.clear()
     hosts.backend.on_create = lambda request: None
     assert hosts.run().ok and len(hosts.runs()) == 1
+
+
+def test_a_job_that_failed_on_one_host_tries_another(hosts: Bench) -> None:
+    met = Counter[str]()
+
+    def create(request: SandboxRequest) -> None:
+        met[request.host] += 1
+        if request.host == "a":
+            raise SandboxError("this host has not been given the image")
+
+    hosts.backend.on_create = create
+    result = hosts.run(retries=1, max_workers=2)
+    assert result.ok and met["b"] == 8 and met["a"] > 0 and not events(result, "host.lost")
+
+
+def test_a_host_whose_disk_is_full_has_no_jobs_for_a_while(hosts: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outage, "REST", 0.5)
+    times: list[float] = []
+
+    def create(request: SandboxRequest) -> None:
+        if request.host == "a":
+            times.append(time.monotonic())
+            if times[-1] < times[0] + 0.2:
+                raise OutOfDisk("no space left on device")
+
+    hosts.backend.on_create = create
+    hosts.backend.script = lambda job_id, number: Script(seconds=0.1)
+    result = hosts.run(seeds=list(range(6)))
+    assert result.ok and [line["host"] for line in events(result, "host.lost", "host.back")] == ["a", "a"]
+    later = [at - times[0] for at in times if at > times[0] + 0.2]
+    assert later and min(later) >= 0.5
+
+
+def test_with_one_host_a_full_disk_ends_the_run(bench: Bench) -> None:
+    def create(request: SandboxRequest) -> None:
+        raise OutOfDisk("no space left on device")
+
+    bench.backend.on_create = create
+    with pytest.raises(OutOfDisk):
+        bench.run(retries=2)
+
+
+def test_a_job_that_is_cancelled_while_it_waits_for_another_host_ends_with_what_it_came_to(hosts: Bench) -> None:
+    plan = hosts.plan()
+    first = plan.jobs[plan.order[0]].job_id
+
+    def create(request: SandboxRequest) -> None:
+        if not hosts.backend.away:
+            ask_to_cancel(RunLayout(hosts.runs()[0]), [request.labels["trace-bench.job"]])
+            hosts.backend.away = dict.fromkeys("ab", time.monotonic() + 0.3)
+
+    hosts.backend.script = lambda job_id, number: Script(ends="hangs" if (job_id, number) == (first, 1) else "done")
+    hosts.backend.on_create = create
+    result = hosts.run(max_workers=1)
+    assert [(row.job_id, row.status) for row in result.rows if row.status != "ok"] == [(first, "failed")]
+    assert len(events(result, "job.start")) == len(events(result, "job.end")) == 8
 
 
 def test_the_plan_says_that_jobs_run_one_at_a_time_where_nobody_has_said_how_many(bench: Bench) -> None:

@@ -60,7 +60,7 @@ def test_what_is_no_longer_wanted_stops_waiting_and_keeps_no_place(monkeypatch: 
 
 def test_starts_keep_the_pace_of_the_host(tmp_path: Path) -> None:
     clock = Clock()
-    gate = StartGate(100, Pace("x", 5.0, tmp_path, clock=clock), clock=clock, pause=clock.sleep)
+    gate = StartGate(100, Pace("x", 5.2, tmp_path, clock=clock), clock=clock, pause=clock.sleep)
     times, waits = [], []
     for _ in range(4):
         waits.append(entered(gate).waited)
@@ -91,6 +91,13 @@ def test_a_refusal_holds_all_back_and_each_further_one_twice_as_long(monkeypatch
     gate.refused(entered(gate), RateLimited("too fast", retry_after=33.0))
     entered(gate)
     assert round(clock.now - began) == 33
+
+
+def test_who_keeps_a_pace_is_held_back_for_two_distances(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(starting.random, "uniform", lambda low, high: 1.0)
+    clock = Clock()
+    gate = StartGate(100, Pace("x", 5.2, tmp_path, clock=clock), clock=clock, pause=clock.sleep)
+    assert [gate.refused(entered(gate), RateLimited("too fast")) for _ in range(3)] == pytest.approx([0.4, 0.8, 1.6])
 
 
 def test_refusals_that_do_not_end_are_a_failure_in_the_end_and_begin_anew() -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from trace_bench.errors import Interrupted, TraceBenchError
 from trace_bench.sandbox.base import Backend
+from trace_bench.sandbox.errors import EngineGone
 from trace_bench.sandbox.labels import JOB, OWNER, RUN, owner
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 PATIENCE = 120.0
 """Seconds that an engine may be gone. Restarting one takes a few; an upgrade about a minute."""
 INTERVAL = 1.0
+REST = 60.0
+"""Seconds for which a host has no jobs that could make no sandbox (its disk is full, say): that may be over by then."""
 
 
 class Outage:
@@ -79,6 +82,7 @@ class LostHosts:
         self._on_back = on_back
         self._patience = PATIENCE if patience is None else patience
         self._left: dict[str, set[str]] = {}
+        self._rests_until: dict[str, float] = {}
         self._error: TraceBenchError | None = None
         self._idle_since: float | None = None
         self._lock = threading.Lock()
@@ -86,9 +90,12 @@ class LostHosts:
         self._thread: threading.Thread | None = None
 
     def lost(self, host: str, job_id: str, error: TraceBenchError) -> bool:
-        """`host` does not answer, and the job has left it; returns whether that is news of the host."""
+        """`host` does not answer, or can make no sandbox, and the job has left it; returns whether that is news of the
+        host. One that answers is left alone for a minute."""
         with self._lock:
             self._error = error
+            if not isinstance(error, EngineGone):
+                self._rests_until[host] = time.monotonic() + REST
             news = host not in self._left
             self._left.setdefault(host, set()).add(job_id)
             if news:
@@ -124,7 +131,8 @@ class LostHosts:
             try:
                 answering = {host.name for host in self._backend.hosts()}
                 with self._lock:
-                    lost = {host: frozenset(jobs) for host, jobs in self._left.items() if host in answering}
+                    lost = {host: frozenset(jobs) for host, jobs in self._left.items() if self._may_be_back(host)}
+                lost = {host: jobs for host, jobs in lost.items() if host in answering}
                 if lost:
                     self._sweep(lost)
             except TraceBenchError:
@@ -140,6 +148,9 @@ class LostHosts:
                 if not self._left:
                     self._thread = None
                     return
+
+    def _may_be_back(self, host: str) -> bool:
+        return self._rests_until.get(host, 0.0) <= time.monotonic()
 
     def _sweep(self, lost: Mapping[str, frozenset[str]]) -> None:
         for sandbox in self._backend.find({RUN: self._run_id, OWNER: owner()}):

@@ -215,6 +215,7 @@ class Placement:
         self._limits = dict(suites or {})
         self._running: Counter[str] = Counter()
         self._kept_on: dict[str, str] = {}
+        self._shunned: dict[str, str] = {}
         self._taken = taken
         self._lock = threading.Lock()
 
@@ -265,6 +266,11 @@ class Placement:
             here.room.give_back(place.memory)
             self._running[place.suite] -= 1
 
+    def shun(self, job: PlannedJob, host: str) -> None:
+        """`job` has failed on `host`: its next place is another one, if there is one with room."""
+        with self._lock:
+            self._shunned[job.job_id] = host
+
     def lost(self, host: str) -> None:
         """`host` does not answer; nothing is placed there until it is `back`."""
         with self._lock:
@@ -298,11 +304,19 @@ class Placement:
             fitting = [here for here in fitting if here.host.gpus] or fitting
         if len(fitting) > 1:
             # Whoever asks for no GPU leaves those that have some to others.
-            fitting.sort(key=lambda here: (bool(here.host.gpus) != bool(sandbox.gpus), here.load()))
+            shunned = self._shunned.get(job.job_id)
+            fitting.sort(
+                key=lambda here: (
+                    here.host.name == shunned,
+                    bool(here.host.gpus) != bool(sandbox.gpus),
+                    here.load(),
+                )
+            )
         for here in fitting:
             place = self._take(here, job, kept[here.host.name])
             if place is not None:
                 self._kept_on.pop(job.job_id, None)
+                self._shunned.pop(job.job_id, None)
                 return place
         if fitting:
             # The same as before: hosts that take turns at being the emptiest would never be empty enough.

@@ -37,7 +37,7 @@ from trace_bench.controller.response_cache import cache_of
 from trace_bench.controller.run_budget import RunBudget, limits_of
 from trace_bench.controller.schedule import SeldomAsked
 from trace_bench.controller.teller import Teller
-from trace_bench.errors import Interrupted, SandboxError
+from trace_bench.errors import Boundary, Interrupted, SandboxError
 from trace_bench.gateway.server import Gateway
 from trace_bench.results import parquet, replay_check
 from trace_bench.results.replay_check import read_report
@@ -50,7 +50,7 @@ from trace_bench.results.tables import (
     write_files_index,
     write_standings,
 )
-from trace_bench.sandbox.errors import EngineGone
+from trace_bench.sandbox.errors import EngineGone, ImageMissing, OutOfDisk
 from trace_bench.sandbox.leases import Shared, Taken
 from trace_bench.sandbox.uids import UidBlocks
 
@@ -322,6 +322,7 @@ class Run:
                 if (reason := self._why_not_now(job)) is not None:
                     self._placement.give_back(place)
                     self._why_not[job.job_id] = reason
+                    self._end_moved([job])
                     continue
                 start(job, place)
             if self._placement.waits and not stop:
@@ -383,10 +384,11 @@ class Run:
             hope = hope or self._placement.has_host_for(job)
         self._lost.check(hopeless=not hope)
 
-    def _end_moved(self, queue: Waiting) -> None:
-        """Jobs that lost their host and had no further turn end with what they came to."""
-        for job in [job for job in queue if job.job_id in self._moved]:
-            self._put(self._told_end(job, self._moved[job.job_id].row))
+    def _end_moved(self, jobs: Iterable[PlannedJob]) -> None:
+        """Those of `jobs` that lost their host, and have no further turn, end with what they came to."""
+        for job in jobs:
+            if (moved := self._moved.pop(job.job_id, None)) is not None:
+                self._put(self._told_end(job, moved.row))
 
     def _wind_down(self, running: Mapping[Future[_Ending], PlannedJob]) -> None:
         """Something ends the run: its jobs end in order, and what they come to counts."""
@@ -438,7 +440,7 @@ class Run:
         afresh = self._plan.config.resume == "none" and self._plan.continued
         attempt, row = (moved.attempts, moved.row) if moved is not None else (0, None)
         adopted = sandbox if moved is None else None
-        moving = moved is not None
+        moving, left = moved is not None, False
         while row is None or moving or self._is_retried(planned, row, attempt):
             attempt += 1
             if row is not None and not moving:
@@ -459,25 +461,32 @@ class Run:
                 if row is None:
                     return None
                 break
-            except EngineGone as error:
-                if self._placement.alone:
+            except (EngineGone, OutOfDisk, ImageMissing) as error:
+                if not self._placement.alone:
+                    if self._lost.lost(place.host.name, planned.job_id, error):
+                        self._note("host.lost", host=place.host.name)
+                    row, left = runner.last_row(plan), True
+                elif isinstance(error, EngineGone):
                     self._outage.wait(error, self._plan.run_id, planned.job_id)
                     row = runner.last_row(plan)
                 else:
-                    row = runner.last_row(plan)
-                    if self._lost.lost(place.host.name, planned.job_id, error):
-                        self._note("host.lost", host=place.host.name)
-                    if self._is_retried(planned, row, attempt):
-                        self._tell_retry(planned, row, attempt + 1)
-                        return _Moved(row, attempt)
+                    raise
             except Interrupted:
                 row = runner.last_row(plan)
-            if adopted is not None and not place.lease.whole and self._is_retried(planned, row, attempt):
-                # What its sandbox had is somebody else's by now.
-                self._tell_retry(planned, row, attempt + 1)
+            # Its host is gone, or what its sandbox had of it is somebody else's by now.
+            left = left or (adopted is not None and not place.lease.whole)
+            if self._is_retried(planned, row, attempt) and (left or self._may_fare_better_elsewhere(row)):
+                if left:
+                    self._tell_retry(planned, row, attempt + 1)
+                else:
+                    self._pause(planned, row, attempt + 1)
+                    self._placement.shun(planned, place.host.name)
                 return _Moved(row, attempt)
             adopted = None
         return self._told_end(planned, row)
+
+    def _may_fare_better_elsewhere(self, row: Results) -> bool:
+        return not self._placement.alone and row.failure_boundary is Boundary.SANDBOX
 
     def _told_end(self, planned: PlannedJob, row: Results) -> Results:
         self._note("job.end", job_id=row.job_id, status=row.status, failure_kind=row.failure_kind,

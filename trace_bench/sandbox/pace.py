@@ -20,6 +20,8 @@ from pathlib import Path
 from trace_bench.errors import EnvironmentUnavailable
 from trace_bench.sandbox.uids import default_directory
 
+MARGIN = 1.04
+"""Distances are this much longer: what leaves at even distances does not arrive at even ones."""
 FURTHEST = 900.0
 """Seconds. A time further ahead is none that anybody has taken: the clock has begun anew with the machine."""
 _PATIENCE = 2.0
@@ -47,9 +49,14 @@ class Pace:
     ) -> None:
         name = hashlib.sha256(f"{os.getuid()}\0{scope}".encode()).hexdigest()[:16]
         self._name = f"pace-{name}"
-        self._distance = 1.0 / per_second
+        self._distance = MARGIN / per_second
         self._directory = directory
         self._clock = clock
+
+    @property
+    def distance(self) -> float:
+        """Seconds between two creations, at least."""
+        return self._distance
 
     def take(self) -> float:
         """Take the next time; returns in how many seconds it is.
