@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -160,9 +160,17 @@ class Campaign:
 
 
 def wage(
-    folder: Path, home: Path, pairs: Iterable[tuple[str, str]], *, trainers: list[Any] | None = None, workers: int = 3
+    folder: Path,
+    home: Path,
+    pairs: Iterable[tuple[str, str]],
+    *,
+    trainers: list[Any] | None = None,
+    workers: int = 3,
+    config_of: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Campaign:
-    """One run with a job for each attack and interaction of `pairs`, and honest ones among them."""
+    """One run with a job for each attack and interaction of `pairs`, and honest ones among them; `config_of` are more
+    keys of its config, `environment` variables of the command."""
     tasks: list[dict[str, Any]] = []
     # Those that hang come first, so that none of them is the last alone.
     for at, (name, interaction) in enumerate(sorted(pairs, key=lambda pair: ATTACKS[pair[0]].timeout_seconds)):
@@ -177,10 +185,10 @@ def wage(
     config.write_text(json.dumps({
         "runs_dir": str(folder / "runs"), "mode": "stub", "tasks": tasks, "trainers": trainers or ["NoOp"],
         "seeds": [SEED], "max_workers": workers, "score_timeout": 120, "job_timeout": 120, "retries": 1,
-        "sandbox": on_runtime({"memory": "1g"}),
+        "sandbox": on_runtime({"memory": "1g"}), **(config_of or {}),
     }))  # fmt: skip
     root = prepare(folder / "tasks")
-    done = cli("run", "--config", str(config), "--root", str(root), home=home, timeout=1800)
+    done = cli("run", "--config", str(config), "--root", str(root), home=home, timeout=1800, **(environment or {}))
     (run,) = (folder / "runs").iterdir()
     layout = RunLayout(run)
     salt = json.loads(layout.lock.read_text())["salt"]

@@ -14,7 +14,7 @@ DOCS = REPOSITORY / "docs"
 PAGES = [*sorted(DOCS.rglob("*.md")), REPOSITORY / "CONTRIBUTING.md", REPOSITORY / "CHANGELOG.md"]
 COMMANDS = (
     "run", "validate", "list-tasks", "list-trainers", "schema", "doctor", "clean", "check-task", "new task",
-    "ls", "show", "logs", "ps", "cancel", "llm ls", "llm show", "llm cache",
+    "ls", "show", "logs", "ps", "attach", "cancel", "llm ls", "llm show", "llm cache",
     "reproduce", "results", "export", "import", "rebuild", "diff", "rm", "gc",
     "report", "compare", "audit", "mirror mlflow", "mirror tensorboard",
 )  # fmt: skip

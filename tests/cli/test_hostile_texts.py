@@ -170,12 +170,12 @@ def _validate(run: RunLayout) -> None:
 def _ps(run: RunLayout) -> None:
     text = _text_of(run)
     labels = {ps.RUN: text, ps.JOB: text}
-    sandbox = SimpleNamespace(labels=labels, name=text, status=lambda: "running")
+    sandbox = SimpleNamespace(labels=labels, name=text, host=text, status=lambda: "running")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ps, "get_backend", lambda _: None)
+        patch.setattr(ps, "backend_for", lambda *_: None)
         patch.setattr(ps, "own_sandboxes", lambda _: [sandbox])
         patch.setattr(ps, "controller_is_alive", lambda *_: True)
-        ps.ps_command("docker", as_json=False)
+        ps.ps_command(None, run.root.parent, "docker", None, watch=False, as_json=False)
 
 
 COMMANDS: dict[str, Shown] = {

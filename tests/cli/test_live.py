@@ -19,6 +19,7 @@ from rich.console import Console
 
 from tests.cli.sample_run import NASTY, RUN_ID, STEP, Terminal, failed, job, row, skipped, start
 from tests.integration.cli import TASKS, environment, write_config
+from trace_bench.artifacts.records import Usage
 from trace_bench.cli.live import LiveTable, duration, picture
 from trace_bench.cli.tally import Tally
 
@@ -37,7 +38,7 @@ def _tally(jobs: int, running: int, tasks: int = 1) -> Tally:
     planned = [job(n, task_id=f"internal:task{n % tasks}") for n in range(jobs)]
     tally = Tally(planned, workers=4, clock=lambda: 5.0)
     for each in planned[:running]:
-        tally.started(each)
+        tally.started(each, adopted=True)
         tally.advanced(each, STEP)
     return tally
 
@@ -47,12 +48,12 @@ def test_the_picture_says_how_far_the_run_is() -> None:
     jobs = [job(n, score_direction="minimize") for n in range(8)]
     tally = Tally(jobs, workers=2, clock=lambda: now[0])
     for each in jobs[:2]:
-        tally.started(each)
+        tally.started(each, adopted=True)
         now[0] += 10
         tally.ended(each, row(each, score_best=0.5 - each.seed / 100))
     tally.ended(jobs[2], failed(jobs[2]))
     tally.ended(jobs[3], skipped(jobs[3]))
-    tally.started(jobs[4])
+    tally.started(jobs[4], adopted=True)
     tally.advanced(jobs[4], STEP)
     now[0] += 4
     lines = _drawn(tally)
@@ -60,8 +61,8 @@ def test_the_picture_says_how_far_the_run_is() -> None:
     assert lines[1] == ("4/8 done   2 ok   1 failed   1 running   3 waiting   1 skipped")
     assert [line.split() for line in lines[2:]] == [
         [],
-        ["task", "trainer", "seed", "step", "best", "s"],
-        ["internal:numeric_param", "PrioritySearch", "7", "3", "-0.25", "↓", "4"],
+        ["task", "trainer", "seed", "step", "best", "cost", "s"],
+        ["internal:numeric_param", "PrioritySearch", "7", "3", "-0.25", "↓", "$0.5000", "4"],
         [],
         ["task", "best", "trainer", "jobs"],
         ["internal:numeric_param", "0.43", "↓", "PrioritySearch", "3/8"],
@@ -71,7 +72,7 @@ def test_the_picture_says_how_far_the_run_is() -> None:
 def test_a_job_whose_model_call_waits_says_how_long_still_and_why() -> None:
     now = [100.0]
     tally = Tally([job(1)], workers=1, clock=lambda: now[0])
-    tally.started(job(1))
+    tally.started(job(1), adopted=True)
     tally.held_up(job(1), 20.0, "m answered 429: slowly")
     now[0] += 5
     assert "15 s for its model: m answered 429: slowly" in _drawn(tally, width=140)[4]
@@ -79,19 +80,38 @@ def test_a_job_whose_model_call_waits_says_how_long_still_and_why() -> None:
     assert "waits" not in _drawn(tally, width=140)[3], "it is over"
 
 
+def test_a_job_shows_its_host_and_what_the_gateway_says_it_cost_and_whether_it_is_up() -> None:
+    jobs = [job(n) for n in range(3)]
+    tally = Tally(jobs, workers=3, clock=lambda: 0.0)
+    for each in jobs[:2]:
+        tally.started(each)
+    tally.advanced(jobs[0], STEP)
+    tally.is_up(jobs[0], "far")
+    tally.spent(jobs[0], Usage(calls=4, prompt_tokens=70, cost_usd=0.75))
+    tally.advanced(jobs[0], STEP)
+    lines = _drawn(tally, width=140)
+    assert lines[0].endswith("70 tokens   $0.7500"), "the trainer's word does not count beside the gateway's"
+    assert "1 running   1 starting   1 waiting" in lines[1]
+    assert "host" in lines[3].split() and "far" in lines[4].split() and "$0.7500" in lines[4].split()
+    assert lines[5].endswith("for its sandbox") and "$" not in lines[5]
+    tally.retrying(jobs[0])
+    assert "0 running   2 starting" in _drawn(tally, width=140)[1]
+
+
 @pytest.mark.parametrize("width", [80, 100, 120])
-def test_numbers_are_whole_and_only_the_variant_is_cut(width: int) -> None:
+def test_numbers_are_whole_and_the_variant_is_cut_first(width: int) -> None:
     long = "num_steps=2,an_argument_with_a_very_long_name_indeed={}"
     jobs = [job(n, variant=long.format(n), seed=1234) for n in range(3)]
     tally = Tally(jobs, workers=4, clock=lambda: 1234.0)
     tally.ended(jobs[2], row(jobs[2], score_best=-0.000123456))
     for each in jobs[:2]:
-        tally.started(each)
+        tally.started(each, adopted=True)
         tally.advanced(each, {**STEP, "step": 123, "best_score": -0.000123456789})
     lines = _drawn(tally, width=width)
-    first, second = (line for line in lines if "123  -0.000123457 ↑  0" in line)
+    first, second = (line for line in lines if "123  -0.000123457 ↑  $0.5000  0" in line)
     for line in (first, second):
-        assert line.startswith("internal:numeric_param  PrioritySearch  ") and "  1234  " in line
+        task = "internal:nume" if width == 80 else "internal:numeric_param  PrioritySearch  "
+        assert line.startswith(task) and "  PrioritySearch  " in line and "  1234  " in line
     assert first != second, "the end of a variant stays"
     assert not any("num_steps=2" in line for line in lines), "all have it"
     assert any("-0.000123456 ↑  PrioritySearch" in line and line.rstrip().endswith("1/3") for line in lines)
@@ -99,7 +119,7 @@ def test_numbers_are_whole_and_only_the_variant_is_cut(width: int) -> None:
 
 def test_a_column_stays_while_it_has_nothing_to_say() -> None:
     tally = Tally([job(1)], workers=1)
-    tally.started(job(1))
+    tally.started(job(1), adopted=True)
     assert _drawn(tally)[3].split() == ["task", "trainer", "seed", "step", "best", "s"]
 
 
@@ -137,7 +157,7 @@ def test_tasks_with_a_score_come_first_where_not_all_fit() -> None:
 def test_nothing_in_the_picture_acts_on_the_terminal() -> None:
     bad = job(1, task_id=NASTY + "[bold]", trainer_id=NASTY, variant="[red]" + NASTY)
     tally = Tally([bad, job(2)], workers=1)
-    tally.started(bad)
+    tally.started(bad, adopted=True)
     lines = _drawn(tally, width=300)
     assert all(line.isprintable() for line in lines)
     assert any("[red]" in line and "[bold]" in line for line in lines), "no markup"
@@ -168,8 +188,10 @@ def test_failures_stay_and_the_table_goes() -> None:
     table.reused(jobs[0], row(jobs[0]))
     table.started(jobs[1], adopted=False)
     table.advanced(jobs[1], STEP)
-    _until(lambda: "PrioritySearch" in file.getvalue())
-    assert "1 running" in file.getvalue() and "-0.25 ↑" in file.getvalue()
+    _until(lambda: "1 starting" in file.getvalue())
+    table.up(jobs[1], "")
+    _until(lambda: "1 running" in file.getvalue())
+    assert "PrioritySearch" in file.getvalue() and "1 running" in file.getvalue() and "-0.25 ↑" in file.getvalue()
     table.retrying(jobs[1], failed(jobs[1], failure_boundary="sandbox", failure_kind="gone"), 2)
     table.finished(jobs[1], failed(jobs[1], feedback=NASTY + ". More"))
     table.finished(jobs[2], row(jobs[2], stop_reason="interrupted"))
@@ -319,7 +341,7 @@ def test_several_models_have_a_column_and_one_has_none() -> None:
     for models, named in ((("gpt-x", "gpt-y"), True), (("gpt-x", "gpt-x"), False)):
         jobs = [job(n, model=model) for n, model in enumerate(models)]
         tally = Tally(jobs, workers=2, clock=lambda: 1.0)
-        tally.started(jobs[0])
+        tally.started(jobs[0], adopted=True)
         tally.ended(jobs[1], row(jobs[1]))
         lines = _drawn(tally)
         running, task = (line.split() for line in lines if line.startswith("task "))

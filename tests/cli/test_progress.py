@@ -15,7 +15,10 @@ from trace_bench.artifacts.records import Results
 from trace_bench.cli.progress import Face, JsonLines, Lines, Output, first_sentence
 from trace_bench.controller.progress import RunEnd
 
-EVENTS = ("run.start", "job.reuse", "job.start", "job.step", "job.wait", "job.retry", "job.end", "job.skip", "run.end")
+EVENTS = (
+    "run.start", "job.reuse", "job.start", "job.up", "job.step", "job.wait", "job.retry", "job.end", "job.skip",
+    "run.end",
+)  # fmt: skip
 
 
 def _whole_run(face: Face) -> None:
@@ -25,6 +28,8 @@ def _whole_run(face: Face) -> None:
     face.reused(jobs[0], row(jobs[0]))
     face.started(jobs[1], adopted=False)
     face.started(jobs[2], adopted=True)
+    face.up(jobs[1], "far")
+    face.up(jobs[2], "")
     face.event(jobs[1], {"t": 0.1, "event": "build.end", "parameters": ["x"]})
     face.event(jobs[1], {"t": 0.1, "event": "phase.start", "phase": "train"})
     face.advanced(jobs[1], STEP)
@@ -62,14 +67,15 @@ def test_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert _lines(capsys) == [
         f"run    {RUN_ID}  4 jobs",
         "warning: a warning",
-        f"reused 000000000000  {name}  -3 -> -0.5  [1/4]",
+        f"reused 000000000000  {name}  -3 -> -0.5  [1/4, $0.2500]",
         f"start  000000000001  {name}",
         f"start  {two}  adopted",
+        f"up     000000000001  {name}  on far",
         f"wait   000000000001  {name}  21 s for its model: m answered 429: slowly",
         f"retry  {two}  attempt 2 after sandbox: sandbox_died: It does not build.",
-        f"ok     000000000001  {name}  -3 -> -0.5  2.0 s  [2/4]",
-        f"failed {two}  task: build_error: It does not build.  [3/4]",
-        f"skip   000000000003  {name}  another job failed, and fail_fast is set  [4/4]",
+        f"ok     000000000001  {name}  -3 -> -0.5  2.0 s  $0.2500  [2/4, $0.5000]",
+        f"failed {two}  task: build_error: It does not build.  $0.2500  [3/4, $0.7500]",
+        f"skip   000000000003  {name}  another job failed, and fail_fast is set  [4/4, $0.7500]",
     ]
 
 
@@ -95,7 +101,7 @@ def test_a_job_that_is_cut_off_says_so(capsys: pytest.CaptureFixture[str]) -> No
     lines.finished(job(1), row(job(1), stop_reason="interrupted"))
     begun, cut = _lines(capsys)
     assert begun.endswith("1 jobs, continued")
-    assert cut.startswith("cut    000000000001") and "will run again" in cut and cut.endswith("[1/1]")
+    assert cut.startswith("cut    000000000001") and "will run again" in cut and cut.endswith("[1/1, $0.2500]")
 
 
 def test_a_job_that_a_budget_ended_says_whose(capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,8 +110,8 @@ def test_a_job_that_a_budget_ended_says_whose(capsys: pytest.CaptureFixture[str]
     lines.finished(job(1), row(job(1), stop_reason="budget"))
     lines.finished(job(2), row(job(2), stop_reason="budget", cut_by_run_budget=True))
     _, own, runs = _lines(capsys)
-    assert own.endswith("  2.0 s  ended by its budget  [1/2]")
-    assert runs.endswith("  2.0 s  cut off by the run's budget  [2/2]")
+    assert own.endswith("  2.0 s  $0.2500  ended by its budget  [1/2, $0.2500]")
+    assert runs.endswith("  2.0 s  $0.2500  cut off by the run's budget  [2/2, $0.5000]")
 
 
 def test_output_comes_in_whole_lines_per_job_and_phase() -> None:
@@ -171,14 +177,15 @@ def test_json_lines_say_everything_in_order(capsys: pytest.CaptureFixture[str]) 
     _whole_run(JsonLines())
     lines = _json(capsys)
     assert [(line["event"], line.get("job_id", "")[-1:]) for line in lines] == [
-        ("run.start", ""), ("job.reuse", "0"), ("job.start", "1"), ("job.start", "2"), ("job.step", "1"),
-        ("job.wait", "1"), ("job.retry", "2"), ("job.end", "1"), ("job.end", "2"), ("job.skip", "3"), ("run.end", ""),
+        ("run.start", ""), ("job.reuse", "0"), ("job.start", "1"), ("job.start", "2"), ("job.up", "1"), ("job.up", "2"),
+        ("job.step", "1"), ("job.wait", "1"), ("job.retry", "2"), ("job.end", "1"), ("job.end", "2"), ("job.skip", "3"),
+        ("run.end", ""),
     ]  # fmt: skip
     for line in lines:
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["t"])
         if "row" in line:
             assert Results.model_validate(line["row"]).job_id == line["job_id"]
-    start_, step, wait, retry, end = lines[0], lines[4], lines[5], lines[6], lines[-1]
+    start_, step, wait, retry, end = lines[0], *lines[6:9], lines[-1]
     assert [entry["decision"] for entry in start_["jobs"]] == ["reuse", "run", "run", "run"]
     assert (start_["run_id"], start_["folder"], start_["warnings"]) == (RUN_ID, f"runs/{RUN_ID}", ["a warning"])
     assert step.items() >= {k: v for k, v in STEP.items() if k != "parameters"}.items() and "parameters" not in step

@@ -223,7 +223,8 @@ def test_ps_says_whose_controller_lives(tmp_path: Path) -> None:
         ("mine", job_id(2), "dead", "created"),
     ]
     header, first, _ = (line.split() for line in text.splitlines())
-    assert header == ["run", "job", "state", "controller", "name"] and first[-1] == "mine-1"
+    assert header == ["run", "job", "host", "state", "controller", "age", "cost", "name"] and first[-1] == "mine-1"
+    assert all(0 <= row["age_seconds"] < 60 and (row["host"], row["cost_usd"]) == (None, None) for row in found)
 
 
 def test_ps_of_nothing_and_of_no_engine(tmp_path: Path) -> None:

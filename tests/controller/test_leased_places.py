@@ -35,11 +35,11 @@ def test_two_controllers_share_the_devices_of_a_host() -> None:
     assert first is not None and second is not None
     assert {*first[1].lease.devices, *second[1].lease.devices} == {"0", "1"}
     assert one.next(queues[0]) is None and other.next(queues[1]) is None
-    assert one.waits and other.waits
+    assert one.waiters and other.waiters
     other.give_back(second[1])
     third = one.next(queues[0])
     assert third is not None and third[1].lease.devices == second[1].lease.devices
-    assert not one.waits
+    assert not one.waiters
 
 
 def test_a_waiting_exclusive_job_gets_its_turn_among_controllers_and_nothing_passes_it() -> None:
@@ -47,11 +47,11 @@ def test_a_waiting_exclusive_job_gets_its_turn_among_controllers_and_nothing_pas
     busy = other.next(Waiting([a_job()]))
     assert busy is not None
     queue = Waiting([a_job(exclusive=True), a_job()])
-    assert one.next(queue) is None and one.waits
+    assert one.next(queue) is None and one.waiters
     assert other.next(Waiting([a_job()])) is None, "nobody overtakes it"
     other.give_back(busy[1])
     found = one.next(queue)
-    assert found is not None and found[1].lease.exclusive and not one.waits
+    assert found is not None and found[1].lease.exclusive and not one.waiters
     assert one.next(queue) is None and other.next(Waiting([a_job()])) is None
     one.give_back(found[1])
     assert one.next(queue) is not None and other.next(Waiting([a_job()])) is not None
@@ -62,12 +62,12 @@ def test_the_mark_of_a_job_that_no_longer_waits_is_taken_away() -> None:
     busy = other.next(Waiting([a_job()]))
     assert busy is not None
     queue = Waiting([a_job(exclusive=True)])
-    assert one.next(queue) is None and one.waits
+    assert one.next(queue) is None and one.waiters
     one.rest()
-    assert not one.waits and other.next(Waiting([a_job()])) is not None
-    assert one.next(queue) is None and one.waits
+    assert not one.waiters and other.next(Waiting([a_job()])) is not None
+    assert one.next(queue) is None and one.waiters
     queue.remove(queue.heads()[0])
-    assert one.next(queue) is None and not one.waits, "it was cancelled, say"
+    assert one.next(queue) is None and not one.waiters, "it was cancelled, say"
     assert other.next(Waiting([a_job()])) is not None
 
 
@@ -76,11 +76,11 @@ def test_the_mark_stays_while_one_of_several_jobs_needs_it() -> None:
     gpus, cores = other.next(Waiting([a_job(gpus=2)])), other.next(Waiting([a_job(pinned=True, cpus=2)]))
     assert gpus is not None and cores is not None
     queue = Waiting([a_job(gpus=2), a_job(pinned=True, cpus=2)])
-    assert one.next(queue) is None and one.waits
+    assert one.next(queue) is None and one.waiters
     other.give_back(cores[1])
     found = one.next(queue)
     assert found is not None and found[1].lease.cpuset == (0, 1)
-    assert one.waits and other.next(Waiting([a_job(gpus=1)])) is None
+    assert one.waiters and other.next(Waiting([a_job(gpus=1)])) is None
     other.give_back(gpus[1])
     assert other.next(Waiting([a_job(gpus=1)])) is None
     found = one.next(queue)
@@ -92,7 +92,7 @@ def test_who_waits_for_room_alone_holds_up_no_other_controller() -> None:
     one, other = Placement([host]), Placement([host])
     mine = one.next(Waiting([a_job(gpus=1)]))
     assert mine is not None
-    assert one.next(Waiting([a_job(gpus=1)])) is None and not one.waits
+    assert one.next(Waiting([a_job(gpus=1)])) is None and not one.waiters
     assert other.next(Waiting([a_job(gpus=1)])) is not None
 
 

@@ -14,6 +14,7 @@ from tests.engines import OtherEngine, engines
 from tests.integration.faults import Trial, Undisturbed, finished, run_of, run_undisturbed
 from tests.integration.test_faults import matrix
 from tests.integration.test_interruption import wait_for
+from tests.ssh_server import ssh_server
 from trace_bench.config.places import DockerHostConfig
 from trace_bench.sandbox.docker_hosts import DockerHosts
 from trace_bench.sandbox.labels import OWNER, owner
@@ -148,4 +149,18 @@ def test_a_controller_finds_what_runs_on_all_hosts_again(
     adopted = [line for line in events(tmp_path) if line["event"] == "job.start" and line["adopted"]]
     assert {line["host"] for line in adopted} == {"near", "far"}
     trial.check(undisturbed)
+    nothing_is_left(pair)
+
+
+@pytest.mark.slow
+def test_a_whole_run_over_ssh(pair: list[OtherEngine], images: Path, tmp_path: Path, undisturbed: Undisturbed) -> None:
+    with ssh_server(pair[1]) as server:
+        hosts = [hosts_of(pair)[0], {"url": server.url, "name": "far", "slots": 2}]
+        config = matrix(tmp_path, tasks=TASKS, max_workers=4, docker={"hosts": hosts})
+        trial = Trial(tmp_path, images, config, env={"PATH": server.path})
+        with trial.controller() as process:
+            said = trial.ended(process, 200)
+            assert process.returncode == 0, said
+        trial.check(undisturbed)
+    assert set(ran_on(tmp_path).values()) == {"near", "far"}
     nothing_is_left(pair)

@@ -26,7 +26,7 @@ from tests.integration.test_interruption import wait_for
 from tests.sandbox.conformance import Lab, read_all
 from trace_bench.sandbox.base import Resources
 from trace_bench.sandbox.docker import DockerBackend
-from trace_bench.sandbox.errors import GpusMissing
+from trace_bench.sandbox.errors import GpusMissing, LeaseLost
 from trace_bench.sandbox.labels import DEVICES, RUN
 
 pytestmark = pytest.mark.docker
@@ -130,6 +130,8 @@ def test_what_a_killed_controllers_sandbox_holds_is_free_once_it_has_ended(
         other.kill()
         other.communicate()
     (mine,), (theirs,) = held(tmp_path / "first"), held(tmp_path / "other")
+    journal = next((tmp_path / "other").glob("runs/*/events.jsonl")).read_text()
+    assert [line["event"] for line in map(json.loads, journal.splitlines())][1:3] == ["lease.wait", "job.start"]
     assert len(mine["meta"]["attempts"]) == 1, "it was adopted, and not begun again"
     assert mine["meta"]["devices"] == theirs["meta"]["devices"] == [devices[0]]
     assert theirs["begin"] > mine["end"]
@@ -151,6 +153,20 @@ def test_an_exclusive_job_is_alone_and_gets_its_turn(images: Path, tmp_path: Pat
     assert len(others) == 6 and not any(overlap(alone, other) for other in others)
 
 
+def test_a_sandbox_is_not_made_with_what_a_controller_of_another_machine_has(devices: tuple[str, ...]) -> None:
+    """Its locks are elsewhere; its container is here."""
+    lab = Lab(DockerBackend(), base_image())
+    resources = Resources(gpus=1, memory_bytes=64 << 20, pids=16)
+    try:
+        theirs = lab.backend.create(lab.request("", gpu_names=devices[:1], resources=resources))
+        with pytest.raises(LeaseLost, match="in the same instant"):
+            lab.backend.create(lab.request("", gpu_names=devices[:1], resources=resources))
+        lab.backend.create(lab.request("", gpu_names=devices[1:], resources=resources)).remove()
+        assert [box.id for box in lab.backend.find({RUN: lab.run})] == [theirs.id], "the refused one leaves nothing"
+    finally:
+        lab.sweep()
+
+
 def test_what_no_host_has_is_said_before_anything_starts(images: Path, tmp_path: Path) -> None:
     hosts = [{"url": SOCKET, "name": "here", "gpus": ["0"]}]
     task = {"id": "internal:numeric_param", "sandbox": {"gpus": 2}}
@@ -166,7 +182,9 @@ def test_what_no_host_has_is_said_before_anything_starts(images: Path, tmp_path:
 def newer_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Debian 13's engine (26) goes before the installed one."""
     script = str(REPOSITORY / "scripts" / "second-engine")
-    with tempfile.TemporaryDirectory(prefix="tb-newer-", dir="/tmp") as folder:  # names of sockets must be short
+    with tempfile.TemporaryDirectory(
+        prefix="tb-newer-", dir="/tmp", ignore_cleanup_errors=True
+    ) as folder:  # names of sockets must be short
         for name in ("RUN", "DATA"):
             monkeypatch.setenv(f"TRACE_BENCH_ENGINE26_{name}", f"{folder}/{name.lower()}")
         done = subprocess.run([script, "start"], capture_output=True, text=True, timeout=600)

@@ -28,7 +28,7 @@ from trace_bench.sandbox.errors import (
     RuntimeMissing,
     SandboxGone,
 )
-from trace_bench.sandbox.labels import JOB, RUN, UID_BASE, VOLUME
+from trace_bench.sandbox.labels import CPUSET, JOB, OWNER, RUN, UID_BASE, VOLUME, owner
 
 pytestmark = pytest.mark.docker
 
@@ -124,14 +124,15 @@ def test_missing_image_is_named_and_leaves_nothing(docker_lab: Lab) -> None:
     assert docker_lab.backend.find({JOB: request.labels[JOB]}) == []
 
 
-def test_gpus_that_the_engine_lacks_are_named_and_leave_nothing(docker_lab: Lab) -> None:
+@pytest.mark.parametrize("names", [(), ("0", "1"), ("nvidia.com/gpu=0", "1"), ("/dev/none-0", "/dev/none-1")])
+def test_gpus_that_the_engine_lacks_are_named_and_leave_nothing(docker_lab: Lab, names: tuple[str, ...]) -> None:
     assert isinstance(docker_lab.backend, DockerBackend)
     if "nvidia" in docker_lab.backend.describe()["runtimes"]:
         pytest.skip("this engine has GPUs to give")
-    request = docker_lab.request(SLEEP, resources=replace(LIMITS, gpus=2))
+    request = docker_lab.request(SLEEP, resources=replace(LIMITS, gpus=2), gpu_names=names)
     with (
         pytest.raises(GpusMissing, match=r"cannot give the GPUs that sandbox\.gpus asks for .*install") as caught,
-        docker_lab.running("", resources=request.resources, labels=request.labels) as (sandbox, _),
+        docker_lab.running("", resources=request.resources, gpu_names=names, labels=request.labels) as (sandbox, _),
     ):
         pytest.fail(f"{sandbox.name} has started")
     assert caught.value.exit_code == ExitCode.ENVIRONMENT
@@ -285,3 +286,19 @@ def test_a_thread_holds_few_connections_however_many_sandboxes_it_has_seen(docke
         with pytest.raises(SandboxGone), engine.errors("inspect a sandbox", name="none"):
             engine.client.inspect_container(f"trace-bench-none-{number}")
     assert sockets() <= before + 3
+
+
+def test_what_containers_hold_is_told_while_they_run_or_are_about_to(docker_lab: Lab) -> None:
+    backend = docker_lab.backend
+    assert isinstance(backend, DockerBackend)
+    nobodys = 99999  # no core of any machine, so that others on this engine neither see nor say it
+    for whose, held in (({}, True), ({OWNER: owner()}, False)):
+        labels = {**docker_lab.request("").labels, **whose, CPUSET: str(nobodys)}
+        with docker_lab.created(SLEEP, labels=labels, allow_weaker=frozenset({"cpus"})) as sandbox:
+            there = nobodys in backend.taken("").cores
+            assert there == held, "one of this host is started while its controller holds the locks"
+            sandbox.start()
+            assert nobodys in backend.taken("").cores and backend.taken("").anything
+            sandbox.kill()
+            sandbox.wait(20)
+            assert nobodys not in backend.taken("").cores

@@ -142,3 +142,15 @@ def test_no_controller_of_other_sandboxes_takes_the_slots_of_these(tmp_path: Pat
     assert len(bases) == 2 and min(bases) >= DEFAULT_BASE + SLOTS * BLOCK
     assert max(bases) + SLOTS * BLOCK <= 2**31
     assert here.default_uid_base == LocalBackend(tmp_path / "here").default_uid_base
+
+
+def test_leased_cores_are_those_it_runs_on_and_stay_taken_while_it_runs(local_lab: Lab) -> None:
+    core = max(os.sched_getaffinity(0))
+    code = "say(str(sorted(os.sched_getaffinity(0))))\nsys.stdin.read()\n"
+    backend = local_lab.backend
+    assert isinstance(backend, LocalBackend)
+    with local_lab.running(code, cpuset=(core,)) as (sandbox, stream):
+        assert f"[{core}]" in read_until(stream, b"]\n").decode()
+        assert backend.taken("").cores == {core} and backend.taken("").anything
+        sandbox.kill()
+        assert core not in backend.taken("").cores

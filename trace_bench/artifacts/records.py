@@ -209,7 +209,7 @@ class AttemptEvidence(Model):
 
 
 class Attempt(Model):
-    """One try of a job; its evidence lies under ``attempts/<number>/``."""
+    """One try of a job; its evidence lies under ``attempts/<number>/``. `host` is as in `JobMeta`."""
 
     number: Annotated[int, Field(ge=1)]
     started_at: UtcTime
@@ -217,6 +217,7 @@ class Attempt(Model):
     status: Literal["running", "ok", "failed", "interrupted"] = "running"
     failure: Failure | None = None
     sandbox_id: str = ""
+    host: str | None = None
     evidence: AttemptEvidence | None = None
 
 
@@ -224,6 +225,7 @@ class JobMeta(Model):
     """``job_meta.json``: what a job is, where it ran, and what became of it.
 
     Attributes:
+        host: name of the host that its last attempt was on; None where the backend has but one.
         usage: what it used over all its attempts, and `usage_by_phase` how much of it each phase did (``other`` is what
             came from none of ours).
         cut_by_run_budget: the run's budget ended its training.
@@ -261,6 +263,7 @@ class JobMeta(Model):
     objective: ObjectiveSpec = ObjectiveSpec()
     image: ImageRecord | None = None
     backend: str = ""
+    host: str | None = None
     integrity: Integrity
     controls: tuple[ControlRecord, ...] = ()
     devices: tuple[str, ...] = ()

@@ -12,7 +12,21 @@ import typer
 from trace_bench import __version__
 from trace_bench.artifacts.secrets import known, secrets_in
 from trace_bench.cli.app_results import results_commands
-from trace_bench.cli.options import RUNS, Base, DataRoot, Families, JobArgument, Json, Roots, RunArgument, RunsDir
+from trace_bench.cli.options import (
+    RUNS,
+    BackendName,
+    Base,
+    DataRoot,
+    Families,
+    JobArgument,
+    Json,
+    PlacesOf,
+    Roots,
+    RunArgument,
+    RunsDir,
+    Verbose,
+    Where,
+)
 from trace_bench.cli.usage import InOrder, limit_in_seconds, plain, sentence, whole_number
 from trace_bench.errors import ConfigError, ExitCode
 
@@ -138,7 +152,7 @@ def run(
         typer.Option(metavar="SECONDS", parser=limit_in_seconds, help="Limit of one job's training; 0 is none."),
     ] = None,
     logger: Annotated[str | None, typer.Option(metavar="NAME", help="Logger of all trainers, or none.")] = None,
-    backend: Annotated[str | None, typer.Option(metavar="NAME", help="auto, docker or local (unprotected).")] = None,
+    backend: BackendName = None,
     mirror: Annotated[
         list[str] | None, typer.Option("--mirror", metavar="NAME", help="Copy the run as it goes on: mlflow.")
     ] = None,
@@ -149,16 +163,7 @@ def run(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line per event.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only.")] = False,
-    verbose: Annotated[
-        int,
-        typer.Option(
-            "--verbose",
-            "-v",
-            count=True,
-            show_default=False,
-            help="Plain lines, with each candidate; -vv: and all output.",
-        ),
-    ] = 0,
+    verbose: Verbose = 0,
 ) -> None:
     """Run every job of a config and print the leaderboard."""
     from trace_bench.cli.run import Shown, run_command
@@ -212,7 +217,7 @@ def validate(
         bool, typer.Option("--strict", help="Trainable parameters too; print every job and write the manifest.")
     ] = False,
     runs_dir: Annotated[str | None, typer.Option(metavar="FOLDER", help="Where --strict writes the manifest.")] = None,
-    backend: Annotated[str | None, typer.Option(metavar="NAME", help="auto, docker or local (unprotected).")] = None,
+    backend: BackendName = None,
     no_build: Annotated[bool, typer.Option("--no-build", help="Fail where an image is missing.")] = False,
     max_workers: Annotated[
         int | None, typer.Option(metavar="NUMBER", parser=whole_number, help="Problems built at a time.")
@@ -260,7 +265,7 @@ def check_task(
     tasks: Annotated[list[str], typer.Argument(metavar="TASK...", help="Ids, patterns or tags, as in a config.")],
     root: Roots = None,
     data_root: DataRoot = None,
-    backend: Annotated[str | None, typer.Option(metavar="NAME", help="auto, docker or local (unprotected).")] = None,
+    backend: BackendName = None,
     no_build: Annotated[bool, typer.Option("--no-build", help="Fail where an image is missing.")] = False,
     max_workers: Annotated[
         int | None, typer.Option(metavar="NUMBER", parser=whole_number, help="Tasks checked at a time.")
@@ -317,7 +322,10 @@ def doctor(
     conformance: Annotated[
         bool, typer.Option("--conformance", help="Run the checks that every backend passes, on one of them.")
     ] = False,
-    backend: Annotated[str, typer.Option(metavar="NAME", help="The backend to be checked.")] = "auto",
+    backend: Where = "auto",
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", metavar="FILE", help="Check the hosts, or Modal, as FILE has them.")
+    ] = None,
     image: Annotated[
         str | None, typer.Option(metavar="REF", help="An image with a python3; without it, that of core.")
     ] = None,
@@ -328,12 +336,12 @@ def doctor(
     if conformance:
         from trace_bench.cli.conformance import conformance_command
 
-        raise typer.Exit(conformance_command(backend=backend, image=image, only=only, as_json=as_json))
+        raise typer.Exit(conformance_command(backend=backend, config=config, image=image, only=only, as_json=as_json))
     if image or only:
         raise ConfigError("--image and --only go with --conformance; add it, or leave them out.")
     from trace_bench.cli.doctor import doctor_command
 
-    raise typer.Exit(doctor_command(backend=backend, as_json=as_json))
+    raise typer.Exit(doctor_command(backend, config, as_json=as_json))
 
 
 @app.command(epilog="Example: trace-bench clean --run 20260101-120000-0123abcd")
@@ -343,13 +351,14 @@ def clean(
         bool, typer.Option("--expired", help="Only those that have ended; run may still adopt the others.")
     ] = False,
     runs_dir: RunsDir = RUNS,
-    backend: Annotated[str, typer.Option(metavar="NAME", help="auto, docker or local.")] = "auto",
+    backend: Where = "auto",
+    config: PlacesOf = None,
     as_json: Json = False,
 ) -> None:
     """Remove sandboxes that controllers of yours left behind. Live ones are not touched."""
     from trace_bench.cli.clean import clean_command
 
-    clean_command(run_id, runs_dir, backend, expired=expired, as_json=as_json)
+    clean_command(run_id, runs_dir, backend, config, expired=expired, as_json=as_json)
 
 
 @app.command(epilog="Example: trace-bench ls --runs-dir runs")
@@ -403,13 +412,34 @@ def logs(
 
 @app.command(epilog="Example: trace-bench ps")
 def ps(
-    backend: Annotated[str, typer.Option(metavar="NAME", help="auto, docker or local.")] = "auto",
+    run: Annotated[
+        str | None, typer.Argument(metavar="RUN", help="Only sandboxes of this run, on the hosts it was started on.")
+    ] = None,
+    runs_dir: RunsDir = RUNS,
+    backend: Where = "auto",
+    config: PlacesOf = None,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Again every two seconds, until Ctrl-C.")] = False,
     as_json: Json = False,
 ) -> None:
     """Print the sandboxes of yours that exist now."""
     from trace_bench.cli.ps import ps_command
 
-    ps_command(backend, as_json=as_json)
+    ps_command(run, runs_dir, backend, config, watch=watch, as_json=as_json)
+
+
+@app.command(epilog="Example: trace-bench attach latest")
+def attach(
+    run: RunArgument,
+    runs_dir: RunsDir = RUNS,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line per event.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only.")] = False,
+    verbose: Verbose = 0,
+) -> None:
+    """Watch a run of another terminal until it has ended. Ctrl-C leaves it alone."""
+    from trace_bench.cli.attach import attach_command
+    from trace_bench.cli.run import Shown
+
+    raise typer.Exit(attach_command(run, runs_dir, Shown(as_json, quiet, verbose)))
 
 
 @app.command(epilog="Example: trace-bench cancel latest")
@@ -419,6 +449,7 @@ def cancel(
         list[str] | None, typer.Argument(metavar="JOB", help="Only these jobs, by id or its beginning.")
     ] = None,
     runs_dir: RunsDir = RUNS,
+    config: PlacesOf = None,
     kill: Annotated[bool, typer.Option("--kill", help="At once, rather than in order.")] = False,
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Ask, and return.")] = False,
     as_json: Json = False,
@@ -426,7 +457,7 @@ def cancel(
     """End a run, or some of its jobs. What has finished is kept, and the run can be continued."""
     from trace_bench.cli.cancel import cancel_command
 
-    cancel_command(run, jobs or [], runs_dir, kill=kill, wait=not no_wait, as_json=as_json)
+    cancel_command(run, jobs or [], runs_dir, config, kill=kill, wait=not no_wait, as_json=as_json)
 
 
 @llm_app.command("ls", epilog="Example: trace-bench llm ls latest --failed")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from trace_bench.cli.options import RUNS, DataRoot, Json, Roots, RunArgument, RunsDir
+from trace_bench.cli.options import RUNS, DataRoot, Json, PlacesOf, Roots, RunArgument, RunsDir
 from trace_bench.cli.usage import confidence, whole_number
 
 results_commands = typer.Typer()
@@ -178,7 +178,8 @@ def reproduce(
         typer.Option("--workers", "--max-workers", metavar="NUMBER", parser=whole_number, help="Jobs at a time."),
     ] = None,
     backend: Annotated[
-        str | None, typer.Option(metavar="NAME", help="auto, docker or local (unprotected); not the run's to say.")
+        str | None,
+        typer.Option(metavar="NAME", help="auto, docker, modal or local (unprotected); not the run's to say."),
     ] = None,
     allow_weaker: Annotated[
         list[str] | None, typer.Option(metavar="CONTROL", help="A control that sandboxes here may go without.")
@@ -342,12 +343,13 @@ def rm(
     runs: Annotated[list[str], typer.Argument(metavar="RUN", help="A run's folder, its id or the beginning of it.")],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     runs_dir: RunsDir = RUNS,
+    config: PlacesOf = None,
     as_json: Json = False,
 ) -> None:
     """Remove runs for good."""
     from trace_bench.cli.remove import rm_command
 
-    rm_command(runs, runs_dir, yes=yes, as_json=as_json)
+    rm_command(runs, runs_dir, config, yes=yes, as_json=as_json)
 
 
 @results_commands.command(epilog="Example: trace-bench gc --dry-run")

@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
-from trace_bench.artifacts.jsonio import JsonError, printable, read_model
+from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.artifacts.records import EnvInfo
 from trace_bench.cli.follow import GrowingFile
 from trace_bench.cli.output import emit, emit_json, note
+from trace_bench.cli.places import backend_for
 from trace_bench.cli.sandboxes import controller_is_alive, held, own_sandboxes
 from trace_bench.cli.show import manifest_of
 from trace_bench.controller import cancel as wish
@@ -21,15 +21,17 @@ from trace_bench.errors import ConfigError, EnvironmentUnavailable, TraceBenchEr
 from trace_bench.results.job_states import Course, job_line
 from trace_bench.results.runs import describe, find_job, find_run, run_id_of
 from trace_bench.results.tables import read_row
-from trace_bench.sandbox.backends import AUTO, get_backend
 from trace_bench.sandbox.base import Backend, Sandbox
 from trace_bench.sandbox.labels import JOB, RUN
 
 
-def cancel_command(run: str, jobs: Sequence[str], runs_dir: Path, *, kill: bool, wait: bool, as_json: bool) -> None:
+def cancel_command(
+    run: str, jobs: Sequence[str], runs_dir: Path, config: Path | None, *, kill: bool, wait: bool, as_json: bool
+) -> None:
     """Ask the run's controller to end it (or `jobs`), and wait until it has; without one, remove its sandboxes.
 
     Args:
+        config: says where the sandboxes of a run without a controller are; None is where this user started it.
         kill: at once, rather than in order.
 
     Raises:
@@ -45,7 +47,7 @@ def cancel_command(run: str, jobs: Sequence[str], runs_dir: Path, *, kill: bool,
             chosen = _unfinished(layout, chosen)
         done = _through_controller(layout, chosen, kill=kill, wait=wait)
     else:
-        removed, done = _without_controller(layout, run_id, chosen, kill=kill)
+        removed, done = _without_controller(layout, run_id, chosen, config, kill=kill)
     if as_json:
         emit_json({"run_id": run_id, "jobs": chosen, "over": done, "removed": removed})
         return
@@ -122,7 +124,9 @@ def _jobs_are_over(layout: RunLayout, chosen: Sequence[str]) -> Callable[[], boo
 # ------------------------------------------------------------------------------------------- without a controller
 
 
-def _without_controller(layout: RunLayout, run_id: str, chosen: Sequence[str], *, kill: bool) -> tuple[list[str], bool]:
+def _without_controller(
+    layout: RunLayout, run_id: str, chosen: Sequence[str], config: Path | None, *, kill: bool
+) -> tuple[list[str], bool]:
     """Kill and remove the run's sandboxes; their names, and True.
 
     Where the run's folder cannot be locked, a controller may be at work all the same: then the wish is left with it.
@@ -133,7 +137,7 @@ def _without_controller(layout: RunLayout, run_id: str, chosen: Sequence[str], *
     state = describe(layout, lambda _: False).state
     if state in ("finished", "planned"):
         raise ConfigError(f"run {printable(run_id)} is not running: it is {state}")
-    backend = get_backend(_backend_of(layout))
+    backend = backend_for(config=config, run_id=run_id, layout=layout)
     found = [
         sandbox
         for sandbox in own_sandboxes(backend)
@@ -155,14 +159,6 @@ def _without_controller(layout: RunLayout, run_id: str, chosen: Sequence[str], *
         "handed over is lost; trace-bench run --run-id continues the run"
     )
     return removed, True
-
-
-def _backend_of(layout: RunLayout) -> str:
-    """The backend that the run was started on, as ``env.json`` has it."""
-    try:
-        return str(read_model(EnvInfo, layout.env.read_bytes()).backend.get("backend") or AUTO)
-    except (OSError, JsonError):
-        return AUTO
 
 
 def _remove(backend: Backend, found: Sequence[Sandbox]) -> list[str]:

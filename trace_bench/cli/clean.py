@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.cli.output import emit, emit_json, note
-from trace_bench.cli.sandboxes import ControllerAlive, held, own_sandboxes
-from trace_bench.errors import ConfigError, EnvironmentUnavailable, TraceBenchError
-from trace_bench.results.runs import LATEST, AmbiguousRun, exact_run, find_run, run_id_of
-from trace_bench.sandbox.backends import get_backend
+from trace_bench.cli.places import backend_for
+from trace_bench.cli.sandboxes import ControllerAlive, RunNamed, held, own_sandboxes
+from trace_bench.errors import EnvironmentUnavailable, TraceBenchError
 from trace_bench.sandbox.base import Backend, Sandbox
 from trace_bench.sandbox.labels import JOB, RUN
 
 
-def clean_command(run: str | None, runs_dir: Path, backend_name: str, *, expired: bool, as_json: bool) -> None:
+def clean_command(
+    run: str | None, runs_dir: Path, backend_name: str, config: Path | None, *, expired: bool, as_json: bool
+) -> None:
     """Remove them and print what was removed. One whose controller is alive is left alone.
 
     Args:
         run: only the sandboxes of this run, whose folder may be gone.
+        config: whose places are looked at; None is those of `run`, or the usual ones of the backend.
         expired: only those that have ended; those that run on may still be adopted.
 
     Raises:
         ConfigError: `run` is neither a run in `runs_dir` nor one that a sandbox is of.
         EnvironmentUnavailable: no engine; or, after all others were removed, some could not be.
     """
-    backend = get_backend(backend_name)
+    named = RunNamed.of(run, runs_dir)
+    backend = backend_for(backend_name, config, *(named.place if named is not None else ()))
     found = own_sandboxes(backend)
-    if run is not None:
-        wanted = _run_id(run, runs_dir, found)
+    if named is not None:
+        wanted = named.choose(found)
         found = [sandbox for sandbox in found if sandbox.labels.get(RUN) == wanted]
     removed: list[dict[str, str | None]] = []
     failed: list[str] = []
@@ -62,20 +64,3 @@ def _removed(backend: Backend, sandbox: Sandbox, *, expired: bool) -> bool:
             return False
         sandbox.remove()
         return True
-
-
-def _run_id(text: str, runs_dir: Path, found: Sequence[Sandbox]) -> str:
-    """The id of the run that `text` means; `text` itself where only sandboxes know it."""
-    exact = exact_run(text, runs_dir)
-    if exact is not None:
-        return run_id_of(exact)
-    if text != LATEST and any(sandbox.labels.get(RUN) == text for sandbox in found):
-        return text
-    try:
-        return run_id_of(find_run(text, runs_dir))
-    except AmbiguousRun:
-        raise
-    except ConfigError as error:
-        if text in ("", LATEST):
-            raise
-        raise ConfigError(f"no sandbox belongs to a run {printable(text)!r}, and {error}") from None

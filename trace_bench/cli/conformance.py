@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.cli.output import emit, emit_json
@@ -11,20 +12,22 @@ from trace_bench.errors import ConfigError, EnvironmentUnavailable, ExitCode
 _MARKS = {"passed": "ok     ", "failed": "FAILED ", "skipped": "skipped"}
 
 
-def conformance_command(*, backend: str, image: str | None, only: str | None, as_json: bool) -> int:
+def conformance_command(
+    *, backend: str, config: Path | None, image: str | None, only: str | None, as_json: bool
+) -> int:
     """Run all checks, or those with `only` in their name; 0 if none has failed, else 3.
 
     Raises:
         ConfigError: no check has such a name. EnvironmentUnavailable: the backend does not work here, or there is no
             image to try it with.
     """
-    from trace_bench.sandbox.backends import get_backend
+    from trace_bench.cli.places import backend_for
     from trace_bench.sandbox.conformance import CHECKS, Lab, examine
 
     checks = [check for check in CHECKS if only is None or only in check.name]
     if not checks:
         raise ConfigError(f"no check has {only!r} in its name; leave --only out to see them all.")
-    examined = get_backend(backend)
+    examined = backend_for(backend, config)
     lab = Lab(examined, image or _image(examined.name))
     counts: Counter[str] = Counter()
     outcomes = []

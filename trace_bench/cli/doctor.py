@@ -6,14 +6,21 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from trace_bench import __version__
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.cli.output import emit, emit_json
+from trace_bench.config.places import DockerConfig
+from trace_bench.controller.places import Places
 from trace_bench.errors import ExitCode, TraceBenchError
+from trace_bench.sandbox.base import CONTROLS, Host
+
+Check = tuple[str, bool, Callable[[], str | tuple[str, str]]]
+"""What is looked at, whether a run needs it, and what says how it is."""
 
 _FIRST_FACTS = ("backend", "engine", "operating_system", "architecture", "default_runtime")
 
@@ -30,16 +37,16 @@ class Finding:
     short: str = ""
 
 
-def doctor_command(*, backend: str = "auto", as_json: bool) -> int:
-    """Look at everything, with `backend` in place of the Docker engine; 0 if nothing that is needed is missing, else 3.
+def doctor_command(backend: str, config: Path | None, *, as_json: bool) -> int:
+    """Look at everything; 0 if nothing that is needed is missing, else 3.
+
+    Args:
+        config: whose hosts, or whose app, are looked at; None is the usual place of `backend`.
 
     Raises:
-        ConfigError: no backend has that name.
+        ConfigError: the config is wrong, or no backend has that name.
     """
-    checks = list(_CHECKS)
-    if backend not in ("auto", "docker"):
-        checks[1] = (backend, True, _of_backend(backend))
-    findings = [_look(name, needed, check) for name, needed, check in checks]
+    findings = [_look(name, needed, check) for name, needed, check in _checks(backend, config)]
     if as_json:
         emit_json([{k: v for k, v in asdict(f).items() if k != "short"} for f in findings])
     else:
@@ -76,22 +83,41 @@ def _engine() -> tuple[str, str]:
     return ", ".join(f"{key} {value}" for key, value in known.items()), ", ".join([" ".join(first[:2]), *first[2:]])
 
 
-def _of_backend(name: str) -> Callable[[], tuple[str, str]]:
-    """What is known of a backend that answers, and what it goes without."""
-    from trace_bench.sandbox.backends import backend_names, get_backend
+def _backend(places: Places) -> tuple[str, str]:
+    """What a backend says of itself, and of the hosts that it has; on a terminal without the details."""
+    from trace_bench.controller.places import backend_at
 
-    if name not in backend_names():
-        get_backend(name)  # which says what there is
+    found = backend_at(places)
+    hosts = "; ".join(map(host_sentence, found.hosts()))
+    facts = {k: v for k, v in found.describe().items() if isinstance(v, str | int | float) and v != ""}
+    said = ", ".join(f"{key} {printable(str(value), 200)}" for key, value in facts.items())
+    return f"{said}; {hosts}" if hosts else said, hosts or said
 
-    def check() -> tuple[str, str]:
-        backend = get_backend(name)
-        facts = {key: value for key, value in backend.describe().items() if isinstance(value, str | int | float)}
-        known = ", ".join(f"{key} {value}" for key, value in facts.items() if value != "")
-        lost = sorted(backend.cannot)
-        reasons = "; ".join(f"{control} ({backend.cannot[control]})" for control in lost)
-        return f"{known}; goes without: {reasons}" if lost else known, f"{known}; goes without {', '.join(lost)}"
 
-    return check
+def _lacking(places: Places) -> str:
+    """Controls that the backend cannot put in force, with its reasons: what `require_controls` refuses."""
+    from trace_bench.controller.places import backend_at
+
+    found = backend_at(places)
+    lacking = [f"{name} ({printable(why, 200)})" for name, why in found.cannot.items() if name in CONTROLS]
+    return f"cannot set: {'; '.join(lacking)}" if lacking else "all can be set"
+
+
+def host_sentence(host: Host) -> str:
+    """What a host offers to jobs, for people.
+
+    >>> host_sentence(Host("big", slots=4, cpus=16, memory_bytes=64 << 30, gpus=("0", "1"), labels=frozenset({"lab"})))
+    'big: 4 slots, 16 cpus, 64 GiB, 2 GPUs, labels lab'
+    """
+    parts = [
+        f"{host.slots} slots" if host.slots is not None else "",
+        f"{host.cpus:g} cpus" if host.cpus is not None else "",
+        f"{host.memory_bytes / 2**30:.0f} GiB" if host.memory_bytes is not None else "",
+        f"{len(host.gpus)} GPUs" if host.gpus else "",
+        f"labels {' '.join(sorted(host.labels))}" if host.labels else "",
+    ]
+    said = ", ".join(part for part in parts if part)
+    return f"{printable(host.name, 60) or 'here'}: {said or 'no limits known'}"
 
 
 def _images() -> str:
@@ -150,12 +176,35 @@ def _disk() -> str:
     return f"{free:.0f} GiB free"
 
 
-_CHECKS: tuple[tuple[str, bool, Callable[[], str | tuple[str, str]]], ...] = (
-    ("python", True, _python),
-    ("engine", True, _engine),
+_CHECKS: tuple[Check, ...] = (
     ("images", False, _images),
     ("tasks", True, _tasks),
     ("trainers", True, _trainers),
     ("models", False, _models),
     ("disk", True, _disk),
 )
+
+
+def _checks(backend: str, config: Path | None) -> Iterator[Check]:
+    from trace_bench.cli.places import places_for
+    from trace_bench.controller.places import BACKEND_VARIABLE, backend_name
+
+    places = places_for(backend, config)
+    name = backend_name(places.backend)
+    yield "python", True, _python
+    if named := os.environ.get(BACKEND_VARIABLE):
+        yield (
+            "variable",
+            False,
+            lambda: f"{BACKEND_VARIABLE}={printable(named, 80)}, where nothing else says",
+        )
+    if name == "docker" and places.docker.hosts:
+        for host in places.docker.hosts:
+            alone = places.model_copy(update={"docker": DockerConfig(hosts=(host,))})
+            yield f"host {host.called}", True, partial(_backend, alone)
+    elif name == "docker":
+        yield "engine", True, _engine
+    else:
+        yield name, True, partial(_backend, places)
+        yield "controls", False, partial(_lacking, places)
+    yield from _CHECKS

@@ -21,7 +21,7 @@ from rich.text import Text
 
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.jsonio import printable
-from trace_bench.artifacts.records import Results
+from trace_bench.artifacts.records import Results, Usage
 from trace_bench.cli.output import harmless
 from trace_bench.cli.progress import Face, name_of, score, wait, why
 from trace_bench.cli.tally import Running, Tally, TaskBest, ending_of
@@ -33,10 +33,10 @@ INTERVAL = 0.25
 """Seconds between two pictures, at least."""
 SHARE = 0.05
 """Of a core, at most, that drawing takes."""
-_RUNNING = ("task", "trainer", "variant", "model", "seed", "step", "best", "s", "waits")
+_RUNNING = ("task", "trainer", "variant", "model", "seed", "host", "step", "best", "cost", "s", "waits")
 _TASKS = ("task", "best", "trainer", "variant", "model", "jobs")
-_RIGHT = frozenset({"seed", "step", "best", "s", "jobs"})
-_ELASTIC = {"waits": 20, "variant": 8, "task": 8, "trainer": 8, "model": 8}
+_RIGHT = frozenset({"seed", "step", "best", "cost", "s", "jobs"})
+_ELASTIC = {"waits": 20, "host": 6, "variant": 8, "task": 8, "trainer": 8, "model": 8}
 _KEPT = ("step", "best", "trainer")
 """Columns that are there from the beginning on, with nothing to say yet."""
 
@@ -82,7 +82,15 @@ class LiveTable(Face):
 
     def started(self, job: JobView, *, adopted: bool) -> None:
         with self._lock:
-            self._tally.started(job)
+            self._tally.started(job, adopted=adopted)
+
+    def up(self, job: JobView, host: str) -> None:
+        with self._lock:
+            self._tally.is_up(job, host)
+
+    def spent(self, job: JobView, usage: Usage) -> None:
+        with self._lock:
+            self._tally.spent(job, usage)
 
     def advanced(self, job: JobView, line: Mapping[str, Any]) -> None:
         with self._lock:
@@ -185,7 +193,11 @@ def _header(tally: Tally, run_id: str) -> tuple[Text, Text]:
     second = f"{tally.done}/{len(tally.jobs)} done   {counts['ok']} ok   {counts['failed']} failed"
     if tally.infrastructure:
         second += f" ({tally.infrastructure} by infrastructure)"
-    second += f"   {len(tally.running)} running   {tally.waiting} waiting   {counts['skipped']} skipped"
+    starting = tally.starting
+    second += f"   {len(tally.running) - starting} running"
+    if starting:
+        second += f"   {starting} starting"
+    second += f"   {tally.waiting} waiting   {counts['skipped']} skipped"
     if counts["interrupted"]:
         second += f"   {counts['interrupted']} interrupted"
     if tally.flagged:
@@ -225,11 +237,19 @@ def _running_row(running: Running, shared: frozenset[str], several: bool, now: f
         _variant(job.variant, shared),
         printable(job.model, 60) if several else "",
         str(job.seed),
+        printable(running.host, 60),
         "-" if running.step is None else str(running.step),
         _best(running.best, job.score_direction),
+        f"${dollars(running.cost_usd)}" if running.cost_usd else "",
         f"{now - running.since:.0f}",
-        wait(running.waits_until - now, running.waits_for) if running.waits_until > now else "",
+        _waits(running, now),
     )
+
+
+def _waits(running: Running, now: float) -> str:
+    if running.waits_until > now:
+        return wait(running.waits_until - now, running.waits_for)
+    return "" if running.up else "for its sandbox"
 
 
 def _task_row(task: TaskBest, shared: frozenset[str], several: bool) -> tuple[str, ...]:

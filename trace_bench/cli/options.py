@@ -26,3 +26,20 @@ JobArgument = Annotated[str | None, typer.Argument(metavar="JOB", help="A job's 
 RunsDir = Annotated[Path, typer.Option("--runs-dir", metavar="FOLDER", help="Where the runs lie.")]
 RUNS = Path("runs")
 Base = Annotated[str | None, typer.Option("--base", metavar="IMAGE", help="Base image to build on.")]
+BackendName = Annotated[
+    str | None, typer.Option("--backend", metavar="NAME", help="auto, docker, modal or local (unprotected).")
+]
+Where = Annotated[str, typer.Option("--backend", metavar="NAME", help="auto, docker, modal or local.")]
+PlacesOf = Annotated[
+    Path | None, typer.Option("--config", "-c", metavar="FILE", help="A config whose hosts are asked, or whose app.")
+]
+Verbose = Annotated[
+    int,
+    typer.Option(
+        "--verbose",
+        "-v",
+        count=True,
+        show_default=False,
+        help="Plain lines, with each candidate; -vv: and all output.",
+    ),
+]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +115,10 @@ def print_plan(layout: RunLayout, jobs: Sequence[JobView]) -> None:
     _print_paths({"run": layout.run_id, "folder": layout.root, "manifest": layout.manifest})
 
 
-def print_plan_json(layout: RunLayout, jobs: Sequence[JobView], *, continued: bool, warnings: Sequence[str]) -> None:
+def print_plan_json(
+    layout: RunLayout, jobs: Sequence[JobView], *, continued: bool, warnings: Sequence[str], more: Mapping[str, Any]
+) -> None:
+    """`more` is what else is known of the plan; see `trace_bench.cli.outlook`."""
     counts = Counter(job.decision for job in jobs)
     document: dict[str, Any] = {
         "run_id": layout.run_id,
@@ -124,6 +127,7 @@ def print_plan_json(layout: RunLayout, jobs: Sequence[JobView], *, continued: bo
         "continued": continued,
         "warnings": list(warnings),
         "counts": {decision: counts[decision] for decision in DECISIONS},
+        **more,
         "jobs": [job_fields(job) for job in jobs],
     }
     emit_json(document)

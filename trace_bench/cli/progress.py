@@ -19,6 +19,7 @@ from trace_bench.cli.output import emit, harmless, note
 from trace_bench.cli.tally import ending_of, number
 from trace_bench.controller.progress import JobView, Quiet, RunEnd, RunStart
 from trace_bench.results.integrity import flags_of
+from trace_bench.results.render import dollars
 
 SHORT = 8
 """Characters of a job id in front of a line of its output."""
@@ -80,6 +81,7 @@ class Lines(Face):
         self._clock = clock
         self._waits: dict[str, float] = {}
         self._planned = self._done = self._skipped = 0
+        self._cost = 0.0
         self._output = Output()
 
     def begun(self, run: RunStart) -> None:
@@ -89,10 +91,14 @@ class Lines(Face):
         super().begun(run)
 
     def reused(self, job: JobView, row: Results) -> None:
-        self._ended(f"reused {name_of(job)}  {_scores(row)}{_flags(row)}")
+        self._ended(f"reused {name_of(job)}  {_scores(row)}{_flags(row)}", row)
 
     def started(self, job: JobView, *, adopted: bool) -> None:
         self.note(f"start  {name_of(job)}" + ("  adopted" if adopted else ""))
+
+    def up(self, job: JobView, host: str) -> None:
+        if host or self._verbosity:
+            self.note(f"up     {name_of(job)}" + (f"  on {printable(host, 80)}" if host else ""))
 
     def advanced(self, job: JobView, line: Mapping[str, Any]) -> None:
         if self._verbosity:
@@ -122,27 +128,32 @@ class Lines(Face):
         self._print(self._output.rest(job.job_id))
         ending = ending_of(row)
         if ending == "interrupted":
-            self._ended(f"cut    {name_of(job)}  interrupted; will run again when the run is continued")
+            self._ended(f"cut    {name_of(job)}  interrupted; will run again when the run is continued", row)
         elif ending == "ok":
             self._ended(
-                f"ok     {name_of(job)}  {_scores(row)}  {row.time_seconds or 0:.1f} s{_end_of(row)}{_flags(row)}"
+                f"ok     {name_of(job)}  {_scores(row)}  {row.time_seconds or 0:.1f} s{_price(row)}{_end_of(row)}"
+                f"{_flags(row)}",
+                row,
             )
         else:
-            self._ended(f"failed {name_of(job)}  {why(row)}{_flags(row)}")
+            self._ended(f"failed {name_of(job)}  {why(row)}{_price(row)}{_flags(row)}", row)
 
     def skipped(self, job: JobView, row: Results) -> None:
         self._skipped += 1
         if self._skipped <= SKIPS:
-            self._ended(f"skip   {name_of(job)}  {first_sentence(row.feedback) or printable(job.reason)}".rstrip())
+            self._ended(f"skip   {name_of(job)}  {first_sentence(row.feedback) or printable(job.reason)}".rstrip(), row)
 
     def ended(self, run: RunEnd) -> None:
         super().ended(run)
         if self._skipped > SKIPS:
             self.note(f"skip   and {self._skipped - SKIPS} more")
 
-    def _ended(self, text: str) -> None:
+    def _ended(self, text: str, row: Results) -> None:
+        """The job's line, with how many have ended, and what they cost so far if they cost anything."""
         self._done += 1
-        self.note(f"{text}  [{self._done}/{self._planned}]")
+        self._cost += row.cost_usd
+        cost = f", ${dollars(self._cost)}" if self._cost else ""
+        self.note(f"{text}  [{self._done}/{self._planned}{cost}]")
 
     def _print(self, lines: Sequence[str]) -> None:
         for line in lines:
@@ -165,6 +176,9 @@ class JsonLines(Face):
 
     def started(self, job: JobView, *, adopted: bool) -> None:
         emit(events.line("job.start", events.job_start(job, adopted=adopted)))
+
+    def up(self, job: JobView, host: str) -> None:
+        emit(events.line("job.up", events.job_up(job, host)))
 
     def advanced(self, job: JobView, line: Mapping[str, Any]) -> None:
         emit(events.line("job.step", events.job_step(job, line)))
@@ -261,6 +275,10 @@ def score(value: float | None) -> str:
 
 def _scores(row: Results) -> str:
     return f"{score(row.score_initial)} -> {score(row.score_best)}"
+
+
+def _price(row: Results) -> str:
+    return f"  ${dollars(row.cost_usd)}" if row.cost_usd else ""
 
 
 def _end_of(row: Results) -> str:

@@ -7,9 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from trace_bench.artifacts.jsonio import JsonError, printable, read_model
+from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.artifacts.records import EnvInfo
 from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.results.guard import refuse_at_work
@@ -20,22 +19,29 @@ _AGE = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])", re.ASCII)
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
-def rm_command(runs: Sequence[str], runs_dir: Path, *, yes: bool, as_json: bool) -> None:
+def rm_command(runs: Sequence[str], runs_dir: Path, config: Path | None, *, yes: bool, as_json: bool) -> None:
     """Remove `runs`, if that is what the user wants.
+
+    Args:
+        config: says where sandboxes of them may be; None is where this user started them.
 
     Raises:
         ConfigError: there is no such run, it is a link, or somebody is at work in it; or nobody can be asked.
         EnvironmentUnavailable: something in it cannot be removed.
     """
+    from trace_bench.controller.places import forget
+
     found = {run.root: run for run in (_found(text, runs_dir) for text in runs)}
     for run in found.values():
         refuse_at_work(run)
-        _refuse_sandboxes(run)
+        _refuse_sandboxes(run, config)
     if not yes and not _agreed(list(found.values())):
         raise ConfigError("nothing was removed; answer yes, or give --yes")
     removed = []
     for run in found.values():
+        run_id = run_id_of(run)
         size = remove_run(run)
+        forget(run_id)
         removed.append({"run_id": run.run_id, "path": str(run.root), "bytes": size})
         if not as_json:
             emit(f"removed {printable(str(run.root), 4096)}  ({megabytes(size)})")
@@ -53,35 +59,28 @@ def _found(text: str, runs_dir: Path) -> RunLayout:
     return find_run(text, runs_dir)
 
 
-def _refuse_sandboxes(run: RunLayout) -> None:
+def _refuse_sandboxes(run: RunLayout, config: Path | None) -> None:
     """
     Raises:
         ConfigError: sandboxes of the run exist.
     """
+    from trace_bench.cli.places import places_for
     from trace_bench.cli.sandboxes import own_sandboxes
-    from trace_bench.sandbox.backends import get_backend
+    from trace_bench.controller.places import backend_at
     from trace_bench.sandbox.labels import RUN
 
-    name = _backend(run)
+    run_id = run_id_of(run)
+    where = places_for(config=config, run_id=run_id, layout=run)
     try:
-        sandboxes = own_sandboxes(get_backend(name))
+        sandboxes = own_sandboxes(backend_at(where))
     except (EnvironmentUnavailable, ConfigError) as error:
         if describe(run, lambda _: False).state != "finished":
             note(f"whether sandboxes of {printable(run.run_id)} exist is not known: {printable(str(error), 400)}")
         return
-    run_id = run_id_of(run)
     count = sum(sandbox.labels.get(RUN) == run_id for sandbox in sandboxes)
     if count:
         shown = printable(run_id)
         raise ConfigError(f"{count} sandboxes of run {shown} exist; remove them with trace-bench clean --run {shown}")
-
-
-def _backend(run: RunLayout) -> str:
-    try:
-        name = read_model(EnvInfo, run.env.read_bytes()).backend.get("backend")
-    except (OSError, JsonError):
-        name = None
-    return name if isinstance(name, str) else "docker"
 
 
 def _agreed(runs: Sequence[RunLayout]) -> bool:

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,18 +16,20 @@ from types import FrameType
 from typing import Any
 
 from trace_bench.artifacts.records import Results
+from trace_bench.cli.configs import find_config
 from trace_bench.cli.outcome import print_outcome, print_plan, print_plan_json
+from trace_bench.cli.outlook import outlook_json, print_outlook
 from trace_bench.cli.output import note
 from trace_bench.cli.progress import Face, JsonLines, Lines, alert
 from trace_bench.cli.tables import takes_escapes
 from trace_bench.config import load_config
 from trace_bench.config.models import RunConfig
+from trace_bench.controller.outlook import outlook_of
 from trace_bench.controller.progress import Progress
 from trace_bench.controller.recording import find_recording
 from trace_bench.controller.start import dry_run, run_config
 from trace_bench.errors import ConfigError, EnvironmentUnavailable, ExitCode, Interrupted, TraceBenchError
 from trace_bench.mirrors.attached import mirrored, with_warnings
-from trace_bench.resources import data_dir
 from trace_bench.results.replay_check import sentences
 from trace_bench.results.rows import is_final
 
@@ -149,36 +152,34 @@ def _out_of_budget(row: Results) -> bool:
 def _plan(config: RunConfig, *, roots: Sequence[Path], build: bool, say: Callable[[str], None], as_json: bool) -> int:
     with _sentences(config):
         plan = dry_run(config, roots=roots, build=build, say=say)
+    outlook = outlook_of(plan)
     if as_json:
-        print_plan_json(plan.layout, plan.jobs, continued=plan.continued, warnings=plan.warnings)
+        more = outlook_json(plan, outlook)
+        print_plan_json(plan.layout, plan.jobs, continued=plan.continued, warnings=plan.warnings, more=more)
         return int(ExitCode.OK)
     for warning in plan.warnings:
         if warning not in config.warnings:
             note(f"warning: {warning}")
     print_plan(plan.layout, plan.jobs)
+    print_outlook(plan, outlook)
     return int(ExitCode.OK)
 
 
-def face_for(shown: Shown, told: Sequence[str]) -> Face:
-    """The live table on a terminal, else lines."""
+def face_for(shown: Shown, told: Sequence[str], clock: Callable[[], float] = time.monotonic) -> Face:
+    """The live table on a terminal, else lines.
+
+    Args:
+        clock: seconds; another one for a run that began before anybody looked.
+    """
     if shown.as_json:
         return JsonLines(told)
     if shown.quiet:
         return Face(told)
     if shown.verbosity or not takes_escapes(sys.stderr):
-        return Lines(told, verbosity=shown.verbosity)
+        return Lines(told, verbosity=shown.verbosity, clock=clock)
     from trace_bench.cli.live import LiveTable  # rich, which a pipe does not pay for
 
-    return LiveTable(told)
-
-
-def find_config(path: Path) -> Path:
-    """`path`, or the shipped config of that file name where `path` does not exist."""
-    if not path.exists():
-        shipped = data_dir("configs") / path.name
-        if shipped.is_file() and path.parent in (Path(), Path("configs")):
-            return shipped
-    return path
+    return LiveTable(told, clock=clock)
 
 
 def check_runs_dir(config: RunConfig) -> None:

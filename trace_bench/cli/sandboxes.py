@@ -2,17 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
-from trace_bench.errors import EnvironmentUnavailable, SandboxError
+from trace_bench.artifacts.jsonio import printable
+from trace_bench.artifacts.layout import RunLayout
+from trace_bench.errors import ConfigError, EnvironmentUnavailable, SandboxError
+from trace_bench.results.runs import LATEST, AmbiguousRun, exact_run, find_run, run_id_of
 from trace_bench.sandbox.base import Backend, Sandbox
-from trace_bench.sandbox.labels import OWNER, UID_BASE, owner
+from trace_bench.sandbox.labels import OWNER, RUN, UID_BASE, owner
 from trace_bench.sandbox.uids import UidBlocks
 
 
 class ControllerAlive(EnvironmentUnavailable):
     """The sandbox belongs to a controller that is alive."""
+
+
+@dataclass(frozen=True)
+class RunNamed:
+    """A run that a command line names, whose folder may be gone: then only its sandboxes know it.
+
+    Attributes:
+        run_id: what its places are remembered by; `text` itself where no folder says more.
+        layout: its folder, if it is there.
+        exact: whether `text` is all of its id, or its folder.
+        problem: why there is no such folder.
+    """
+
+    text: str
+    run_id: str
+    layout: RunLayout | None = None
+    exact: bool = False
+    problem: ConfigError | None = None
+
+    @classmethod
+    def of(cls, text: str | None, runs_dir: Path) -> RunNamed | None:
+        if text is None:
+            return None
+        exact = exact_run(text, runs_dir)
+        if exact is not None:
+            return cls(text, run_id_of(exact), exact, exact=True)
+        try:
+            layout = find_run(text, runs_dir)
+        except ConfigError as error:
+            return cls(text, text, problem=error)
+        return cls(text, run_id_of(layout), layout)
+
+    @property
+    def place(self) -> tuple[str, RunLayout | None]:
+        """Its id and folder, for `trace_bench.cli.places`."""
+        return self.run_id, self.layout
+
+    def choose(self, found: Sequence[Sandbox]) -> str:
+        """The id of the run, where `found` are all sandboxes that there are.
+
+        Raises:
+            ConfigError: `text` is neither a run nor one that a sandbox is of.
+        """
+        if not self.exact and self.text != LATEST and any(each.labels.get(RUN) == self.text for each in found):
+            return self.text
+        if self.problem is None:
+            return self.run_id
+        if isinstance(self.problem, AmbiguousRun) or self.text in ("", LATEST):
+            raise self.problem
+        raise ConfigError(f"no sandbox belongs to a run {printable(self.text)!r}, and {self.problem}") from None
 
 
 def own_sandboxes(backend: Backend) -> list[Sandbox]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from trace_bench.artifacts.contract import Direction
-from trace_bench.artifacts.records import Results
+from trace_bench.artifacts.records import Results, Usage
 from trace_bench.controller.progress import JobView
 from trace_bench.results.rows import was_cut
 
@@ -66,8 +66,9 @@ class Totals:
 
 @dataclass
 class Running:
-    """A job that has been started. `step`, `best`, `tokens` and `cost_usd` are its trainer's last word; a model call of
-    it waits until the clock shows `waits_until`, for the reason `waits_for`."""
+    """A job that has been started, and is `up` once its sandbox has said its first word. `step` and `best` are its
+    trainer's last word, and so are `tokens` and `cost_usd` unless they are `metered` by the gateway; a model call of it
+    waits until the clock shows `waits_until`, for the reason `waits_for`."""
 
     job: JobView
     since: float
@@ -75,6 +76,9 @@ class Running:
     best: float | None = None
     tokens: int = 0
     cost_usd: float = 0.0
+    up: bool = False
+    host: str = ""
+    metered: bool = False
     waits_until: float = 0.0
     waits_for: str = ""
 
@@ -118,8 +122,18 @@ class Tally:
             task = self.tasks.setdefault(job.task_id, TaskBest(job.task_id, job.score_direction))
             task.planned += 1
 
-    def started(self, job: JobView) -> None:
-        self.running[job.job_id] = Running(job, self.clock())
+    def started(self, job: JobView, *, adopted: bool = False) -> None:
+        self.running[job.job_id] = Running(job, self.clock(), up=adopted)
+
+    def is_up(self, job: JobView, host: str) -> None:
+        running = self.running.get(job.job_id)
+        if running is not None:
+            running.up, running.host = True, host
+
+    def spent(self, job: JobView, usage: Usage) -> None:
+        running = self.running.get(job.job_id)
+        if running is not None:
+            running.metered, running.tokens, running.cost_usd = True, usage.total_tokens, usage.cost_usd
 
     def advanced(self, job: JobView, step: Mapping[str, Any]) -> None:
         """`step` is a line of the history, of which nothing is believed but its form."""
@@ -129,6 +143,8 @@ class Tally:
         step_number, best = number(step.get("step")), number(step.get("best_score"))
         running.step = running.step if step_number is None else int(step_number)
         running.best = running.best if best is None else float(best)
+        if running.metered:
+            return
         running.tokens = _count(step.get("prompt_tokens")) + _count(step.get("completion_tokens"))
         running.cost_usd = max(0.0, float(number(step.get("cost_usd")) or 0))
 
@@ -142,6 +158,7 @@ class Tally:
         running = self.running.get(job.job_id)
         if running is not None:
             running.step = running.best = None
+            running.up = False
 
     def ended(self, job: JobView, row: Results) -> None:
         """`row` is the job's last: it ran, was skipped, or its earlier result counts."""
@@ -168,6 +185,11 @@ class Tally:
     @property
     def waiting(self) -> int:
         return len(self.jobs) - self.done - len(self.running)
+
+    @property
+    def starting(self) -> int:
+        """Jobs whose sandbox is being made, and has not spoken yet."""
+        return sum(not running.up for running in self.running.values())
 
     @property
     def tokens(self) -> int:

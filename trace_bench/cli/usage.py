@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 from trace_bench.errors import ConfigError
 
 ORDER = (
-    "run", "validate", "ls", "show", "logs", "llm", "ps", "cancel", "results", "compare", "report", "audit",
+    "run", "validate", "ls", "show", "logs", "llm", "ps", "attach", "cancel", "results", "compare", "report", "audit",
     "reproduce", "export", "import", "mirror", "rebuild", "diff", "rm", "gc", "list-tasks", "list-trainers", "new",
     "check-task", "images", "doctor", "clean", "schema",
 )  # fmt: skip

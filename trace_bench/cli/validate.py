@@ -10,12 +10,13 @@ from typing import Any
 
 from trace_bench.artifacts.contract import BuildReport
 from trace_bench.artifacts.jsonio import dumps, printable
+from trace_bench.cli.configs import find_config
 from trace_bench.cli.events import job_fields
 from trace_bench.cli.listing import suites_of
 from trace_bench.cli.outcome import print_plan
 from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.cli.progress import alert
-from trace_bench.cli.run import RunInterrupted, StopOnSignals, check_runs_dir, find_config
+from trace_bench.cli.run import RunInterrupted, StopOnSignals, check_runs_dir
 from trace_bench.config import load_config
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve

@@ -7,6 +7,7 @@ or a device node (``/dev/…``).
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Literal
 
 GpuKind = Literal["nvidia", "cdi", "node"]
@@ -57,7 +58,7 @@ def device_of(name: str) -> str:
     return ":".join(str(int(part)) for part in own.split(":")) if re.fullmatch(_INDEX, own) else own
 
 
-def whole_devices(discovered: list[str]) -> tuple[str, ...]:
+def whole_devices(discovered: Sequence[str]) -> tuple[str, ...]:
     """The GPUs among the CDI devices that an engine knows, each once: it lists one by index, by UUID, and all as one.
 
     >>> whole_devices(["nvidia.com/gpu=all", "nvidia.com/gpu=0", "nvidia.com/gpu=GPU-8f6e", "acme.com/net=eth1"])

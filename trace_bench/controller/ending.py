@@ -107,6 +107,7 @@ def recorded(
         status="interrupted" if killed else status,  # type: ignore[arg-type]
         failure=failure,
         sandbox_id=ending.sandbox_id,
+        host=meta.host,
         evidence=ending.evidence_with(result),
     )
     stop_reason = result.stop_reason if result is not None else "interrupted" if killed else None

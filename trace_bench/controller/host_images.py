@@ -45,9 +45,9 @@ def pinned_image(
         with telling:
             say(line)
 
-    def bring(host: str, client: Any) -> str:
+    def bring(host: str, client: Any, stopped: Callable[[], bool]) -> str:
         with _source(backend) as engine:  # of its own: clients are not shared among threads
-            return supply(pin, engine, client, host, told)
+            return supply(pin, engine, client, host, told, stopped)
 
     backend.supply_image(pin.ref, bring)
     return pin

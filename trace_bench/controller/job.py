@@ -142,7 +142,8 @@ class JobRunner:
                 kept = keep_attempt(self.layout.job(plan.spec.job_id), calls=afresh)
                 try:
                     made = partial(self._new_sandbox, plan, place, gate, start)
-                    return self._attempt(plan, listener or Silence(), made, start)
+                    host = place.host.name if place is not None else ""
+                    return self._attempt(plan, listener or Silence(), made, host, start)
                 except (_TooFast, NotStarted):
                     kept.put_back()
                     raise
@@ -158,7 +159,7 @@ class JobRunner:
             Interrupted, EngineGone, EnvironmentUnavailable: as `run`.
         """
         mend(self.layout.job(plan.spec.job_id))
-        return self._attempt(plan, listener or Silence(), lambda: self._adopted_sandbox(sandbox), None)
+        return self._attempt(plan, listener or Silence(), lambda: self._adopted_sandbox(sandbox), sandbox.host, None)
 
     def last_row(self, plan: JobPlan) -> Results:
         """What the last attempt at `plan` came to, as it is on disk."""
@@ -169,13 +170,14 @@ class JobRunner:
         plan: JobPlan,
         listener: Listener,
         sandbox_of: Callable[[], AbstractContextManager[Sandbox]],
+        host: str,
         start: Start | None,
     ) -> Results:
         job = self.layout.job(plan.spec.job_id).make()
         before = job.meta.read_bytes() if job.meta.is_file() else None
         number = next_attempt(job)
         try:
-            return self._attempt_number(number, plan, listener, sandbox_of, start)
+            return self._attempt_number(number, plan, listener, sandbox_of, host, start)
         except (_TooFast, NotStarted):
             forget_attempt(job, number, before)
             raise
@@ -186,12 +188,18 @@ class JobRunner:
         plan: JobPlan,
         listener: Listener,
         sandbox_of: Callable[[], AbstractContextManager[Sandbox]],
+        host: str,
         start: Start | None,
     ) -> Results:
         job = self.layout.job(plan.spec.job_id)
         started = time.monotonic()
         meta = plan.meta.model_copy(
-            update={"status": "running", "started_at": now(), "attempts": earlier_attempts(job)}
+            update={
+                "status": "running",
+                "host": host or None,
+                "started_at": now(),
+                "attempts": earlier_attempts(job),
+            }
         )
         write_json(job.meta, meta)
         sync_folder(self.layout.jobs)  # what is paid for in it must not go with the folder's name

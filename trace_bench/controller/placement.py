@@ -225,9 +225,9 @@ class Placement:
         return len(self._here) == 1
 
     @property
-    def waits(self) -> bool:
-        """Whether a job waits for what other controllers may have."""
-        return any(here.waiters for here in self._here.values())
+    def waiters(self) -> Mapping[str, str]:
+        """Jobs that wait for what other controllers may have: by id, the host where they do."""
+        return {job_id: name for name, here in self._here.items() for job_id in here.waiters}
 
     def next(self, waiting: Waiting) -> tuple[PlannedJob, Place] | None:
         """The first job of `waiting` that has a place now, taken out of it; None if none has."""

@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.artifacts.records import Results
+from trace_bench.artifacts.records import Results, Usage
 
 Decision = Literal["run", "reuse", "adopt", "skip"]
 """What is done about a job: run it, take its earlier result, go on with its sandbox, or leave it out."""
@@ -78,6 +78,13 @@ class Progress(Protocol):
     def started(self, job: JobView, *, adopted: bool) -> None:
         """Its sandbox is about to be made, or found again."""
 
+    def up(self, job: JobView, host: str) -> None:
+        """Its sandbox has started, and said its first word; once for each attempt. `host` is empty where there is but
+        one."""
+
+    def spent(self, job: JobView, usage: Usage) -> None:
+        """What its models have used so far, over all its attempts; now and then, while it runs."""
+
     def advanced(self, job: JobView, line: Mapping[str, Any]) -> None:
         """A line of ``state_history.jsonl``: a candidate was evaluated."""
 
@@ -111,6 +118,10 @@ class Quiet:
     def reused(self, job: JobView, row: Results) -> None: ...
 
     def started(self, job: JobView, *, adopted: bool) -> None: ...
+
+    def up(self, job: JobView, host: str) -> None: ...
+
+    def spent(self, job: JobView, usage: Usage) -> None: ...
 
     def advanced(self, job: JobView, line: Mapping[str, Any]) -> None: ...
 

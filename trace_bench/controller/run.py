@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import random
 import threading
 import time
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from trace_bench.artifacts.contract import HistoryLine
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.provenance import now
-from trace_bench.artifacts.records import ReplayReport, Results
+from trace_bench.artifacts.records import ReplayReport, Results, Usage
 from trace_bench.artifacts.secrets import Masker, known
 from trace_bench.artifacts.writers import Journal, sync_files, write_json
 from trace_bench.controller.attribution import is_retried
@@ -28,6 +29,7 @@ from trace_bench.controller.manifest import Outcome, read_entry
 from trace_bench.controller.outage import LostHosts, Outage
 from trace_bench.controller.ownership import alone_in
 from trace_bench.controller.placement import Place, Placement, Waiting
+from trace_bench.controller.places import Places, remember
 from trace_bench.controller.plan import PlannedJob, RunPlan
 from trace_bench.controller.progress import Progress, Quiet, RunEnd, RunStart
 from trace_bench.controller.providers import providers_of
@@ -37,7 +39,7 @@ from trace_bench.controller.response_cache import cache_of
 from trace_bench.controller.run_budget import RunBudget, limits_of
 from trace_bench.controller.schedule import SeldomAsked
 from trace_bench.controller.teller import Teller
-from trace_bench.errors import Boundary, Interrupted, SandboxError
+from trace_bench.errors import Boundary, ExitCode, Interrupted, SandboxError, TraceBenchError
 from trace_bench.gateway.server import Gateway
 from trace_bench.results import parquet, replay_check
 from trace_bench.results.replay_check import read_report
@@ -50,6 +52,7 @@ from trace_bench.results.tables import (
     write_files_index,
     write_standings,
 )
+from trace_bench.sandbox.base import SeveralEngines
 from trace_bench.sandbox.errors import EngineGone, ImageMissing, OutOfDisk
 from trace_bench.sandbox.leases import Shared, Taken
 from trace_bench.sandbox.uids import UidBlocks
@@ -67,6 +70,8 @@ LEASE_POLL = 0.25
 """Seconds between two looks at whether GPUs, cores or a host that others have are free."""
 LIVE_BYTES = 128 << 20
 """Of a file that people may look at while a job runs: as much as is collected of one."""
+USAGE_EVERY = 1.0
+"""Seconds between two words on what running jobs have spent."""
 IDLE = 0.1
 """Seconds between two looks at whether a host is back that all jobs wait for."""
 MOST_PHASES = 16
@@ -162,6 +167,9 @@ class Run:
         self._user_wants = stop_wanted
         self._broken: str | None = None
         self._working: set[str] = set()
+        self._up: set[str] = set()
+        self._usage: dict[str, Usage] = {}
+        self._usage_told = 0.0
         self._noting = threading.Lock()
         self.layout = plan.layout
         self._cancel = Cancellations(plan.layout)
@@ -169,6 +177,7 @@ class Run:
         self._rows: dict[str, Results] = dict(plan.reused)
         self._why_not: dict[str, str] = {}
         self._moved: dict[str, _Moved] = {}
+        self._waited: set[str] = set()
         self._report: ReplayReport | None = None
         self._tables = LiveTables(plan.layout, [job.job_id for job in plan.jobs], plan.config.tags)
 
@@ -194,14 +203,15 @@ class Run:
         if not untouched:
             self._cancel.forget()
             write_records(plan)
+            remember(plan.run_id, Places.of(plan.config))
         self._tell_beginning()
         failure: BaseException | None = None
         with contextlib.ExitStack() as stack:
             self._journal = None if untouched else stack.enter_context(Journal(self.layout.events))
             if self._journal is not None:
                 self._journal.forget()
-            self._note("run.start", jobs=len(plan.jobs), reused=len(self._rows), continued=plan.continued,
-                       afresh=plan.continued and plan.config.resume == "none")  # fmt: skip
+            self._note("run.start", jobs=len(plan.jobs), reused=len(self._rows), workers=plan.config.max_workers,
+                       continued=plan.continued, afresh=plan.continued and plan.config.resume == "none")  # fmt: skip
             self._budget.begin()  # after that line: the next controller counts from there
             try:
                 for sandbox in plan.leftovers:
@@ -266,6 +276,8 @@ class Run:
         self._lost = LostHosts(
             self._backend, self._placement, plan.run_id, on_back=lambda host: self._note("host.back", host=host)
         )
+        if isinstance(self._backend, SeveralEngines):
+            self._backend.stop_supplying_when(lambda: self._stop() is not None)
         runner = JobRunner(
             backend=self._backend,
             gateway=gateway,
@@ -325,7 +337,9 @@ class Run:
                     self._end_moved([job])
                     continue
                 start(job, place)
-            if self._placement.waits and not stop:
+            waiters = {} if stop else self._placement.waiters
+            if waiters:
+                self._note_waiters(waiters)
                 self._drop_cancelled(queue)
             over = bool(stop or not queue or self._budget.used_up())
             if over:
@@ -336,7 +350,7 @@ class Run:
             if idle:
                 self._look_for_hope(queue)
             # Not for ever: what the user wants is looked at again, even if a signal was lost on the way.
-            patience = IDLE if idle else LEASE_POLL if self._placement.waits else 1.0
+            patience = IDLE if idle else LEASE_POLL if waiters else 1.0
             for future in _taken_from(ended, timeout=patience):
                 row, job = future.result(), running.pop(future)
                 if isinstance(row, _Moved):
@@ -349,6 +363,7 @@ class Run:
                     if row.status == "failed" and row.stop_reason != "interrupted":
                         failed = failed or job.job_id
             self._tables.maybe_write()
+            self._tell_usage(running.values(), runner.gateway)
         return failed
 
     def _why_not_now(self, job: PlannedJob) -> str | None:
@@ -359,6 +374,12 @@ class Run:
         if known is None or not self._plan.config.scheduling.within_budget:
             return None
         return self._budget.too_short_for(known.shortest)
+
+    def _note_waiters(self, waiters: Mapping[str, str]) -> None:
+        """Once for each job: nothing of it is to be seen elsewhere."""
+        for job_id in waiters.keys() - self._waited:
+            self._waited.add(job_id)
+            self._note("lease.wait", job_id=job_id, host=waiters[job_id])
 
     def _drop_cancelled(self, queue: Waiting) -> None:
         """Nobody waits for what a cancelled job would have had."""
@@ -474,7 +495,7 @@ class Run:
             except Interrupted:
                 row = runner.last_row(plan)
             # Its host is gone, or what its sandbox had of it is somebody else's by now.
-            left = left or (adopted is not None and not place.lease.whole)
+            left = left or row.failure_kind == "lease_lost" or (adopted is not None and not place.lease.whole)
             if self._is_retried(planned, row, attempt) and (left or self._may_fare_better_elsewhere(row)):
                 if left:
                     self._tell_retry(planned, row, attempt + 1)
@@ -508,6 +529,7 @@ class Run:
             time.sleep(0.1)
 
     def _tell_retry(self, planned: PlannedJob, row: Results, attempt: int) -> None:
+        self._up.discard(planned.job_id)
         self._note("job.retry", job_id=row.job_id, failure_kind=row.failure_kind, attempt=attempt)
         self._teller.tell(lambda progress: progress.retrying(planned, row, attempt))
 
@@ -551,8 +573,30 @@ class Run:
         self._teller.tell(lambda progress: progress.advanced(job, line), droppable=True)
 
     def event(self, job: PlannedJob, line: Mapping[str, Any]) -> None:
+        if job.job_id not in self._up:
+            self._is_up(job)
         line = _masked(line)
         self._teller.tell(lambda progress: progress.event(job, line), droppable=True)
+
+    def _is_up(self, job: PlannedJob) -> None:
+        """The job's sandbox has said its first word."""
+        self._up.add(job.job_id)
+        host = host_in(self.layout.job(job.job_id))
+        with contextlib.suppress(OSError):  # the disk is full: what counts will say so
+            self._note("job.up", job_id=job.job_id, host=host or None)
+        self._teller.tell(lambda progress: progress.up(job, host))
+
+    def _tell_usage(self, running: Iterable[PlannedJob], gateway: Gateway) -> None:
+        """What running jobs have spent since it was told last, at most every `USAGE_EVERY` seconds."""
+        if time.monotonic() < self._usage_told + USAGE_EVERY:
+            return
+        self._usage_told = time.monotonic()
+        found = gateway.usage()
+        for job in running:
+            usage = found.get(job.job_id)
+            if usage is not None and usage != self._usage.get(job.job_id, Usage()):
+                self._usage[job.job_id] = usage
+                self._teller.tell(lambda progress, job=job, usage=usage: progress.spent(job, usage), droppable=True)  # type: ignore[misc]
 
     def _waits(self, job_id: str, seconds: float, why: str) -> None:
         """A model call of the job waits."""
@@ -602,7 +646,7 @@ class Run:
         rows = tuple(self._tables.rows())
         if write:
             cut = sum(map(was_cut, rows))
-            self._note("run.end", finished=sum(map(is_final, rows)), interrupted=cut, jobs=len(rows))
+            self._note("run.end", finished=sum(map(is_final, rows)), interrupted=cut, jobs=len(rows), **_end(failure))
             plan.write_manifest(self.layout, outcomes, durable=True)
             self._tables.write()
             write_standings(self.layout, rows)
@@ -634,6 +678,25 @@ class Run:
         tolerances = {task_id: material.task.spec.tolerance for task_id, material in self._plan.material.items()}
         left = len(rows) - len(ended)
         return replay_check.compare(recording.layout, self.layout, ended, recording.rows, tolerances, left)
+
+
+def _end(failure: BaseException | None) -> dict[str, Any]:
+    """How the controller ends, for whoever looks on: the sentence and the exit code of what ended the run before its
+    time; nothing else is known before its files have been written."""
+    if failure is None:
+        return {}
+    code = failure.exit_code if isinstance(failure, TraceBenchError) else ExitCode.JOB_FAILED
+    code = ExitCode.INTERRUPTED if isinstance(failure, KeyboardInterrupt) else code
+    return {"error": known.text(str(failure)), "exit_code": int(code)}
+
+
+def host_in(job: JobLayout) -> str:
+    """The host that the record of a job names; empty where there is but one, or nothing is recorded."""
+    try:
+        found = json.loads(job.meta.read_bytes()).get("host")
+    except (OSError, ValueError, AttributeError):
+        return ""
+    return found if isinstance(found, str) else ""
 
 
 def _taken_from(queue: SimpleQueue[Future[_Ending]], timeout: float) -> Iterator[Future[_Ending]]:

@@ -21,6 +21,7 @@ from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
 from trace_bench.config.selectors import select
 from trace_bench.controller.job import JobRunner
+from trace_bench.controller.places import backend_of
 from trace_bench.controller.plan import PlannedJob, RunPlan, jobs_of, plan_run
 from trace_bench.controller.prepare import JobPlan
 from trace_bench.controller.prices import prices_of
@@ -33,7 +34,6 @@ from trace_bench.gateway.stub import StubProvider
 from trace_bench.identity import run_id
 from trace_bench.images.recipe import worker_sources_hash
 from trace_bench.resources import package_dir
-from trace_bench.sandbox.backends import get_backend
 from trace_bench.sandbox.uids import UidBlocks
 
 _STUB = ModelRef(id="stub")
@@ -73,7 +73,7 @@ def plan_of_suites(
     check_tensorboard(config)
     resolved = resolve(config, roots)
     jobs = jobs_of(config, resolved)
-    backend = get_backend(config.backend)
+    backend = backend_of(config)
     wanted = {job.image_family for job in jobs if job.suite in suites}
     warnings: list[str] = []
     prices = prices_of(config, warnings)

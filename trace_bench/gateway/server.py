@@ -61,7 +61,7 @@ class Gateway:
         self._limits = limits or GatewayLimits()
         self._run_meter = run_meter
         self._cache = cache
-        self._open: set[str] = set()
+        self._open: dict[str, Meter | None] = {}
         self._lock = threading.Lock()
 
     def open(
@@ -87,13 +87,15 @@ class Gateway:
         with self._lock:
             if job_id in self._open:
                 raise HarnessError(f"the gateway serves job {job_id} already; close its scope first")
-            self._open.add(job_id)
+            self._open[job_id] = None
         try:
             cassette = Cassette(cassette_path, durable=provider.paid)
         except BaseException:
             self._closed(job_id)
             raise
         meter = Meter(budget or Budget(), before=cassette.restored, run=self._run_meter, job_id=job_id)
+        with self._lock:
+            self._open[job_id] = meter
         asking = Asking(
             job_id=job_id,
             seed=seed,
@@ -119,9 +121,15 @@ class Gateway:
             on_close=lambda: self._closed(job_id),
         )
 
+    def usage(self) -> dict[str, Usage]:
+        """What each job that is being served has used so far, over all its attempts."""
+        with self._lock:
+            meters = {job_id: meter for job_id, meter in self._open.items() if meter is not None}
+        return {job_id: meter.usage() for job_id, meter in meters.items()}
+
     def _closed(self, job_id: str) -> None:
         with self._lock:
-            self._open.discard(job_id)
+            self._open.pop(job_id, None)
 
 
 class Scope:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from trace_bench.errors import EnvironmentUnavailable
+from trace_bench.errors import EnvironmentUnavailable, Interrupted
 from trace_bench.images.build import labelled_image
 from trace_bench.images.debian import Progress
 from trace_bench.images.engine import engine_errors, inspect_image
@@ -20,14 +21,24 @@ if TYPE_CHECKING:
 CHUNK = 1 << 20
 
 
-def supply(pin: ImagePin, source: DockerClient, target: DockerClient, host: str, say: Progress) -> str:
+def supply(
+    pin: ImagePin,
+    source: DockerClient,
+    target: DockerClient,
+    host: str,
+    say: Progress,
+    stopped: Callable[[], bool] = lambda: False,
+) -> str:
     """Have the engine `target` have the image of `pin`; the name that it has there.
 
     Nothing happens where it is there. Else it is pulled by its digest, where a registry has it that `host` reaches, or
     copied from `source`, in pieces that pass through this machine's memory one at a time.
 
+    Args:
+        stopped: asked before each piece; True gives it up.
+
     Raises:
-        EnvironmentUnavailable: neither works, or what arrived is another image.
+        EnvironmentUnavailable: neither works, or what arrived is another image. Interrupted: it was given up.
     """
     key = key_of_parts(pin.family, pin.parts)
     # A digest of a registry does not survive the copy. Our own tag, which every build gives, does.
@@ -37,13 +48,27 @@ def supply(pin: ImagePin, source: DockerClient, target: DockerClient, host: str,
             return name
     if fetched(target, pin, lambda line: say(f"{host}: {line}")):
         return pin.ref
-    _copy(pin, tag, source, target, host, say)
+    _copy(pin, tag, source, target, host, say, stopped)
     if labelled_image(target, tag, key) is None:
         raise EnvironmentUnavailable(f"what was copied to host {host} as {tag} is not the image of family {pin.family}")
     return tag
 
 
-def _copy(pin: ImagePin, tag: str, source: DockerClient, target: DockerClient, host: str, say: Progress) -> None:
+def _copy(
+    pin: ImagePin,
+    tag: str,
+    source: DockerClient,
+    target: DockerClient,
+    host: str,
+    say: Progress,
+    stopped: Callable[[], bool],
+) -> None:
+    def pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:
+        for chunk in chunks:
+            if stopped():
+                raise Interrupted(f"interrupted while {tag} was copied to host {host}")
+            yield chunk
+
     began = time.monotonic()
     with engine_errors(f"read {pin.ref}"):
         size = inspect_image(source, pin.ref)["Size"]
@@ -53,7 +78,7 @@ def _copy(pin: ImagePin, tag: str, source: DockerClient, target: DockerClient, h
         chunks = source.api.get_image(tag, chunk_size=CHUNK)
     say(f"{host}: copying {tag} ({size / 1e6:.0f} MB)")
     with engine_errors(f"copy {tag} to host {host}"):
-        for line in target.api.load_image(chunks):  # type: ignore[no-untyped-call]
+        for line in target.api.load_image(pieces(chunks)):  # type: ignore[no-untyped-call]
             if "error" in line:
                 raise EnvironmentUnavailable(f"host {host} does not take {tag}: {' '.join(str(line['error']).split())}")
     say(f"{host}: copied {tag} in {time.monotonic() - began:.0f} s")

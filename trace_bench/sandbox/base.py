@@ -341,12 +341,12 @@ class Backend(Protocol):
         """Facts for ``env.json`` and ``doctor``; JSON values only."""
 
 
-ImageSupply = Callable[[str, Any], str]
-"""Brings one image to a host: called with the host's name and a client of its engine (`docker.DockerClient`); returns
-the image's name there.
+ImageSupply = Callable[[str, Any, Callable[[], bool]], str]
+"""Brings one image to a host: called with the host's name, a client of its engine (`docker.DockerClient`) and what
+says, often asked, that it is not wanted any more; returns the image's name there.
 
 Raises:
-    EnvironmentUnavailable: it cannot be had there.
+    EnvironmentUnavailable: it cannot be had there. Interrupted: it was not wanted any more.
 """
 
 
@@ -359,6 +359,9 @@ class SeveralEngines(Protocol):
 
     def supply_image(self, image: str, supply: ImageSupply) -> None:
         """From now on, `supply` brings `image` to a host before the first sandbox there with it."""
+
+    def stop_supplying_when(self, stopped: Callable[[], bool]) -> None:
+        """Images that are on their way then are given up."""
 
     def first_engine(self) -> Any:
         """A client (`docker.DockerClient`) of the first host that answers, for calls that take long; to be closed.

@@ -19,6 +19,7 @@ from typing import Any, cast
 
 import requests
 
+from trace_bench.config.gpus import device_of
 from trace_bench.errors import EnvironmentUnavailable, SandboxError
 from trace_bench.sandbox.base import (
     CONTROLS,
@@ -35,7 +36,7 @@ from trace_bench.sandbox.container import OUT, container_config
 from trace_bench.sandbox.controls import missing, read_back, security_options
 from trace_bench.sandbox.dial import Connection, attach
 from trace_bench.sandbox.engine import OLDEST_API, Engine, labels_filter
-from trace_bench.sandbox.errors import ControlMissing, EngineGone, SandboxGone
+from trace_bench.sandbox.errors import ControlMissing, EngineGone, LeaseLost, SandboxGone
 from trace_bench.sandbox.gpus import leasable
 from trace_bench.sandbox.labels import OWNER, UID_BASE, VOLUME, owner
 from trace_bench.sandbox.leases import Taken
@@ -153,6 +154,7 @@ class DockerBackend:
                     + "; ".join(f"{control.name} ({control.detail})" for control in lacking)
                     + ". Mend the host, or name it in allow_weaker."
                 )
+            self._refuse_what_others_have(sandbox, request)
         except BaseException:
             sandbox.remove()
             raise
@@ -182,18 +184,40 @@ class DockerBackend:
         texts = [str((item.get("Labels") or {}).get(UID_BASE, "")) for item in containers]
         return frozenset(int(text) for text in texts if text.isdigit())
 
+    def _refuse_what_others_have(self, sandbox: DockerSandbox, request: SandboxRequest) -> None:
+        """Locks are this machine's. A controller of another one can have chosen the same in the same instant: whoever
+        looks after making a container sees that of the other.
+
+        Raises:
+            LeaseLost: somebody has.
+        """
+        if not request.gpu_names and not request.cpuset:
+            return
+        found = self._taken(besides=sandbox.id)
+        mine = {device_of(name) for name in request.gpu_names} & {device_of(name) for name in found.devices}
+        if mine or found.cores & set(request.cpuset):
+            raise LeaseLost(
+                f"a controller of another machine has leased GPUs or cores of {self._engine} in the same instant; the "
+                "job needs another place."
+            )
+
     def taken(self, host: str) -> Taken:
-        """What the containers of this engine hold that run, or were made a moment ago: one that was never started in
-        `_STARTED_BY` seconds never will be, for its controller has died."""
+        """What the containers of this engine hold that run, or that a controller of another host made a moment ago:
+        controllers of this one hold locks meanwhile."""
+        return self._taken()
+
+    def _taken(self, besides: str = "") -> Taken:
         filters = {"label": [UID_BASE], "status": ["created", "running", "paused", "restarting"]}
         with self._engine.errors("list sandboxes"):
             containers = self._engine.client.containers(all=True, filters=filters)
-        made_since = time.time() - _STARTED_BY
-        return Taken.by(
-            item.get("Labels") or {}
-            for item in containers
-            if item.get("State") != "created" or int(item.get("Created") or 0) > made_since
-        )
+        made_since, own = time.time() - _STARTED_BY, owner()
+        found = []
+        for item in containers:
+            labels = item.get("Labels") or {}
+            to_start = labels.get(OWNER) != own and int(item.get("Created") or 0) > made_since
+            if item["Id"] != besides and (item.get("State") != "created" or to_start):
+                found.append(labels)
+        return Taken.by(found)
 
     def describe(self) -> dict[str, Any]:
         info, version = self._engine.info, self._engine.version
@@ -222,7 +246,7 @@ class DockerBackend:
     def _leasable(self) -> tuple[str, ...] | None:
         if self._gpus is None:
             here = self._engine.url.startswith("unix:")
-            self._gpus = (leasable(self._wanted_gpus, self._engine.info, here=here),)
+            self._gpus = (leasable(self._wanted_gpus, self._engine.discovered_devices, here=here),)
         return self._gpus[0]
 
     def _maps_uids(self) -> bool:
@@ -268,9 +292,14 @@ class DockerSandbox:
         self._streams: weakref.WeakSet[DockerStream] = weakref.WeakSet()
 
     def attach(self) -> DockerStream:
-        stream = DockerStream(
-            attach(self._engine.endpoint, self._engine.api_version, self._there(), self._engine.timeout), self.host
-        )
+        engine = self._engine
+        engine.assure()
+        try:
+            connection = attach(engine.endpoint, engine.api_version, self._there(), engine.timeout)
+        except EngineGone:
+            engine.doubt()
+            raise
+        stream = DockerStream(connection, self.host)
         self._streams.add(stream)
         return stream
 

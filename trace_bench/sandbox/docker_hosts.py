@@ -98,6 +98,7 @@ class DockerHosts:
         self._lock = threading.Lock()
         self._unreachable: dict[str, str] = {}
         self._supplies: dict[str, ImageSupply] = {}
+        self._stopped: Callable[[], bool] = lambda: False
 
     # -- what they are -------------------------------------------------------------------------------------------
 
@@ -200,6 +201,10 @@ class DockerHosts:
         """From now on, `supply` brings `image` to a host before the first sandbox there with it."""
         self._supplies[image] = supply
 
+    def stop_supplying_when(self, stopped: Callable[[], bool]) -> None:
+        """Images that are on their way then are given up."""
+        self._stopped = stopped
+
     def first_engine(self) -> DockerClient:
         """A client of the first host that answers, for calls that take long.
 
@@ -222,7 +227,7 @@ class DockerHosts:
             return image
         client = member.engine.sdk(PATIENT)
         try:
-            return supply(member.name, client)
+            return supply(member.name, client, self._stopped)
         except EnvironmentUnavailable as error:
             member.engine.probe()  # it is gone, or it is there and this is its own trouble: other hosts may do better
             raise SandboxError(f"host {member.name} was not given image {image}: {error}.") from error

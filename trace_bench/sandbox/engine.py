@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,8 +42,12 @@ TIMEOUT = 120.0
 OLDEST_API = (1, 41)
 NEWEST_API = (1, 47)
 """Newest version of the API that this code was written for; a newer engine still speaks it."""
+DEVICES_API = (1, 50)
+"""The first one in which ``info`` names the devices that may be given."""
 PROBE = 10.0
 """Seconds that an engine has for an answer that costs it nothing, once it has failed to answer."""
+REST = 5.0
+"""Seconds during which one that let these pass too is not asked again."""
 
 
 class Engine:
@@ -94,6 +99,7 @@ class Engine:
         self._version: dict[str, Any] | None = None
         self._info: dict[str, Any] | None = None
         self._doubted = False
+        self._hangs: tuple[float, str] | None = None
 
     def __str__(self) -> str:
         """What messages call it."""
@@ -108,13 +114,36 @@ class Engine:
         Raises:
             EngineGone: it does not answer within `PROBE` seconds.
         """
-        if self._version is None:
-            self._ask_version(PROBE)
-        else:
-            client = self._of_thread()
-            with self.errors("answer"):
-                client.get(f"{client.base_url}/_ping", timeout=PROBE).raise_for_status()
+        began = time.monotonic()
+        try:
+            if self._version is None:
+                self._ask_version(PROBE)
+            else:
+                client = self._of_thread()
+                with self.errors("answer"):
+                    client.get(f"{client.base_url}/_ping", timeout=PROBE).raise_for_status()
+        except EngineGone as error:
+            now = time.monotonic()
+            if now - began >= PROBE:
+                self._hangs = (now + REST, str(error))
+            raise
         self._doubted = False
+        self._hangs = None
+
+    def assure(self) -> None:
+        """Return if nothing speaks against asking it.
+
+        Raises:
+            EngineGone: it has failed to answer, and still does.
+        """
+        if (hangs := self._hangs) is not None and time.monotonic() < hangs[0]:
+            raise EngineGone(hangs[1], host=self.called)
+        if self._doubted:
+            self.probe()
+
+    def doubt(self) -> None:
+        """It has failed to answer in some other way."""
+        self._doubted = True
 
     def sdk(self, timeout: float) -> docker.DockerClient:
         """A client of its own, as the SDK's more convenient class; to be closed.
@@ -129,8 +158,7 @@ class Engine:
     @property
     def client(self) -> docker.APIClient:
         """This thread's client."""
-        if self._doubted:
-            self.probe()
+        self.assure()
         return self._of_thread()
 
     def _of_thread(self) -> docker.APIClient:
@@ -167,6 +195,15 @@ class Engine:
                 with self.errors("describe itself"):
                     self._info = dict(client.info())
             return self._info
+
+    def discovered_devices(self) -> list[str]:
+        """CDI names of the devices that an engine (28.2 or newer) knows; asked anew each time."""
+        theirs = _numbers(str(self.version.get("ApiVersion") or "1.41"))
+        if theirs < DEVICES_API:
+            return []
+        with self.errors("name its devices"):
+            info = self._connect(".".join(map(str, DEVICES_API))).info()
+        return [str(item.get("ID")) for item in info.get("DiscoveredDevices") or [] if item.get("Source") == "cdi"]
 
     @contextmanager
     def errors(
@@ -208,8 +245,11 @@ class Engine:
             return client
 
 
-_NO_GPU = ("could not select device driver", "nvidia-container-", "gpu vendor from cdi", "unresolvable cdi devices")
-"""How engines say that they have no such GPU, without the toolkit, with it, and with device descriptions (CDI)."""
+_NO_GPU = (
+    "could not select device driver", "nvidia-container-", "gpu vendor from cdi", "unresolvable cdi devices",
+    "error gathering device information",
+)  # fmt: skip
+"""How engines say that they have no such GPU: without the toolkit, with it, by device descriptions (CDI), of a node."""
 
 
 def _translated(error: APIError, action: str, image: str, name: str, runtime: str) -> TraceBenchError:

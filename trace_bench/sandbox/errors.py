@@ -36,7 +36,7 @@ class GpusMissing(EnvironmentUnavailable):
 
 
 class LeaseLost(SandboxError):
-    """GPUs or cores of an adopted sandbox are somebody else's by now: no further sandbox can have them."""
+    """GPUs or cores are somebody else's: no further sandbox can have them in this place."""
 
 
 class NameConflict(SandboxError, FileExistsError):

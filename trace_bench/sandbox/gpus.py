@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from trace_bench.config.gpus import from_nvidia_smi, gpu_kind, whole_devices
 
@@ -13,12 +12,14 @@ _SECONDS = 20.0
 """A driver that nothing keeps loaded takes some to answer."""
 
 
-def leasable(wanted: str | int | Sequence[str], info: Mapping[str, Any], *, here: bool) -> tuple[str, ...] | None:
+def leasable(
+    wanted: str | int | Sequence[str], discovered: Callable[[], Sequence[str]], *, here: bool
+) -> tuple[str, ...] | None:
     """Names of the GPUs that may be leased; None if nobody can tell.
 
     Args:
         wanted: ``gpus`` of a host of the config.
-        info: what the engine says of itself.
+        discovered: CDI names of the devices that the engine knows of.
         here: its host is this one.
     """
     if wanted == "none":
@@ -29,8 +30,7 @@ def leasable(wanted: str | int | Sequence[str], info: Mapping[str, Any], *, here
         for name in wanted:
             gpu_kind(name)
         return tuple(wanted)
-    discovered = [str(item.get("ID")) for item in info.get("DiscoveredDevices") or [] if item.get("Source") == "cdi"]
-    return whole_devices(discovered) or (_told_by_the_driver() if here else None)
+    return whole_devices(discovered()) or (_told_by_the_driver() if here else None)
 
 
 def _told_by_the_driver() -> tuple[str, ...] | None:

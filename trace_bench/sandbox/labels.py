@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,6 +18,8 @@ OWNER = PREFIX + "owner"
 """Host and user whose controllers may adopt or sweep it; see `owner`."""
 LEASE = PREFIX + "lease"
 """Seconds that the supervisor lives on without a heartbeat."""
+CREATED = PREFIX + "created"
+"""When it was asked for: whole seconds since 1970, by the clock of its controller."""
 UID_BASE = PREFIX + "uid-base"
 """First uid of its block; set by the backend."""
 DEVICES = PREFIX + "devices"
@@ -41,10 +44,20 @@ def job_labels(run_id: str, job_id: str, lease: float, *, exclusive: bool = Fals
     """The labels of one job's sandbox. `exclusive`: nothing else may run on its host.
 
     >>> sorted(job_labels("r", "j", 60))
-    ['trace-bench.job', 'trace-bench.lease', 'trace-bench.owner', 'trace-bench.run']
+    ['trace-bench.created', 'trace-bench.job', 'trace-bench.lease', 'trace-bench.owner', 'trace-bench.run']
     """
-    found = {RUN: run_id, JOB: job_id, OWNER: owner(), LEASE: f"{lease:g}"}
+    found = {RUN: run_id, JOB: job_id, OWNER: owner(), LEASE: f"{lease:g}", CREATED: f"{time.time():.0f}"}
     return {**found, EXCLUSIVE: "1"} if exclusive else found
+
+
+def age(labels: Mapping[str, str], now: float) -> float | None:
+    """Seconds that a sandbox with `labels` has been there; None where they do not say.
+
+    >>> age({CREATED: "100"}, 130.5)
+    30.5
+    """
+    created = labels.get(CREATED, "")
+    return max(0.0, now - int(created)) if created.isascii() and created.isdigit() and len(created) < 16 else None
 
 
 def matches(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:

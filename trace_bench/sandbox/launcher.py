@@ -111,6 +111,8 @@ def _become(spec: dict[str, Any], stdin: int, stdout: int, stderr: int) -> NoRet
             if hard != resource.RLIM_INFINITY:
                 value = min(value, hard)
             resource.setrlimit(getattr(resource, name), (value, value))
+        if spec["cores"]:
+            os.sched_setaffinity(0, spec["cores"])
         os.chdir(spec["cwd"])
         os.execve(spec["command"][0], spec["command"], spec["env"])
     except BaseException as error:  # a forked child must never return into the parent's code

@@ -44,7 +44,8 @@ from trace_bench.sandbox.base import (
     Stream,
 )
 from trace_bench.sandbox.errors import ControlMissing, NameConflict, SandboxGone
-from trace_bench.sandbox.labels import UID_BASE, matches
+from trace_bench.sandbox.labels import CPUSET, UID_BASE, matches
+from trace_bench.sandbox.leases import Taken
 from trace_bench.sandbox.streams import CHUNK, STDERR_BYTES, PolledStream
 from trace_bench.sandbox.uids import BLOCK, DEFAULT_BASE, SLOTS
 
@@ -116,6 +117,8 @@ class LocalBackend:
                 os.mkfifo(folder / pipe, 0o600)
             launcher.write_json(folder / "spec.json", _spec(request, folder))
             own_labels = {**request.labels, UID_BASE: str(request.uid_base)}
+            if request.cpuset:
+                own_labels[CPUSET] = ",".join(map(str, request.cpuset))
             launcher.write_json(folder / "state.json", {"labels": own_labels})
         except BaseException:
             _remove_tree(folder)
@@ -133,6 +136,10 @@ class LocalBackend:
     def uid_bases_in_use(self) -> frozenset[int]:
         bases = (sandbox.labels.get(UID_BASE, "") for sandbox in self.find({}))
         return frozenset(int(base) for base in bases if base.isdigit())
+
+    def taken(self, host: str) -> Taken:
+        """Of this folder alone: sandboxes of others have nothing but the locks of their controllers."""
+        return Taken.by(sandbox.labels for sandbox in self.find({}) if sandbox.status() == "running")
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -368,6 +375,7 @@ def _spec(request: SandboxRequest, folder: Path) -> dict[str, Any]:
             "RLIMIT_NOFILE": resources.nofile,
             "RLIMIT_CORE": 0,
         },
+        "cores": list(request.cpuset),
     }
 
 

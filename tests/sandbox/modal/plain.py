@@ -15,8 +15,8 @@ from typing import Any
 from trace_bench.errors import SandboxError
 from trace_bench.sandbox.conformance.lab import PRELUDE
 from trace_bench.sandbox.modal import program
-from trace_bench.sandbox.modal.conversation import Conversation
-from trace_bench.sandbox.modal.holder import Unpacker, say
+from trace_bench.sandbox.modal.conversation import JOIN, Conversation
+from trace_bench.sandbox.modal.holder import Unpacker
 from trace_bench.sandbox.modal.stream import ModalStream
 
 
@@ -72,7 +72,7 @@ class Held:
 
         async def opened() -> Piped:
             process = await asyncio.create_subprocess_exec(
-                *_here(program.join_command(self.socket)), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+                *_here(program.join_command(self.socket, **JOIN)), stdin=subprocess.PIPE, stdout=subprocess.PIPE
             )
             self.bridges.append(Piped(process))
             return self.bridges[-1]
@@ -93,19 +93,12 @@ class Held:
         asyncio.run_coroutine_threadsafe(conversation.say(**fields), self._loop).result(20)
 
     def ask(self, op: str) -> dict[str, Any]:
-        done = subprocess.Popen(
-            _here(program.join_command(self.socket)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
-        )
-        assert done.stdin is not None and done.stdout is not None
-        done.stdin.write(say(op=op))
-        unpacker = Unpacker()
-        while data := done.stdout.read(1 << 16):
-            for _, payload in unpacker.feed(data):
-                done.stdin.close()
-                done.wait(20)
-                done.stdout.close()
-                return dict(json.loads(payload))
-        raise AssertionError("the holder did not answer")
+        words = _here(program.join_command(self.socket, op=op))
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as bridge:
+            assert bridge.stdout is not None
+            data = bridge.stdout.read()  # who has answered hangs up
+        (answer,) = Unpacker().feed(data)
+        return dict(json.loads(answer[1]))
 
     def collected(self) -> bytes:
         words = _here(program.collect_command(self.socket, str(self.out)))

@@ -38,9 +38,10 @@ def connect(path: str) -> socket.socket:
             return sock
 
 
-def join(path: str) -> int:
-    """Carry bytes both ways until either side ends."""
+def join(path: str, first: bytes) -> int:
+    """Say `first`, then carry bytes both ways until either side ends."""
     sock = connect(path)
+    sock.sendall(first)
 
     def carry_in() -> None:
         try:
@@ -83,7 +84,8 @@ def _write(data: bytes) -> None:
 
 
 def main() -> int:
-    """Arguments: the holder's socket, and for `collect` the folder."""
-    if len(sys.argv) > 2:
-        return collect(sys.argv[1], sys.argv[2], globals()["tar_of"], globals()["pack"])
-    return join(sys.argv[1])
+    """Arguments: the holder's socket, and what to say first, or for `collect` ``collect`` and the folder."""
+    pack: Callable[[bytes, bytes], bytes] = globals()["pack"]  # before this source stands what it is handed over with
+    if sys.argv[2] == "collect":
+        return collect(sys.argv[1], sys.argv[3], globals()["tar_of"], pack)
+    return join(sys.argv[1], pack(b"S", sys.argv[2].encode()))

@@ -33,6 +33,10 @@ class Channel(Protocol):
     def output(self) -> AsyncIterator[bytes]: ...
 
 
+JOIN: dict[str, Any] = {"op": "attach", "credit": WINDOW}
+"""What is said first."""
+
+
 class Conversation:
     """One ``attach``.
 
@@ -83,13 +87,12 @@ class Conversation:
     # -- the loop ------------------------------------------------------------------------------------------------
 
     async def run(self, opened: Callable[[], Any]) -> None:
-        """See it through; `opened` makes the channel."""
+        """See it through; `opened` makes the channel, by which `JOIN` has been said."""
         self._loop = asyncio.get_running_loop()
         self._more, self._granted = asyncio.Event(), asyncio.Event()
         tasks: list[asyncio.Task[None]] = []
         try:
             self._channel = channel = await opened()
-            await channel.write(say(op="attach", credit=WINDOW))
             tasks = [asyncio.create_task(work) for work in (self._deliver(channel), self._feed(channel))]
             await self._listen(channel)
             if not self._eof and not self._left:

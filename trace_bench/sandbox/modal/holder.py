@@ -99,6 +99,7 @@ class Peer:
         self.outgoing = bytearray()
         self.credit = 0
         self.taken = 0
+        self.answered = False
         credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         self.pid, self.uid, _ = struct.unpack("3i", credentials)
 
@@ -208,14 +209,14 @@ class Holder:
                 self._send(peer, say(eof=True))
         elif op == "start":
             self._start()
-            self._send(peer, say(state=self._state))
+            self._answer(peer)
         elif op == "status":
-            self._send(peer, say(**self._position()))
+            self._answer(peer)
         elif op == "kill" and self._state == "running":
             self._sweep()
             self._reap(None)  # which answers
         elif op == "kill" or (op == "wait" and self._state == "exited"):
-            self._send(peer, say(**self._position()))
+            self._answer(peer)
         if peer is self._attached:
             self._watch_stdout()
 
@@ -223,6 +224,11 @@ class Holder:
         """Where the command is, and what is in force."""
         words = self._words.decode("utf-8", "replace")
         return {"state": self._state, "ended": self._ended, "stderr": words, "facts": self._facts}
+
+    def _answer(self, peer: Peer) -> None:
+        """Tell `peer` where the command is; who has only asked has no more to hear."""
+        peer.answered = peer is not self._attached
+        self._send(peer, say(**self._position()))
 
     def _send(self, peer: Peer, data: bytes) -> None:
         peer.outgoing += data
@@ -237,6 +243,8 @@ class Holder:
         except OSError:
             self._leave(peer)
             return
+        if peer.answered and not peer.outgoing:
+            self._leave(peer)
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if peer.outgoing else 0)
         if peer in self._peers:
             self._selector.modify(peer.sock, events, self._selector.get_key(peer.sock).data)
@@ -376,7 +384,7 @@ class Holder:
         self._ended = {"code": code if code >= 0 else 128 - code, "error": error}
         for peer in list(self._peers):
             if peer.op in ("attach", "wait", "kill"):
-                self._send(peer, say(**self._position()))
+                self._answer(peer)
         self._contact = time.monotonic()
         if self._stdout < 0 and self._attached is not None:
             self._send(self._attached, say(eof=True))

@@ -22,14 +22,14 @@ def holder_command(spec: dict[str, Any]) -> list[str]:
     return [*_python(holder.__file__), json.dumps(spec)]
 
 
-def join_command(socket: str = SOCKET) -> list[str]:
-    """An exec that joins the holder."""
-    return [*_python(bridge.__file__), socket]
+def join_command(socket: str = SOCKET, **first: Any) -> list[str]:
+    """An exec that joins the holder, and says `first` to it."""
+    return [*_python(bridge.__file__), socket, json.dumps(first)]
 
 
 def collect_command(socket: str = SOCKET, out: str = OUT) -> list[str]:
     """An exec that brings /out."""
-    return [*_python(archive.__file__, bridge.__file__), socket, out]
+    return [*_python(archive.__file__, bridge.__file__), socket, "collect", out]
 
 
 @functools.cache

@@ -17,8 +17,8 @@ from trace_bench.sandbox.errors import EngineGone, SandboxGone
 from trace_bench.sandbox.modal import program
 from trace_bench.sandbox.modal.client import EXEC_SECONDS, Client, errors, translated
 from trace_bench.sandbox.modal.controls import read_back
-from trace_bench.sandbox.modal.conversation import Conversation
-from trace_bench.sandbox.modal.holder import DATA, Unpacker, say
+from trace_bench.sandbox.modal.conversation import JOIN, Conversation
+from trace_bench.sandbox.modal.holder import DATA, Unpacker
 from trace_bench.sandbox.modal.stream import ModalStream
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class ModalSandbox:
         conversation = Conversation(lambda error: self._told(error, "join a sandbox"))
 
         async def opened() -> Any:
-            return await self._client.exec(self._handle, program.join_command())
+            return await self._client.exec(self._handle, program.join_command(**JOIN))
 
         self._running = self._client.submit(conversation.run(opened))
         if not conversation.wait_for(lambda: conversation.position is not None, EXEC_SECONDS):
@@ -213,10 +213,9 @@ class ModalSandbox:
             raise
 
     async def _question(self, op: str, seconds: float) -> dict[str, Any] | None:
-        process = await self._client.exec(self._handle, program.join_command())
+        process = await self._client.exec(self._handle, program.join_command(op=op))
 
         async def answer() -> dict[str, Any]:
-            await process.write(say(op=op))
             unpacker = Unpacker()
             async for data in process.output():
                 for _, payload in unpacker.feed(data):
@@ -227,9 +226,8 @@ class ModalSandbox:
         try:
             return await asyncio.wait_for(answer(), seconds)
         except TimeoutError:
-            return None
-        finally:
             await process.hang_up()
+            return None
 
     async def _bring(self, pieces: queue.Queue[bytes | BaseException | None], stopped: threading.Event) -> None:
         async def put(piece: bytes | BaseException | None) -> None:

@@ -1,0 +1,357 @@
+"""``attach``: a run that another process drives, shown as ``run`` would show it.
+
+All is read from the run's folder, which no controller needs to know of: the journal says which jobs have started, are
+up, are tried again and have ended; the history, output and cassette of a running job grow while it runs. A file is read
+on from where it was read to, and one of a job that has ended is never read again, so that the cost is that of what
+is new, however long the run has been going.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from trace_bench.artifacts.contract import Direction
+from trace_bench.artifacts.jsonio import JsonError, loads, printable
+from trace_bench.artifacts.layout import RunLayout
+from trace_bench.artifacts.records import LlmCall, Manifest, ManifestEntry, Results
+from trace_bench.artifacts.usage import Tally
+from trace_bench.cli.follow import Audience, GrowingFile
+from trace_bench.cli.outcome import print_outcome
+from trace_bench.cli.output import note
+from trace_bench.cli.progress import Face, JsonLines
+from trace_bench.cli.run import RunInterrupted, Shown, face_for
+from trace_bench.cli.show import manifest_of
+from trace_bench.controller.ownership import has_controller
+from trace_bench.controller.progress import Decision, RunEnd, RunStart
+from trace_bench.controller.run import RunResult
+from trace_bench.errors import ConfigError, ExitCode, HarnessError
+from trace_bench.results.rows import is_final, skipped_row
+from trace_bench.results.runs import find_run
+from trace_bench.results.tables import read_row
+
+INTERVAL = 0.5
+"""Seconds between two looks, at least."""
+SHARE = 0.05
+"""Of a core, at most, that looking takes."""
+PATIENCE = 60.0
+"""Seconds that a controller has for its last files, once it has said in the journal that the run is over."""
+_DETACHED = "detached; the run goes on, and trace-bench attach shows it again"
+
+
+@dataclass(frozen=True)
+class SeenJob:
+    """An entry of the manifest, as a `JobView`."""
+
+    entry: ManifestEntry
+
+    @property
+    def job_id(self) -> str:
+        return self.entry.job_id
+
+    @property
+    def task_id(self) -> str:
+        return self.entry.task_id
+
+    @property
+    def trainer_id(self) -> str:
+        return self.entry.trainer_id
+
+    @property
+    def variant(self) -> str:
+        return self.entry.variant
+
+    @property
+    def model(self) -> str:
+        return self.entry.model
+
+    @property
+    def seed(self) -> int:
+        return self.entry.seed
+
+    @property
+    def score_direction(self) -> Direction:
+        return self.entry.score_direction
+
+    @property
+    def decision(self) -> Decision:
+        return self.entry.decision
+
+    @property
+    def reason(self) -> str:
+        return self.entry.decision_reason
+
+
+class Clock:
+    """A monotonic clock that can be set back for what happened before anybody looked."""
+
+    def __init__(self) -> None:
+        self._ago = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() - self._ago
+
+    @contextlib.contextmanager
+    def at(self, stamp: object) -> Iterator[None]:
+        """Within it, the time is that of `stamp`, as journals have it."""
+        self._ago = _ago(stamp)
+        try:
+            yield
+        finally:
+            self._ago = 0.0
+
+
+def _ago(stamp: object) -> float:
+    try:
+        moment = datetime.fromisoformat(stamp) if isinstance(stamp, str) else datetime.now(UTC)
+        return max(0.0, (datetime.now(UTC) - moment).total_seconds())
+    except (ValueError, TypeError):
+        return 0.0
+
+
+@dataclass
+class _Files:
+    """What grows while a job runs."""
+
+    job: SeenJob
+    history: GrowingFile
+    stdout: GrowingFile
+    cassette: GrowingFile
+    spent: Tally = field(default_factory=Tally)
+
+
+class Watch:
+    """Tells `face` what the files of a run say. `begin` first, then `look` again and again.
+
+    Args:
+        output: whether the output of sandboxes is told.
+
+    Attributes:
+        over: the controller's last line: how it ended, as ``run.end`` has it. None while it has not.
+    """
+
+    def __init__(self, layout: RunLayout, face: Face, clock: Clock, *, output: bool = False) -> None:
+        self.layout = layout
+        self.over: Mapping[str, Any] | None = None
+        self._face = face
+        self._clock = clock
+        self._output = output
+        self._journal = GrowingFile(layout.events)
+        self._running: dict[str, _Files] = {}
+        self._ended: dict[str, Results] = {}
+        self._jobs: dict[str, SeenJob] = {}
+
+    def begin(self) -> bool:
+        """Tell what was so far of the newest controller's course; False if none has begun."""
+        lines = list(_objects(self._journal))
+        first = max((i for i, line in enumerate(lines) if line.get("event") == "run.start"), default=None)
+        if first is None:
+            self._journal = GrowingFile(self.layout.events)
+            return False
+        manifest = manifest_of(self.layout)
+        self._jobs = {entry.job_id: SeenJob(entry) for entry in manifest.jobs}
+        start = lines[first]
+        with self._clock.at(start.get("t")):
+            self._face.begun(_start(self.layout, manifest, list(self._jobs.values()), start))
+        for job in self._jobs.values():
+            if job.decision == "reuse" and (row := self._row(job)) is not None:
+                self._ended[job.job_id] = row
+                self._face.reused(job, row)
+        for line in lines[first + 1 :]:
+            self._take(line)
+        return True
+
+    def look(self) -> None:
+        """Tell what is new."""
+        for line in _objects(self._journal):
+            self._take(line)
+        for files in self._running.values():
+            self._follow(files)
+
+    def rows(self) -> list[Results]:
+        """The rows of all jobs, in the order of the plan, once the run is over; those that never ran are told too."""
+        manifest = manifest_of(self.layout)  # it has the reasons by now
+        rows = []
+        for entry in manifest.jobs:
+            job = SeenJob(entry)
+            row = self._ended.get(job.job_id) or self._row(job)
+            if row is None:
+                row = skipped_row(manifest.run_id, entry)
+                self._face.skipped(job, row)
+            rows.append(row)
+        return rows
+
+    def _take(self, line: Mapping[str, Any]) -> None:
+        event, job = line.get("event"), self._jobs.get(str(line.get("job_id")))
+        if event == "run.end":
+            self.over = line
+        if job is None:
+            return
+        with self._clock.at(line.get("t")):
+            if event == "job.start":
+                self._open(job)
+                self._face.started(job, adopted=line.get("adopted") is True)
+            elif event == "job.up":
+                self._face.up(job, host if isinstance(host := line.get("host"), str) else "")
+            elif event == "job.retry":
+                self._retry(job, line.get("attempt"))
+            elif event == "job.end":
+                self._end(job)
+
+    def _open(self, job: SeenJob) -> None:
+        files = self.layout.job(job.job_id)
+        self._running[job.job_id] = _Files(
+            job, GrowingFile(files.state_history), GrowingFile(files.stdout), GrowingFile(files.cassette)
+        )
+
+    def _retry(self, job: SeenJob, attempt: object) -> None:
+        if not isinstance(attempt, int):
+            return
+        files = self.layout.job(job.job_id)
+        # The next attempt moves what the last one came to out of its way.
+        for path in (files.attempt(attempt - 1) / files.results.name, files.results):
+            with contextlib.suppress(OSError, HarnessError):
+                self._face.retrying(job, read_row(path), attempt)
+                break
+        if job.job_id in self._running:
+            spent = self._running[job.job_id]
+            self._open(job)
+            self._running[job.job_id].cassette, self._running[job.job_id].spent = spent.cassette, spent.spent
+
+    def _end(self, job: SeenJob) -> None:
+        files = self._running.pop(job.job_id, None)
+        if files is not None:
+            self._follow(files)
+        row = self._row(job)
+        if row is None:  # a record that is damaged, or gone
+            return
+        self._ended[job.job_id] = row
+        self._face.finished(job, row)
+
+    def _row(self, job: SeenJob) -> Results | None:
+        try:
+            return read_row(self.layout.job(job.job_id).results)
+        except (OSError, HarnessError):
+            return None
+
+    def _follow(self, files: _Files) -> None:
+        for line in _objects(files.history):
+            self._face.advanced(files.job, line)
+        for raw in files.stdout.lines() if self._output else ():
+            self._face.said(files.job, "out", raw.decode("utf-8", "replace") + "\n")
+        before = files.spent.calls, files.spent.tries
+        for raw in files.cassette.lines():
+            with contextlib.suppress(ValidationError):
+                files.spent.add(LlmCall.model_validate_json(raw))
+        if (files.spent.calls, files.spent.tries) != before:
+            self._face.spent(files.job, files.spent.usage())
+
+
+def attach_command(run: str, runs_dir: Path, shown: Shown) -> int:
+    """Show the run until it has ended, and print what it came to; returns the exit code that it had, or has now.
+
+    Raises:
+        ConfigError: there is no such run, or it has never begun. RunInterrupted: by Ctrl-C; the run goes on.
+        HarnessError: a file of it is damaged.
+    """
+    layout = find_run(run, runs_dir)
+    clock = Clock()
+    face = face_for(shown, told=(), clock=clock)
+    gc.enable()  # this may take hours
+    try:
+        code, error = _watch(Watch(layout, face, clock, output=shown.verbosity > 1), face)
+    except KeyboardInterrupt:
+        face.close(ExitCode.INTERRUPTED, _DETACHED)
+        raise RunInterrupted(_DETACHED) from None
+    except BaseException as failure:
+        face.close(getattr(failure, "exit_code", ExitCode.JOB_FAILED), str(failure))
+        raise
+    face.close(code, error)
+    if face.end is not None and not isinstance(face, JsonLines):
+        taken = "recorded" if layout.replay.exists() else "spent"
+        print_outcome(layout, face.end.rows, len(face.end.rows), taken=taken)
+    if error:
+        note(f"error: {printable(error, 2000)}")
+    return code
+
+
+def _watch(watch: Watch, face: Face) -> tuple[int, str | None]:
+    """See the run to its end; its exit code, and the sentence that ended it before its time."""
+    layout, audience = watch.layout, Audience()
+    while not watch.begin():
+        if not has_controller(layout):
+            raise ConfigError(
+                f"run {printable(layout.run_id)} has not been started; trace-bench run --config FILE --run-id "
+                f"{printable(layout.run_id)} does that"
+            )
+        time.sleep(INTERVAL)
+    interval = INTERVAL
+    while True:
+        there = has_controller(layout)  # asked first: what was written before it ended is read below
+        began = time.thread_time()
+        watch.look()
+        if watch.over is not None or not there:
+            break
+        if isinstance(face, JsonLines) and audience.gone():
+            raise KeyboardInterrupt
+        interval = max(INTERVAL, (time.thread_time() - began) / SHARE)
+        time.sleep(interval)
+    over = watch.over
+    if over is None:
+        face.ended(RunEnd(layout.run_id, layout, watch.rows(), error=_DEAD))
+        return int(ExitCode.JOB_FAILED), f"{_DEAD}; trace-bench run --config FILE --run-id {layout.run_id} continues it"
+    _until(lambda: not has_controller(layout))
+    rows = watch.rows()
+    error = over.get("error") if isinstance(over.get("error"), str) else None
+    code = _code(layout, over, rows)
+    face.ended(RunEnd(layout.run_id, layout, rows, interrupted=code == ExitCode.INTERRUPTED, error=error))
+    return code, error
+
+
+_DEAD = "the run's controller has died: nobody is at work in it, and its journal has no end"
+
+
+def _code(layout: RunLayout, over: Mapping[str, Any], rows: Iterable[Results]) -> int:
+    """The exit code that ``run`` ended with. Of a journal that does not say it, what can be told from the files."""
+    said = over.get("exit_code")
+    if isinstance(said, int) and said in set(map(int, ExitCode)):
+        return said
+    if "exit_code" not in over and not all(map(is_final, rows)) and over.get("interrupted"):
+        return int(ExitCode.INTERRUPTED)
+    return int(ExitCode.OK if RunResult.read(layout).ok else ExitCode.JOB_FAILED)
+
+
+def _until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not done() and time.monotonic() < deadline:
+        time.sleep(INTERVAL / 5)
+
+
+def _start(layout: RunLayout, manifest: Manifest, jobs: list[SeenJob], line: Mapping[str, Any]) -> RunStart:
+    workers = line.get("workers")
+    return RunStart(
+        manifest.run_id,
+        layout,
+        jobs,
+        workers if isinstance(workers, int) and workers > 0 else 1,
+        line.get("continued") is True,
+        manifest.warnings,
+    )
+
+
+def _objects(file: GrowingFile) -> Iterator[dict[str, Any]]:
+    for raw in file.lines():
+        try:
+            value = loads(raw)
+        except JsonError:
+            continue
+        if isinstance(value, dict):
+            yield value
