@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -23,11 +21,8 @@ if TYPE_CHECKING:  # the service's client takes half a second to import
     from tests.modal_server.server import ModalServer
     from tests.modal_server.state import Sandbox
 
-REGISTRY = "registry.example/lab"
-"""Where the images of these tests seem to be: the server knows what the engine calls them."""
 VARIABLES = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "PYTHONPATH": str(REPOSITORY)}
 """What stands in for an image in process mode."""
-FAMILIES = ("core", "llm4ad")
 
 
 @dataclass(frozen=True)
@@ -45,22 +40,16 @@ class Pushed:
 
 @pytest.fixture(scope="session")
 def pushed(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Pushed:
-    """Pushing takes a quarter of a minute: `test_modal_registry` does it, the others have a lock that says so."""
-    home = tmp_path_factory.mktemp("pushed")
-    lock = json.loads((images / "images.lock.json").read_text())
-    names = {}
-    for family in FAMILIES:
-        pin = lock["images"][family]
-        pin["repo_digest"] = f"{REGISTRY}/trace-bench/{family}@{pin['image_id']}"
-        names[pin["repo_digest"]] = pin["ref"]
-    (home / "images.lock.json").write_text(json.dumps(lock))
-    return Pushed(home, names)
+    pytest.importorskip("modal")
+    from tests.integration.service import as_pushed
+
+    home = tmp_path_factory.mktemp("pushed") / "home"
+    return Pushed(home, as_pushed(images, home))
 
 
 @contextmanager
 def served(pushed: Pushed, mode: Any = "docker", **settings: Any) -> Iterator[ModalServer]:
     """A server that has the images; nothing may run there in the end."""
-    pytest.importorskip("modal")
     from tests.modal_server.server import ModalServer
 
     with ModalServer(mode, images=pushed.names, **settings) as server:
@@ -99,6 +88,8 @@ def app() -> str:
 
 def on_modal(**settings: Any) -> dict[str, Any]:
     """The keys of a config that put its jobs there."""
+    from tests.integration.service import REGISTRY
+
     return {"backend": "modal", "modal": {"app": app(), "image_registry": REGISTRY, **settings}}
 
 
@@ -129,9 +120,3 @@ class ModalTrial(Trial):
     def left(self) -> list[str]:
         assert self.server is not None
         return [sandbox.id for sandbox in self.server.running()]
-
-
-def copied_home(pushed: Pushed, folder: Path) -> Path:
-    folder.mkdir()
-    shutil.copy(pushed.home / "images.lock.json", folder)
-    return folder

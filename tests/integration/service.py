@@ -31,10 +31,11 @@ class Service:
     environment: dict[str, str]
 
 
-@contextlib.contextmanager
-def service(images: Path, folder: Path, **trouble: Any) -> Iterator[Service]:
-    """The server, as if the images of the home `images` had been pushed to where it pulls from."""
-    home = folder / "home"
+def as_pushed(images: Path, home: Path) -> dict[str, str]:
+    """Make `home` one by whose lock the images of `images` have been pushed, without pushing them, which takes long.
+
+    Returns, by the name that Modal is told, what the engine calls each.
+    """
     home.mkdir(parents=True)
     shutil.copy(images / "images.lock.json", home)
     tags = {}
@@ -43,6 +44,14 @@ def service(images: Path, folder: Path, **trouble: Any) -> Iterator[Service]:
         digest = f"{REGISTRY}/trace-bench/{family}@{pin.image_id}"
         tags[digest] = pin.ref
         record(replace(pin, repo_digest=digest), home=home)
+    return tags
+
+
+@contextlib.contextmanager
+def service(images: Path, folder: Path, **trouble: Any) -> Iterator[Service]:
+    """The server, as if the images of the home `images` had been pushed to where it pulls from."""
+    home = folder / "home"
+    tags = as_pushed(images, home)
     with ModalServer("docker", images=tags, **trouble) as server:
         config = {"backend": "modal", "modal": {"image_registry": REGISTRY}}
         yield Service(server, home, config, server.environment)

@@ -78,20 +78,6 @@ def test_a_job_there_comes_to_what_it_comes_to_here_and_says_what_was_in_force(
     assert audit.returncode == 0, audit.stdout
 
 
-@pytest.mark.slow
-def test_a_matrix_there_comes_to_what_it_comes_to_here(there: Service, images: Path, tmp_path: Path) -> None:
-    matrix = {
-        "tasks": ["internal:numeric_param", "llm4ad:optimization/knapsack_construct"],
-        "trainers": [SEARCH, {"id": "NoOp"}],
-        "seeds": [1, 2],
-        "max_workers": 2,
-    }
-    here = run(tmp_path / "here", images, **matrix)
-    gone = run(tmp_path / "there", there.home, there.environment, **matrix, **there.config)
-    assert (here["code"], gone["code"], len(gone["jobs"])) == (0, 0, 8), gone["stderr"]
-    assert essence(gone) == essence(here)
-
-
 def test_what_is_required_and_cannot_be_had_there_ends_in_one_sentence(there: Service, tmp_path: Path) -> None:
     done = run(
         tmp_path, there.home, there.environment, **there.config, sandbox={"require_controls": ["read_only_root"]}

@@ -206,4 +206,12 @@ class ProcessEngine:
         pass
 
     def _environment(self, sandbox: Sandbox, env: Mapping[str, str]) -> dict[str, str]:
-        return {"PATH": PATH, "HOME": "/root", "LANG": "C.UTF-8", **self._variables, **sandbox.marks(), **sandbox.env, **env}
+        return {
+            "PATH": PATH,
+            "HOME": "/root",
+            "LANG": "C.UTF-8",
+            **self._variables,
+            **sandbox.marks(),
+            **sandbox.env,
+            **env,
+        }

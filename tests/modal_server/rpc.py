@@ -11,7 +11,7 @@ import inspect
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,8 +44,12 @@ class Record:
     def __init__(self) -> None:
         self._calls: deque[Call] = deque(maxlen=KEPT_CALLS)
         self._lock = threading.Lock()
+        self.hear: Callable[[Message], None] | None = None
+        """Given each message as it came, with its secrets and all of its data."""
 
     def add(self, rpc: str, message: Message) -> None:
+        if self.hear is not None:
+            self.hear(message)
         with self._lock:
             self._calls.append(Call(rpc, redacted(message), time.monotonic()))
 

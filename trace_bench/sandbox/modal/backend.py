@@ -20,6 +20,7 @@ from trace_bench.sandbox.modal import program
 from trace_bench.sandbox.modal.client import TOKEN, Client, Listed
 from trace_bench.sandbox.modal.controls import CAN, CANNOT, REQUIRED, limits
 from trace_bench.sandbox.modal.sandbox import ModalSandbox
+from trace_bench.sandbox.pace import MARGIN
 from trace_bench.sandbox.uids import BLOCK, DEFAULT_BASE, SLOTS
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ class ModalBackend:
         with self._turn:
             now = time.monotonic()
             turn = max(now, self._next)
-            self._next = turn + 1.0 / self._settings.creations_per_second
+            self._next = turn + MARGIN / self._settings.creations_per_second
         time.sleep(turn - now)
 
     def _labels(self, request: SandboxRequest) -> dict[str, str]:
