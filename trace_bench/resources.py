@@ -48,7 +48,13 @@ def package_hash() -> str:
 
 def plug_ins(group: str) -> list[metadata.EntryPoint]:
     """The entry points of `group` of all installed packages, sorted by name."""
-    return sorted(_entry_points(tuple(sys.path)).select(group=group), key=lambda point: point.name)
+    return list(_of_group(group, tuple(sys.path)))
+
+
+@lru_cache(maxsize=32)
+def _of_group(group: str, path: tuple[str, ...]) -> tuple[metadata.EntryPoint, ...]:
+    # Every job asks for its trainer's, and there are hundreds of them in an environment.
+    return tuple(sorted(_entry_points(path).select(group=group), key=lambda point: point.name))
 
 
 @lru_cache(maxsize=4)

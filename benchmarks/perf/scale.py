@@ -1,244 +1,422 @@
-"""How near many jobs on a service come to what its limits allow.
+"""A run of thousands of sandboxes: how near it comes to what its limits allow, and what it costs its controller.
 
-    python benchmarks/perf/scale.py [--jobs 2000] [--compress 4] [--slots 100] [--starting 20] [--rate 5] [--unknown]
+    python benchmarks/perf/scale.py [--jobs 2000] [--only modal,simulated] [--sandboxes 100] [--speedup 1]
 
-A service in this process: sandboxes start after a time drawn from a distribution, some fail to, and more creations in a
-second than its limit are refused. They are the simulated ones of the tests: the real protocol and the real files, but
-no process. All times are divided by `--compress`, and what is printed is multiplied again; what the controller computes
-takes as long as it takes.
+* modal: the Modal backend with the service's own client, against the loopback server of the tests in a process of its
+  own. Creations are limited to 5 a second; a start takes a lognormal time with median 0.6 s and 99th percentile 8 s, and
+  2 % fail; a job takes a lognormal time with median 8 s and 99th percentile 32 s. All drawn from one seed.
+* simulated: the same jobs on the simulated backend of the tests, which has no service and no limit of creations.
 
-The bound is the largest of these, each of which no schedule can beat:
+A sandbox here is no process: the server itself speaks what would come out of it (`tests.modal_server.light`), frame by
+frame, and hands over the files of a whole job. What a sandbox costs its machine is left out; what it costs the
+controller is not. What the network adds (latency, TLS) is left out too.
 
-* creations: one after another at the rate, and then the quickest job that there is;
-* slots: all seconds of all sandboxes, shared by as many as there may be at a time;
-* starts: all seconds of starting, shared by as many as may start at a time;
-* the longest job, with its attempts and the least pauses between them.
-
-Jobs of one task and variant take about as long as each other, and how long is known, as after an earlier run;
-`--unknown` is a first run, which ends when a job does that happened to be long and late. Draws are seeded by job and
-attempt, so that every run has the same. Leaves nothing behind.
+The bound is computed from what was drawn, in `bounds.py`. `--speedup S` divides all times by S and multiplies the rate
+of creations by it, except the controller's own pauses and intervals; beyond a few times, the processor is what limits.
+Leaves nothing behind.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import functools
+import json
 import math
 import os
 import random
 import resource
+import signal
+import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections import Counter, deque
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from bounds import Bound, Limits, Start, lower_bound, schedule
+from timing import environment, load
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY))
 
-from tests.controller.bench import Bench  # noqa: E402
-from tests.controller.simulated import SimulatedSandbox  # noqa: E402
-from tests.controller.supervisor import Script  # noqa: E402
-from trace_bench.controller import run as controller  # noqa: E402
-from trace_bench.controller import starting  # noqa: E402
-from trace_bench.controller.durations import Duration  # noqa: E402
-from trace_bench.controller.plan import PlannedJob  # noqa: E402
-from trace_bench.sandbox.base import Host, SandboxRequest  # noqa: E402
-from trace_bench.sandbox.errors import RateLimited  # noqa: E402
+if TYPE_CHECKING:
+    from tests.controller.bench import Bench
+    from tests.controller.supervisor import Script
+    from tests.modal_server.trouble import Starts
 
-START = (0.6, 8.0)
-"""Seconds until a sandbox speaks: the median and the 99th percentile of a lognormal distribution."""
-TRAINING = (3.0, 20.0)
-"""Of the jobs of one task and variant, likewise; each takes up to a quarter more or less."""
-VARIANTS = 20
-FAILING = 0.02
-"""Share of starts that fail."""
 LIMIT_RATIO, LIMIT_PROCESSOR = 1.15, 20.0
-"""Makespan against its bound; milliseconds of the controller a job."""
+"""Makespan over bound; milliseconds of the controller's processor time a job."""
+START_P50, START_P99 = 0.6, 8.0
+JOB_P50, JOB_P99 = 8.0, 32.0
+"""Seconds."""
+CALLS = 4
+"""Model calls of a job, each with an evaluation."""
+SAMPLES = (0.25, 0.5, 0.75, 1.0)
+"""Shares of the jobs at which the controller is looked at."""
 
 
-class Draws:
-    """What each attempt at each job takes, in seconds of the service."""
+@dataclass(frozen=True)
+class Scale:
+    """What is drawn, and the limits. Times are as they are slept, `speedup` included."""
 
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
+    jobs: int = 2000
+    sandboxes: int = 100
+    starting: int = 20
+    per_second: float = 5.0
+    failures: float = 0.02
+    speedup: float = 1.0
+    seed: int = 0
 
-    def of(self, job_id: str, attempt: int) -> tuple[float, bool]:
-        """How long it starts, and whether that fails."""
-        rng = random.Random(f"{self._seed} {job_id} {attempt}")
-        return lognormal(rng, *START), rng.random() < FAILING
+    @property
+    def limits(self) -> Limits:
+        return Limits(self.per_second * self.speedup, self.sandboxes, self.starting)
 
-    def about(self, job: PlannedJob) -> float:
-        """Seconds of training of its task and variant."""
-        return lognormal(random.Random(f"{self._seed} {job.task_id} {job.variant}"), *TRAINING)
+    def service(self, *, refuses: bool) -> Starts:
+        """How the server's creations go."""
+        from tests.modal_server.trouble import Starts
 
-    def training(self, job: PlannedJob) -> float:
-        return self.about(job) * random.Random(f"{self._seed} {job.job_id}").uniform(0.75, 1.25)
+        rate = math.ceil(self.per_second * self.speedup) if refuses else None
+        return Starts(START_P50 / self.speedup, START_P99 / self.speedup, self.failures, rate, seed=self.seed)
 
-    def attempts(self, job: PlannedJob, most: int) -> list[tuple[float, float]]:
-        """Seconds of starting and of training, by attempt, to the one that does not fail."""
-        found = []
-        for attempt in range(1, most + 1):
-            starting_, fails = self.of(job.job_id, attempt)
-            found.append((starting_, 0.0 if fails else self.training(job)))
-            if not fails:
-                break
-        return found
+    def starts(self) -> list[Start]:
+        """What the server draws, creation by creation: more than any run needs."""
+        drawn = self.service(refuses=False)
+        return [Start(*drawn.draw()) for _ in range(2 * self.jobs + 100)]
 
+    def seconds_of(self, job_id: str) -> float:
+        """How long the job takes."""
+        draw = random.Random(f"{self.seed} {job_id}")
+        sigma = math.log(JOB_P99 / JOB_P50) / NormalDist().inv_cdf(0.99)
+        return draw.lognormvariate(math.log(JOB_P50), sigma) / self.speedup
 
-def lognormal(rng: random.Random, median: float, p99: float) -> float:
-    return float(median * math.exp(rng.gauss(0.0, 1.0) * math.log(p99 / median) / NormalDist().inv_cdf(0.99)))
+    def script(self, job_id: str) -> Script:
+        from tests.controller.supervisor import Script
 
-
-class Service:
-    """Refuses more than `rate` creations in any second; `squeeze` of its seconds are one of the machine's."""
-
-    def __init__(self, rate: float, squeeze: float) -> None:
-        self._rate, self._span = rate, 1.0 / squeeze
-        self._recent: deque[float] = deque()
-        self._lock = threading.Lock()
-        self.refused = 0
-
-    def create(self, request: SandboxRequest) -> None:
-        now = time.monotonic()
-        with self._lock:
-            while self._recent and self._recent[0] <= now - self._span:
-                self._recent.popleft()
-            if len(self._recent) >= math.ceil(self._rate):
-                self.refused += 1
-                raise RateLimited("too many sandboxes in a second")
-            self._recent.append(now)
+        return Script(seconds=self.seconds_of(job_id), calls=CALLS)
 
 
-def bounds(attempts: list[list[tuple[float, float]]], slots: int, starts: int, rate: float) -> dict[str, float]:
-    """Seconds that no schedule can beat, by what limits it."""
-    every = [attempt for job in attempts for attempt in job]
-    whole = [sum(map(sum, job)) for job in attempts]
-    pauses = [sum(controller.pause_before(n) / 2 for n in range(2, len(job) + 1)) for job in attempts]
-    return {
-        "creations": (len(every) - 1) / rate + min(sum(job[-1]) for job in attempts),
-        "slots": sum(whole) / slots,
-        "starts": sum(starting_ for starting_, _ in every) / starts,
-        "the longest job": max(map(sum, zip(whole, pauses, strict=True))),
-    }
-
-
-def resident() -> float:
-    """Memory of this process, MB."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
-
-
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=2000)
-    parser.add_argument("--compress", type=float, default=4.0)
-    parser.add_argument("--slots", type=int, default=100)
+    parser.add_argument("--only", default="modal,simulated")
+    parser.add_argument("--sandboxes", type=int, default=100)
     parser.add_argument("--starting", type=int, default=20)
-    parser.add_argument("--rate", type=float, default=5.0)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--unknown", action="store_true")
-    chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="trace-bench-perf-") as name:
-        os.environ["TRACE_BENCH_LOCK_DIR"] = name
-        show(chosen, measure(chosen, Path(name)))
-
-
-def measure(chosen: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    squeeze, retries = chosen.compress, 9
-    draws, service = Draws(chosen.seed), Service(chosen.rate, squeeze)
-    bench = Bench(folder)
-
-    def script(job_id: str, number: int) -> Script:
-        begins, fails = draws.of(job_id, number)
-        seconds = training[job_id] / squeeze
-        return Script(starting=begins / squeeze, seconds=seconds, ends="dies starting" if fails else "done")
-
-    bench.backend.script, bench.backend.on_create = script, service.create
-    pace = chosen.rate * squeeze
-    bench.backend.several = (
-        Host("service", slots=chosen.slots, starting=chosen.starting, creations_per_second=pace, scope="service"),
+    parser.add_argument("--per-second", type=float, default=5.0)
+    parser.add_argument("--failures", type=float, default=0.02)
+    parser.add_argument("--speedup", type=float, default=1.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--profile", help="file for the functions that the controller spends its time in (modal)")
+    parser.add_argument("--inside", nargs=2, metavar=("WHAT", "FOLDER"), help=argparse.SUPPRESS)
+    chosen = parser.parse_args(words)
+    scale = Scale(
+        chosen.jobs, chosen.sandboxes, chosen.starting, chosen.per_second, chosen.failures, chosen.speedup, chosen.seed
     )
-    search = {"id": "PrioritySearch", "params_variants": [{"num_steps": n + 1} for n in range(VARIANTS)]}
-    seeds = list(range(chosen.jobs // (2 * VARIANTS)))
-    planned = bench.plan(trainers=[search], seeds=seeds, max_workers=chosen.slots, retries=retries)
-    if not chosen.unknown:
-        known = {job.job_id: draws.about(job) for job in planned.jobs}
-        planned = replace(planned, durations={job_id: Duration(mean, mean) for job_id, mean in known.items()})
-    training = {job.job_id: draws.training(job) for job in planned.jobs}
-    attempts = [draws.attempts(job, retries + 1) for job in planned.jobs]
-    found: dict[str, Any] = {"bounds": bounds(attempts, chosen.slots, chosen.starting, chosen.rate)}
-    for module, names in ((controller, ("FIRST_PAUSE", "LONGEST_PAUSE")), (starting, ("FIRST_HOLD", "LONGEST_HOLD"))):
-        for name in names:
-            setattr(module, name, getattr(module, name) / squeeze)
-    simulated = clocked(SimulatedSandbox, "_move")
-    memory: list[float] = []
-    threads = 0
-
-    def look() -> None:
-        nonlocal threads
-        while not over.wait(0.5):
-            memory.append(resident())
-            threads = max(threads, threading.active_count())
-
-    over = threading.Event()
-    watcher = threading.Thread(target=look)
-    watcher.start()
-    began, processor = time.monotonic(), time.process_time()
-    try:
-        result = controller.Run(planned).execute()
-    finally:
-        over.set()
-        watcher.join()
-    found["makespan"] = (time.monotonic() - began) * squeeze
-    found["processor"] = (time.process_time() - processor - simulated[0]) / len(planned.jobs) * 1e3
-    assert result.ok, Counter(row.failure_kind for row in result.rows)
-    assert bench.backend.most_alive <= chosen.slots and bench.backend.most_starting <= chosen.starting
-    assert len(bench.backend.created) == sum(map(len, attempts))
-    found |= {
-        "attempts": len(bench.backend.created), "refused": service.refused, "alive": bench.backend.most_alive,
-        "threads": threads, "memory": memory,
-    }  # fmt: skip
-    return found
+    if chosen.inside:
+        what, folder = chosen.inside
+        INSIDE[what](scale, Path(folder), chosen.profile)
+        return
+    words = sys.argv[1:] if words is None else words
+    with tempfile.TemporaryDirectory(prefix="trace-bench-perf-") as name:
+        for what in chosen.only.split(","):
+            folder = Path(name) / what
+            folder.mkdir()
+            print(f"{what}: {scale.jobs:,} jobs ({load()})")
+            with server(folder, words) if what == "modal" else contextlib.nullcontext({}) as variables:
+                found = json.loads(inside(what, folder, words, variables))
+            report(scale, found, limited=what == "modal")
 
 
-def clocked(owner: Any, name: str) -> list[float]:
-    """Processor time of all threads in a method, seconds, as the one item of a list."""
-    spent, inner = [0.0], getattr(owner, name)
+def report(scale: Scale, found: dict[str, Any], *, limited: bool) -> None:
+    jobs = found["seconds"]
+    drawn = scale.starts() if limited else [Start(0.0, False)] * len(jobs)
+    limits = scale.limits if limited else Limits(math.inf, scale.sandboxes, scale.sandboxes)
+    bound = lower_bound(jobs, drawn, limits)
+    show_bound(bound, limits, jobs, drawn)
+    line("makespan", f"{found['wall']:.1f} s")
+    line("  over the bound", f"{found['wall'] / bound.seconds:.3f}", f"{LIMIT_RATIO}")
+    line("  of it, before the first and after the last job", f"{found['ends']:.2f} s")
+    if limited:
+        line("creations", f"{found['created']:,}")
+        line("  refused as too many in a second", f"{found['refused']:,}")
+        line("calls of the service", f"{sum(found['calls'].values()) / len(jobs):.1f} a job")
+        for name, count in found["calls"].items():
+            if count >= len(jobs) / 2:
+                line(f"  {name}", f"{count / len(jobs):.1f} a job")
+    line("jobs that are ok", f"{found['ok']:,} of {len(jobs):,}")
+    line("  attempts beyond the first", f"{found['again']:,}")
+    line("sandboxes at one time, at most", f"{found['most']}")
+    line(
+        "controller, processor time", f"{found['processor'] / len(jobs) * 1e3:.1f} ms a job", f"{LIMIT_PROCESSOR:g} ms"
+    )
+    for share, sample in zip(SAMPLES, found["samples"], strict=True):
+        told = f"{sample['megabytes']:.1f} MB, {sample['threads']} threads, {sample['files']} files"
+        line(f"  after {share:.0%} of the jobs", told)
+        line("    processor time since the last look", f"{sample['processor']:.1f} ms a job")
 
-    def outer(*args: Any) -> Any:
-        began = time.thread_time()
-        try:
-            return inner(*args)
-        finally:
-            spent[0] += time.thread_time() - began
 
-    setattr(owner, name, outer)
-    return spent
-
-
-def show(chosen: argparse.Namespace, found: dict[str, Any]) -> None:
-    print(f"{chosen.jobs} jobs, {found['attempts']} sandboxes, {chosen.slots} at a time, {chosen.starting} starting,")
-    print(f"{chosen.rate:g} creations a second; times {chosen.compress:g} times as fast")
-    for what, seconds in found["bounds"].items():
-        line(f"bound by {what}", f"{seconds:.0f} s")
-    bound = max(found["bounds"].values())
-    line("makespan", f"{found['makespan']:.0f} s")
-    line("  against the bound", f"{found['makespan'] / bound:.3f}", f"{LIMIT_RATIO}")
-    line("controller", f"{found['processor']:.1f} ms a job", f"{LIMIT_PROCESSOR:.0f} ms")
-    line("refused creations", f"{found['refused']}")
-    line("sandboxes at a time, most", f"{found['alive']}")
-    line("threads, most", f"{found['threads']}")
-    memory = found["memory"]
-    if len(memory) >= 8:
-        line("memory at each eighth, MB", " ".join(f"{memory[len(memory) * n // 8]:.0f}" for n in range(1, 8)))
-    line("peak of memory", f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000:.0f} MB")
+def show_bound(bound: Bound, limits: Limits, jobs: Sequence[float], drawn: Sequence[Start]) -> None:
+    failed = sum(start.fails for start in drawn[: bound.made])
+    line("jobs, seconds together", f"{sum(jobs):,.0f} s")
+    line("starts, seconds together", f"{sum(start.seconds for start in drawn[: bound.made]):,.0f} s")
+    line("bound", f"{bound.seconds:.1f} s")
+    if math.isfinite(limits.per_second):
+        line(f"  {bound.made:,} creations ({failed} fail), {limits.per_second:g} a second", f"{bound.creations:.1f} s")
+        line(f"  all starts, {limits.starting} at a time", f"{bound.starts:.1f} s")
+    line(f"  all sandboxes, {limits.sandboxes} at a time", f"{bound.sandboxes:.1f} s")
+    line("  the longest job", f"{bound.longest:.1f} s")
+    line("the same jobs in the order given, at no cost", f"{schedule(jobs, drawn, limits):.1f} s")
 
 
 def line(what: str, value: str, limit: str = "") -> None:
-    print(f"{what:42} {value:>16}" + (f"   limit {limit}" if limit else ""), flush=True)
+    print(f"{what:52} {value:>36}" + (f"   wanted: {limit} at most" if limit else ""), flush=True)
+
+
+# ------------------------------------------------------------------------------------------ in processes of their own
+
+
+def inside(what: str, folder: Path, words: Sequence[str], variables: dict[str, str]) -> str:
+    """The last line that `INSIDE[what]` says in a new process."""
+    locks = folder / "locks"
+    locks.mkdir()
+    done = subprocess.run(
+        [sys.executable, __file__, *words, "--inside", what, str(folder)],
+        env={**environment(), **variables, "TRACE_BENCH_LOCK_DIR": str(locks)},
+        stdout=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode != 0:
+        sys.exit(f"{what} failed with {done.returncode}")
+    return done.stdout.splitlines()[-1]
+
+
+@contextlib.contextmanager
+def server(folder: Path, words: Sequence[str]) -> Iterator[dict[str, str]]:
+    """A loopback server in a process of its own; the variables by which a client finds it."""
+    command = [sys.executable, __file__, *words, "--inside", "server", str(folder)]
+    with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True) as running:
+        try:
+            assert running.stdout is not None
+            yield json.loads(running.stdout.readline())
+        finally:
+            running.send_signal(signal.SIGTERM)
+
+
+def serve(scale: Scale, folder: Path, _: str | None) -> None:
+    from tests.modal_server.light import LightEngine
+    from tests.modal_server.server import ModalServer
+
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+    _raise_open_files()
+    loopback = ModalServer(
+        state=folder / "server", starts=scale.service(refuses=True), engine=LightEngine(scale.script)
+    )
+    (folder / "server").mkdir()
+    with loopback:
+        print(json.dumps(loopback.environment), flush=True)
+        counted = folder / "server.json"
+        while signal.sigtimedwait({signal.SIGTERM, signal.SIGINT}, 0.2) is None:
+            if (folder / "ask").exists():
+                (folder / "ask").unlink()
+                part = counted.with_suffix(".part")
+                created = len(loopback.sandboxes())
+                calls = dict(Counter(call.rpc for call in loopback.calls()).most_common())
+                refused = loopback.starts.refused
+                part.write_text(json.dumps({"created": created, "refused": refused, "calls": calls}))
+                part.rename(counted)
+
+
+def modal(scale: Scale, folder: Path, profile: str | None) -> None:
+    from trace_bench.config.places import ModalConfig
+    from trace_bench.sandbox.modal import ModalBackend
+
+    settings = ModalConfig(
+        max_sandboxes=scale.sandboxes, max_starting=scale.starting, creations_per_second=scale.limits.per_second
+    )
+    found = controller(scale, folder, ModalBackend(settings), profile)
+    (folder / "ask").touch()
+    counted = folder / "server.json"
+    while not counted.exists():
+        time.sleep(0.05)
+    print(json.dumps({**found, **json.loads(counted.read_text())}))
+
+
+def simulated(scale: Scale, folder: Path, profile: str | None) -> None:
+    from tests.controller.simulated import SimulatedBackend
+
+    backend = SimulatedBackend(script=lambda job_id, number: scale.script(job_id), cpus=scale.sandboxes)
+    print(json.dumps(controller(scale, folder, backend, profile)))
+
+
+def controller(scale: Scale, folder: Path, backend: Any, profile: str | None) -> dict[str, Any]:
+    """A run on `backend`, and what it cost this process."""
+    from tests.controller.bench import Bench
+    from trace_bench.controller.progress import Quiet
+    from trace_bench.controller.run import Run
+
+    _raise_open_files()
+    bench: Bench = Bench(folder / "bench", backend)
+    planned = bench.plan(
+        tasks=["internal:numeric_param"], trainers=[{"id": "PrioritySearch", "params": {"num_steps": 1}}],
+        seeds=list(range(scale.jobs)), max_workers=scale.sandboxes, retries=2, run_id="run",
+    )  # fmt: skip
+    watch = Watch(scale.jobs)
+
+    class Looks(Quiet):
+        def finished(self, job: Any, row: Any) -> None:
+            watch.finished()
+
+    run = Run(planned, progress=Looks())
+    inner, jobs = run._run_jobs, 0.0
+
+    def run_jobs() -> None:
+        nonlocal jobs
+        began = time.perf_counter()
+        inner()
+        jobs = time.perf_counter() - began
+
+    run._run_jobs = run_jobs  # type: ignore[method-assign]
+    began = time.perf_counter()
+    watch.begin()
+    with profiled(profile):
+        result = run.execute()
+    wall = time.perf_counter() - began
+    return {
+        "wall": wall, "ends": wall - jobs, "processor": watch.processor(), "samples": [asdict(s) for s in watch.samples],
+        "ok": sum(row.status == "ok" for row in result.rows), "most": watch.most,
+        "again": sum(len(_attempts(result.layout.job(row.job_id).meta)) - 1 for row in result.rows),
+        "seconds": [scale.seconds_of(job.job_id) for job in planned.jobs],
+    }  # fmt: skip
+
+
+def _attempts(path: Path) -> list[Any]:
+    found: list[Any] = json.loads(path.read_bytes())["attempts"]
+    return found
+
+
+@contextlib.contextmanager
+def profiled(path: str | None) -> Iterator[None]:
+    """Processor time of the parts of a job, and of threads, into a file."""
+    if path is None:
+        yield
+        return
+    spent: dict[str, list[float]] = {}
+    for owner, name in _parts():
+        _clock(owner, name, spent)
+    try:
+        yield
+    finally:
+        rows = [(seconds, f"{name} ({int(calls)} calls)") for name, (seconds, calls) in spent.items()]
+        for thread in threading.enumerate():
+            with contextlib.suppress(OSError):
+                fields = Path(f"/proc/self/task/{thread.native_id}/stat").read_text().rpartition(")")[2].split()
+                rows.append(((int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), f"thread {thread.name}"))
+        Path(path).write_text("".join(f"{seconds:8.3f} s  {name}\n" for seconds, name in sorted(rows, reverse=True)))
+
+
+def _parts() -> list[tuple[Any, str]]:
+    from tests.controller.simulated import SimulatedSandbox
+    from trace_bench.controller import ending, job, run, session
+    from trace_bench.controller.placement import Placement
+    from trace_bench.controller.plan import RunPlan
+    from trace_bench.controller.starting import StartGate
+    from trace_bench.gateway.server import Gateway, Scope
+    from trace_bench.results.tables import LiveTables
+    from trace_bench.sandbox.modal import backend, sandbox
+    from trace_bench.sandbox.modal.stream import ModalStream
+    from trace_bench.sandbox.uids import UidBlocks
+
+    return [
+        (SimulatedSandbox, "_move"), (job, "collect"), (job, "recorded"), (job, "observed"), (job, "keep_attempt"),
+        (run.Run, "_one"), (run.Run, "_finish"), (run.Run, "_note"), (run.Run, "_live"), (run.Run, "advanced"),
+        (run.Run, "event"), (run.Run, "_stop"), (run.JobRunner, "run"), (run.JobRunner, "_attempt_number"),
+        (run.JobRunner, "_drive"), (run.JobRunner, "_converse"),
+        (session.Session, "start"), (session.Session, "_read"), (session.Session, "_write"),
+        (session.Session, "_on_message"), (session.Session, "_on_llm_request"), (session.Session, "_pass_on_stop"),
+        (Placement, "next"), (RunPlan, "prepare"), (StartGate, "enter"), (Gateway, "open"), (Scope, "handle"),
+        (LiveTables, "write"), (UidBlocks, "acquire"), (ending, "publish"), (ending, "results_row"),
+        (ending, "sync_tree"), (ending, "write_json"), (ending, "cpu_model"),
+        (backend.ModalBackend, "create"), (sandbox.ModalSandbox, "attach"), (sandbox.ModalSandbox, "start"),
+        (sandbox.ModalSandbox, "controls"), (sandbox.ModalSandbox, "wait"), (sandbox.ModalSandbox, "collect"),
+        (sandbox.ModalSandbox, "remove"), (ModalStream, "read"), (ModalStream, "write"),
+    ]  # fmt: skip
+
+
+def _clock(owner: Any, name: str, spent: dict[str, list[float]]) -> None:
+    """Count the calls of a function and their processor time, what they call included."""
+    if not hasattr(owner, name):
+        return
+    found = spent.setdefault(f"{owner.__name__}.{name}", [0.0, 0])
+    inner = getattr(owner, name)
+
+    @functools.wraps(inner)
+    def outer(*args: Any, **named: Any) -> Any:
+        started = time.thread_time()
+        try:
+            return inner(*args, **named)
+        finally:
+            found[0] += time.thread_time() - started
+            found[1] += 1
+
+    setattr(owner, name, outer)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The controller at one moment. `processor` is milliseconds a job since the last sample."""
+
+    megabytes: float
+    threads: int
+    files: int
+    processor: float
+
+
+class Watch:
+    """Looks at this process as its jobs end."""
+
+    def __init__(self, jobs: int) -> None:
+        self._at = [math.ceil(share * jobs) for share in SAMPLES]
+        self._count = 0
+        self._last = (0, 0.0)
+        self.samples: list[Sample] = []
+        self.most = 0
+
+    def begin(self) -> None:
+        self._began = _processor()
+
+    def processor(self) -> float:
+        """Seconds since `begin`."""
+        return _processor() - self._began
+
+    def finished(self) -> None:
+        self._count += 1
+        self.most = max(self.most, sum(thread.name.startswith("job") for thread in threading.enumerate()))
+        while self._at and self._count >= self._at[0]:
+            self._at.pop(0)
+            pages = int(Path("/proc/self/statm").read_text().split()[1])
+            count, spent = self._last
+            now = self.processor()
+            each = (now - spent) / max(1, self._count - count) * 1e3
+            self._last = (self._count, now)
+            megabytes = pages * resource.getpagesize() / 1e6
+            self.samples.append(Sample(megabytes, threading.active_count(), len(os.listdir("/proc/self/fd")), each))
+
+
+def _processor() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def _raise_open_files() -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 65536), hard))
+
+
+INSIDE = {"server": serve, "modal": modal, "simulated": simulated}
 
 
 if __name__ == "__main__":

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +16,15 @@ import pytest
 
 from tests.integration.cli import REPOSITORY, write_config
 from tests.integration.faults import Trial
+from trace_bench.images.lock import read_lock, record
 from trace_bench.sandbox.labels import JOB
 
 if TYPE_CHECKING:  # the service's client takes half a second to import
     from tests.modal_server.server import ModalServer
     from tests.modal_server.state import Sandbox
 
+REGISTRY = "registry.example/lab"
+"""Where the images of these tests seem to be: the server knows what the engine calls them."""
 VARIABLES = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "PYTHONPATH": str(REPOSITORY)}
 """What stands in for an image in process mode."""
 
@@ -40,11 +44,16 @@ class Pushed:
 
 @pytest.fixture(scope="session")
 def pushed(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Pushed:
+    """Pushing takes a quarter of a minute: `test_modal_registry` does it, the others have a lock that says so."""
     pytest.importorskip("modal")
-    from tests.integration.service import as_pushed
-
-    home = tmp_path_factory.mktemp("pushed") / "home"
-    return Pushed(home, as_pushed(images, home))
+    home = tmp_path_factory.mktemp("pushed")
+    shutil.copy(images / "images.lock.json", home)
+    names = {}
+    for family, pin in read_lock(home).images.items():
+        digest = f"{REGISTRY}/trace-bench/{family}@{pin.image_id}"
+        names[digest] = pin.ref
+        record(replace(pin, repo_digest=digest), home=home)
+    return Pushed(home, names)
 
 
 @contextmanager
@@ -88,8 +97,6 @@ def app() -> str:
 
 def on_modal(**settings: Any) -> dict[str, Any]:
     """The keys of a config that put its jobs there."""
-    from tests.integration.service import REGISTRY
-
     return {"backend": "modal", "modal": {"app": app(), "image_registry": REGISTRY, **settings}}
 
 

@@ -41,8 +41,9 @@ class Call:
 class Record:
     """The calls of a server, oldest first, for any thread."""
 
-    def __init__(self) -> None:
-        self._calls: deque[Call] = deque(maxlen=KEPT_CALLS)
+    def __init__(self, keep: int = KEPT_CALLS) -> None:
+        self._keep = keep
+        self._calls: deque[Call] = deque(maxlen=keep)
         self._lock = threading.Lock()
         self.hear: Callable[[Message], None] | None = None
         """Given each message as it came, with its secrets and all of its data."""
@@ -50,6 +51,8 @@ class Record:
     def add(self, rpc: str, message: Message) -> None:
         if self.hear is not None:
             self.hear(message)
+        if not self._keep:
+            return
         with self._lock:
             self._calls.append(Call(rpc, redacted(message), time.monotonic()))
 

@@ -77,11 +77,23 @@ def write_json(path: Path, value: BaseModel | Any, *, durable: bool = True) -> N
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Replace `path` by a table (see `cell` for what a cell looks like). Not flushed: tables can be
     rebuilt."""
+    write_csv_lines(path, header, map(csv_line, rows))
+
+
+def write_csv_lines(path: Path, header: Sequence[str], lines: Iterable[str]) -> None:
+    """`write_csv` of rows that are lines already (`csv_line`)."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([cell(value) for value in row] for row in rows)
+    csv.writer(text, lineterminator="\n").writerow(header)
+    text.writelines(f"{line}\n" for line in lines)
     write_text(path, text.getvalue(), durable=False)
+
+
+def csv_line(row: Sequence[Any]) -> str:
+    """The cells of `row` as one line of a CSV file, without its end; lines of parts of a row, joined by commas, are
+    that of the whole."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow([cell(value) for value in row])
+    return text.getvalue()
 
 
 _ESCAPED = re.compile(f"{jsonio.HIDDEN.pattern}|[\t\n]")

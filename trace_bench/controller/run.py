@@ -172,6 +172,7 @@ class Run:
         self._usage_told = 0.0
         self._noting = threading.Lock()
         self.layout = plan.layout
+        self._jobs = {job.job_id: job for job in plan.jobs}
         self._cancel = Cancellations(plan.layout)
         self._budget = RunBudget(limits_of(plan.config), plan.spent)
         self._rows: dict[str, Results] = dict(plan.reused)
@@ -603,9 +604,8 @@ class Run:
         if seconds < WORTH_TELLING:
             return
         why = known.text(why)
-        for job in self._plan.jobs:
-            if job.job_id == job_id:
-                self._teller.tell(lambda progress, job=job: progress.waiting(job, seconds, why), droppable=True)  # type: ignore[misc]
+        if (job := self._jobs.get(job_id)) is not None:
+            self._teller.tell(lambda progress: progress.waiting(job, seconds, why), droppable=True)
 
     def said(self, job: PlannedJob, phase: str, text: str) -> None:
         self._live(job, text, lambda folder: folder.stdout)

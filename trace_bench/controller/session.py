@@ -115,6 +115,7 @@ class Session:
     _resync_at: float = 0.0
     _broken: SandboxError | None = None
     _mends_without_news: int = 0
+    _acknowledged: int = 0
 
     def __post_init__(self) -> None:
         self.answers = Answers(self.scope, self._answer)
@@ -184,6 +185,14 @@ class Session:
                 result = self._on_message(message)
                 if result is not None:
                     return result
+            self._acknowledge()
+
+    def _acknowledge(self) -> None:
+        """Once for all that came together: each write may be a call of a service."""
+        with self._lock:
+            if self._mailbox.received > self._acknowledged:
+                self._acknowledged = self._mailbox.received
+                self._write(self._mailbox.ack())
 
     def _read(self, timeout: float) -> bytes | None:
         """What has come; None if nothing did, or the stream is broken."""
@@ -240,8 +249,6 @@ class Session:
                 self._resync_at = time.monotonic() + 1.0
                 self._hello()
             return None
-        if "n" in header and kind != "done":
-            self._write(self._mailbox.ack())
         if kind == "event":
             self._on_event(header)
         elif kind == "history":

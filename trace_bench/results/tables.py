@@ -7,7 +7,7 @@ import math
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -23,7 +23,7 @@ from trace_bench.artifacts.records import (
     TokenTotals,
 )
 from trace_bench.artifacts.versions import read_versioned
-from trace_bench.artifacts.writers import write_csv, write_json
+from trace_bench.artifacts.writers import cell, csv_line, write_csv, write_csv_lines, write_json
 from trace_bench.errors import Boundary, HarnessError
 from trace_bench.resources import package_hash
 from trace_bench.results.digest import files_index, unfinished
@@ -107,8 +107,8 @@ class RunTables:
 class LiveTables:
     """The tables of a run that is under way, from the rows that its controller has.
 
-    They are written at most every `min_interval` seconds, and so seldom that writing them stays below a twentieth of
-    the time: what a job costs the controller must not grow with the number of jobs.
+    They are written at most every `min_interval` seconds, and so seldom that writing them stays below a hundredth of
+    the time: what a job costs the controller must not grow with the number of jobs. A row's line is made once.
 
     Args:
         order: the ids of all planned jobs.
@@ -123,10 +123,12 @@ class LiveTables:
         self._min_interval = min_interval
         self._next = -float("inf")
         self._rows: dict[str, Results] = {}
+        self._lines: dict[str, str] = {}
 
     def put(self, row: Results) -> None:
         """A job has come to its end, or to another one than before."""
         self._rows[row.job_id] = row
+        self._lines.pop(row.job_id, None)
 
     def maybe_write(self) -> bool:
         """`write`, unless it is too early; True if it wrote."""
@@ -135,11 +137,17 @@ class LiveTables:
             return False
         self.write()
         ended = time.monotonic()
-        self._next = ended + max(self._min_interval, 19 * (ended - began))
+        self._next = ended + max(self._min_interval, 99 * (ended - began))
         return True
 
     def write(self) -> None:
-        write_tables(self._run, self.rows(), len(self._order), self._tags)
+        write_tables(self._run, self.rows(), len(self._order), self._tags, line_of=self._line_of)
+
+    def _line_of(self, row: Results) -> str:
+        line = self._lines.get(row.job_id)
+        if line is None:
+            line = self._lines[row.job_id] = _line_of(row)
+        return line
 
     def rows(self) -> list[Results]:
         """The rows so far, in the order of the plan."""
@@ -154,18 +162,26 @@ def write_tables(
     *,
     unprotected: bool = False,
     failed: bool = False,
+    line_of: Callable[[Results], str] | None = None,
 ) -> None:
     """``results.csv``, ``summary.json`` and ``leaderboard.csv`` of `rows`.
 
     Args:
         planned: number of jobs of the run.
         unprotected, failed: as of `rank`.
+        line_of: a row's fields as a line of ``results.csv``, for who knows it already.
     """
     metrics = metric_columns(rows)
-    cells = ([getattr(row, c) for c in COLUMNS] + [value(row) for value in metrics.values()] for row in rows)
-    write_csv(run.results_csv, (*COLUMNS, *metrics), cells)
+    fields = line_of or _line_of
+    lines = (",".join([fields(row), *(cell(value(row)) for value in metrics.values())]) for row in rows)
+    write_csv_lines(run.results_csv, (*COLUMNS, *metrics), lines)
     write_json(run.summary, summarise(run.run_id, rows, planned, tags), durable=False)
     write_leaderboard(run.leaderboard, rank(rows, unprotected=unprotected, failed=failed))
+
+
+def _line_of(row: Results) -> str:
+    """The fields of `row` as a line of ``results.csv``."""
+    return csv_line([getattr(row, name) for name in COLUMNS])
 
 
 def write_standings(

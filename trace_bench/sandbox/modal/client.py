@@ -70,9 +70,13 @@ class Client:
         """Run `work` on the loop of all connections."""
         with self._lock:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="modal", daemon=True).start()
+                self._loop = _clients_loop() or _own_loop()
         return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def later(self, seconds: float, what: Callable[[], Any]) -> None:
+        """Call `what` on that loop, `seconds` from now."""
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._loop.call_later, seconds, what)
 
     def call(self, work: Coroutine[Any, Any, T], seconds: float, action: str, name: str = "") -> T:
         """The result of `work`; `action` completes "did not".
@@ -171,7 +175,7 @@ class Client:
     def terminate(self, handle: modal.Sandbox, name: str) -> None:
         """End a sandbox with all it holds; nothing happens if it has ended."""
         with contextlib.suppress(SandboxGone):
-            self.call(handle.terminate.aio(wait=True), TERMINATE_SECONDS, "end a sandbox", name)
+            self.call(_end(handle), TERMINATE_SECONDS, "end a sandbox", name)
         self._labels.pop(handle.object_id, None)
 
     async def exec(self, handle: modal.Sandbox, command: Sequence[str]) -> Exec:
@@ -205,6 +209,31 @@ class Exec:
         """What it writes to stdout, until it ends."""
         async for data in self._process.stdout:
             yield data
+
+
+async def _end(handle: modal.Sandbox) -> None:
+    try:
+        await handle.terminate.aio(wait=True)
+    finally:
+        await handle.detach.aio()  # each handle has a connection of its own, kept for half a minute otherwise
+
+
+def _clients_loop() -> asyncio.AbstractEventLoop | None:
+    """The loop that the service's client runs itself on: from any other one, each await of it is two changes of
+    threads, which cost more than the call. None where it has none that we know of, and everything works without."""
+    try:
+        from modal._utils.async_utils import synchronizer
+
+        loop = synchronizer._get_loop(start=True)
+    except (ImportError, AttributeError, TypeError):
+        return None
+    return loop if isinstance(loop, asyncio.AbstractEventLoop) else None
+
+
+def _own_loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="modal", daemon=True).start()
+    return loop
 
 
 @contextlib.contextmanager

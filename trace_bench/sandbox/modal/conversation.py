@@ -7,6 +7,7 @@ command gets through even where nobody reads its output.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 import threading
@@ -21,6 +22,10 @@ from trace_bench.sandbox.modal.holder import CHUNK, DATA, WINDOW, Unpacker, pack
 
 LINGER = 5.0
 """Seconds that a conversation whose stream was closed waits to hear how the command ended."""
+GATHER = 0.005
+"""Seconds in which what is written to the stream becomes one call of the service, which takes longer than that."""
+PARTING = 30.0
+"""Seconds after the last byte that the channel has to end by itself: it does once the sandbox is removed."""
 
 
 class Channel(Protocol):
@@ -90,16 +95,20 @@ class Conversation:
         """See it through; `opened` makes the channel, by which `JOIN` has been said."""
         self._loop = asyncio.get_running_loop()
         self._more, self._granted = asyncio.Event(), asyncio.Event()
+        listening: asyncio.Task[None] | None = None
         tasks: list[asyncio.Task[None]] = []
         try:
             self._channel = channel = await opened()
-            tasks = [asyncio.create_task(work) for work in (self._deliver(channel), self._feed(channel))]
-            await self._listen(channel)
+            listening = asyncio.create_task(self._listen(channel))
+            delivery = asyncio.create_task(self._deliver(channel))
+            tasks = [delivery, asyncio.create_task(self._feed(channel))]
+            await asyncio.wait({listening, delivery}, return_when=asyncio.FIRST_COMPLETED)
+            if self._eof and not self._left:
+                await delivery
+            elif not self._eof:
+                await listening
             if not self._eof and not self._left:
                 self.error = EngineGone("Modal broke off the stream of a sandbox.")
-            elif not self._left:
-                self._more.set()
-                await tasks[0]
         except asyncio.CancelledError:
             self.error = self.error or EngineGone("the stream of a sandbox was closed.")
         except BaseException as error:
@@ -112,6 +121,8 @@ class Conversation:
             with self._news:
                 self.over = True
                 self._news.notify_all()
+            if listening is not None:
+                await _ended_by_itself(listening)
 
     async def say(self, **fields: Any) -> None:
         """Tell the holder something."""
@@ -131,8 +142,6 @@ class Conversation:
                     self._more.set()
                 else:
                     self._on_said(json.loads(payload))
-            if self._eof:
-                return
 
     def _on_said(self, said: dict[str, Any]) -> None:
         if "credit" in said:
@@ -178,9 +187,23 @@ class Conversation:
                 data = b""
             if not data:
                 break
+            await asyncio.sleep(GATHER)
+            with contextlib.suppress(OSError):
+                if room := min(4 * CHUNK, self._credit - len(data)):
+                    data += self._theirs.recv(room)
             self._credit -= len(data)
             await channel.write(pack(DATA, data))
         self._left = True
         if self.ended is None:
             await asyncio.sleep(LINGER)
         await channel.hang_up()
+
+
+async def _ended_by_itself(listening: asyncio.Task[None]) -> None:
+    """Wait until the channel has no more to say. To break off what the service's client reads leaves it open for long,
+    and has the client complain."""
+    try:
+        await asyncio.wait({listening}, timeout=PARTING)
+    finally:
+        listening.cancel()
+        await asyncio.gather(listening, return_exceptions=True)

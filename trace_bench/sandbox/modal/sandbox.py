@@ -17,7 +17,7 @@ from trace_bench.sandbox.errors import EngineGone, SandboxGone
 from trace_bench.sandbox.modal import program
 from trace_bench.sandbox.modal.client import EXEC_SECONDS, Client, errors, translated
 from trace_bench.sandbox.modal.controls import read_back
-from trace_bench.sandbox.modal.conversation import JOIN, Conversation
+from trace_bench.sandbox.modal.conversation import JOIN, PARTING, Conversation
 from trace_bench.sandbox.modal.holder import DATA, Unpacker
 from trace_bench.sandbox.modal.stream import ModalStream
 
@@ -93,8 +93,10 @@ class ModalSandbox:
 
     def wait(self, timeout: float) -> ExitStatus | None:
         end = time.monotonic() + timeout
+        conversation = self._conversation  # none once it is removed
         while True:
-            self._check_there()
+            if conversation is None or conversation.ended is None:
+                self._check_there()
             left = end - time.monotonic()
             found = self._ended(min(max(left, 0.0), POLL_SECONDS))
             if found is not None:
@@ -143,10 +145,10 @@ class ModalSandbox:
     def remove(self) -> None:
         conversation, self._conversation = self._conversation, None
         self._client.terminate(self._handle, self.name)
-        if self._running is not None:
-            self._running.cancel()
         if conversation is not None and not self._attached:
             conversation.sock.close()
+        if self._running is not None and not self._running.done():
+            self._client.later(PARTING, self._running.cancel)  # it ends by itself, now that there is nobody to hear
 
     # -- the conversation ----------------------------------------------------------------------------------------
 
