@@ -29,6 +29,8 @@ ANSWER_SECONDS = 60.0
 KILL_SECONDS = 30.0
 AHEAD = 64
 """Pieces of /out that are on their way before somebody takes them."""
+ATTEMPTS, BREATH = 3, 0.2
+"""How often a conversation is begun, and the seconds in between."""
 LITTLE = 0.05
 """Seconds for which it is not worth waiting."""
 POLL_SECONDS = 2.0
@@ -164,8 +166,8 @@ class ModalSandbox:
         conversation = self._conversation
         return None if conversation is None or conversation.over else conversation
 
-    def _talk(self) -> Conversation:
-        """A new conversation, which the holder has answered.
+    def _talk(self, attempts: int = ATTEMPTS) -> Conversation:
+        """A new conversation, which the holder has answered. One that breaks before that costs its job nothing.
 
         Raises:
             SandboxGone, EngineGone.
@@ -177,9 +179,13 @@ class ModalSandbox:
 
         self._running = self._client.submit(conversation.run(opened))
         if not conversation.wait_for(lambda: conversation.position is not None, EXEC_SECONDS):
+            broke = conversation.over
             conversation.sock.close()
             self._running.cancel()
             self._check_there()
+            if broke and attempts > 1:
+                time.sleep(BREATH)
+                return self._talk(attempts - 1)
             raise conversation.error or EngineGone(f"sandbox {self.name} did not answer.")
         self._conversation = conversation
         return conversation
