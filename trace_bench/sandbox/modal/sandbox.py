@@ -93,14 +93,14 @@ class ModalSandbox:
 
     def wait(self, timeout: float) -> ExitStatus | None:
         end = time.monotonic() + timeout
-        conversation = self._conversation  # none once it is removed
         while True:
-            if conversation is None or conversation.ended is None:
+            if self._conversation is None:  # found, or removed; else it says itself how it ended
                 self._check_there()
             left = end - time.monotonic()
             found = self._ended(min(max(left, 0.0), POLL_SECONDS))
             if found is not None:
                 return ExitStatus(int(found["code"]), False, str(found["error"]))
+            self._check_there()
             if time.monotonic() >= end:
                 return None
 
