@@ -56,7 +56,7 @@ def test_a_jobs_sandbox_costs_few_calls(lab: Lab, server: ModalServer) -> None:
     calls.pop("AuthTokenGet", None)
     # Two execs: the conversation, and what brings /out.
     assert {name: n for name, n in calls.items() if name != "TaskExecStdinWrite"} == {
-        "SandboxCreateV2": 1, "TaskExecStart": 2, "TaskExecStdioRead": 2, "SandboxWaitV2": 2, "SandboxTerminateV2": 1,
+        "SandboxCreateV2": 1, "TaskExecStart": 2, "TaskExecStdioRead": 2, "SandboxWaitV2": 1, "SandboxTerminateV2": 1,
     }  # fmt: skip
     assert calls["TaskExecStdinWrite"] <= 2, "start, and that nobody listens any more"
 
