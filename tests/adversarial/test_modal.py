@@ -4,22 +4,21 @@ but the scorer's."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.adversarial.attacks.registry import ATTACKS
 from tests.adversarial.campaign import Campaign, wage
 from tests.adversarial.test_scores import test_the_score_is_not_the_attackers
-from tests.integration.service import service
+from tests.integration.modal_runs import Pushed, on_modal, pushed, served
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
-__all__ = ["test_the_score_is_not_the_attackers"]
+__all__ = ["pushed", "test_the_score_is_not_the_attackers"]
 
 
 @pytest.fixture(scope="module")
-def campaign(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Campaign]:
+def campaign(pushed: Pushed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Campaign]:
     folder = tmp_path_factory.mktemp("campaign")
     pairs = [(one.name, one.interactions[at % len(one.interactions)]) for at, one in enumerate(ATTACKS.values())]
-    with service(images, folder / "service") as there:
-        yield wage(folder, there.home, pairs, config_of=there.config, environment=there.environment)
+    with served(pushed) as server:
+        yield wage(folder, pushed.home, pairs, config_of=on_modal(), environment=server.environment)

@@ -299,6 +299,20 @@ def a_control_that_is_not_mentioned(forger: Forger) -> None:
         meta["controls"] = [control for control in meta["controls"] if control["name"] != "network"]
 
 
+@finds("conduct.controls", "host")
+def a_host_that_the_run_did_not_have(forger: Forger) -> None:
+    forger.meta(host="elsewhere")
+
+
+@finds("conduct.controls", "attempts[2].host")
+def an_attempt_on_a_host_that_the_run_did_not_have(forger: Forger) -> None:
+    with forger.json(forger.run.env) as env:
+        env["backend"]["hosts"] = {"near": {}, "far": {}}
+    for path in forger.run.jobs.glob("*/job_meta.json"):
+        with forger.json(path) as meta:
+            meta["attempts"][-1]["host"] = meta["host"] = "near" if len(meta["attempts"]) == 1 else "elsewhere"
+
+
 @finds("conduct.controls", "integrity")
 def an_unprotected_job_that_is_said_to_be_protected(forger: Forger) -> None:
     for job in (forger.good, forger.other):

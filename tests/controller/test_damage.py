@@ -98,10 +98,10 @@ class Fate:
         return change
 
     def _asked(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        def answer(backend: SimulatedBackend) -> None:
+        def answer(backend: SimulatedBackend, host: str = "") -> None:
             if self.has_come and self._error is ControllerDied:
                 raise ControllerDied
-            real(backend)
+            real(backend, host)
 
         return answer
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,7 +14,7 @@ from trace_bench.config import RunConfig, parse_config
 from trace_bench.config.models import SandboxConfig
 from trace_bench.controller import placement as placements
 from trace_bench.controller.demands import check_hosts, check_pinned
-from trace_bench.controller.placement import Placement, Waiting, why_not
+from trace_bench.controller.placement import Place, Placement, Waiting, why_not
 from trace_bench.errors import ConfigError, SandboxError
 from trace_bench.sandbox import uids
 from trace_bench.sandbox.base import Host, Sandbox
@@ -94,6 +95,42 @@ def test_who_waits_for_room_alone_holds_up_no_other_controller() -> None:
     assert mine is not None
     assert one.next(Waiting([a_job(gpus=1)])) is None and not one.waiters
     assert other.next(Waiting([a_job(gpus=1)])) is not None
+
+
+KINDS: list[dict[str, Any]] = [
+    {}, {}, {"gpus": 1}, {"gpus": 1}, {"gpus": 2}, {"pinned": True}, {"pinned": True, "cpus": 2}, {"exclusive": True},
+    {"gpus": 2, "pinned": True}, {"gpus": 1, "exclusive": True}, {"labels": ("b",)}, {"labels": ("b",), "gpus": 2},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_controllers_of_any_mixture_of_jobs_come_to_an_end_and_never_share_a_lease(seed: int) -> None:
+    """Three of them, two hosts; jobs end at random. Nobody waits for ever, and nobody for somebody who waits."""
+    draw = random.Random(seed)
+    hosts = [
+        Host("a", gpus=("0", "1"), cpus=2, scope="a"),
+        Host("b", gpus=("0", "1"), cpus=2, scope="b", labels=frozenset("b"), slots=3),
+    ]
+    controllers = [Placement(hosts) for _ in range(3)]
+    queues = [Waiting([a_job(memory=64 << 20, **draw.choice(KINDS)) for _ in range(30)]) for _ in controllers]
+    running: list[tuple[int, Place]] = []
+    for _ in range(20_000):
+        who = draw.randrange(3)
+        if running and draw.random() < 0.3:
+            owner, place = running.pop(draw.randrange(len(running)))
+            controllers[owner].give_back(place)
+        elif queues[who] and (found := controllers[who].next(queues[who])) is not None:
+            place = found[1]
+            here = [other for _, other in running if other.host.name == place.host.name]
+            assert not any(set(place.lease.devices) & set(other.lease.devices) for other in here)
+            assert not any(set(place.lease.cpuset) & set(other.lease.cpuset) for other in here)
+            assert not here or not any(other.lease.exclusive for other in [*here, place])
+            running.append((who, place))
+        elif not queues[who]:
+            controllers[who].rest()  # as a run does
+        if not running and not any(queues):
+            break
+    assert [len(queue) for queue in queues] == [0, 0, 0] and not running
 
 
 def test_hosts_with_known_gpus_go_before_those_of_which_nobody_can_tell() -> None:

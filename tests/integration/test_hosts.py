@@ -11,13 +11,11 @@ from typing import Any
 import pytest
 
 from tests.engines import OtherEngine, engines
+from tests.integration.cli import cli
 from tests.integration.faults import Trial, Undisturbed, finished, run_of, run_undisturbed
 from tests.integration.test_faults import matrix
 from tests.integration.test_interruption import wait_for
 from tests.ssh_server import ssh_server
-from trace_bench.config.places import DockerHostConfig
-from trace_bench.sandbox.docker_hosts import DockerHosts
-from trace_bench.sandbox.labels import OWNER, owner
 
 pytestmark = pytest.mark.docker
 TASKS = [
@@ -89,6 +87,8 @@ def test_jobs_are_spread_over_hosts_by_labels_and_slots_and_come_out_the_same(
     where = ran_on(tmp_path)
     assert {where[job] for job, row in rows.items() if row["task_id"] == "internal:slow"} == {"near"}
     assert "far" in {where[job] for job, row in rows.items() if row["task_id"] == "internal:numeric_param"}
+    metas = {p.parent.name: json.loads(p.read_text()) for p in run_of(tmp_path).glob("jobs/*/job_meta.json")}
+    assert {job: meta["host"] for job, meta in metas.items()} == where
     running: Counter[str] = Counter()
     for line in events(tmp_path):
         if line["event"] in ("job.start", "job.end"):
@@ -125,11 +125,9 @@ def test_jobs_of_a_host_that_vanishes_are_done_on_the_other(
     else:
         assert told == ["host.lost"]
         far.start()
-        backend = DockerHosts([DockerHostConfig.model_validate(host) for host in hosts_of(pair)])
-        left = backend.find({OWNER: owner()})
-        assert left and {sandbox.host for sandbox in left} == {"far"}
-        for sandbox in left:
-            sandbox.remove()
+        assert far.containers()
+        cleaned = cli("clean", "--config", str(trial.config), home=images)
+        assert cleaned.returncode == 0 and "removed trace-bench-" in cleaned.stdout, cleaned.stderr
     nothing_is_left(pair)
 
 

@@ -171,9 +171,7 @@ def test_clean_ends_what_a_dead_controller_left(trial: ModalTrial, modal_server:
 
 
 @pytest.mark.slow
-def test_what_nobody_comes_back_for_ends_by_itself(
-    pushed: Pushed, modal_server: ModalServer, tmp_path: Path
-) -> None:
+def test_what_nobody_comes_back_for_ends_by_itself(pushed: Pushed, modal_server: ModalServer, tmp_path: Path) -> None:
     """The supervisor gives up after its lease, and the sandbox after as long as it would wait to be collected."""
     config = phased(tmp_path, modal={"idle_timeout": 30})
     trial = ModalTrial(tmp_path, pushed.home, config, server=modal_server)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.integration.cli import history, run
-from tests.integration.files import check_files
 from tests.integration.modal_runs import Pushed, on_modal
 
 if TYPE_CHECKING:

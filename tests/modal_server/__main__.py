@@ -29,7 +29,7 @@ def main() -> None:
     chosen = options.parse_args()
     starts = Starts(chosen.p50, chosen.p99, chosen.failures, chosen.per_second, seed=chosen.seed)
     images = dict(pair.rsplit("=", 1) for pair in chosen.image)
-    server = ModalServer(chosen.mode, port=chosen.port, state=chosen.state, starts=starts, images=images)
+    server = ModalServer(chosen.mode, port=chosen.port, state=chosen.state, starts=starts, images=images, kept_calls=0)
     for rule in chosen.trouble:
         server.trouble.add_text(rule)
     wanted = {signal.SIGTERM, signal.SIGINT, signal.SIGUSR1}

@@ -8,7 +8,7 @@ or ``{"signal": 9}``. Requests are lines of JSON over an abstract Unix socket, e
     {"do": "start", "folder": F, "tool": "{...}", "within": FOLDER_OF_THE_SANDBOX}
     {"do": "close_stdin", "folder": F}    {"do": "kill", "folder": F}    {"do": "stop"}    {"do": "ping"}
 
-It ends on ``stop``, or when nobody has been connected for `LINGER` seconds, and kills what it holds.
+It ends on ``stop``, on SIGTERM, or when nobody has been connected for `LINGER` seconds, and kills what it holds.
 """
 
 from __future__ import annotations
@@ -237,6 +237,8 @@ def serve(state: Path, isolated: bool, shared: list[str]) -> None:
         end.setblocking(False)
     signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
+    told: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: told.append(number))
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(address(state))
     listener.listen()
@@ -246,7 +248,7 @@ def serve(state: Path, isolated: bool, shared: list[str]) -> None:
     peers: dict[socket.socket, bytearray] = {}
     alone_since = time.monotonic()
     stopping = False
-    while not stopping and (peers or time.monotonic() - alone_since < LINGER):
+    while not stopping and not told and (peers or time.monotonic() - alone_since < LINGER):
         for key, _ in selector.select(timeout=10):
             ready: Any = key.fileobj
             if ready is woken:

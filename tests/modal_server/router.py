@@ -69,7 +69,9 @@ class Router:
         return pb.TaskExecStdinStatusResponse(num_bytes_written=stdio.written, closed=stdio.closed)
 
     async def TaskExecWait(self, request: pb.TaskExecWaitRequest, metadata: Metadata) -> pb.TaskExecWaitResponse:
-        return pb.TaskExecWaitResponse(**await self._command(request, metadata).wait())
+        ended = await self._command(request, metadata).wait()
+        self._command(request, metadata)
+        return pb.TaskExecWaitResponse(**ended)
 
     async def TaskExecPoll(self, request: pb.TaskExecPollRequest, metadata: Metadata) -> pb.TaskExecPollResponse:
         return pb.TaskExecPollResponse(**(self._command(request, metadata).ended() or {}))
@@ -109,7 +111,9 @@ class Router:
         return self._sandboxes.get(task_id)
 
     def _command(self, request: Any, metadata: Metadata) -> Stdio:
-        folder = self._sandbox(request.task_id, metadata).folder / "exec" / request.exec_id
-        if not request.exec_id or not folder.is_dir():
+        """A command of a running sandbox: they go with it. Streams of theirs that are open then run to their end."""
+        sandbox = self._sandbox(request.task_id, metadata)
+        folder = sandbox.folder / "exec" / request.exec_id
+        if not sandbox.running or not request.exec_id or not folder.is_dir():
             raise GRPCError(Status.NOT_FOUND, f"no command {request.exec_id}")
         return self._sandboxes.stdio(folder)

@@ -41,11 +41,14 @@ class Call:
 class Record:
     """The calls of a server, oldest first, for any thread."""
 
-    def __init__(self) -> None:
-        self._calls: deque[Call] = deque(maxlen=KEPT_CALLS)
+    def __init__(self, keep: int = KEPT_CALLS) -> None:
+        self._keep = keep
+        self._calls: deque[Call] = deque(maxlen=keep)
         self._lock = threading.Lock()
 
     def add(self, rpc: str, message: Message) -> None:
+        if not self._keep:
+            return
         with self._lock:
             self._calls.append(Call(rpc, redacted(message), time.monotonic()))
 

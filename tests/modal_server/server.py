@@ -24,7 +24,7 @@ from modal_proto.task_command_router_grpc import TaskCommandRouterBase
 from tests.modal_server.control import Control
 from tests.modal_server.engines import Engine, Keeping, ProcessEngine
 from tests.modal_server.router import Router
-from tests.modal_server.rpc import Record, Service
+from tests.modal_server.rpc import KEPT_CALLS, Record, Service
 from tests.modal_server.sandboxes import Sandboxes
 from tests.modal_server.sandboxes_v1 import SandboxesV1
 from tests.modal_server.sandboxes_v2 import SandboxesV2
@@ -64,6 +64,9 @@ class ModalServer:
     In process mode `isolated` sandboxes have a root, a process tree and a network of their own, where the host allows
     it; else they share the host's, and only the client's file operations see the sandbox's folder as the root.
 
+    An `idempotent` server answers a V2 creation that the client tries again with the sandbox of its first try; nothing
+    says whether the service does.
+
     >>> with ModalServer() as server, server.client() as client:
     ...     app = modal.App.lookup("an-app", create_if_missing=True, client=client)
     """
@@ -77,6 +80,8 @@ class ModalServer:
         starts: Starts | None = None,
         images: Mapping[str, str] | None = None,
         isolated: bool = True,
+        idempotent: bool = False,
+        kept_calls: int = KEPT_CALLS,
         credentials: tuple[str, str] = ("ak-loopback", "as-loopback"),
         engine: Engine | None = None,
     ) -> None:
@@ -85,13 +90,14 @@ class ModalServer:
         self.port = port
         self.state = state or Path(tempfile.mkdtemp(prefix="modal-server-"))
         self._isolated = isolated
+        self._idempotent = idempotent
         self._own_state = state is None
         self.starts = starts or Starts()
         self.images = dict(images or {})
         """Docker mode: references of a registry -> tags that the local engine has."""
         self.credentials = credentials
         self.trouble = Trouble()
-        self.calls = Record()
+        self.calls = Record(kept_calls)
         """What was called, secrets redacted: ``server.calls("SandboxCreateV2")``."""
         self._thread: threading.Thread | None = None
 
@@ -202,7 +208,7 @@ class ModalServer:
         listener = self._listen()
         parts: list[Any] = [
             control,
-            SandboxesV2(self._sandboxes, control, self.url),
+            SandboxesV2(self._sandboxes, control, self.url, self._idempotent),
             SandboxesV1(self._sandboxes, control, self.url),
         ]
         router = Router(self._sandboxes, control)

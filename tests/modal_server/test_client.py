@@ -98,13 +98,12 @@ def test_secrets_reach_the_sandbox_and_not_the_record(account: Account, family: 
 def test_sandboxes_have_a_root_a_process_tree_and_a_network_of_their_own(account: Account) -> None:
     if not account.server.private:
         pytest.skip("this host gives no namespaces")
-    script = (
-        "echo mine > /out/mine; echo mine > /tmp/mine; touch /usr/mine; ls -A /out; echo $$; tail -n +3 /proc/net/dev"
-    )
+    script = "echo mine > /out/mine; echo mine > /tmp/mine; touch /usr/mine; ls -A /out; echo $$"
+    script += "; tail -n +3 /proc/net/dev; echo end"
     one, two = (account.create("sh", "-c", f"{script}; sleep 60", block_network=True) for _ in range(2))
     for sandbox in (one, two):
         lines = iter(sandbox.stdout)
-        assert [next(lines).split(":")[0].strip() for _ in range(3)] == ["mine", "1", "lo"]
+        assert [next(lines).split(":")[0].strip() for _ in range(4)] == ["mine", "1", "lo", "end"]
         assert "Read-only file system" in next(iter(sandbox.stderr))
     assert not Path("/out/mine").exists() and not Path("/tmp/mine").exists()
     two.exec("rm", "/out/mine").wait()

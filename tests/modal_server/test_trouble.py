@@ -17,6 +17,7 @@ from modal.exception import (
 )
 
 from tests.modal_server.conftest import Account
+from tests.modal_server.server import ModalServer
 from tests.modal_server.trouble import Break, Delay, LoseReply, Refuse, Starts, refusal
 
 
@@ -55,6 +56,15 @@ def test_without_a_name_a_lost_reply_leaves_two_sandboxes(account: Account) -> N
     assert len(found) == 2
     for id in found:
         modal.Sandbox.from_id(id, client=account.client).terminate()
+
+
+def test_an_idempotent_server_answers_a_second_try_with_the_first_ones_sandbox() -> None:
+    with ModalServer(idempotent=True) as server, server.client() as client:
+        account = Account(server, client, modal.App.lookup("tests", create_if_missing=True, client=client))
+        rule = server.trouble.add(rpc="SandboxCreateV2", do=LoseReply())
+        made = account.create("sleep", "60", name="once")
+        assert rule.hits == 1 and account.listed() == [made.object_id]
+        assert account.create("sleep", "60").object_id != made.object_id
 
 
 def test_a_rule_waits_for_its_turn_and_its_request(account: Account) -> None:

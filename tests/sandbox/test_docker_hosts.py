@@ -18,6 +18,7 @@ import pytest
 
 from tests.engines import OtherEngine, engines
 from tests.ssh_server import ssh_server
+from trace_bench.cli.places import backend_for
 from trace_bench.config.places import DockerHostConfig
 from trace_bench.controller.host_images import pinned_image
 from trace_bench.errors import EnvironmentUnavailable, Interrupted, SandboxError
@@ -143,7 +144,7 @@ def test_sandboxes_are_made_where_the_request_says_and_found_on_all_hosts(
 
 
 def test_a_host_that_is_gone_is_left_out_and_what_it_held_is_found_when_it_is_back(
-    pair: list[OtherEngine], image: Image
+    pair: list[OtherEngine], image: Image, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     backend = hosts_of(pair)
     pair[1].load(f"trace-bench/core:{image.key[:12]}")
@@ -153,6 +154,11 @@ def test_a_host_that_is_gone_is_left_out_and_what_it_held_is_found_when_it_is_ba
     assert [host.name for host in backend.hosts()] == ["near"] and backend.find({RUN: "hosts"}) == []
     assert list(backend.unreachable()) == ["far"] and "of host far (unix:" in backend.unreachable()["far"]
     backend.check()  # the other one is enough
+    config = tmp_path / "config.json"
+    near, far = ({"url": engine.url, "name": name} for engine, name in zip(pair, ("near", "far"), strict=True))
+    config.write_text(json.dumps({"tasks": ["internal:numeric_param"], "docker": {"hosts": [near, far]}}))
+    backend_for(config=config)
+    assert "host far is left out: the Docker engine of host far" in capsys.readouterr().err
     assert "of host far" in backend.describe()["hosts"]["far"]["error"]
     for call in (left.status, left.attach, left.remove, lambda: backend.create(request_for("far", "any"))):
         with pytest.raises(EngineGone) as gone:

@@ -58,6 +58,7 @@ def _check_controls(audited: Audited, meta: JobMeta, path: str) -> None:
     if audited.env is not None:
         named = audited.env.backend.get("backend", audited.env.backend.get("name", meta.backend))
         book.equal("conduct.controls", path, "backend", meta.backend, named)
+    _check_hosts(audited, meta, path)
     if not meta.controls:
         if meta.status == "ok":
             book.wrong("conduct.controls", path, "controls", None, "what was in force")
@@ -84,6 +85,27 @@ def _check_controls(audited: Audited, meta: JobMeta, path: str) -> None:
             weaker = set(sandbox.allow_weaker) if sandbox is not None else set()
             why = "given up by the config" if name in weaker else "the backend could not set it"
             book.remark("conduct.controls", f"{name} was not in force for some jobs: {why}")
+
+
+def _check_hosts(audited: Audited, meta: JobMeta, path: str) -> None:
+    """The job was where its last attempt was, and attempts were on hosts that ``env.json`` describes: those of the
+    last controller, as it describes no other one's."""
+    book = audited.book
+    if meta.attempts:
+        book.equal("conduct.controls", path, "host", meta.host, meta.attempts[-1].host)
+    if audited.env is None:
+        return
+    hosts = list(audited.env.backend.get("hosts") or ())
+    last = _stamp(audited.journal.starts[-1]) if audited.journal.starts else None
+    for attempt in meta.attempts:
+        began = _stamp(attempt.started_at)
+        if attempt.host is None or attempt.host in hosts:
+            continue
+        if last is None or began is None or began < last - _SLACK:
+            book.unknown("conduct.controls", "env.json does not describe the hosts of an earlier controller")
+        else:
+            due = ", ".join(map(str, hosts)) or None
+            book.wrong("conduct.controls", path, f"attempts[{attempt.number}].host", attempt.host, due)
 
 
 def _check_plan(audited: Audited, meta: JobMeta, path: str) -> None:

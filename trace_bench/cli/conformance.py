@@ -52,9 +52,13 @@ def _image(backend: str) -> str:
     from trace_bench.images.pins import list_images
 
     for row in list_images():
-        if row.family == "core" and row.pin is not None and row.present:
-            return row.pin.ref
+        if row.family == "core" and row.pin is not None:
+            if backend == "modal" and row.pin.repo_digest is not None:
+                return row.pin.repo_digest
+            if backend != "modal" and row.present:
+                return row.pin.ref
     raise EnvironmentUnavailable(
-        "there is no image to try the backend with; run trace-bench images build core, or name one that has a python3 "
-        "with --image."
+        "there is no image to try the backend with; run trace-bench images build core"
+        + (", and images push core" if backend == "modal" else "")
+        + ", or name one that has a python3 with --image."
     )

@@ -94,13 +94,16 @@ def _backend(places: Places) -> tuple[str, str]:
     return f"{said}; {hosts}" if hosts else said, hosts or said
 
 
-def _lacking(places: Places) -> str:
+def _lacking(places: Places) -> tuple[str, str]:
     """Controls that the backend cannot put in force, with its reasons: what `require_controls` refuses."""
     from trace_bench.controller.places import backend_at
 
     found = backend_at(places)
     lacking = [f"{name} ({printable(why, 200)})" for name, why in found.cannot.items() if name in CONTROLS]
-    return f"cannot set: {'; '.join(lacking)}" if lacking else "all can be set"
+    names = [name for name in found.cannot if name in CONTROLS]
+    if not names:
+        return "all can be set", ""
+    return f"cannot set: {'; '.join(lacking)}", f"cannot set: {', '.join(names)}"
 
 
 def host_sentence(host: Host) -> str:

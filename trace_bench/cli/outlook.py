@@ -49,12 +49,11 @@ def bound_sentence(bound: Bound) -> str:
     >>> bound_sentence(Bound(8, 3, core_hours=12.0, gib_hours=24.0, gpu_hours=0.0, usd=3.5))
     'at most 3.5000 USD by modal.prices, if all 8 jobs use up their time in 3 attempts: 12 core hours, 24 GiB hours'
     >>> bound_sentence(Bound(8, 3, endless=2))
-    'no bound: 2 of 8 jobs have no limit of time; set job_timeout and score_timeout'
+    'no bound, as 2 of 8 jobs have no limit of time; set job_timeout and score_timeout'
     """
     if bound.endless:
-        return (
-            f"no bound: {bound.endless} of {bound.jobs} jobs have no limit of time; set job_timeout and score_timeout"
-        )
+        endless = f"{bound.endless} of {bound.jobs} jobs have no limit of time"
+        return f"no bound, as {endless}; set job_timeout and score_timeout"
     hours = f"{bound.core_hours:.4g} core hours, {bound.gib_hours:.4g} GiB hours"
     hours += f", {bound.gpu_hours:.4g} GPU hours" if bound.gpu_hours else ""
     tries = f"in {bound.attempts} attempts" if bound.attempts > 1 else "in their attempt"

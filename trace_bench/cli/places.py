@@ -11,7 +11,7 @@ from trace_bench.cli.output import note
 from trace_bench.config import load_config
 from trace_bench.controller.places import Places, backend_at, names_others, places_of_run
 from trace_bench.sandbox.backends import AUTO
-from trace_bench.sandbox.base import Backend
+from trace_bench.sandbox.base import Backend, SeveralEngines
 
 
 def places_for(
@@ -43,9 +43,13 @@ def places_for(
 def backend_for(
     backend: str = AUTO, config: Path | None = None, run_id: str | None = None, layout: RunLayout | None = None
 ) -> Backend:
-    """The backend at `places_for`, checked and ready.
+    """The backend at `places_for`, checked and ready. Hosts that do not answer are told.
 
     Raises:
         ConfigError: the config is wrong, or no backend has that name. EnvironmentUnavailable: it cannot work here.
     """
-    return backend_at(places_for(backend, config, run_id, layout))
+    found = backend_at(places_for(backend, config, run_id, layout))
+    if isinstance(found, SeveralEngines):
+        for name, why in found.unreachable().items():
+            note(f"host {printable(name)} is left out: {printable(why, 400)}")
+    return found

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
+from trace_bench.cli.output import note
 from trace_bench.errors import ConfigError, EnvironmentUnavailable, SandboxError
 from trace_bench.results.runs import LATEST, AmbiguousRun, exact_run, find_run, run_id_of
 from trace_bench.sandbox.base import Backend, Sandbox
@@ -18,6 +20,13 @@ from trace_bench.sandbox.uids import UidBlocks
 
 class ControllerAlive(EnvironmentUnavailable):
     """The sandbox belongs to a controller that is alive."""
+
+
+@runtime_checkable
+class SeveralHosts(Protocol):
+    """A backend some of whose hosts may be away."""
+
+    def unreachable(self) -> Mapping[str, str]: ...
 
 
 @dataclass(frozen=True)
@@ -71,8 +80,16 @@ class RunNamed:
 
 
 def own_sandboxes(backend: Backend) -> list[Sandbox]:
-    """All that controllers of this user on this host made, in whatever state."""
-    return backend.find({OWNER: owner()})
+    """All that controllers of this user on this host made, in whatever state; hosts that do not answer are named.
+
+    Raises:
+        SandboxError: no host answers.
+    """
+    found = backend.find({OWNER: owner()})
+    if isinstance(backend, SeveralHosts):
+        for name, why in backend.unreachable().items():
+            note(f"host {printable(name, 80)} does not answer, and what is there is not known: {printable(why, 400)}")
+    return found
 
 
 @contextmanager

@@ -54,7 +54,7 @@ from trace_bench.gateway.base import NotRecorded
 from trace_bench.gateway.server import Gateway, Scope
 from trace_bench.results.tables import read_row
 from trace_bench.sandbox.base import Backend, Sandbox, SandboxRequest, Stream
-from trace_bench.sandbox.errors import LeaseLost, RateLimited
+from trace_bench.sandbox.errors import EngineGone, LeaseLost, NameConflict, RateLimited
 from trace_bench.sandbox.labels import UID_BASE, job_labels
 from trace_bench.sandbox.leases import Lease, cores_in, devices_in
 from trace_bench.sandbox.uids import UidBlock, UidBlocks
@@ -314,7 +314,7 @@ class JobRunner:
             if not gate.wait_to_create(start, partial(self._is_unwanted, plan)):
                 raise NotStarted
             try:
-                made = self.backend.create(request)
+                made = self._created(request)
             except RateLimited as error:
                 if gate.gives_up():
                     raise
@@ -322,6 +322,18 @@ class JobRunner:
             gate.accepted()
             with self._removed(made) as sandbox:
                 yield sandbox
+
+    def _created(self, request: SandboxRequest) -> Sandbox:
+        try:
+            return self.backend.create(request)
+        except NameConflict:
+            # One of ours, whose job is recorded, that could not be removed then.
+            left = [s for s in self.unremoved if (s.name, s.host) == (request.name, request.host)]
+            if not left:
+                raise
+            for sandbox in left:
+                sandbox.remove()
+            return self.backend.create(request)
 
     def _is_unwanted(self, plan: JobPlan) -> bool:
         return self.stop_wanted(plan.spec.job_id) is not None
@@ -479,7 +491,7 @@ class JobRunner:
         try:
             try:
                 ending.collected = collect(sandbox.collect(), out, self.limits)
-            except BrokenArchive:
+            except (BrokenArchive, EngineGone):
                 # Nobody inside writes the archive, and what it is of is still there.
                 ending.collected = collect(sandbox.collect(), out, self.limits)
         except BrokenArchive as error:
@@ -490,6 +502,11 @@ class JobRunner:
             # Only the trainer's uid can put anything but the supervisor's own files there.
             if ending.failure is None:
                 ending.failure = Failure(boundary=Boundary.TRAINER, kind="bad_output", message=str(error))
+            return
+        except EngineGone as error:
+            # What it holds cannot be had, nor removed, before the engine is back: that is more than this job's trouble.
+            if ending.failure is None:
+                ending.end(error)
             return
         except SandboxError as error:
             if ending.failure is None:

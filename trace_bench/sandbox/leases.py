@@ -7,8 +7,8 @@ asked for once the locks are held: from then on nobody of this host can make a s
 answer is too old.
 
 Who waits leaves a mark, a locked file too, and nobody overtakes a mark: neither a machine that is wanted quiet nor
-several GPUs at once would come free otherwise. Each waiter needs one mark only and no running job ever needs one, so
-marks cannot block each other.
+several GPUs at once would come free otherwise. Who waits for the machine heeds the mark of whoever else does, who waits
+for GPUs or cores that and the mark of others of that kind, and no running job heeds any: so nobody waits in a circle.
 """
 
 from __future__ import annotations
@@ -142,7 +142,8 @@ class Leases:
         lease = Lease(exclusive=exclusive)
         with self._changing:
             try:
-                if self._overtakes("host") or ((gpus or cores) and self._overtakes("some")):
+                some = (gpus or cores) and not exclusive  # whoever is alone has all GPUs and cores to choose from
+                if self._overtakes("host") or (some and self._overtakes("some")):
                     return None
                 first = self._enter(lease, exclusive)
                 if first is None:

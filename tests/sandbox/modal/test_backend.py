@@ -16,7 +16,7 @@ from tests.modal_server.trouble import Break, LoseReply, Refuse
 from tests.sandbox.conformance import ECHO, SLEEP, Lab, members, read_all, read_until
 from trace_bench.config.places import ModalConfig
 from trace_bench.errors import ConfigError, EnvironmentUnavailable, SandboxError
-from trace_bench.sandbox.base import Resources
+from trace_bench.sandbox.base import NEVER_WEAKER, Resources
 from trace_bench.sandbox.errors import (
     ControlMissing,
     EngineGone,
@@ -29,7 +29,7 @@ from trace_bench.sandbox.labels import JOB
 from trace_bench.sandbox.modal import ModalBackend
 from trace_bench.sandbox.modal import backend as module
 from trace_bench.sandbox.modal.backend import short
-from trace_bench.sandbox.modal.controls import CANNOT, REQUIRED, read_back
+from trace_bench.sandbox.modal.controls import CANNOT, read_back
 from trace_bench.sandbox.modal.holder import KEPT
 from trace_bench.sandbox.modal.tags import LONGEST, decoded, encoded
 
@@ -86,6 +86,7 @@ def test_gpus_are_those_of_the_config_and_go_over_the_older_calls(lab: Lab, serv
         assert read_all(stream) == b"ready\n"
         assert sandbox.name in {found.name for found in lab.backend.find({JOB: sandbox.labels[JOB]})}
     assert lab.backend.find({JOB: sandbox.labels[JOB]}) == []
+    assert [host.gpus for host in lab.backend.hosts()] == [None] and ModalBackend().hosts()[0].gpus == ()
     with pytest.raises(ConfigError, match="say which GPU"):
         module._settings(lab.request("", resources=Resources(gpus=1)), ModalConfig())
 
@@ -162,7 +163,7 @@ def test_a_sandbox_that_lacks_what_every_job_needs_is_ended_again(
     with pytest.raises(ControlMissing, match="no_new_privileges"):
         lab.backend.create(lab.request(SLEEP))
     assert len(server.running()) == running
-    assert REQUIRED - CANNOT.keys() == REQUIRED
+    assert not NEVER_WEAKER & CANNOT.keys()
 
 
 # -- trouble ---------------------------------------------------------------------------------------------------------

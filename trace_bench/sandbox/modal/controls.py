@@ -25,9 +25,6 @@ CANNOT: Mapping[str, str] = {
 
 CAN = (CONTROLS.keys() | FEATURES.keys()) - CANNOT.keys()
 
-REQUIRED = frozenset({"network", "capabilities", "no_new_privileges", "mounts", "namespaces", "user", "runtime"})
-"""Without one of these the results mean nothing; a sandbox that lacks one is ended before its command starts."""
-
 
 def limits(request: SandboxRequest) -> dict[str, str]:
     """What was asked of the service for `request`, to be kept as labels: nobody can ask the service afterwards."""
