@@ -7,6 +7,7 @@ import pytest
 from tests.controller.bench import Bench
 from tests.controller.simulated import SimulatedSandbox
 from tests.controller.supervisor import Script
+from trace_bench.controller import session
 from trace_bench.worker.frames import Decoder
 
 
@@ -23,3 +24,16 @@ def test_what_came_together_is_acknowledged_together(bench: Bench, monkeypatch: 
     assert numbers[-1] > events_before_training + calls, "many messages came"
     assert len(numbers) <= calls + rest - 2
     assert [message.type for message in said].count("llm.response") == calls
+
+
+def test_a_silent_sandbox_is_looked_at_less_often(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    inner = SimulatedSandbox.read
+    monkeypatch.setattr(
+        SimulatedSandbox, "read", lambda self, timeout: (waited.append(timeout), inner(self, timeout))[1]
+    )
+    monkeypatch.setattr(session, "OFTEN", 0.02)
+    monkeypatch.setattr(session, "SELDOM", 0.1)
+    bench.backend.script = lambda job_id, number: Script(seconds=0.6)
+    assert bench.run(tasks=["internal:numeric_param"], trainers=[{"id": "NoOp"}]).ok
+    assert min(waited) == pytest.approx(0.02) and max(waited) == pytest.approx(0.1)
