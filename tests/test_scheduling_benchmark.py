@@ -1,4 +1,4 @@
-"""The benchmark of many jobs on a simulated service still runs. What it measures is not looked at: a busy machine fails nothing."""
+"""The benchmark of many jobs on a simulated service still runs. A busy machine fails nothing."""
 
 from __future__ import annotations
 
