@@ -106,6 +106,7 @@ class ModalSandbox:
             if found is not None:
                 self._end_told = True
                 return ExitStatus(int(found["code"]), False, str(found["error"]))
+            self._check_there()
             if time.monotonic() >= end:
                 return None
 
