@@ -180,18 +180,21 @@ def test_a_host_that_is_gone_is_left_out_and_what_it_held_is_found_when_it_is_ba
 def test_a_host_that_hangs_keeps_nobody_waiting(pair: list[OtherEngine], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_module, "PROBE", 1)
     monkeypatch.setattr(docker_hosts, "ASK", 0.5)
+    monkeypatch.setattr(docker_hosts, "SOON", 0.2)
     backend = hosts_of(pair)
     backend.check()
     far = backend._members["far"].engine
     far.timeout = 2.0
     with pair[1].frozen():
         began = time.monotonic()
+        assert backend.uid_bases_in_use() == frozenset() and time.monotonic() - began < 0.45
+        backend._members["far"].silent_until = 0.0
+        began = time.monotonic()
         assert backend.find({}) == []
         assert time.monotonic() - began < 1
         assert "did not answer within 0.5 seconds" in backend.unreachable()["far"]
         began = time.monotonic()
         assert backend.find({}) == [] and time.monotonic() - began < 0.3, "it is not asked again at once"
-        far.doubt()  # as after a call that ran into its time
         began = time.monotonic()
         for _ in range(5):
             with pytest.raises(EngineGone, match="did not answer"):
