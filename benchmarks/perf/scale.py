@@ -3,8 +3,8 @@
     python benchmarks/perf/scale.py [--jobs 2000] [--only modal,simulated] [--sandboxes 100] [--speedup 1]
 
 * modal: the Modal backend with the service's own client, against the loopback server of the tests in a process of its
-  own. Creations are limited to 5 a second; a start takes a lognormal time with median 0.6 s and 99th percentile 8 s, and
-  2 % fail; a job takes a lognormal time with median 8 s and 99th percentile 32 s. All drawn from one seed.
+  own. Creations are limited to 5 a second; a start takes a lognormal time with median 0.6 s and 99th percentile 8 s,
+  and 2 % fail; a job takes a lognormal time with median 8 s and 99th percentile 32 s. All drawn from one seed.
 * simulated: the same jobs on the simulated backend of the tests, which has no service and no limit of creations.
 
 A sandbox here is no process: the server itself speaks what would come out of it (`tests.modal_server.light`), frame by
@@ -111,7 +111,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--failures", type=float, default=0.02)
     parser.add_argument("--speedup", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--profile", help="file for the functions that the controller spends its time in (modal)")
+    parser.add_argument("--profile", help="file for what the controller spends its processor time on")
     parser.add_argument("--inside", nargs=2, metavar=("WHAT", "FOLDER"), help=argparse.SUPPRESS)
     chosen = parser.parse_args(words)
     scale = Scale(
@@ -286,7 +286,8 @@ def controller(scale: Scale, folder: Path, backend: Any, profile: str | None) ->
         result = run.execute()
     wall = time.perf_counter() - began
     return {
-        "wall": wall, "ends": wall - jobs, "processor": watch.processor(), "samples": [asdict(s) for s in watch.samples],
+        "wall": wall, "ends": wall - jobs, "processor": watch.processor(),
+        "samples": [asdict(sample) for sample in watch.samples],
         "ok": sum(row.status == "ok" for row in result.rows), "most": watch.most,
         "again": sum(len(_attempts(result.layout.job(row.job_id).meta)) - 1 for row in result.rows),
         "seconds": [scale.seconds_of(job.job_id) for job in planned.jobs],
@@ -319,6 +320,7 @@ def profiled(path: str | None) -> Iterator[None]:
 
 
 def _parts() -> list[tuple[Any, str]]:
+    """Functions, each by whoever looks it up."""
     from tests.controller.simulated import SimulatedSandbox
     from trace_bench.controller import ending, job, run, session
     from trace_bench.controller.placement import Placement
@@ -403,7 +405,8 @@ class Watch:
             each = (now - spent) / max(1, self._count - count) * 1e3
             self._last = (self._count, now)
             megabytes = pages * resource.getpagesize() / 1e6
-            self.samples.append(Sample(megabytes, threading.active_count(), len(os.listdir("/proc/self/fd")), each))
+            files = sum(1 for _ in Path("/proc/self/fd").iterdir())
+            self.samples.append(Sample(megabytes, threading.active_count(), files, each))
 
 
 def _processor() -> float:

@@ -144,6 +144,38 @@ def test_live_tables_are_what_the_files_give(run: RunLayout) -> None:
     assert table_files(run) == wrote
 
 
+def test_live_tables_make_the_line_of_a_row_once(run: RunLayout, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    inner = tables_module._line_of
+    monkeypatch.setattr(tables_module, "_line_of", lambda row: (made.append(row.job_id[0]), inner(row))[1])
+    live = LiveTables(run, ["aaaaaaaaaaaa", "bbbbbbbbbbbb"])
+    live.put(results("aaaaaaaaaaaa", metrics_best={"gap": 0.5}))
+    live.write()
+    live.put(results("bbbbbbbbbbbb", task_id='internal:"quoted", and more'))
+    live.write()
+    live.put(results("bbbbbbbbbbbb", score_best=3.0))
+    live.write()
+    assert made == ["a", "b", "b"]
+    found = read_csv(run.results_csv)
+    assert [(row["score_best"], row["metric_best:gap"]) for row in found] == [("", "0.5"), ("3.0", "")]
+
+
+def test_writing_live_tables_takes_a_hundredth_of_the_time(run: RunLayout, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+
+    def slow(*_: Any, **__: Any) -> None:
+        now[0] += 1.0
+
+    monkeypatch.setattr(tables_module, "write_tables", slow)
+    monkeypatch.setattr(tables_module.time, "monotonic", lambda: now[0])
+    live = LiveTables(run, [])
+    wrote = 0
+    while now[0] < 1000.0 + 1000.0:
+        wrote += live.maybe_write()
+        now[0] += 0.5
+    assert wrote == 10
+
+
 def test_a_damaged_row_is_named(run: RunLayout) -> None:
     job = run.job("0123456789ab").make()
     job.results.write_text('{"run_id": 1}')

@@ -44,6 +44,21 @@ def test_blocks_are_disjoint_and_come_back(tmp_path: Path) -> None:
         assert again.base == DEFAULT_BASE
 
 
+def test_looking_for_a_free_block_opens_no_file_of_those_at_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocks = UidBlocks(directory=tmp_path)
+    opened: list[Path] = []
+    inner = uids.open_shared
+    monkeypatch.setattr(uids, "open_shared", lambda path: (opened.append(path), inner(path))[1])
+    held = [blocks.acquire() for _ in range(50)]
+    assert len(opened) == 50, "one each: hundreds of jobs at once do not look at each other's"
+    held[7].release()
+    assert blocks.acquire().base == DEFAULT_BASE + 7 * BLOCK
+    for block in held:
+        block.release()
+
+
 def test_threads_get_blocks_of_their_own(tmp_path: Path) -> None:
     blocks = UidBlocks(directory=tmp_path)
     with ThreadPoolExecutor(8) as pool:

@@ -26,6 +26,8 @@ from trace_bench.sandbox.base import Stream
 from trace_bench.sandbox.errors import StreamTimeout
 from trace_bench.worker.frames import PADDING, Decoder, Mailbox, Message
 
+OFTEN, SELDOM = 0.25, 1.0
+"""Seconds between two looks at what the user wants."""
 MOST_MENDS = 100
 """How often the stream of one session is attached again."""
 MENDS_WITHOUT_NEWS = 5
@@ -169,7 +171,7 @@ class Session:
                 last_beat = now
             self._pass_on_stop()
             self.answers.check(quiet=False)
-            data = self._read(min(0.25, self.lease / 8))
+            data = self._read(min(patient(now - heard), self.lease / 8))
             if data is None and self._broken is not None:
                 self._mend(self._broken)
                 continue
@@ -341,6 +343,12 @@ class Session:
                     if self.reattach is None:
                         raise
                     self._broken = self._broken or error  # what is numbered is sent again once that is mended
+
+
+def patient(silent: float) -> float:
+    """Seconds until the next look at what the user wants, of a sandbox that has been silent for so many: whatever it
+    says comes at once, and hundreds that have nothing to say need not be looked at four times a second each."""
+    return min(max(OFTEN, silent / 4), SELDOM)
 
 
 def _int(header: Mapping[str, Any], key: str) -> int:

@@ -45,6 +45,7 @@ class StartGate:
         self._pause = pause
         self._lock = threading.Lock()
         self._closed_until = -float("inf")
+        self._put_off = 0.0
         self._refusals = 0
         self._epoch = 0
         self._refused_since: float | None = None
@@ -64,14 +65,18 @@ class StartGate:
         """Wait until the sandbox of `start` may be created, which is to be done at once; False if it is not wanted any
         more."""
         came = self._clock()
+        at = came + (self._pace.take() if self._pace is not None else 0.0)
+        with self._lock:
+            before = self._put_off
         while True:
-            at = self._clock() + (self._pace.take() if self._pace is not None else 0.0)
-            if not self._sleep(max(at, self._closed_until), unwanted):
-                return False
             with self._lock:
-                if self._closed_until <= self._clock():  # else the host has refused another one meanwhile
+                # Whoever has taken a time keeps the distance from the others, however often the host refuses one.
+                until = max(at + self._put_off - before, self._closed_until)
+                if until <= self._clock():
                     start.epoch, start.waited = self._epoch, start.waited + self._clock() - came
                     return True
+            if not self._sleep(until, unwanted):
+                return False
 
     def accepted(self) -> None:
         """The host has made a sandbox."""
@@ -90,11 +95,12 @@ class StartGate:
             if start.epoch == self._epoch:
                 self._epoch += 1
                 # Who keeps a pace was hardly too fast.
-                first = FIRST_HOLD if self._pace is None else min(FIRST_HOLD, 2 * self._pace.distance)
+                first = FIRST_HOLD if self._pace is None else min(FIRST_HOLD, self._pace.distance)
                 pause = min(LONGEST_HOLD, first * float(1 << min(self._refusals, 30)))
                 self._refusals += 1
                 pause = max(pause * random.uniform(0.75, 1.25), min(error.retry_after or 0.0, PATIENCE))
                 self._closed_until = now + pause
+                self._put_off += pause
                 if self._pace is not None:
                     self._pace.hold(pause)
             return max(0.0, self._closed_until - now)

@@ -43,6 +43,10 @@ class UidBlock:
         self.base = base
         self._lock: int | None = lock
 
+    @property
+    def held(self) -> bool:
+        return self._lock is not None
+
     def release(self) -> None:
         """Free the block; twice does no harm."""
         if self._lock is not None:
@@ -75,6 +79,7 @@ class UidBlocks:
         self.base = base
         self.slots = slots
         self.directory = directory or default_directory()
+        self._own: dict[int, UidBlock] = {}
 
     def acquire(self, taken: Iterable[int] = ()) -> UidBlock:
         """The first free block.
@@ -89,7 +94,8 @@ class UidBlocks:
         users = 0
         for slot in range(self.slots):
             base = self.base + slot * BLOCK
-            if base in avoid:
+            own = self._own.get(base)
+            if base in avoid or (own is not None and own.held):  # no file need be opened to know that
                 continue
             lock = self._lock(base)
             if lock is None:
@@ -98,7 +104,8 @@ class UidBlocks:
                 os.close(lock)
                 users += 1
                 continue
-            return UidBlock(base, lock)
+            self._own[base] = UidBlock(base, lock)
+            return self._own[base]
         reason = f"{users} of them belong to users of this host" if users else "jobs are running on them"
         raise EnvironmentUnavailable(
             f"none of the {self.slots} uid blocks from {self.base} on is free: {reason}; "

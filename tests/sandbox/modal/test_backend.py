@@ -251,6 +251,30 @@ def test_a_server_that_restarts_finds_who_was_attached_again(lab: Lab, server: M
         assert sandbox.status() == "running"
 
 
+def test_a_conversation_that_breaks_before_it_has_begun_is_begun_again(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two times; a third one is the end."""
+    client: Any = lab.backend._client  # type: ignore[attr-defined]
+    join, broken = client.exec, 2
+
+    async def breaking(handle: Any, command: Any) -> Any:
+        nonlocal broken
+        broken -= 1
+        if broken >= 0:
+            raise EngineGone("it broke")
+        return await join(handle, command)
+
+    monkeypatch.setattr(client, "exec", breaking)
+    with lab.running(ECHO) as (_, stream):
+        read_until(stream, b"ready\n")
+    assert broken == -1
+    broken = 3
+    with pytest.raises(EngineGone, match="it broke"):
+        lab.backend.create(lab.request(ECHO))
+    assert broken == 0
+
+
 def test_who_only_looks_takes_the_stream_from_nobody(lab: Lab) -> None:
     with lab.running(ECHO) as (sandbox, stream):
         read_until(stream, b"ready\n")

@@ -215,7 +215,8 @@ async def _end(handle: Any) -> None:
     try:
         await handle.terminate.aio(wait=True)
     finally:
-        await handle.detach.aio()  # each handle has a connection of its own, kept for half a minute otherwise
+        # Each handle has a connection of its own, which is kept for half a minute otherwise.
+        await handle.detach.aio()
 
 
 def _clients_loop() -> asyncio.AbstractEventLoop | None:

@@ -31,6 +31,8 @@ AHEAD = 64
 """Pieces of /out that are on their way before somebody takes them."""
 SETTLING = (0.0, 0.2, 0.6)
 """Seconds before each look whether a sandbox is still there after all."""
+ATTEMPTS, BREATH = 3, 0.2
+"""How often a conversation is begun, and the seconds in between."""
 LITTLE = 0.05
 """Seconds for which it is not worth waiting."""
 POLL_SECONDS = 2.0
@@ -106,6 +108,7 @@ class ModalSandbox:
             if found is not None:
                 self._end_told = True
                 return ExitStatus(int(found["code"]), False, str(found["error"]))
+            self._check_there()
             if time.monotonic() >= end:
                 return None
 
@@ -166,8 +169,8 @@ class ModalSandbox:
         conversation = self._conversation
         return None if conversation is None or conversation.over else conversation
 
-    def _talk(self) -> Conversation:
-        """A new conversation, which the holder has answered.
+    def _talk(self, attempts: int = ATTEMPTS) -> Conversation:
+        """A new conversation, which the holder has answered. One that breaks before that costs its job nothing.
 
         Raises:
             SandboxGone, EngineGone.
@@ -179,8 +182,13 @@ class ModalSandbox:
 
         self._running = self._client.submit(conversation.run(opened))
         if not conversation.wait_for(lambda: conversation.position is not None, EXEC_SECONDS):
+            broke = conversation.over
             conversation.sock.close()
             self._running.cancel()
+            self._check_there()
+            if broke and attempts > 1:
+                time.sleep(BREATH)
+                return self._talk(attempts - 1)
             self._settle()
             raise conversation.error or EngineGone(f"sandbox {self.name} did not answer.")
         self._conversation = conversation

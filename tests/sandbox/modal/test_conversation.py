@@ -1,0 +1,103 @@
+"""The host's end of a conversation: how many calls of the service it makes, and how it comes to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
+
+from trace_bench.errors import SandboxError
+from trace_bench.sandbox.modal.conversation import Conversation
+from trace_bench.sandbox.modal.holder import DATA, WINDOW, Unpacker, pack, say
+
+START = {"state": "running", "ended": None, "stderr": "", "facts": {}, "credit": WINDOW}
+
+
+class Scripted:
+    """A channel whose other end is a test. Its output must not be broken off: the service's client complains."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+        self.hung_up = self.ended_by_itself = False
+        self._output: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def write(self, data: bytes) -> None:
+        self.written.append(data)
+
+    async def hang_up(self) -> None:
+        self.hung_up = True
+
+    def says(self, data: bytes) -> None:
+        self._output.put_nowait(data)
+
+    async def output(self) -> AsyncIterator[bytes]:
+        while data := await self._output.get():
+            yield data
+        self.ended_by_itself = True
+
+
+async def begun() -> tuple[Conversation, Scripted, asyncio.Task[None]]:
+    conversation, channel = Conversation(lambda error: SandboxError(str(error))), Scripted()
+
+    async def opened() -> Any:
+        return channel
+
+    running = asyncio.create_task(conversation.run(opened))
+    channel.says(say(**START))
+    while conversation.position is None:
+        await asyncio.sleep(0.001)
+    return conversation, channel, running
+
+
+def payload(written: list[bytes]) -> bytes:
+    return b"".join(data for kind, data in Unpacker().feed(b"".join(written)) if kind == DATA)
+
+
+def test_what_is_written_at_once_is_one_call_of_the_service() -> None:
+    async def body() -> None:
+        conversation, channel, running = await begun()
+        await asyncio.sleep(0.02)
+        before = len(channel.written)
+        for number in range(20):
+            conversation.sock.send(b"%02d" % number)
+            for _ in range(3):
+                await asyncio.sleep(0)
+        while len(payload(channel.written)) < 40:
+            await asyncio.sleep(0.001)
+        assert len(channel.written) - before <= 5, "one; some if the machine was slow"
+        assert payload(channel.written) == b"".join(b"%02d" % number for number in range(20))
+        running.cancel()
+
+    asyncio.run(body())
+
+
+def test_a_stream_that_has_ended_is_over_and_its_channel_is_left_to_end_by_itself() -> None:
+    async def body() -> None:
+        conversation, channel, running = await begun()
+        ended = {**START, "state": "exited", "ended": {"code": 0, "error": ""}}
+        channel.says(pack(DATA, b"last words") + say(**ended) + say(eof=True))
+        over = threading.Event()
+        waiter = threading.Thread(target=lambda: (conversation.wait_for(lambda: False, 10), over.set()))
+        waiter.start()
+        while not over.is_set():
+            await asyncio.sleep(0.005)
+        assert conversation.over and conversation.error is None and conversation.sock.recv(100) == b"last words"
+        assert not running.done() and not channel.ended_by_itself
+        channel.says(b"")  # the sandbox was removed
+        await asyncio.wait_for(running, 5)
+        assert channel.ended_by_itself
+
+    asyncio.run(body())
+
+
+def test_a_channel_that_breaks_off_before_the_end_is_an_error() -> None:
+    async def body() -> None:
+        conversation, channel, running = await begun()
+        channel.says(pack(DATA, json.dumps("half").encode()))
+        channel.says(b"")
+        await asyncio.wait_for(running, 5)
+        assert conversation.over and "broke off" in str(conversation.error)
+
+    asyncio.run(body())
