@@ -216,7 +216,7 @@ async def _end(handle: Any) -> None:
         await handle.terminate.aio(wait=True)
     finally:
         # Each handle has a connection of its own, which is kept for half a minute otherwise.
-        await handle.detach.aio()  # type: ignore[no-untyped-call]
+        await handle.detach.aio()
 
 
 def _clients_loop() -> asyncio.AbstractEventLoop | None:

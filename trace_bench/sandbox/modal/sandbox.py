@@ -29,6 +29,8 @@ ANSWER_SECONDS = 60.0
 KILL_SECONDS = 30.0
 AHEAD = 64
 """Pieces of /out that are on their way before somebody takes them."""
+SETTLING = (0.0, 0.2, 0.6)
+"""Seconds before each look whether a sandbox is still there after all."""
 ATTEMPTS, BREATH = 3, 0.2
 """How often a conversation is begun, and the seconds in between."""
 LITTLE = 0.05
@@ -75,10 +77,10 @@ class ModalSandbox:
             self._client.call(conversation.say(op="start"), ANSWER_SECONDS, "start a sandbox", self.name)
             started = conversation.wait_for(lambda: conversation.state != "created", ANSWER_SECONDS)
         except SandboxError:
-            self._check_there()
+            self._settle()
             raise
         if not started:
-            self._check_there()
+            self._settle()
             raise conversation.error or EngineGone(f"sandbox {self.name} did not say that it has started.")
 
     def controls(self) -> list[Control]:
@@ -187,6 +189,7 @@ class ModalSandbox:
             if broke and attempts > 1:
                 time.sleep(BREATH)
                 return self._talk(attempts - 1)
+            self._settle()
             raise conversation.error or EngineGone(f"sandbox {self.name} did not answer.")
         self._conversation = conversation
         return conversation
@@ -212,7 +215,7 @@ class ModalSandbox:
         """What the holder answers to one who only asks."""
         answer = self._asked(op, seconds)
         if answer is None:
-            self._check_there()
+            self._settle()
             raise EngineGone(f"sandbox {self.name} did not answer within {seconds:g} s.")
         return answer
 
@@ -221,7 +224,7 @@ class ModalSandbox:
         try:
             return self._client.call(self._question(op, seconds), seconds + EXEC_SECONDS, f"{op} a sandbox", self.name)
         except SandboxError:
-            self._check_there()
+            self._settle()
             raise
 
     async def _question(self, op: str, seconds: float) -> dict[str, Any] | None:
@@ -275,6 +278,17 @@ class ModalSandbox:
         code = self._client.poll(self._handle, self.name)
         if code is not None:
             raise SandboxGone(f"sandbox {self.name} is no longer there (the service says {code}).")
+
+    def _settle(self) -> None:
+        """After something broke: see whether it is the sandbox that has gone. One that is being ended breaks off what
+        is said before the service says so.
+
+        Raises:
+            SandboxGone.
+        """
+        for pause in SETTLING:
+            time.sleep(pause)
+            self._check_there()
 
     def _told(self, error: BaseException, action: str) -> SandboxError:
         if isinstance(error, SandboxError):
