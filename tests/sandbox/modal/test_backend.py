@@ -56,7 +56,7 @@ def test_a_jobs_sandbox_costs_few_calls(lab: Lab, server: ModalServer) -> None:
     calls.pop("AuthTokenGet", None)
     # Two execs: the conversation, and what brings /out.
     assert {name: n for name, n in calls.items() if name != "TaskExecStdinWrite"} == {
-        "SandboxCreateV2": 1, "TaskExecStart": 2, "TaskExecStdioRead": 2, "SandboxWaitV2": 2, "SandboxTerminateV2": 1,
+        "SandboxCreateV2": 1, "TaskExecStart": 2, "TaskExecStdioRead": 2, "SandboxWaitV2": 1, "SandboxTerminateV2": 1,
     }  # fmt: skip
     assert calls["TaskExecStdinWrite"] <= 2, "start, and that nobody listens any more"
 
@@ -326,12 +326,9 @@ def test_without_the_package_it_says_how_to_have_it(monkeypatch: pytest.MonkeyPa
         ModalBackend().check()
 
 
-def test_doctor_says_what_is_missing_and_what_it_goes_without(lab: Lab) -> None:
+def test_doctor_says_in_a_sentence_that_nobody_is_known_here(lab: Lab) -> None:
     nobody = {"MODAL_CONFIG_PATH": "/nonexistent", "MODAL_TOKEN_ID": "", "MODAL_TOKEN_SECRET": ""}
     done = cli("doctor", "--backend", "modal", **{**lab.environment, **nobody})
-    assert done.returncode == 3, done.stdout
-    (line,) = (line for line in done.stdout.splitlines() if "modal " in line)
-    assert line.startswith("MISSING") and "modal token set" in line and "If you" not in line
-    done = cli("doctor", "--backend", "modal", **lab.environment)
-    (line,) = (line for line in done.stdout.splitlines() if " modal " in line)
-    assert line.startswith("ok") and "app trace-bench" in line and "goes without: apparmor (" in line, done.stdout
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("MISSING"))
+    assert done.returncode == 3 and "modal token set" in line and "If you" not in line, done.stdout
+    assert "MISSING" not in cli("doctor", "--backend", "modal", **lab.environment).stdout

@@ -211,7 +211,7 @@ class Exec:
             yield data
 
 
-async def _end(handle: modal.Sandbox) -> None:
+async def _end(handle: Any) -> None:
     try:
         await handle.terminate.aio(wait=True)
     finally:

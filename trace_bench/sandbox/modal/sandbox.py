@@ -50,6 +50,7 @@ class ModalSandbox:
         self.labels: Mapping[str, str] = dict(own_labels)
         self._conversation: Conversation | None = None
         self._attached = False
+        self._end_told = False
         self._running: Future[None] | None = None
         self._facts: dict[str, Any] | None = None
         self._lock = threading.Lock()
@@ -95,13 +96,15 @@ class ModalSandbox:
 
     def wait(self, timeout: float) -> ExitStatus | None:
         end = time.monotonic() + timeout
-        conversation = self._conversation  # none once it is removed
+        conversation = self._conversation
         while True:
-            if conversation is None or conversation.ended is None:
+            # Who told that it has ended was there. From the second time on it may have been removed since.
+            if self._end_told or conversation is None or conversation.ended is None:
                 self._check_there()
             left = end - time.monotonic()
             found = self._ended(min(max(left, 0.0), POLL_SECONDS))
             if found is not None:
+                self._end_told = True
                 return ExitStatus(int(found["code"]), False, str(found["error"]))
             if time.monotonic() >= end:
                 return None
