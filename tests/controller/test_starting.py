@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -99,31 +98,6 @@ def test_who_keeps_a_pace_is_held_back_for_one_distance_first(tmp_path: Path, mo
     clock = Clock()
     gate = StartGate(100, Pace("x", 5.2, tmp_path, clock=clock), clock=clock, pause=clock.sleep)
     assert [gate.refused(entered(gate), RateLimited("too fast")) for _ in range(3)] == pytest.approx([0.2, 0.4, 0.8])
-
-
-def test_who_waits_for_a_time_keeps_the_distance_after_a_refusal(tmp_path: Path) -> None:
-    gate = StartGate(100, Pace("x", 104.0, tmp_path))
-    first = entered(gate)
-    passed: list[float] = []
-
-    def wait() -> None:
-        start = gate.enter()
-        assert start is not None and gate.wait_to_create(start)
-        passed.append(time.monotonic())
-
-    threads = [threading.Thread(target=wait) for _ in range(12)]
-    for thread in threads:
-        thread.start()
-    refused = RateLimited("too fast")
-    refused.retry_after = 0.3
-    gate.refused(first, refused)
-    held_until = time.monotonic() + 0.2
-    threads.append(threading.Thread(target=wait))  # its time is taken after the refusal
-    threads[-1].start()
-    for thread in threads:
-        thread.join(10)
-    assert len(passed) == 13 and min(passed) > held_until
-    assert max(passed) - min(passed) > 0.06, "they did not all come at once"
 
 
 def test_refusals_that_do_not_end_are_a_failure_in_the_end_and_begin_anew() -> None:

@@ -45,7 +45,6 @@ class StartGate:
         self._pause = pause
         self._lock = threading.Lock()
         self._closed_until = -float("inf")
-        self._put_off = 0.0
         self._refusals = 0
         self._epoch = 0
         self._refused_since: float | None = None
@@ -65,18 +64,14 @@ class StartGate:
         """Wait until the sandbox of `start` may be created, which is to be done at once; False if it is not wanted any
         more."""
         came = self._clock()
-        at = came + (self._pace.take() if self._pace is not None else 0.0)
-        with self._lock:
-            before = self._put_off
         while True:
+            at = self._clock() + (self._pace.take() if self._pace is not None else 0.0)
+            if not self._sleep(max(at, self._closed_until), unwanted):
+                return False
             with self._lock:
-                # Whoever has taken a time keeps the distance from the others, however often the host refuses one.
-                until = max(at + self._put_off - before, self._closed_until)
-                if until <= self._clock():
+                if self._closed_until <= self._clock():  # else the host has refused another one meanwhile
                     start.epoch, start.waited = self._epoch, start.waited + self._clock() - came
                     return True
-            if not self._sleep(until, unwanted):
-                return False
 
     def accepted(self) -> None:
         """The host has made a sandbox."""
@@ -100,7 +95,6 @@ class StartGate:
                 self._refusals += 1
                 pause = max(pause * random.uniform(0.75, 1.25), min(error.retry_after or 0.0, PATIENCE))
                 self._closed_until = now + pause
-                self._put_off += pause
                 if self._pace is not None:
                     self._pace.hold(pause)
             return max(0.0, self._closed_until - now)

@@ -71,10 +71,10 @@ class Pace:
         return at - now
 
     def hold(self, seconds: float) -> None:
-        """Nobody takes a time within the next `seconds`, and all that nobody has taken yet are later by as much."""
+        """Nobody takes a time within the next `seconds`."""
         with self._file() as file:
             now = self._clock()
-            self._set(file, min(self._next(file, now) + seconds, now + FURTHEST))
+            self._set(file, max(self._next(file, now), now + min(seconds, FURTHEST)))
 
     def _next(self, file: int, now: float) -> float:
         """The time that is next, not before `now`. What is no time is of a process that died while it wrote."""
