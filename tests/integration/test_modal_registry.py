@@ -30,9 +30,9 @@ def address(engine: str, request: pytest.FixtureRequest) -> Iterator[str]:
     yield found
     client = docker.from_env()
     for image in client.images.list(filters={"reference": f"{found}/*/*"}):
-        for name in (*image.tags, *image.attrs["RepoDigests"]):
-            if name.startswith(f"{found}/"):
-                client.images.remove(name)
+        for tag in image.tags:
+            if tag.startswith(f"{found}/"):
+                client.images.remove(tag)  # the digest goes with it
     client.close()
 
 
