@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -182,6 +183,7 @@ def test_a_host_that_does_not_say_what_it_holds_is_left_alone_and_ends_the_run_o
     found = placement.next(Waiting([a_job()]))
     assert found is not None and found[1].host.name == "b"
     monkeypatch.setattr(placements, "PATIENCE", -1.0)
+    monkeypatch.setattr(placements, "LONGEST_REST", 0.0)
     again = placement.next(Waiting([a_job()]))
     assert again is not None and again[1].host.name == "b"
     for place in (found[1], again[1]):
@@ -191,6 +193,38 @@ def test_a_host_that_does_not_say_what_it_holds_is_left_alone_and_ends_the_run_o
         placement.next(Waiting([a_job()]))
     silent.clear()
     assert placement.next(Waiting([a_job()])) is not None
+
+
+def test_a_host_that_takes_long_to_say_nothing_keeps_others_waiting_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def taken(name: str) -> Taken:
+        asked.append(name)
+        if name == "a":
+            time.sleep(0.05)
+            raise SandboxError("no answer in time")
+        return Taken()
+
+    monkeypatch.setattr(placements, "SHORTEST_REST", 0.0)
+    placement = Placement([Host("a", cpus=8, scope="a"), Host("b", cpus=8, scope="b")], taken=taken)
+    queue = Waiting([a_job() for _ in range(8)])
+    found = [placement.next(queue) for _ in range(7)]
+    assert {one[1].host.name for one in found if one is not None} == {"b"} and asked.count("a") == 1
+    time.sleep(0.8)
+    placement.next(queue)
+    assert asked.count("a") == 2, "it may be back: ten times as long as it took it is left alone"
+
+
+def test_a_sandbox_on_a_host_that_has_stopped_answering_takes_no_other_host_s_place() -> None:
+    placement = Placement([Host("b", slots=1, cpus=1, scope="b")])
+    place = placement.adopt(a_job(), cast(Sandbox, SimpleNamespace(host="a", labels={EXCLUSIVE: "1"})))
+    assert place.host.name == "a" and not placement.alone
+    found = placement.next(Waiting([a_job()]))
+    assert found is not None and found[1].host.name == "b"
+    placement.lost("a")
+    placement.back("a")
+    placement.give_back(place)
+    assert placement.next(Waiting([a_job()])) is None, "nothing is known of it, so nothing is placed there"
 
 
 # -- what no host has -------------------------------------------------------------------------------------------------

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from tests.controller.bench import Bench, attempts, entries, fingerprints_of_files, journal
+from tests.controller.bench import TASKS, Bench, attempts, entries, fingerprints_of_files, journal
 from tests.controller.supervisor import Script
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.config.models import RunConfig
 from trace_bench.controller import outage, starting
 from trace_bench.controller.cancel import ask_to_cancel
 from trace_bench.controller.plan import _width_notes
+from trace_bench.controller.run import Run
 from trace_bench.errors import Interrupted, SandboxError
 from trace_bench.sandbox.base import Host, SandboxRequest
 from trace_bench.sandbox.errors import EngineGone, OutOfDisk, RateLimited
+from trace_bench.sandbox.leases import Leases
 
 FOREVER = float("inf")
 
@@ -204,6 +208,69 @@ def test_a_job_that_is_cancelled_while_it_waits_for_another_host_ends_with_what_
     assert len(events(result, "job.start")) == len(events(result, "job.end")) == 8
 
 
+@contextlib.contextmanager
+def somebody_else_on(scope: str) -> Iterator[None]:
+    """Another controller, with a job on the machine."""
+    lease = Leases(scope).take()
+    assert lease is not None
+    try:
+        yield
+    finally:
+        lease.release()
+
+
+def test_a_run_that_could_place_nothing_more_keeps_no_other_controller_waiting(bench: Bench) -> None:
+    """It waits for a quiet host, and what it runs on the other one is as much as it may run at a time."""
+    bench.backend.several = (Host("a", cpus=4, scope="a", labels=frozenset("a")), Host("b", cpus=4, scope="b"))
+    tasks = [{"id": TASKS[0], "sandbox": {"exclusive": True, "labels": ["a"]}}, TASKS[1]]
+    bench.backend.script = lambda job_id, number: Script(seconds=0.8)
+    let_in: list[bool] = []
+
+    def look() -> None:
+        lease = Leases("a").take()
+        let_in.append(lease is not None)
+        if lease is not None:
+            lease.release()
+
+    with somebody_else_on("a"):
+        wish: list[str] = []
+        threading.Timer(0.5, look).start()
+        threading.Timer(0.7, lambda: wish.append("interrupted")).start()
+        with pytest.raises(Interrupted):
+            bench.run(tasks=tasks, max_workers=1, stop_wanted=lambda: wish[0] if wish else None)
+    assert let_in == [True]
+
+
+def test_a_run_that_ends_with_an_error_leaves_no_mark_behind(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.backend.several = (Host("a", cpus=4, scope="a"),)
+
+    def breaks(*_: Any) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(Run, "_note_waiters", breaks)
+    with somebody_else_on("a"):
+        with pytest.raises(OSError, match="full"):
+            bench.run(sandbox={"exclusive": True})
+        lease = Leases("a").take()
+        assert lease is not None
+        lease.release()
+
+
+def test_a_job_that_waits_for_the_end_of_somebody_else_s_quiet_can_be_cancelled(bench: Bench) -> None:
+    bench.backend.several = (Host("a", cpus=4, scope="a"),)
+    quiet = Leases("a").take(exclusive=True)
+    assert quiet is not None
+    threading.Timer(0.3, lambda: ask_to_cancel(RunLayout(bench.runs()[0]), [first])).start()
+    alone = {"tasks": TASKS[:1], "trainers": ["PrioritySearch"]}
+    first = bench.plan(**alone).jobs[0].job_id
+    release = threading.Timer(5, quiet.release)  # not before
+    release.start()
+    (row,) = bench.run(**alone).rows
+    assert (row.status, row.feedback) == ("skipped", "cancelled") and release.is_alive()
+    release.cancel()
+    quiet.release()
+
+
 def test_the_plan_says_that_jobs_run_one_at_a_time_where_nobody_has_said_how_many(bench: Bench) -> None:
     def width_notes(**config: Any) -> list[str]:
         loaded = bench.load(**config)
@@ -292,3 +359,62 @@ def test_a_job_that_is_not_let_in_again_keeps_what_its_last_attempt_came_to(hast
         hasty.run(**alone, stop_wanted=lambda: "interrupted" if time.monotonic() - began > 0.6 else None)
     after = fingerprints_of_files(first.layout.jobs)
     assert {path: content for path, (_, content) in after.items()} == {path: c for path, (_, c) in before.items()}
+
+
+# ------------------------------------------------------------------------------------------------ an engine that hangs
+
+
+class Hanging:
+    """An engine that takes its time to say nothing."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def find(self, labels: object) -> list[object]:
+        self.asked += 1
+        time.sleep(0.2)
+        raise EngineGone("no answer in time")
+
+
+def test_jobs_that_wait_together_for_an_engine_that_hangs_end_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outage, "INTERVAL", 0.5)
+    wish: list[str] = []
+    engine = Hanging()
+    waiting = outage.Outage(cast(Any, engine), lambda: wish[0] if wish else None)
+
+    def wait() -> None:
+        with contextlib.suppress(Interrupted):
+            waiting.wait(EngineGone("it is gone"), "run", "job")
+
+    jobs = [threading.Thread(target=wait, daemon=True) for _ in range(10)]
+    for job in jobs:
+        job.start()
+    time.sleep(0.1)
+    wish.append("interrupted")
+    began = time.monotonic()
+    for job in jobs:
+        job.join()
+    assert time.monotonic() - began < 1.0 and engine.asked == 1
+
+
+def test_a_host_that_is_back_after_the_end_of_the_run_is_told_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outage, "INTERVAL", 0.01)
+    asked, answers = threading.Event(), threading.Event()
+
+    def hosts() -> list[Host]:
+        asked.set()
+        answers.wait(5)
+        return [Host("a"), Host("b")]
+
+    told: list[str] = []
+    backend = SimpleNamespace(hosts=hosts, find=lambda labels: [])
+    placement = SimpleNamespace(lost=lambda host: None, back=told.append)
+    lost = outage.LostHosts(cast(Any, backend), cast(Any, placement), "run", on_back=told.append)
+    lost.lost("a", "job", EngineGone("it is gone"))
+    assert asked.wait(5)
+    lost.close()
+    answers.set()
+    thread = lost._thread
+    assert thread is not None
+    thread.join(5)
+    assert not told and not thread.is_alive()

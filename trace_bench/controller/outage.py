@@ -45,9 +45,10 @@ class Outage:
         """
         deadline = time.monotonic() + self._patience
         while True:
-            if self._stop_wanted() is not None:
-                raise Interrupted(f"interrupted while the engine was gone: {error}") from error
             with self._lock:
+                # Here, and not before: each that waits may have waited for an answer to all others.
+                if self._stop_wanted() is not None:
+                    raise Interrupted(f"interrupted while the engine was gone: {error}") from error
                 try:
                     for sandbox in self._backend.find({RUN: run_id, JOB: job_id, OWNER: owner()}):
                         sandbox.remove()
@@ -137,6 +138,8 @@ class LostHosts:
                     self._sweep(lost)
             except TraceBenchError:
                 continue
+            if self._closed.is_set():
+                return  # the run has ended meanwhile
             for host, jobs in lost.items():
                 with self._lock:
                     if self._left[host] != jobs:

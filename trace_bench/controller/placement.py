@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from trace_bench.config.models import SandboxConfig
     from trace_bench.controller.plan import PlannedJob
 
+SHORTEST_REST, LONGEST_REST = 1.0, 60.0
+"""Seconds for which a host is not asked that did not say what its sandboxes hold; between them, ten times as long as
+that took. Everybody waits for its answer."""
 Kind = tuple[object, ...]
 """What jobs have in common that can take each other's place: suite, memory, and what they want of a host."""
 
@@ -151,11 +154,23 @@ class _Here:
     """Jobs that the mark there is for."""
     silent_since: float | None = None
     """When the host first did not say what its sandboxes hold."""
+    asked_again_at: float = -float("inf")
+    """Before that, a host that did not say is left alone: others have room, and nobody waits for its answer."""
 
     @property
     def has_been_silent(self) -> bool:
         """For longer than anybody waits."""
         return self.silent_since is not None and time.monotonic() - self.silent_since > PATIENCE
+
+    @property
+    def rests(self) -> bool:
+        return time.monotonic() < self.asked_again_at
+
+    def fell_silent(self, asked_at: float) -> None:
+        """Asked at `asked_at`, it has not said: the longer that took, the longer nobody asks again."""
+        now = time.monotonic()
+        self.silent_since = asked_at if self.silent_since is None else self.silent_since
+        self.asked_again_at = now + min(LONGEST_REST, max(SHORTEST_REST, 10 * (now - asked_at)))
 
     def wait_for(self, waiters: frozenset[str]) -> None:
         """The mark there is for `waiters` alone, and gone with the last of them."""
@@ -217,6 +232,7 @@ class Placement:
         self._kept_on: dict[str, str] = {}
         self._shunned: dict[str, str] = {}
         self._taken = taken
+        self._directory = directory
         self._lock = threading.Lock()
 
     @property
@@ -248,7 +264,7 @@ class Placement:
         """The place of a job whose `sandbox` is there already, with what that holds."""
         found = sandbox.labels
         with self._lock:
-            here = self._here.get(sandbox.host) or next(iter(self._here.values()))
+            here = self._here.get(sandbox.host) or self._gone(sandbox.host)
             lease = here.leases.adopt(devices_in(found), cores_in(found), exclusive=EXCLUSIVE in found)
             return self._put(here, job, lease)
 
@@ -278,7 +294,7 @@ class Placement:
 
     def back(self, host: str) -> None:
         with self._lock:
-            self._here[host].down = False
+            self._here[host].down = self._here[host].host.slots == 0
 
     def has_host_for(self, job: PlannedJob) -> bool:
         """Whether a host that answers could run `job`, with nothing else on it."""
@@ -294,12 +310,19 @@ class Placement:
             reasons.append(f"host {name} {reason}" if name else f"the only host {reason}")
         return f"no host can run it: {'; '.join(reasons)}"
 
+    def _gone(self, name: str) -> _Here:
+        """A host that has stopped answering since its sandboxes were found: it has no place for others."""
+        host = Host(name, slots=0, scope=f"gone-{name}")
+        here = self._here[name] = _Here(host, Room(None), StartGate(1), Leases(host.scope, self._directory), down=True)
+        return here
+
     def _find(self, job: PlannedJob, kept: Mapping[str, _Kept]) -> Place | None:
         """A place for `job`, taken; else None, and a host is kept for it."""
         suite, sandbox = job.job.suite, job.job.sandbox
         if self._running[suite] >= self._limits.get(suite, self._running[suite] + 1):
             return None
-        fitting = [here for here in self._here.values() if not here.down and could_run(here.host, sandbox)]
+        there = [here for here in self._here.values() if not here.down and not here.rests]
+        fitting = [here for here in there if could_run(here.host, sandbox)]
         if sandbox.gpus:  # where nobody can tell which there are, there may be none
             fitting = [here for here in fitting if here.host.gpus] or fitting
         if len(fitting) > 1:
@@ -331,6 +354,7 @@ class Placement:
         sandbox, host = job.job.sandbox, here.host
         if not here.fits(job.memory, sandbox, kept):
             return None
+        asked_at = time.monotonic()
         try:
             lease = here.leases.take(
                 devices=host.gpus or (),
@@ -342,7 +366,7 @@ class Placement:
             )
         except SandboxError:
             # It may come back, as for jobs that are on it, and others may answer.
-            here.silent_since = here.silent_since or time.monotonic()
+            here.fell_silent(asked_at)
             if all(here.down or here.has_been_silent for here in self._here.values()):
                 raise
             return None

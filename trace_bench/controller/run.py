@@ -296,6 +296,7 @@ class Run:
             try:
                 failed = self._see_through(pool, runner, adopted, queue, running)
             except BaseException:
+                self._placement.rest()
                 self._wind_down(running)
                 raise
             finally:
@@ -338,20 +339,19 @@ class Run:
                     self._end_moved([job])
                     continue
                 start(job, place)
-            waiters = {} if stop else self._placement.waiters
-            if waiters:
-                self._note_waiters(waiters)
-                self._drop_cancelled(queue)
             over = bool(stop or not queue or self._budget.used_up())
-            if over:
-                self._placement.rest()
-            idle = not running
+            if over or len(running) >= config.max_workers:
+                self._placement.rest()  # nothing could be placed if it came free
+            idle, waiters = not running, self._placement.waiters
             if idle and over:
                 break
+            if idle or waiters:
+                self._note_waiters(waiters)
+                self._drop_cancelled(queue)
             if idle:
                 self._look_for_hope(queue)
             # Not for ever: what the user wants is looked at again, even if a signal was lost on the way.
-            patience = IDLE if idle else LEASE_POLL if waiters else 1.0
+            patience = LEASE_POLL if waiters else IDLE if idle else 1.0
             for future in _taken_from(ended, timeout=patience):
                 row, job = future.result(), running.pop(future)
                 if isinstance(row, _Moved):
@@ -390,6 +390,7 @@ class Run:
             if self._stop(job.job_id) is not None:
                 queue.remove(job)
                 self._why_not[job.job_id] = self._why_before_its_turn(job.job_id)
+                self._end_moved([job])
 
     def _look_for_hope(self, queue: Waiting) -> None:
         """Nothing runs, and nothing could be placed: take out what no host can ever run.

@@ -198,7 +198,7 @@ class DockerHosts:
         return frozenset[int]().union(*found.values())
 
     def taken(self, host: str) -> Taken:
-        found = self._ask(lambda member: member.backend.taken(host), only=host)
+        found = self._ask(lambda member: member.backend.taken(host), only=host, patience=SOON)
         return found[host]
 
     # -- images --------------------------------------------------------------------------------------------------
