@@ -17,7 +17,7 @@ from trace_bench.controller import placement as placements
 from trace_bench.controller.demands import check_demands, check_hosts
 from trace_bench.controller.placement import Place, Placement, Waiting, why_not
 from trace_bench.errors import ConfigError, SandboxError
-from trace_bench.sandbox import uids
+from trace_bench.sandbox import leases, uids
 from trace_bench.sandbox.base import Host, Sandbox
 from trace_bench.sandbox.labels import CPUSET, DEVICES, EXCLUSIVE
 from trace_bench.sandbox.leases import Taken
@@ -57,6 +57,39 @@ def test_a_waiting_exclusive_job_gets_its_turn_among_controllers_and_nothing_pas
     assert one.next(queue) is None and other.next(Waiting([a_job()])) is None
     one.give_back(found[1])
     assert one.next(queue) is not None and other.next(Waiting([a_job()])) is not None
+
+
+@pytest.mark.parametrize("waiting", [{}, {"pinned": True}, {"gpus": 2}])
+def test_a_queue_of_exclusive_jobs_lets_another_controller_s_jobs_between(
+    waiting: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = Placement([TWO]), Placement([TWO])
+    queue = Waiting([a_job(exclusive=True) for _ in range(4)])
+
+    def has_its_turn() -> Place:
+        found = one.next(queue)
+        assert found is not None
+        return found[1]
+
+    quiet = has_its_turn()
+    one.give_back(quiet)
+    quiet = has_its_turn()  # nobody waits
+    behind = Waiting([a_job(**waiting)])
+    assert other.next(behind) is None and other.waiters
+    one.give_back(quiet)
+    assert one.next(queue) is None
+    found = other.next(behind)
+    assert found is not None
+    assert one.next(queue) is None, "it runs"
+    other.give_back(found[1])
+    other.rest()
+    quiet = has_its_turn()
+    assert other.next(Waiting([a_job(**waiting)])) is None and other.waiters
+    one.give_back(quiet)
+    assert one.next(queue) is None
+    later = time.monotonic() + leases.GRACE
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    assert one.next(queue) is not None, "who does not take its turn is not waited for"
 
 
 def test_the_mark_of_a_job_that_no_longer_waits_is_taken_away() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from tests.controller.supervisor import Script
 from trace_bench.controller.ownership import alone_in
 from trace_bench.controller.plan import RunPlan
 from trace_bench.errors import ConfigError
+from trace_bench.sandbox.base import Host
 
 ONE: dict[str, Any] = {"tasks": ["internal:numeric_param"], "trainers": ["NoOp"], "run_id": "one"}
 """A run of one job, that is named."""
@@ -203,6 +205,38 @@ def test_of_two_sandboxes_one_is_adopted(bench: Bench) -> None:
     assert (list(continued.adopted.values()), list(continued.leftovers)) == ([first], [second])
     leftovers(bench)
     assert len(bench.backend.created) == 2
+
+
+def test_of_two_sandboxes_the_one_where_the_job_was_last_is_adopted(bench: Bench) -> None:
+    bench.backend.several = (Host("a"), Host("b"))
+    plan = bench.records(**ONE)
+    left, last = bench.sandbox(plan, plan.jobs[0]), bench.sandbox(plan, plan.jobs[0])
+    left.host, last.host = "a", "b"
+    was_on(plan, "b")
+    continued = bench.plan(**ONE)
+    assert (list(continued.adopted.values()), list(continued.leftovers)) == ([last], [left])
+
+
+def was_on(plan: RunPlan, host: str) -> None:
+    meta = plan.layout.job(plan.jobs[0].job_id).meta
+    meta.write_text(json.dumps({**json.loads(meta.read_text()), "host": host}))
+
+
+def test_a_host_that_is_not_among_the_hosts_any_more_is_named_if_jobs_were_under_way_there(bench: Bench) -> None:
+    bench.backend.several = (Host("a"), Host("b"))
+    plan = bench.records(**ONE)
+    sandbox = bench.sandbox(plan, plan.jobs[0])
+    sandbox.host = "a"
+    was_on(plan, "a")
+    assert not bench.plan(**ONE).warnings
+    bench.backend.several = (Host("b"),)
+    bench.backend.away["a"] = float("inf")
+    (warning,) = bench.plan(**ONE).warnings
+    assert "under way on host a" in warning and "trace-bench clean --config" in warning
+    result = bench.run(**ONE)
+    assert result.ok and bench.backend.alive == 1
+    bench.backend.away.clear()
+    assert not bench.plan(**ONE).warnings
 
 
 @pytest.mark.parametrize("change", ["image", "sources"])

@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 
 from tests.controller.bench import TASKS, Bench, attempts, entries, fingerprints_of_files, journal
+from tests.controller.simulated import SimulatedBackend, SimulatedSandbox
 from tests.controller.supervisor import Script
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.config.models import RunConfig
@@ -206,6 +207,39 @@ def test_a_job_that_is_cancelled_while_it_waits_for_another_host_ends_with_what_
     result = hosts.run(max_workers=1)
     assert [(row.job_id, row.status) for row in result.rows if row.status != "ok"] == [(first, "failed")]
     assert len(events(result, "job.start")) == len(events(result, "job.end")) == 8
+
+
+class WithImages(SimulatedBackend):
+    """Each host is given an image first, and that takes its time."""
+
+    given: set[str]
+
+    def create(self, request: SandboxRequest) -> SimulatedSandbox:
+        self.bring_image(request.image, request.host)
+        return super().create(request)
+
+    def bring_image(self, image: str, host: str) -> None:
+        if host not in self.given:
+            time.sleep(0.5)
+            self.given.add(host)
+
+    def unreachable(self) -> dict[str, str]:
+        return {}
+
+    def supply_image(self, image: str, supply: Any) -> None: ...
+
+    def stop_supplying_when(self, stopped: Any) -> None: ...
+
+    def first_engine(self) -> None: ...
+
+
+def test_what_a_host_waits_for_its_image_is_no_time_of_the_job(hosts: Bench) -> None:
+    hosts.backend = WithImages(several=hosts.backend.several)
+    hosts.backend.given = set()
+    began = time.monotonic()
+    rows = hosts.run(tasks=TASKS[:1], seeds=[1]).rows
+    assert time.monotonic() - began > 0.5
+    assert rows and all(row.status == "ok" and row.time_seconds < 0.4 for row in rows)
 
 
 @contextlib.contextmanager

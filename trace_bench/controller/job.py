@@ -53,7 +53,7 @@ from trace_bench.errors import (
 from trace_bench.gateway.base import NotRecorded
 from trace_bench.gateway.server import Gateway, Scope
 from trace_bench.results.tables import read_row
-from trace_bench.sandbox.base import Backend, Sandbox, SandboxRequest, Stream
+from trace_bench.sandbox.base import Backend, Sandbox, SandboxRequest, SeveralEngines, Stream
 from trace_bench.sandbox.errors import EngineGone, LeaseLost, NameConflict, RateLimited
 from trace_bench.sandbox.labels import UID_BASE, job_labels
 from trace_bench.sandbox.leases import Lease, cores_in, devices_in
@@ -295,6 +295,12 @@ class JobRunner:
                 f"job {plan.spec.job_id} went on in a sandbox with GPUs or cores that somebody else has leased "
                 "meanwhile; it needs a place of its own."
             )
+        if place is not None and isinstance(self.backend, SeveralEngines):
+            began = time.monotonic()
+            try:
+                self.backend.bring_image(plan.image_ref, place.host.name)
+            finally:
+                start.waited += time.monotonic() - began  # which job is the first there is chance
         with self.uids.acquire(self.taken()) as block:
             request = SandboxRequest(
                 name=f"trace-bench-{plan.spec.run_id}-{plan.spec.job_id}"[:120],

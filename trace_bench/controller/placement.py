@@ -380,8 +380,9 @@ class Placement:
         """`job` waits for `here`: who comes later, from wherever, is not to overtake it."""
         sandbox = job.job.sandbox
         full = not here.fits(job.memory, sandbox, kept)  # of this run's own jobs, which nobody else can overtake
-        if not full and (sandbox.exclusive or sandbox.pinned or (sandbox.gpus and here.host.gpus)):
-            here.leases.wait(exclusive=sandbox.exclusive)
+        if not full and not here.rests:
+            some = bool(sandbox.pinned or (sandbox.gpus and here.host.gpus))
+            here.leases.wait(exclusive=sandbox.exclusive, some=some)
             here.waiters |= {job.job_id}
             kept.waiters |= {job.job_id}
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from trace_bench import __version__
 from trace_bench.arguments import hint
 from trace_bench.artifacts.contract import Budget, Direction
+from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.provenance import package_versions
 from trace_bench.artifacts.records import GitInfo, ImageRecord, Lock, ModelPrices, Results
@@ -43,7 +44,7 @@ from trace_bench.controller.schedule import Room, spread
 from trace_bench.errors import ConfigError
 from trace_bench.identity import FingerprintPrefix, JobIdPrefix, config_hash, prefix_of, run_id, salt_commitment
 from trace_bench.matrix import Job, expand
-from trace_bench.sandbox.base import CONTROLS, NEVER_WEAKER, Backend, Sandbox
+from trace_bench.sandbox.base import CONTROLS, NEVER_WEAKER, Backend, Host, Sandbox
 from trace_bench.sandbox.errors import RuntimeMissing
 from trace_bench.sandbox.runtimes import missing_runtime
 from trace_bench.suites.spec import Task, pack_task
@@ -295,7 +296,9 @@ def plan_run(
     )
     lacking = recording.lacking if recording is not None else {}
     planned, reused = _decided(jobs, config, used, pins, sources_hash, before, lacking)
-    check_hosts(config, planned, backend.hosts())
+    hosts = backend.hosts()
+    check_hosts(config, planned, hosts)
+    notes += _out_of_sight(before, hosts)
     if recording is not None:
         keys = {family: image.key for family, image in pins.items()}
         notes += recording.notes(hashes, keys, sources_hash, {p.job_id: p.fingerprint for p in planned})
@@ -326,6 +329,17 @@ def plan_run(
         spent=spent,
         durations=_durations(config, planned),
     )
+
+
+def _out_of_sight(before: Before | None, hosts: Sequence[Host]) -> list[str]:
+    """Where sandboxes of the run may be that nobody will look for."""
+    names = before.out_of_sight([host.name for host in hosts]) if before is not None else []
+    return [
+        f"jobs were under way on {f'host {printable(name, 100)}' if name else 'the only host of then'} when the last "
+        "controller ended, and it is not among the hosts that answer now: they begin anew, their sandboxes there end "
+        "by themselves, and trace-bench clean --config with a config that names it removes what is left of them"
+        for name in names
+    ]
 
 
 def _durations(config: RunConfig, planned: Sequence[PlannedJob]) -> dict[str, Duration]:

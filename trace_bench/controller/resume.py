@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -98,9 +98,12 @@ class Before:
         """Adopt the job's sandbox, if there is one that has begun, and for the same result as is wanted now."""
         chosen: Sandbox | None = None
         reason = ""
-        for sandbox in self.sandboxes.get(job_id, ()):
+        meta = self._meta(job_id)
+        # A host that had gone may have kept what the job left there before it went on elsewhere.
+        last = (meta.host or "") if meta is not None else ""
+        for sandbox in sorted(self.sandboxes.get(job_id, ()), key=lambda sandbox: sandbox.host != last):
             state = sandbox.status()
-            if chosen is None and state in ("running", "exited") and self._is_of(job_id, fingerprint):
+            if chosen is None and state in ("running", "exited") and self._is_of(job_id, meta, fingerprint):
                 chosen = sandbox
                 reason = "its sandbox is running" if state == "running" else "its sandbox has ended, uncollected"
             else:
@@ -110,14 +113,27 @@ class Before:
         self.adopted[job_id] = chosen
         return Verdict("adopt", reason)
 
-    def _is_of(self, job_id: str, fingerprint: str) -> bool:
-        job = self.layout.job(job_id)
+    def _meta(self, job_id: str) -> JobMeta | None:
         try:
-            meta = read_model(JobMeta, job.meta.read_bytes())
+            return read_model(JobMeta, self.layout.job(job_id).meta.read_bytes())
         except (OSError, JsonError):
-            return False
+            return None
+
+    def _is_of(self, job_id: str, meta: JobMeta | None, fingerprint: str) -> bool:
         # A controller may have died between the record and the result.
-        return meta.fingerprint == fingerprint and not job.results.exists()
+        return meta is not None and meta.fingerprint == fingerprint and not self.layout.job(job_id).results.exists()
+
+    def out_of_sight(self, hosts: Collection[str]) -> list[str]:
+        """Hosts, not of `hosts`, where jobs had sandboxes that nobody has recorded the end of, by name; empty is that
+        of a run that had but one."""
+        found = set()
+        for job in self.layout.job_dirs():
+            if self.sandboxes.get(job.job_id) or job.results.exists():
+                continue
+            meta = self._meta(job.job_id)
+            if meta is not None and meta.status == "running":
+                found.add(meta.host or "")
+        return sorted(found - set(hosts))
 
     def _leave(self, job_id: str) -> None:
         known = [*self.adopted.values(), *self.leftovers]

@@ -125,7 +125,7 @@ class Start:
         self.epoch = 0
         """How often its host had refused when its turn came."""
         self.waited = 0.0
-        """Seconds that it waited to be created."""
+        """Seconds that it waited to be created, for its image too."""
 
     def over(self) -> None:
         with self._lock:

@@ -360,6 +360,13 @@ class SeveralEngines(Protocol):
     def supply_image(self, image: str, supply: ImageSupply) -> None:
         """From now on, `supply` brings `image` to a host before the first sandbox there with it."""
 
+    def bring_image(self, image: str, host: str) -> None:
+        """See to it that `image` is on `host`; `Backend.create` does so too. It can take minutes, the first time.
+
+        Raises:
+            SandboxError: as `Backend.create`. Interrupted: it was given up.
+        """
+
     def stop_supplying_when(self, stopped: Callable[[], bool]) -> None:
         """Images that are on their way then are given up."""
 

@@ -174,11 +174,7 @@ class DockerHosts:
 
     def create(self, request: SandboxRequest) -> Sandbox:
         """Its image is brought to the host first, where it is not there yet."""
-        member = self._members.get(request.host)
-        if member is None:
-            raise SandboxError(
-                f"no host is called {request.host!r}; there are {', '.join(self._members)} in docker.hosts."
-            )
+        member = self._called(request.host)
         image = self._supplied(member, request.image)
         try:
             return member.backend.create(replace(request, image=image))
@@ -207,6 +203,10 @@ class DockerHosts:
         """From now on, `supply` brings `image` to a host before the first sandbox there with it."""
         self._supplies[image] = supply
 
+    def bring_image(self, image: str, host: str) -> None:
+        """See to it that `image` is on `host`, as `create` does."""
+        self._supplied(self._called(host), image)
+
     def stop_supplying_when(self, stopped: Callable[[], bool]) -> None:
         """Images that are on their way then are given up."""
         self._stopped = stopped
@@ -219,6 +219,12 @@ class DockerHosts:
         """
         name = next(iter(self.hosts())).name
         return self._members[name].engine.sdk(PATIENT)
+
+    def _called(self, host: str) -> _Member:
+        member = self._members.get(host)
+        if member is None:
+            raise SandboxError(f"no host is called {host!r}; there are {', '.join(self._members)} in docker.hosts.")
+        return member
 
     def _supplied(self, member: _Member, image: str) -> str:
         """The name of `image` on that host, where it is by now."""

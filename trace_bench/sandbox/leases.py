@@ -9,6 +9,7 @@ answer is too old.
 Who waits leaves a mark, a locked file too, and nobody overtakes a mark: neither a machine that is wanted quiet nor
 several GPUs at once would come free otherwise. Who waits for the machine heeds the mark of whoever else does, who waits
 for GPUs or cores that and the mark of others of that kind, and no running job heeds any: so nobody waits in a circle.
+Whoever had the machine to itself lets others that wait, for anything, go before it has it again (`GRACE`).
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ from trace_bench.config.gpus import device_of
 from trace_bench.sandbox.labels import CPUSET, DEVICES, EXCLUSIVE
 from trace_bench.sandbox.uids import default_directory, open_shared
 
+GRACE = 1.0
+"""Seconds for which whoever had the machine to itself lets others begin, if any wait: a queue of such jobs would keep
+them out until its end. Who waits looks more often than that."""
 _PATIENCE = 2.0
 """Seconds that `Leases.adopt` tries: somebody who looks holds a lock until the engine has answered."""
 
@@ -91,9 +95,13 @@ class Lease:
     whole: bool = True
     locks: list[int] = field(default_factory=list)
     shares: Leases | None = None
+    alone_on: Leases | None = None
 
     def release(self) -> None:
         """Free it; twice does no harm."""
+        alone_on, self.alone_on = self.alone_on, None
+        if alone_on is not None:
+            alone_on._was_alone()
         while self.locks:
             os.close(self.locks.pop())
         shares, self.shares = self.shares, None
@@ -116,6 +124,8 @@ class Leases:
         self._shared: int | None = None
         self._sharing = 0
         self._marks: dict[str, int] = {}
+        self._waits: int | None = None
+        self._lets_others_until = -float("inf")
 
     def take(
         self,
@@ -142,6 +152,8 @@ class Leases:
         lease = Lease(exclusive=exclusive)
         with self._changing:
             try:
+                if exclusive and self._lets_others():
+                    return None
                 some = (gpus or cores) and not exclusive  # whoever is alone has all GPUs and cores to choose from
                 if self._overtakes("host") or (some and self._overtakes("some")):
                     return None
@@ -154,6 +166,7 @@ class Leases:
                 if not self._fill(lease, wanted, taken, certain=not first):
                     return None
                 whole, lease = lease, Lease()
+                whole.alone_on = self if exclusive else None
                 return whole
             finally:
                 self._let_go(lease)
@@ -178,17 +191,23 @@ class Leases:
         lease.devices, lease.cpuset = tuple(devices), tuple(cpuset)
         return lease
 
-    def wait(self, *, exclusive: bool) -> None:
+    def wait(self, *, exclusive: bool = False, some: bool = True) -> None:
         """Leave a mark, if nobody else has: who has none does not get what is waited for.
 
         Args:
-            exclusive: the machine is wanted, and nobody may begin anything on it; else GPUs or cores are.
+            exclusive: the machine is wanted, and nobody may begin anything on it.
+            some: GPUs or cores are. Who wants neither waits for the end of somebody's quiet, and leaves no such mark.
         """
-        kind = "host" if exclusive else "some"
         with self._changing:
+            if self._waits is None:
+                self._waits = self._open("waiting")
+            _locked(self._waits, fcntl.LOCK_SH)  # somebody who looks may just have had it
+            kind = "host" if exclusive else "some" if some else ""
+            if exclusive and self._lets_others():
+                kind = ""
             for other in self._marks.keys() - {kind}:
                 os.close(self._marks.pop(other))
-            if kind not in self._marks:
+            if kind and kind not in self._marks:
                 mark = self._open(f"turn-{kind}")
                 if _locked(mark, fcntl.LOCK_EX):
                     self._marks[kind] = mark
@@ -200,6 +219,25 @@ class Leases:
         with self._changing:
             while self._marks:
                 os.close(self._marks.popitem()[1])
+            if self._waits is not None:
+                os.close(self._waits)
+                self._waits = None
+
+    def _was_alone(self) -> None:
+        self._lets_others_until = time.monotonic() + GRACE
+
+    def _lets_others(self) -> bool:
+        """Whether this controller had the machine to itself a moment ago, and others have waited for the end of it."""
+        if time.monotonic() >= self._lets_others_until:
+            return False
+        mine = self._waits if self._waits is not None else self._open("waiting")
+        try:
+            others = not _locked(mine, fcntl.LOCK_EX)
+            _locked(mine, fcntl.LOCK_SH)
+        finally:
+            if self._waits is None:
+                os.close(mine)
+        return others
 
     def _fill(
         self,
