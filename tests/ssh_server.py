@@ -49,7 +49,7 @@ def ssh_server(engine: OtherEngine) -> Iterator[SshServer]:
         (folder / "sshd_config").write_text(
             f"ListenAddress 127.0.0.1:{port}\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/client.pub\n"
             f"PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\n"
-            f"MaxStartups 100\nSetEnv DOCKER_HOST={engine.url} PATH={os.environ['PATH']}\n"
+            f"SetEnv DOCKER_HOST={engine.url} PATH={os.environ['PATH']}\n"
         )
         (folder / "known").write_text(f"[127.0.0.1]:{port} {(folder / 'host.pub').read_text()}")
         (folder / "ssh_config").write_text(

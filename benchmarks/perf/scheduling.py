@@ -1,6 +1,7 @@
 """How near many jobs on a service come to what its limits allow.
 
-    python benchmarks/perf/scheduling.py [--jobs 2000] [--compress 4] [--slots 100] [--rate 5] [--unknown]
+    python benchmarks/perf/scheduling.py [--jobs 2000] [--compress 4] [--slots 100] [--starting 20] [--rate 5]
+        [--unknown]
 
 A service in this process: sandboxes start after a time drawn from a distribution, some fail to, and more creations in a
 second than its limit are refused. They are the simulated ones of the tests: the real protocol and the real files, but

@@ -62,7 +62,7 @@ def _wait_for(condition: Any, timeout: float = 30) -> None:
 
 
 def test_a_run_looks_alike_from_another_terminal_and_once_it_is_over(
-    tmp_path: Path, processes: list[subprocess.Popen[str]]
+    tmp_path: Path, processes: list[subprocess.Popen[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = _config(tmp_path, 0.15, seeds=[1, 2])
     controller = _process("run", "--config", config, "--root", str(TASKS), cwd=tmp_path)
@@ -77,9 +77,11 @@ def test_a_run_looks_alike_from_another_terminal_and_once_it_is_over(
     assert seen_out == out and "2 of 2 jobs ok" in out
     assert set(_progress(err)) <= set(_progress(seen_err)) and len(_progress(err)) == 5
     assert len([line for line in seen_err.splitlines() if line.startswith("step ")]) >= 4
-    later = cli("attach", "mine", "--runs-dir", where)
-    assert (later.returncode, later.stdout, _progress(later.stderr)) == (0, out, _progress(err))
-    lines = [json.loads(line) for line in cli("attach", "mine", "--json", cwd=tmp_path).stdout.splitlines()]
+    assert attach_command("mine", tmp_path / "runs", Shown()) == 0
+    later = capsys.readouterr()
+    assert (later.out, _progress(later.err)) == (out, _progress(err))
+    assert attach_command("mine", tmp_path / "runs", Shown(as_json=True)) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["event"] for line in lines if line["event"] != "job.step"] == [
         "run.start", *["job.start", "job.up", "job.end"] * 2, "run.end",
     ]  # fmt: skip
@@ -106,6 +108,7 @@ def test_ctrl_c_leaves_the_run_alone_and_a_dead_controller_is_told(
     controller.communicate()
     _, err = watchers[1].communicate(timeout=30)
     assert watchers[1].returncode == 1 and "controller has died" in err and "--run-id mine" in err
+    assert "skip " not in err, "what was cut off, or has not begun, is no ending"
     assert cli("cancel", "mine", cwd=tmp_path).returncode == 0
 
 

@@ -161,9 +161,9 @@ def test_ages_are_short(seconds: float, text: str) -> None:
 
 def test_a_dry_run_says_images_hosts_and_cost(tmp_path: Path) -> None:
     config = str(write_config(tmp_path, tasks=["internal:numeric_param"], backend="local"))
-    done = cli("run", "--config", config, "--dry-run")
-    assert done.returncode == 0 and "image       core  local" in done.stdout, done.stderr
-    plan = json.loads(cli("run", "--config", config, "--dry-run", "--json").stdout)
+    done = cli("run", "--config", config, "--dry-run", "--json")
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(done.stdout)
     assert (plan["backend"], plan["images"]["core"]["ref"]) == ("local", "local")
     assert plan["hosts"][0]["takes"] == 1 and plan["cost"]["sandboxes_usd_at_most"] is None
 

@@ -449,7 +449,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     assert cli("run", "--config", str(config), "--backend", "local", "--quiet").returncode == 0
     (first, _) = parsed("show", "compare", runs=tmp_path / "runs")["jobs"]
     commands = [c for c in commands_of("how-to/look-at-runs.md") if c != ["ps"]]
-    assert len(commands) == 10
+    assert len(commands) == 11
     for command in commands:
         done = cli(*(first["job_id"] if word == "JOB" else word for word in command), cwd=tmp_path)
         assert done.returncode == 0 and done.stdout + done.stderr, (command, done.stderr)

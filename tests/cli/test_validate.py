@@ -201,7 +201,7 @@ def test_strict_prints_the_matrix_and_writes_the_manifest_that_run_goes_on_from(
     assert [line.split()[1] for line in jobs] == [job["job_id"] for job in manifest["jobs"]]
     assert re.split(r"  +", jobs[1])[2:] == [NUMBER, "NoOp", "default", "seed 2", "it has no result yet"]
     plan = cli("run", "--config", str(tmp_path / "config.json"), "--backend", "local", "--dry-run").stdout
-    assert done.stdout.endswith(plan), "the layout and the reasons are those of a dry run"
+    assert done.stdout.endswith(plan.partition("image ")[0]), "the layout and the reasons are those of a dry run"
 
     again = check(tmp_path, "--strict", **config)
     assert again.returncode == 0 and f"run {folder.name} is there already" in again.stderr

@@ -18,6 +18,7 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.controller import durations
 from trace_bench.controller.durations import known_durations
 from trace_bench.controller.plan import RunPlan
+from trace_bench.controller.run import Run
 
 
 def slow_down(layout: RunLayout, **changes: Any) -> None:
@@ -148,9 +149,20 @@ def test_what_cannot_end_within_the_budget_does_not_start(bench: Bench) -> None:
     (skipped,) = [row for row in result.rows if row.status == "skipped"]
     assert skipped.job_id == slow.job_id
     assert skipped.feedback.startswith("the run's budget of 100 seconds has ")
-    assert skipped.feedback.endswith(" left, and this job took 500 or more in earlier runs")
+    assert skipped.feedback.endswith(" left, and this job took 500.0 or more in earlier runs")
     assert entries(result.layout)[slow.job_id]["status"] == "not_executed"
     assert bench.run(budget={"run": {"seconds": 1000}}).ok, "a larger budget continues the run"
+
+
+def test_a_job_that_goes_on_from_a_checkpoint_is_not_measured_by_whole_ones(bench: Bench) -> None:
+    first = bench.run()
+    slow_down(first.layout, time_seconds=500)
+    bench.sources = "changed"
+    plan = bench.records(budget={"run": {"seconds": 100}})
+    checkpoint = plan.layout.job(plan.jobs[0].job_id).make().checkpoint
+    checkpoint.touch()
+    result = Run(bench.plan(budget={"run": {"seconds": 100}})).execute()
+    assert [row.job_id for row in result.rows if row.status == "ok"] == [plan.jobs[0].job_id]
 
 
 def test_the_shortest_run_counts_and_it_can_be_switched_off(bench: Bench) -> None:

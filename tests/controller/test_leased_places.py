@@ -13,7 +13,7 @@ from tests.controller.test_placement import a_job
 from trace_bench.config import RunConfig, parse_config
 from trace_bench.config.models import SandboxConfig
 from trace_bench.controller import placement as placements
-from trace_bench.controller.demands import check_hosts, check_pinned
+from trace_bench.controller.demands import check_demands, check_hosts
 from trace_bench.controller.placement import Place, Placement, Waiting, why_not
 from trace_bench.errors import ConfigError, SandboxError
 from trace_bench.sandbox import uids
@@ -243,5 +243,5 @@ def test_a_job_that_no_host_can_run_is_told_with_what_each_host_lacks() -> None:
 def test_part_of_a_core_cannot_be_pinned_wherever_it_is_said() -> None:
     config = a_config(sandbox={"cpus": 1.5}, tasks=[{"id": "internal:numeric_param", "sandbox": {"pinned": True}}])
     with pytest.raises(ConfigError, match=r"sandbox\.cpus.* is 1\.5, but pinned gives whole cores"):
-        check_pinned(config)
-    check_pinned(a_config(sandbox={"cpus": 2, "pinned": True}))
+        check_demands(config)
+    check_demands(a_config(sandbox={"cpus": 2, "pinned": True}))

@@ -34,7 +34,7 @@ class Waiter:
         self.held = held
         self.results: list[RunResult] = []
         self.wish: str | None = None
-        self.thread = threading.Thread(target=self._run, args=(content,))
+        self.thread = threading.Thread(target=self._run, args=(content,), daemon=True)
         self.thread.start()
 
     def _run(self, content: dict[str, object]) -> None:

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.integration.cli import REPOSITORY, cli
-from tests.integration.modal_runs import modal_server, pushed
+from tests.integration.modal_runs import modal_server, pushed, quick_server
 from tests.recorded import record
 from trace_bench.artifacts.layout import RunLayout
 
-__all__ = ["modal_server", "pushed"]
+__all__ = ["modal_server", "pushed", "quick_server"]
 
 _BEGAN = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
 

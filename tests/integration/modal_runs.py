@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.integration.cli import write_config
+from tests.integration.cli import REPOSITORY, write_config
 from tests.integration.faults import Trial
+from trace_bench.images.lock import read_lock, record
 from trace_bench.sandbox.labels import JOB
 
 if TYPE_CHECKING:  # the service's client takes half a second to import
@@ -24,7 +25,8 @@ if TYPE_CHECKING:  # the service's client takes half a second to import
 
 REGISTRY = "registry.example/lab"
 """Where the images of these tests seem to be: the server knows what the engine calls them."""
-FAMILIES = ("core", "llm4ad")
+VARIABLES = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "PYTHONPATH": str(REPOSITORY)}
+"""What stands in for an image in process mode."""
 
 
 @dataclass(frozen=True)
@@ -43,21 +45,20 @@ class Pushed:
 @pytest.fixture(scope="session")
 def pushed(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Pushed:
     """Pushing takes a quarter of a minute: `test_modal_registry` does it, the others have a lock that says so."""
+    pytest.importorskip("modal")
     home = tmp_path_factory.mktemp("pushed")
-    lock = json.loads((images / "images.lock.json").read_text())
+    shutil.copy(images / "images.lock.json", home)
     names = {}
-    for family in FAMILIES:
-        pin = lock["images"][family]
-        pin["repo_digest"] = f"{REGISTRY}/trace-bench/{family}@{pin['image_id']}"
-        names[pin["repo_digest"]] = pin["ref"]
-    (home / "images.lock.json").write_text(json.dumps(lock))
+    for family, pin in read_lock(home).images.items():
+        digest = f"{REGISTRY}/trace-bench/{family}@{pin.image_id}"
+        names[digest] = pin.ref
+        record(replace(pin, repo_digest=digest), home=home)
     return Pushed(home, names)
 
 
 @contextmanager
 def served(pushed: Pushed, mode: Any = "docker", **settings: Any) -> Iterator[ModalServer]:
     """A server that has the images; nothing may run there in the end."""
-    pytest.importorskip("modal")
     from tests.modal_server.server import ModalServer
 
     with ModalServer(mode, images=pushed.names, **settings) as server:
@@ -70,6 +71,16 @@ def served(pushed: Pushed, mode: Any = "docker", **settings: Any) -> Iterator[Mo
 def modal_server(pushed: Pushed, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModalServer]:
     """A server in docker mode, which every controller of the test finds."""
     with served(pushed) as found:
+        found_by_controllers(found, monkeypatch)
+        yield found
+
+
+@pytest.fixture
+def quick_server(pushed: Pushed, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModalServer]:
+    """As `modal_server`, in process mode: the worker is this package, and sandboxes start in no time."""
+    with served(pushed, "process", variables=VARIABLES) as found:
+        if not found.private:
+            pytest.skip("sandboxes of processes are not kept apart here")
         found_by_controllers(found, monkeypatch)
         yield found
 
@@ -116,9 +127,3 @@ class ModalTrial(Trial):
     def left(self) -> list[str]:
         assert self.server is not None
         return [sandbox.id for sandbox in self.server.running()]
-
-
-def copied_home(pushed: Pushed, folder: Path) -> Path:
-    folder.mkdir()
-    shutil.copy(pushed.home / "images.lock.json", folder)
-    return folder

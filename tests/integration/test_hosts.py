@@ -131,6 +131,7 @@ def test_jobs_of_a_host_that_vanishes_are_done_on_the_other(
     nothing_is_left(pair)
 
 
+@pytest.mark.slow
 def test_a_controller_finds_what_runs_on_all_hosts_again(
     pair: list[OtherEngine], images: Path, tmp_path: Path, undisturbed: Undisturbed
 ) -> None:

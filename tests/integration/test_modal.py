@@ -58,9 +58,9 @@ def test_a_job_there_is_protected_and_says_what_was_in_force(
 def test_what_is_required_and_cannot_be_had_there_ends_in_one_sentence(
     pushed: Pushed, server: ModalServer, tmp_path: Path
 ) -> None:
-    done = run(tmp_path, pushed, server, sandbox={"require_controls": ["read_only_root"]})
+    done = run(tmp_path, pushed, server, sandbox={"require_controls": ["pids"]})
     assert (done["code"], done["jobs"]) == (3, []), done
-    assert "cannot put in force: read_only_root (the service makes the root writable" in done["stderr"]
+    assert "cannot put in force: pids (the service has no limit of processes" in done["stderr"]
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,15 @@ class DockerEngine:
         self._ready[image_id] = f"{BUILT}:{image_id}"
 
     async def close(self) -> None:
-        """Remove the images that were built here."""
+        """Remove the images that were built here, and whatever container is left."""
+
+        def sweep() -> None:
+            for left in self._client.api.containers(all=True, filters={"label": f"{LABEL}={self._state}"}):
+                with contextlib.suppress(NotFound):
+                    self._client.api.remove_container(left["Id"], force=True, v=True)
+
+        with contextlib.suppress(EngineError):
+            await self._do(sweep)
         for image_id, _ in self._images.items():
             with contextlib.suppress(EngineError):
                 await self._do(lambda image_id=image_id: self._client.api.remove_image(f"{BUILT}:{image_id}"))

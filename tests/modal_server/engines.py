@@ -153,11 +153,12 @@ class Keeping:
 class ProcessEngine:
     """Each sandbox is a process tree on this host, with private namespaces where the host allows it.
 
-    Image, resources and GPUs are recorded only.
+    Image, resources and GPUs are recorded only; `variables` are what an image would set.
     """
 
-    def __init__(self, keeping: Keeping) -> None:
+    def __init__(self, keeping: Keeping, variables: Mapping[str, str]) -> None:
         self._keeping = keeping
+        self._variables = variables
 
     async def prepare(self, image_id: str) -> None:
         pass
@@ -205,4 +206,12 @@ class ProcessEngine:
         pass
 
     def _environment(self, sandbox: Sandbox, env: Mapping[str, str]) -> dict[str, str]:
-        return {"PATH": PATH, "HOME": "/root", "LANG": "C.UTF-8", **sandbox.marks(), **sandbox.env, **env}
+        return {
+            "PATH": PATH,
+            "HOME": "/root",
+            "LANG": "C.UTF-8",
+            **self._variables,
+            **sandbox.marks(),
+            **sandbox.env,
+            **env,
+        }

@@ -11,7 +11,7 @@ import inspect
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,8 +45,12 @@ class Record:
         self._keep = keep
         self._calls: deque[Call] = deque(maxlen=keep)
         self._lock = threading.Lock()
+        self.hear: Callable[[Message], None] | None = None
+        """Given each message as it came, with its secrets and all of its data."""
 
     def add(self, rpc: str, message: Message) -> None:
+        if self.hear is not None:
+            self.hear(message)
         if not self._keep:
             return
         with self._lock:

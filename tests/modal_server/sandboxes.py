@@ -88,6 +88,8 @@ class Sandboxes:
             await self.terminate(sandbox)
             await self._engine.forget(sandbox)
 
+        if self._starting:
+            await asyncio.wait(self._starting.values(), timeout=60)
         await asyncio.gather(*(end(sandbox) for sandbox in list(self.state.sandboxes.values())))
         await self._engine.close()
 

@@ -79,6 +79,7 @@ class ModalServer:
         state: Path | None = None,
         starts: Starts | None = None,
         images: Mapping[str, str] | None = None,
+        variables: Mapping[str, str] | None = None,
         isolated: bool = True,
         idempotent: bool = False,
         kept_calls: int = KEPT_CALLS,
@@ -95,6 +96,8 @@ class ModalServer:
         self.starts = starts or Starts()
         self.images = dict(images or {})
         """Docker mode: references of a registry -> tags that the local engine has."""
+        self.variables = dict(variables or {})
+        """Process mode: what images set in the environment, such as PATH."""
         self.credentials = credentials
         self.trouble = Trouble()
         self.calls = Record(kept_calls)
@@ -236,7 +239,7 @@ class ModalServer:
 
     def _engine(self) -> Engine:
         if self.mode == "process":
-            return ProcessEngine(self._keeping)
+            return ProcessEngine(self._keeping, self.variables)
         from tests.modal_server.docker_engine import DockerEngine  # process mode does without the engine's client
 
         return DockerEngine(self._keeping, self._state.images, self.state, self.images)

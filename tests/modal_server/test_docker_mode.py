@@ -43,7 +43,8 @@ def test_a_container_has_its_limits_and_no_network(containers: Account) -> None:
     command = ["docker", "inspect", "-f", template, f"modal-{sandbox.object_id}"]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     assert shown == [str(256 << 20), str(256 << 20), "1000000000", "none"]
-    sandbox.terminate(wait=True)
+    containers.server.vanish(sandbox.object_id)
+    assert not _docker("ps", "-aq", "--filter", f"name=modal-{sandbox.object_id}")
 
 
 def test_a_snapshot_is_an_image_for_another_sandbox(containers: Account) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
+import threading
 import time
 
 import modal
@@ -16,7 +18,7 @@ from modal.exception import (
     ServiceError,
 )
 
-from tests.modal_server.conftest import Account
+from tests.modal_server.conftest import Account, image
 from tests.modal_server.server import ModalServer
 from tests.modal_server.trouble import Break, Delay, LoseReply, Refuse, Starts, refusal
 
@@ -145,6 +147,25 @@ def test_start_times_follow_their_distribution_and_some_starts_fail() -> None:
     assert sum(fails for _, fails in drawn) / len(drawn) == pytest.approx(0.02, rel=0.25)
     again = Starts(p50=0.6, p99=8.0, failures=0.02, seed=1)
     assert [again.draw() for _ in range(10)] == drawn[:10]
+
+
+def test_a_server_that_ends_while_a_sandbox_starts_leaves_nothing_of_it() -> None:
+    with ModalServer() as server, server.client() as client:
+        app = modal.App.lookup("tests", create_if_missing=True, client=client)
+        built = image()
+        modal.Sandbox.create("true", app=app, image=built, client=client)
+        server.starts.p50, server.starts.p99 = 2.0, 2.01  # a client that closes gives its calls half a second
+        late = threading.Thread(target=_created, args=(app, built, client))
+        late.start()
+        while len(server.sandboxes()) < 2:
+            time.sleep(0.01)
+    late.join()
+    assert not server.running() and not server.state.exists()
+
+
+def _created(app: modal.App, built: modal.Image, client: modal.Client) -> None:
+    with contextlib.suppress(Exception):  # whatever a client meets whose server goes
+        modal.Sandbox.create("sleep", "63", app=app, image=built, client=client)
 
 
 def test_a_failing_start_is_an_internal_error_and_leaves_nothing(account: Account) -> None:

@@ -9,6 +9,7 @@ import tarfile
 import time
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -151,6 +152,9 @@ def test_a_host_that_is_gone_is_left_out_and_what_it_held_is_found_when_it_is_ba
     left = backend.create(request_for("far", f"trace-bench/core:{image.key[:12]}"))
     pair[1].vanish()
 
+    with pytest.raises(EngineGone) as gone:
+        left.attach()
+    assert gone.value.host == "far"
     assert [host.name for host in backend.hosts()] == ["near"] and backend.find({RUN: "hosts"}) == []
     assert list(backend.unreachable()) == ["far"] and "of host far (unix:" in backend.unreachable()["far"]
     backend.check()  # the other one is enough
@@ -176,18 +180,21 @@ def test_a_host_that_is_gone_is_left_out_and_what_it_held_is_found_when_it_is_ba
 def test_a_host_that_hangs_keeps_nobody_waiting(pair: list[OtherEngine], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_module, "PROBE", 1)
     monkeypatch.setattr(docker_hosts, "ASK", 0.5)
+    monkeypatch.setattr(docker_hosts, "SOON", 0.2)
     backend = hosts_of(pair)
     backend.check()
     far = backend._members["far"].engine
     far.timeout = 2.0
     with pair[1].frozen():
         began = time.monotonic()
+        assert backend.uid_bases_in_use() == frozenset() and time.monotonic() - began < 0.45
+        backend._members["far"].silent_until = 0.0
+        began = time.monotonic()
         assert backend.find({}) == []
         assert time.monotonic() - began < 1
         assert "did not answer within 0.5 seconds" in backend.unreachable()["far"]
         began = time.monotonic()
         assert backend.find({}) == [] and time.monotonic() - began < 0.3, "it is not asked again at once"
-        far.doubt()  # as after a call that ran into its time
         began = time.monotonic()
         for _ in range(5):
             with pytest.raises(EngineGone, match="did not answer"):
@@ -260,6 +267,16 @@ def test_an_engine_over_ssh_and_what_ssh_says(
         server.process.wait()
         with pytest.raises(EngineGone, match=r"ssh says: .*Connection refused"):
             DockerHosts([DockerHostConfig(url=server.url, name="far")]).hosts()
+
+
+@pytest.mark.slow
+def test_an_ssh_server_is_not_stormed(pair: list[OtherEngine], monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the eleventh unfinished connection on, a server drops some at random."""
+    with ssh_server(pair[1]) as server, ThreadPoolExecutor(24) as threads:
+        monkeypatch.setenv("PATH", server.path)
+        engine = Engine(server.url)
+        asked = [threads.submit(lambda: engine.client.ping()) for _ in range(24)]
+        assert all(future.result() for future in asked)
 
 
 # -- images -----------------------------------------------------------------------------------------------------------

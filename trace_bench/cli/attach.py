@@ -306,7 +306,6 @@ def _watch(watch: Watch, face: Face) -> tuple[int, str | None]:
         time.sleep(interval)
     over = watch.over
     if over is None:
-        face.ended(RunEnd(layout.run_id, layout, watch.rows(), error=_DEAD))
         return int(ExitCode.JOB_FAILED), f"{_DEAD}; trace-bench run --config FILE --run-id {layout.run_id} continues it"
     _until(lambda: not has_controller(layout))
     rows = watch.rows()

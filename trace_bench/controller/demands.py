@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from trace_bench.config.models import RunConfig, SandboxConfig
 from trace_bench.controller.placement import why_not
+from trace_bench.controller.places import backend_name
 from trace_bench.errors import ConfigError
 from trace_bench.sandbox.base import Host
 
@@ -17,10 +18,10 @@ MOST_HOSTS = 8
 """That a message names."""
 
 
-def check_pinned(config: RunConfig) -> None:
+def check_demands(config: RunConfig) -> None:
     """
     Raises:
-        ConfigError: a sandbox is to have part of a core for itself.
+        ConfigError: a sandbox is to have part of a core for itself, or one of Modal's GPUs, and nobody said which.
     """
     problems = []
     for index, task in enumerate(config.tasks):
@@ -30,6 +31,9 @@ def check_pinned(config: RunConfig) -> None:
                 f"{_where(config, index, 'cpus')} is {sandbox.cpus:g}, but pinned gives whole cores; make it a whole "
                 "number, or leave pinned out"
             )
+        if sandbox.gpus and config.modal.gpu is None and backend_name(config.backend) == "modal":
+            where = _where(config, index, "gpus")
+            problems.append(f"{where}: say which GPU Modal is to give, as in modal: {{gpu: H100}}")
     if problems:
         raise ConfigError("\n".join(dict.fromkeys(problems)))
 

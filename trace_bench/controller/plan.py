@@ -20,7 +20,7 @@ from trace_bench.config.models import RunConfig, SandboxConfig
 from trace_bench.config.objectives import direction_of
 from trace_bench.config.resolve import Resolved
 from trace_bench.config.sizes import format_size
-from trace_bench.controller.demands import check_hosts, check_pinned
+from trace_bench.controller.demands import check_demands, check_hosts
 from trace_bench.controller.durations import Duration, known_durations
 from trace_bench.controller.manifest import ManifestLines, Outcome, write_manifest
 from trace_bench.controller.prepare import JobPlan, Material, model_ref, prepare
@@ -205,7 +205,7 @@ def jobs_of(config: RunConfig, resolved: Resolved) -> list[Job]:
     """
     jobs = expand(config, resolved.tasks, resolved.trainers)
     _check_controls(config)
-    check_pinned(config)
+    check_demands(config)
     return jobs
 
 

@@ -31,6 +31,7 @@ from trace_bench.sandbox.base import Backend, Integrity, Resources
 from trace_bench.suites.spec import Task
 from trace_bench.trainers.registry import entry_of, executes_candidates
 
+DAY = 86_400.0
 MARGIN = 300.0
 """Seconds, beyond all limits of a job, that its sandbox may be there."""
 
@@ -169,6 +170,14 @@ def most_seconds(limits: JobLimits, lease: float) -> float | None:
     if limits.job_timeout is None or limits.score_timeout is None:
         return None
     return limits.job_timeout + 2 * limits.score_timeout + 2 * lease + MARGIN
+
+
+def outlives_a_day(job: Job, mode: str) -> bool:
+    """Whether the limits of `job` let it take longer than a day; one without limits can where it asks real models."""
+    limits = thaw(job.limits)
+    timeouts = JobLimits(job_timeout=limits["job_timeout"], score_timeout=limits["score_timeout"])
+    seconds = most_seconds(timeouts, 0.0)
+    return mode == "real" if seconds is None else seconds > DAY
 
 
 def integrity_of(job: Job, of_backend: Integrity) -> Integrity:

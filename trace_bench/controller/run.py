@@ -374,7 +374,9 @@ class Run:
         known = self._plan.durations.get(job.job_id)
         if known is None or not self._plan.config.scheduling.within_budget:
             return None
-        return self._budget.too_short_for(known.shortest)
+        reason = self._budget.too_short_for(known.shortest)
+        # One that was cut off goes on where it was, and nobody knows how far that is from its end.
+        return reason if reason is None or not self.layout.job(job.job_id).checkpoint.exists() else None
 
     def _note_waiters(self, waiters: Mapping[str, str]) -> None:
         """Once for each job: nothing of it is to be seen elsewhere."""

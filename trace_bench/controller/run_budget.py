@@ -62,8 +62,8 @@ class RunBudget:
         if seconds <= left:
             return None
         return (
-            f"the run's budget of {self._seconds:g} seconds has {max(0.0, left):.0f} left, and this job took "
-            f"{seconds:.0f} or more in earlier runs"
+            f"the run's budget of {self._seconds:g} seconds has {max(0.0, left):.1f} left, and this job took "
+            f"{seconds:.1f} or more in earlier runs"
         )
 
     def used_up(self) -> str | None:

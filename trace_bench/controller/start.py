@@ -21,6 +21,7 @@ from trace_bench.controller.models import learn_secrets, missing_keys, with_mode
 from trace_bench.controller.ownership import alone_in, refuse_a_second
 from trace_bench.controller.places import backend_of, registry_of
 from trace_bench.controller.plan import ImageSource, PlanIsOld, RunPlan, jobs_of, plan_run
+from trace_bench.controller.prepare import outlives_a_day
 from trace_bench.controller.prices import check_litellm, prices_of
 from trace_bench.controller.progress import Progress
 from trace_bench.controller.recording import Recording, recording_of
@@ -97,6 +98,8 @@ def plan_config(
         backend = backend_of(config)
     if config.mode == "real" and backend.name == "local":
         warnings.append("backend local: a program that a model wrote runs as you, and can read the keys of your models")
+    if backend.name == "modal" and any(outlives_a_day(job, config.mode) for job in jobs):
+        warnings.append("backend modal: the service ends every sandbox after a day, and jobs could take longer")
     if isinstance(backend, SeveralEngines):
         warnings += [f"host {name} is left out for now: {why}" for name, why in backend.unreachable().items()]
     return plan_run(

@@ -10,6 +10,7 @@ import json
 import socket
 import ssl
 import subprocess
+import threading
 import time
 from dataclasses import dataclass
 from typing import IO
@@ -23,6 +24,28 @@ CONNECT = 30.0
 """Seconds to reach another machine."""
 _SSH_OPTIONS = ("ConnectTimeout=30", "ServerAliveInterval=15", "ServerAliveCountMax=4")
 """A machine that is gone is noticed within a minute."""
+HANDSHAKES = 6
+"""Connections to one ssh server that may be under way: it drops some from the eleventh on (``MaxStartups``)."""
+_HANDSHAKE = 60.0
+"""Seconds after which one counts as made."""
+_handshakes: dict[str, threading.BoundedSemaphore] = {}
+_making = threading.Lock()
+
+
+class Handshake:
+    """A place among the connections to an ssh server that are under way; waits for one. Nobody says when one is made:
+    its first answer does."""
+
+    def __init__(self, url: str) -> None:
+        with _making:
+            self._places = _handshakes.setdefault(url, threading.BoundedSemaphore(HANDSHAKES))
+        self._held = self._places.acquire(timeout=_HANDSHAKE)
+
+    def over(self) -> None:
+        """Give the place to others; twice does no harm."""
+        held, self._held = self._held, False
+        if held:
+            self._places.release()
 
 
 @dataclass(frozen=True)
@@ -64,6 +87,15 @@ def attach(endpoint: Endpoint, api_version: str, container: str, timeout: float)
         f"POST /v{api_version}/containers/{container}/attach?{query} HTTP/1.1\r\n"
         "Host: docker\r\nConnection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: 0\r\n\r\n"
     )
+    handshake = Handshake(endpoint.url) if endpoint.url.startswith("ssh:") else None
+    try:
+        return _attached(endpoint, request, container, timeout)
+    finally:
+        if handshake is not None:
+            handshake.over()
+
+
+def _attached(endpoint: Endpoint, request: str, container: str, timeout: float) -> Connection:
     try:
         sock, helper = _dial(endpoint, timeout)
     except OSError as error:

@@ -37,8 +37,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 ASK = 30.0
 """Seconds that one of several engines has for an answer that others do not wait for."""
+SOON = 10.0
+"""Likewise, where what it would say concerns others little: jobs start meanwhile."""
 REST = 10.0
 """Seconds during which an engine that did not answer is not asked again by whoever can do without it."""
+LONG_REST = 60.0
+"""Likewise one that let `ASK` or `SOON` pass: whoever asks anew (`hosts`) finds it sooner."""
 PATIENT = 900.0
 """Seconds for one call that moves an image."""
 
@@ -189,7 +193,9 @@ class DockerHosts:
         return [sandbox for here in found.values() for sandbox in here]
 
     def uid_bases_in_use(self) -> frozenset[int]:
-        return frozenset[int]().union(*self._ask(lambda member: member.backend.uid_bases_in_use()).values())
+        # Uids are each machine's own: one that says nothing keeps no job of another from starting.
+        found = self._ask(lambda member: member.backend.uid_bases_in_use(), patience=SOON)
+        return frozenset[int]().union(*found.values())
 
     def taken(self, host: str) -> Taken:
         found = self._ask(lambda member: member.backend.taken(host), only=host)
@@ -236,33 +242,38 @@ class DockerHosts:
 
     # -- asking --------------------------------------------------------------------------------------------------
 
-    def _ask(self, call: Callable[[_Member], T], *, anew: bool = False, only: str = "") -> dict[str, T]:
+    def _ask(
+        self, call: Callable[[_Member], T], *, anew: bool = False, only: str = "", patience: float | None = None
+    ) -> dict[str, T]:
         """What each host says, by name in the order of the config; those that do not answer are left out.
 
         Args:
             anew: ask also those that did not answer a moment ago.
-            only: ask this one and no other; empty is all.
+            only: ask this one and no other, in any case; empty is all.
+            patience: seconds that each of them has; None is `ASK`.
 
         Raises:
             EngineGone: none answers.
             SandboxError: as `call`, of the first host that raises another one.
         """
+        patience = ASK if patience is None else patience
         begun = time.monotonic()
         under_way = {
             name: member.asking.submit(call, member)
             for name, member in self._members.items()
-            if (anew or member.silent_until <= begun) and only in ("", name)
+            if (anew or only or member.silent_until <= begun) and only in ("", name)
         }
         found: dict[str, T] = {}
         gone: EngineGone | None = None
         for name, future in under_way.items():
             member = self._members[name]
             try:
-                found[name] = future.result(max(0.1, begun + ASK - time.monotonic()))
+                found[name] = future.result(max(0.1, begun + patience - time.monotonic()))
                 self._answered(member)
             except FutureTimeout:
-                gone = EngineGone(f"{member.engine} did not answer within {ASK:g} seconds.", host=name)
-                self._fell_silent(member, gone)
+                gone = EngineGone(f"{member.engine} did not answer within {patience:g} seconds.", host=name)
+                member.engine.doubt()
+                self._fell_silent(member, gone, LONG_REST)
             except EngineGone as error:
                 gone = error
                 self._fell_silent(member, error)
@@ -276,8 +287,8 @@ class DockerHosts:
         with self._lock:
             self._unreachable.pop(member.name, None)
 
-    def _fell_silent(self, member: _Member, error: EngineGone) -> None:
-        member.silent_until = time.monotonic() + REST
+    def _fell_silent(self, member: _Member, error: EngineGone, rest: float = REST) -> None:
+        member.silent_until = time.monotonic() + rest
         with self._lock:
             self._unreachable[member.name] = str(error)
 

@@ -13,7 +13,7 @@ import urllib3.connection
 import urllib3.connectionpool
 
 from trace_bench.artifacts.jsonio import printable
-from trace_bench.sandbox.dial import dial_ssh
+from trace_bench.sandbox.dial import Handshake, dial_ssh
 
 PLACEHOLDER = "http://engine-over-ssh.invalid:80"
 """What the SDK is told; no such host is ever looked up."""
@@ -54,9 +54,11 @@ class _Connection(urllib3.connection.HTTPConnection):
         self._helper: subprocess.Popen[bytes] | None = None
         self._complaints: IO[bytes] | None = None
         self._said = ""
+        self._handshake: Handshake | None = None
 
     def connect(self) -> None:
         self._said = ""
+        self._handshake = Handshake(self._url)
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - `close` does
         self.sock, self._helper = dial_ssh(self._url, self._complaints)
         timeout = self.timeout
@@ -64,14 +66,23 @@ class _Connection(urllib3.connection.HTTPConnection):
 
     def getresponse(self) -> Any:
         try:
-            return super().getresponse()  # which closes the connection if it breaks
+            answer = super().getresponse()  # which closes the connection if it breaks
         except (ConnectionError, http.client.HTTPException) as error:
             lost = error
+        else:
+            self._connected()
+            return answer
         # All that the socket says is that the other end hung up. Why, ssh or the docker there has said.
         raise ConnectionError(printable(f"ssh says: {self._said}", 300)) if self._said else lost
 
+    def _connected(self) -> None:
+        if self._handshake is not None:
+            self._handshake.over()
+            self._handshake = None
+
     def close(self) -> None:
         super().close()
+        self._connected()
         if self._helper is not None:
             self._helper.terminate()
             self._helper.wait()

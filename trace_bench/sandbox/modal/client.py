@@ -211,12 +211,12 @@ class Exec:
             yield data
 
 
-async def _end(handle: modal.Sandbox) -> None:
+async def _end(handle: Any) -> None:
     try:
         await handle.terminate.aio(wait=True)
     finally:
         # Each handle has a connection of its own, which is kept for half a minute otherwise.
-        await handle.detach.aio()  # type: ignore[no-untyped-call]
+        await handle.detach.aio()
 
 
 def _clients_loop() -> asyncio.AbstractEventLoop | None:

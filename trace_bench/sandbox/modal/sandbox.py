@@ -29,6 +29,10 @@ ANSWER_SECONDS = 60.0
 KILL_SECONDS = 30.0
 AHEAD = 64
 """Pieces of /out that are on their way before somebody takes them."""
+SETTLING = (0.0, 0.2, 0.6)
+"""Seconds before each look whether a sandbox is still there after all."""
+ATTEMPTS, BREATH = 3, 0.2
+"""How often a conversation is begun, and the seconds in between."""
 LITTLE = 0.05
 """Seconds for which it is not worth waiting."""
 POLL_SECONDS = 2.0
@@ -48,6 +52,7 @@ class ModalSandbox:
         self.labels: Mapping[str, str] = dict(own_labels)
         self._conversation: Conversation | None = None
         self._attached = False
+        self._end_told = False
         self._running: Future[None] | None = None
         self._facts: dict[str, Any] | None = None
         self._lock = threading.Lock()
@@ -72,10 +77,10 @@ class ModalSandbox:
             self._client.call(conversation.say(op="start"), ANSWER_SECONDS, "start a sandbox", self.name)
             started = conversation.wait_for(lambda: conversation.state != "created", ANSWER_SECONDS)
         except SandboxError:
-            self._check_there()
+            self._settle()
             raise
         if not started:
-            self._check_there()
+            self._settle()
             raise conversation.error or EngineGone(f"sandbox {self.name} did not say that it has started.")
 
     def controls(self) -> list[Control]:
@@ -93,12 +98,15 @@ class ModalSandbox:
 
     def wait(self, timeout: float) -> ExitStatus | None:
         end = time.monotonic() + timeout
+        conversation = self._conversation
         while True:
-            if self._conversation is None:  # found, or removed; else it says itself how it ended
+            # Who told that it has ended was there. From the second time on it may have been removed since.
+            if self._end_told or conversation is None or conversation.ended is None:
                 self._check_there()
             left = end - time.monotonic()
             found = self._ended(min(max(left, 0.0), POLL_SECONDS))
             if found is not None:
+                self._end_told = True
                 return ExitStatus(int(found["code"]), False, str(found["error"]))
             self._check_there()
             if time.monotonic() >= end:
@@ -161,8 +169,8 @@ class ModalSandbox:
         conversation = self._conversation
         return None if conversation is None or conversation.over else conversation
 
-    def _talk(self) -> Conversation:
-        """A new conversation, which the holder has answered.
+    def _talk(self, attempts: int = ATTEMPTS) -> Conversation:
+        """A new conversation, which the holder has answered. One that breaks before that costs its job nothing.
 
         Raises:
             SandboxGone, EngineGone.
@@ -174,9 +182,14 @@ class ModalSandbox:
 
         self._running = self._client.submit(conversation.run(opened))
         if not conversation.wait_for(lambda: conversation.position is not None, EXEC_SECONDS):
+            broke = conversation.over
             conversation.sock.close()
             self._running.cancel()
             self._check_there()
+            if broke and attempts > 1:
+                time.sleep(BREATH)
+                return self._talk(attempts - 1)
+            self._settle()
             raise conversation.error or EngineGone(f"sandbox {self.name} did not answer.")
         self._conversation = conversation
         return conversation
@@ -202,7 +215,7 @@ class ModalSandbox:
         """What the holder answers to one who only asks."""
         answer = self._asked(op, seconds)
         if answer is None:
-            self._check_there()
+            self._settle()
             raise EngineGone(f"sandbox {self.name} did not answer within {seconds:g} s.")
         return answer
 
@@ -211,7 +224,7 @@ class ModalSandbox:
         try:
             return self._client.call(self._question(op, seconds), seconds + EXEC_SECONDS, f"{op} a sandbox", self.name)
         except SandboxError:
-            self._check_there()
+            self._settle()
             raise
 
     async def _question(self, op: str, seconds: float) -> dict[str, Any] | None:
@@ -265,6 +278,17 @@ class ModalSandbox:
         code = self._client.poll(self._handle, self.name)
         if code is not None:
             raise SandboxGone(f"sandbox {self.name} is no longer there (the service says {code}).")
+
+    def _settle(self) -> None:
+        """After something broke: see whether it is the sandbox that has gone. One that is being ended breaks off what
+        is said before the service says so.
+
+        Raises:
+            SandboxGone.
+        """
+        for pause in SETTLING:
+            time.sleep(pause)
+            self._check_there()
 
     def _told(self, error: BaseException, action: str) -> SandboxError:
         if isinstance(error, SandboxError):
