@@ -16,6 +16,7 @@ from trace_bench.config import parse_config
 from trace_bench.config.places import DockerConfig, DockerHostConfig
 from trace_bench.controller import places
 from trace_bench.controller.places import Places
+from trace_bench.errors import ConfigError
 
 FAR = DockerConfig(hosts=(DockerHostConfig(url="ssh://me@far", slots=3, gpus=("0", "1"), labels=("lab",)),))
 
@@ -56,6 +57,15 @@ def test_the_backend_is_the_config_s_then_that_of_the_variable_then_docker(
     assert [name for name, _ in asked] == ["docker", "modal", "local", "docker"]
     assert asked[0][1] == {} and asked[1][1]["settings"].app == "trace-bench"
     assert asked[3][1]["hosts"][0].url == "ssh://me@far"
+
+
+def test_a_variable_that_names_no_backend_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SANDBOX_BACKEND", "dcoker")
+    with pytest.raises(ConfigError, match=r"no backend is called 'dcoker'.*the variable SANDBOX_BACKEND"):
+        places.backend_of(_config())
+    with pytest.raises(ConfigError, match="no backend is called 'mdoal'") as said:
+        places.backend_at(Places(backend="mdoal"))
+    assert "SANDBOX_BACKEND" not in str(said.value)
 
 
 def test_places_of_a_run_are_remembered_by_its_user_and_forgotten_with_it(home: Path) -> None:

@@ -77,7 +77,12 @@ def backend_at(places: Places) -> Backend:
         options = {"hosts": places.docker.hosts}
     elif name == "modal":
         options = {"settings": places.modal}
-    return get_backend(name, **options)
+    try:
+        return get_backend(name, **options)
+    except ConfigError as error:
+        if os.environ.get(BACKEND_VARIABLE) != name:
+            raise
+        raise ConfigError(f"{error} (the variable {BACKEND_VARIABLE} is {name!r})") from error
 
 
 def registry_of(config: RunConfig) -> str:
