@@ -166,6 +166,54 @@ def test_a_job_that_failed_on_one_host_tries_another(hosts: Bench) -> None:
     assert result.ok and met["b"] == 8 and met["a"] > 0 and not events(result, "host.lost")
 
 
+def starts_nothing(request: SandboxRequest) -> None:
+    if request.host == "a":
+        raise SandboxError("this host has not been given the image")
+
+
+def test_a_host_that_starts_nothing_does_not_use_up_the_attempts_of_all_jobs(hosts: Bench) -> None:
+    """It has room for everybody, always."""
+    hosts.backend.on_create = starts_nothing
+    hosts.backend.script = lambda job_id, number: Script(seconds=0.3)
+    result = hosts.run(retries=1, seeds=[1, 2, 3])
+    assert result.ok and [line["host"] for line in events(result, "host.lost")] == ["a"]
+
+
+def test_a_host_that_starts_nothing_has_few_jobs_even_if_nothing_is_tried_again(hosts: Bench) -> None:
+    hosts.backend.on_create = starts_nothing
+    result = hosts.run(retries=0, seeds=list(range(6)))
+    failed = [row for row in result.rows if row.status == "failed"]
+    assert outage.BROKEN <= len(failed) <= outage.BROKEN + 1 and len(result.rows) == 24
+
+
+def test_jobs_that_fail_after_their_first_word_are_not_the_host_s_fault(hosts: Bench) -> None:
+    hosts.backend.script = lambda job_id, number: Script(failure="sandbox")
+    result = hosts.run(retries=0)
+    assert {row.status for row in result.rows} == {"failed"} and not events(result, "host.lost")
+
+
+def test_a_host_rests_longer_each_time_it_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outage, "INTERVAL", 0.01)
+    monkeypatch.setattr(outage, "REST", 0.1)
+    back = threading.Event()
+    backend = SimpleNamespace(hosts=lambda: [Host("a")], find=lambda labels: [])
+    placement = SimpleNamespace(lost=lambda host: back.clear(), back=lambda host: back.set())
+    lost = outage.LostHosts(cast(Any, backend), cast(Any, placement), "run")
+
+    def rested() -> float:
+        began = time.monotonic()
+        lost.lost("a", "job", SandboxError("nothing starts"))
+        assert back.wait(5)
+        return time.monotonic() - began
+
+    assert [lost.started_none("a") for _ in range(4)] == [False, False, True, True]
+    times = [rested() for _ in range(3)]
+    assert 0.1 <= times[0] < 0.2 <= times[1] < 0.4 <= times[2]
+    lost.started_one("a")
+    assert not lost.started_none("a") and rested() < 0.2
+    lost.close()
+
+
 def test_a_host_whose_disk_is_full_has_no_jobs_for_a_while(hosts: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outage, "REST", 0.5)
     times: list[float] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,12 @@ PATIENCE = 120.0
 """Seconds that an engine may be gone. Restarting one takes a few; an upgrade about a minute."""
 INTERVAL = 1.0
 REST = 60.0
-"""Seconds for which a host has no jobs that could make no sandbox (its disk is full, say): that may be over by then."""
+"""Seconds for which a host has no jobs that could make no sandbox (its disk is full, say): that may be over by then.
+Twice as long after each further time with no sandbox in between, …"""
+LONGEST_REST = 960.0
+"""… up to this."""
+BROKEN = 3
+"""Sandboxes in a row that ended on a host before they spoke, after which it rests."""
 
 
 class Outage:
@@ -84,6 +90,8 @@ class LostHosts:
         self._patience = PATIENCE if patience is None else patience
         self._left: dict[str, set[str]] = {}
         self._rests_until: dict[str, float] = {}
+        self._rests: Counter[str] = Counter()
+        self._started_none: Counter[str] = Counter()
         self._error: TraceBenchError | None = None
         self._idle_since: float | None = None
         self._lock = threading.Lock()
@@ -95,9 +103,11 @@ class LostHosts:
         host. One that answers is left alone for a minute."""
         with self._lock:
             self._error = error
-            if not isinstance(error, EngineGone):
-                self._rests_until[host] = time.monotonic() + REST
             news = host not in self._left
+            if news and not isinstance(error, EngineGone):
+                rest = min(LONGEST_REST, REST * float(1 << min(self._rests[host], 30)))
+                self._rests_until[host] = time.monotonic() + rest
+                self._rests[host] += 1
             self._left.setdefault(host, set()).add(job_id)
             if news:
                 self._placement.lost(host)
@@ -105,6 +115,19 @@ class LostHosts:
                 self._thread = threading.Thread(target=self._try_again, name="lost hosts", daemon=True)
                 self._thread.start()
             return news
+
+    def started_none(self, host: str) -> bool:
+        """A sandbox has ended on `host` before it spoke; returns whether it is one too many in a row, so that the host
+        is to be taken for `lost`: one that starts nothing has room for everybody."""
+        with self._lock:
+            self._started_none[host] += 1
+            return self._started_none[host] >= BROKEN
+
+    def started_one(self, host: str) -> None:
+        """A sandbox on `host` has spoken."""
+        with self._lock:
+            self._started_none.pop(host, None)
+            self._rests.pop(host, None)
 
     def check(self, *, hopeless: bool) -> None:
         """

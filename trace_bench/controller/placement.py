@@ -283,7 +283,7 @@ class Placement:
             self._running[place.suite] -= 1
 
     def shun(self, job: PlannedJob, host: str) -> None:
-        """`job` has failed on `host`: its next place is another one, if there is one with room."""
+        """`job` has failed on `host`: its next place is another one, if another one that answers could run it."""
         with self._lock:
             self._shunned[job.job_id] = host
 
@@ -326,15 +326,11 @@ class Placement:
         if sandbox.gpus:  # where nobody can tell which there are, there may be none
             fitting = [here for here in fitting if here.host.gpus] or fitting
         if len(fitting) > 1:
-            # Whoever asks for no GPU leaves those that have some to others.
+            # One that starts nothing is always the emptiest: who has failed there rather waits for another.
             shunned = self._shunned.get(job.job_id)
-            fitting.sort(
-                key=lambda here: (
-                    here.host.name == shunned,
-                    bool(here.host.gpus) != bool(sandbox.gpus),
-                    here.load(),
-                )
-            )
+            fitting = [here for here in fitting if here.host.name != shunned]
+            # Whoever asks for no GPU leaves those that have some to others.
+            fitting.sort(key=lambda here: (bool(here.host.gpus) != bool(sandbox.gpus), here.load()))
         for here in fitting:
             place = self._take(here, job, kept[here.host.name])
             if place is not None:

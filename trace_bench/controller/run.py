@@ -39,7 +39,7 @@ from trace_bench.controller.response_cache import cache_of
 from trace_bench.controller.run_budget import RunBudget, limits_of
 from trace_bench.controller.schedule import SeldomAsked
 from trace_bench.controller.teller import Teller
-from trace_bench.errors import Boundary, ExitCode, Interrupted, SandboxError, TraceBenchError
+from trace_bench.errors import Boundary, EnvironmentUnavailable, ExitCode, Interrupted, SandboxError, TraceBenchError
 from trace_bench.gateway.server import Gateway
 from trace_bench.results import parquet, replay_check
 from trace_bench.results.replay_check import read_report
@@ -72,6 +72,8 @@ LIVE_BYTES = 128 << 20
 """Of a file that people may look at while a job runs: as much as is collected of one."""
 USAGE_EVERY = 1.0
 """Seconds between two words on what running jobs have spent."""
+HOST_HAD_NO_PART = frozenset({"lease_lost", "rate_limited", "interrupted"})
+"""Ways in which an attempt fails before it has begun that say nothing of its host."""
 IDLE = 0.1
 """Seconds between two looks at whether a host is back that all jobs wait for."""
 MOST_PHASES = 16
@@ -488,8 +490,7 @@ class Run:
                 break
             except (EngineGone, OutOfDisk, ImageMissing) as error:
                 if not self._placement.alone:
-                    if self._lost.lost(place.host.name, planned.job_id, error):
-                        self._note("host.lost", host=place.host.name)
+                    self._lose(place.host.name, planned, error)
                     row, left = runner.last_row(plan), True
                 elif isinstance(error, EngineGone):
                     self._outage.wait(error, self._plan.run_id, planned.job_id)
@@ -498,6 +499,9 @@ class Run:
                     raise
             except Interrupted:
                 row = runner.last_row(plan)
+            if not left and self._starts_none(place.host.name, planned, row):
+                self._lose(place.host.name, planned, _broken(place.host.name, row))
+                left = True
             # Its host is gone, or what its sandbox had of it is somebody else's by now.
             left = left or row.failure_kind == "lease_lost" or (adopted is not None and not place.lease.whole)
             if self._is_retried(planned, row, attempt) and (left or self._may_fare_better_elsewhere(row)):
@@ -509,6 +513,18 @@ class Run:
                 return _Moved(row, attempt)
             adopted = None
         return self._told_end(planned, row)
+
+    def _lose(self, host: str, planned: PlannedJob, error: TraceBenchError) -> None:
+        if self._lost.lost(host, planned.job_id, error):
+            self._note("host.lost", host=host)
+
+    def _starts_none(self, host: str, planned: PlannedJob, row: Results) -> bool:
+        """Whether the end of an attempt is one of several in a row on `host` that never came to a first word."""
+        if self._placement.alone or row.failure_boundary is not Boundary.SANDBOX or planned.job_id in self._up:
+            return False
+        if row.failure_kind in HOST_HAD_NO_PART or self._stop(planned.job_id) is not None:
+            return False
+        return self._lost.started_none(host)
 
     def _may_fare_better_elsewhere(self, row: Results) -> bool:
         return not self._placement.alone and row.failure_boundary is Boundary.SANDBOX
@@ -586,6 +602,7 @@ class Run:
         """The job's sandbox has said its first word."""
         self._up.add(job.job_id)
         host = host_in(self.layout.job(job.job_id))
+        self._lost.started_one(host)
         with contextlib.suppress(OSError):  # the disk is full: what counts will say so
             self._note("job.up", job_id=job.job_id, host=host or None)
         self._teller.tell(lambda progress: progress.up(job, host))
@@ -691,6 +708,13 @@ def _end(failure: BaseException | None) -> dict[str, Any]:
     code = failure.exit_code if isinstance(failure, TraceBenchError) else ExitCode.JOB_FAILED
     code = ExitCode.INTERRUPTED if isinstance(failure, KeyboardInterrupt) else code
     return {"error": known.text(str(failure)), "exit_code": int(code)}
+
+
+def _broken(host: str, row: Results) -> EnvironmentUnavailable:
+    why = f"{row.failure_kind}: {row.feedback}".rstrip(".: ")
+    return EnvironmentUnavailable(
+        f"host {host} starts no sandbox ({why}); mend it, or leave it out, and continue the run."
+    )
 
 
 def host_in(job: JobLayout) -> str:
