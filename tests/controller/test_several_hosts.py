@@ -183,7 +183,16 @@ def test_a_host_that_starts_nothing_has_few_jobs_even_if_nothing_is_tried_again(
     hosts.backend.on_create = starts_nothing
     result = hosts.run(retries=0, seeds=list(range(6)))
     failed = [row for row in result.rows if row.status == "failed"]
-    assert outage.BROKEN <= len(failed) <= outage.BROKEN + 1 and len(result.rows) == 24
+    assert outage.BROKEN <= len(failed) <= 16 and len(result.rows) == 24
+
+
+def test_what_starts_nowhere_is_no_host_s_fault(hosts: Bench) -> None:
+    def create(request: SandboxRequest) -> None:
+        raise SandboxError("the image is of another processor")
+
+    hosts.backend.on_create = create
+    result = hosts.run(retries=1, seeds=[1, 2])
+    assert {row.status for row in result.rows} == {"failed"} and not events(result, "host.lost")
 
 
 def test_jobs_that_fail_after_their_first_word_are_not_the_host_s_fault(hosts: Bench) -> None:
@@ -206,11 +215,14 @@ def test_a_host_rests_longer_each_time_it_starts_nothing(monkeypatch: pytest.Mon
         assert back.wait(5)
         return time.monotonic() - began
 
-    assert [lost.started_none("a") for _ in range(4)] == [False, False, True, True]
+    assert [lost.started_none("a", "s") for _ in range(4)] == [False] * 4, "nor does any other"
+    lost.started_one("b", "s")
+    lost.started_one("a", "another")
+    assert [lost.started_none("a", "s") for _ in range(4)] == [False, False, True, True]
     times = [rested() for _ in range(3)]
     assert 0.1 <= times[0] < 0.2 <= times[1] < 0.4 <= times[2]
-    lost.started_one("a")
-    assert not lost.started_none("a") and rested() < 0.2
+    lost.started_one("a", "s")
+    assert not lost.started_none("a", "s") and rested() < 0.2
     lost.close()
 
 

@@ -91,6 +91,7 @@ class LostHosts:
         self._left: dict[str, set[str]] = {}
         self._rests_until: dict[str, float] = {}
         self._rests: Counter[str] = Counter()
+        self._started: dict[str, set[str]] = {}
         self._started_none: Counter[str] = Counter()
         self._error: TraceBenchError | None = None
         self._idle_since: float | None = None
@@ -116,16 +117,21 @@ class LostHosts:
                 self._thread.start()
             return news
 
-    def started_none(self, host: str) -> bool:
-        """A sandbox has ended on `host` before it spoke; returns whether it is one too many in a row, so that the host
-        is to be taken for `lost`: one that starts nothing has room for everybody."""
+    def started_none(self, host: str, suite: str) -> bool:
+        """A sandbox of a job of `suite` has ended on `host` before it spoke; returns whether it is one too many in a
+        row, so that the host is to be taken for `lost`: one that starts nothing has room for everybody.
+
+        Where no other host has started one of that suite either, it may be the suite's own trouble.
+        """
         with self._lock:
             self._started_none[host] += 1
-            return self._started_none[host] >= BROKEN
+            elsewhere = self._started.get(suite, set()) - {host}
+            return self._started_none[host] >= BROKEN and bool(elsewhere)
 
-    def started_one(self, host: str) -> None:
-        """A sandbox on `host` has spoken."""
+    def started_one(self, host: str, suite: str) -> None:
+        """A sandbox of a job of `suite` has spoken on `host`."""
         with self._lock:
+            self._started.setdefault(suite, set()).add(host)
             self._started_none.pop(host, None)
             self._rests.pop(host, None)
 

@@ -524,7 +524,7 @@ class Run:
             return False
         if row.failure_kind in HOST_HAD_NO_PART or self._stop(planned.job_id) is not None:
             return False
-        return self._lost.started_none(host)
+        return self._lost.started_none(host, planned.job.suite)
 
     def _may_fare_better_elsewhere(self, row: Results) -> bool:
         return not self._placement.alone and row.failure_boundary is Boundary.SANDBOX
@@ -602,7 +602,7 @@ class Run:
         """The job's sandbox has said its first word."""
         self._up.add(job.job_id)
         host = host_in(self.layout.job(job.job_id))
-        self._lost.started_one(host)
+        self._lost.started_one(host, job.job.suite)
         with contextlib.suppress(OSError):  # the disk is full: what counts will say so
             self._note("job.up", job_id=job.job_id, host=host or None)
         self._teller.tell(lambda progress: progress.up(job, host))
