@@ -37,6 +37,7 @@ def test_an_engine_that_goes_while_results_are_fetched_costs_one_attempt_and_no_
         yield from real(sandbox)
 
     monkeypatch.setattr(SimulatedSandbox, "collect", collect)
+    backend.script = lambda job_id, number: Script(seconds=0.2)
     result = bench.run(seeds=[1, 2], retries=1)
     assert result.ok and backend.alive == 0
     kinds = [line["failure_kind"] for line in journal(result.layout) if line["event"] == "job.retry"]
