@@ -11,7 +11,7 @@ import hashlib
 import hmac
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -33,6 +33,10 @@ a larger one, and ``llm_cache``, which says who has paid for an answer and not w
 Loggers (of a trainer entry) and credentials (``llm.api_key_env``) are left out too. A task's place does not
 count, as its content does.
 """
+
+
+SANDBOX_KEYS_WITHOUT_EFFECT = frozenset({"labels", "pinned", "exclusive"})
+"""Likewise those of a sandbox: a run goes on where there is another host, or none that is quiet."""
 
 
 class JobIdentity(Protocol):
@@ -215,12 +219,29 @@ def config_hash(snapshot: Mapping[str, Any], task_hashes: Mapping[str, str]) -> 
         {key: value for key, value in trainer.items() if key not in ("logger", "logger_kwargs")}
         for trainer in snapshot["trainers"]
     ]
+    if isinstance(snapshot.get("sandbox"), Mapping):
+        kept["sandbox"] = _without_place(snapshot["sandbox"])
+    if isinstance(snapshot.get("tasks"), Sequence):
+        kept["tasks"] = [_placed_anywhere(task) for task in snapshot["tasks"]]
     if isinstance(snapshot.get("budget"), Mapping):
         kept["budget"] = {key: value for key, value in snapshot["budget"].items() if key != "run"}
     if isinstance(snapshot.get("llm"), Mapping):
         kept["llm"] = _without_key(snapshot["llm"])
     kept["llms"] = [_without_key(llm) for llm in snapshot.get("llms", ())]
     return digest({"version": 1, "config": kept, "tasks": task_hashes})
+
+
+def _without_place(sandbox: Mapping[str, Any]) -> dict[str, Any]:
+    """Limits without what says where a sandbox is, and beside whom."""
+    return {key: value for key, value in sandbox.items() if key not in SANDBOX_KEYS_WITHOUT_EFFECT}
+
+
+def _placed_anywhere(task: Any) -> Any:
+    sandbox = task.get("sandbox") if isinstance(task, Mapping) else None
+    if not isinstance(sandbox, Mapping) or not sandbox:
+        return task
+    limits = _without_place(sandbox)
+    return {key: limits if key == "sandbox" else value for key, value in task.items() if key != "sandbox" or limits}
 
 
 def _without_key(llm: Mapping[str, Any]) -> dict[str, Any]:
