@@ -163,7 +163,7 @@ def test_a_job_that_failed_on_one_host_tries_another(hosts: Bench) -> None:
 
     hosts.backend.on_create = create
     result = hosts.run(retries=1, max_workers=2)
-    assert result.ok and met["b"] > 2 and met["a"] > 2 and not events(result, "host.lost")
+    assert result.ok and met["a"] >= 2 <= met["b"] and not events(result, "host.lost")
 
 
 def starts_nothing(request: SandboxRequest) -> None:

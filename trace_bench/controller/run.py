@@ -173,6 +173,7 @@ class Run:
         self._usage: dict[str, Usage] = {}
         self._usage_told = 0.0
         self._noting = threading.Lock()
+        self._journal: Journal | None = None
         self.layout = plan.layout
         self._jobs = {job.job_id: job for job in plan.jobs}
         self._cancel = Cancellations(plan.layout)
@@ -602,7 +603,8 @@ class Run:
         """The job's sandbox has said its first word."""
         self._up.add(job.job_id)
         host = host_in(self.layout.job(job.job_id))
-        self._lost.started_one(host, job.job.suite)
+        if host:
+            self._lost.started_one(host, job.job.suite)
         with contextlib.suppress(OSError):  # the disk is full: what counts will say so
             self._note("job.up", job_id=job.job_id, host=host or None)
         self._teller.tell(lambda progress: progress.up(job, host))
