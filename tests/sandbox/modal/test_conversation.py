@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import threading
 from collections.abc import AsyncIterator
 from typing import Any
+
+import pytest
 
 from trace_bench.errors import SandboxError
 from trace_bench.sandbox.modal.conversation import Conversation
@@ -21,9 +24,13 @@ class Scripted:
     def __init__(self) -> None:
         self.written: list[bytes] = []
         self.hung_up = self.ended_by_itself = False
+        self.takes = WINDOW
         self._output: asyncio.Queue[bytes] = asyncio.Queue()
 
     async def write(self, data: bytes) -> None:
+        self.takes -= len(data)
+        if self.takes < 0:
+            raise OSError("nothing more is taken")
         self.written.append(data)
 
     async def hang_up(self) -> None:
@@ -99,5 +106,45 @@ def test_a_channel_that_breaks_off_before_the_end_is_an_error() -> None:
         channel.says(b"")
         await asyncio.wait_for(running, 5)
         assert conversation.over and "broke off" in str(conversation.error)
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("direction", ["in", "out"])
+def test_a_channel_that_takes_no_more_is_an_error_at_once(direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever reads would wait for answers to what never arrived, until the lease has ended there."""
+    monkeypatch.setattr("trace_bench.sandbox.modal.conversation.LAST_WORDS", 0.05)
+
+    async def body() -> None:
+        conversation, channel, running = await begun()
+        channel.takes = 0
+        if direction == "in":
+            conversation.sock.send(b"a question")
+        else:  # it cannot be granted any more
+            channel.says(pack(DATA, bytes(WINDOW // 4)))
+            conversation.sock.setblocking(False)
+            for _ in range(WINDOW // 4 // 4096):
+                with contextlib.suppress(BlockingIOError):
+                    conversation.sock.recv(1 << 20)
+                await asyncio.sleep(0)
+        while not conversation.over:
+            await asyncio.sleep(0.005)
+        assert "nothing more is taken" in str(conversation.error)
+        channel.says(b"")
+        await asyncio.wait_for(running, 5)
+
+    asyncio.run(asyncio.wait_for(body(), 5))
+
+
+def test_what_ends_while_it_is_written_to_has_ended_and_has_not_broken() -> None:
+    async def body() -> None:
+        conversation, channel, running = await begun()
+        channel.takes = 0
+        conversation.sock.send(b"too late")
+        await asyncio.sleep(0.05)
+        channel.says(say(**{**START, "state": "exited", "ended": {"code": 0, "error": ""}}) + say(eof=True))
+        channel.says(b"")
+        await asyncio.wait_for(running, 5)
+        assert conversation.error is None and conversation.ended == {"code": 0, "error": ""}
 
     asyncio.run(body())

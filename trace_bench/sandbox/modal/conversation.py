@@ -24,6 +24,8 @@ LINGER = 5.0
 """Seconds that a conversation whose stream was closed waits to hear how the command ended."""
 GATHER = 0.005
 """Seconds in which what is written to the stream becomes one call of the service, which takes longer than that."""
+LAST_WORDS = 2.0
+"""Seconds that a channel which takes no more has left to say why: it may be that all is over."""
 PARTING = 30.0
 """Seconds after the last byte that the channel has to end by itself: it does once the sandbox is removed."""
 
@@ -100,9 +102,9 @@ class Conversation:
         try:
             self._channel = channel = await opened()
             listening = asyncio.create_task(self._listen(channel))
-            delivery = asyncio.create_task(self._deliver(channel))
-            tasks = [delivery, asyncio.create_task(self._feed(channel))]
-            await asyncio.wait({listening, delivery}, return_when=asyncio.FIRST_COMPLETED)
+            delivery, feeding = asyncio.create_task(self._deliver(channel)), asyncio.create_task(self._feed(channel))
+            tasks = [delivery, feeding]
+            await _first_to_end(listening, delivery, feeding)
             if self._eof and not self._left:
                 await delivery
             elif not self._eof:
@@ -197,6 +199,25 @@ class Conversation:
         if self.ended is None:
             await asyncio.sleep(LINGER)
         await channel.hang_up()
+
+
+async def _first_to_end(listening: asyncio.Task[None], delivery: asyncio.Task[None], feeding: asyncio.Task[None]) -> None:
+    """Wait until all has come or has been delivered. One who has left feeds no more, and may still hear.
+
+    Raises:
+        Exception: what kept anything from being written. Nobody would notice otherwise: what does not arrive there has
+            no answer.
+    """
+    await asyncio.wait({listening, delivery, feeding}, return_when=asyncio.FIRST_COMPLETED)
+    if not listening.done() and not delivery.done():
+        broken = feeding.exception() is not None
+        await asyncio.wait(
+            {listening, delivery}, timeout=LAST_WORDS if broken else None, return_when=asyncio.FIRST_COMPLETED
+        )
+        if broken and not listening.done() and not delivery.done():
+            await feeding
+    if delivery.done():
+        await delivery
 
 
 async def _ended_by_itself(listening: asyncio.Task[None]) -> None:
