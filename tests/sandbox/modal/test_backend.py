@@ -221,6 +221,18 @@ def test_a_sandbox_that_the_service_loses_is_gone(lab: Lab, server: ModalServer)
             sandbox.wait(5)
 
 
+def test_a_sandbox_that_could_not_be_ended_is_not_taken_for_gone(lab: Lab, server: ModalServer) -> None:
+    sandbox = lab.backend.create(lab.request(ECHO))
+    refused = server.trouble.add(rpc="SandboxTerminateV2", do=Refuse("INTERNAL"), times=4)
+    with pytest.raises(EngineGone):
+        sandbox.remove()
+    assert refused.hits == 4, "as often as the client tries"
+    sandbox.remove()
+    assert [one.id for one in server.running() if one.id == sandbox.id] == []
+    assert sandbox.status() == "removed"
+    sandbox.remove()
+
+
 def test_a_stream_that_breaks_is_taken_up_by_the_client_itself(lab: Lab, server: ModalServer) -> None:
     rule = server.trouble.add(rpc="TaskExecStdioRead", do=Break(after_bytes=100_000))
     data = bytes(range(256)) * 2000

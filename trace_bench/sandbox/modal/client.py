@@ -212,11 +212,14 @@ class Exec:
 
 
 async def _end(handle: Any) -> None:
-    try:
+    """End it, and have no more to do with it. If that fails the handle stays as it is: what is detached cannot be ended
+    any more, and would pass for gone."""
+    import modal
+
+    with contextlib.suppress(modal.exception.NotFoundError):
         await handle.terminate.aio(wait=True)
-    finally:
-        # Each handle has a connection of its own, which is kept for half a minute otherwise.
-        await handle.detach.aio()
+    # Each handle has a connection of its own, which is kept for half a minute otherwise.
+    await handle.detach.aio()
 
 
 def _clients_loop() -> asyncio.AbstractEventLoop | None:
