@@ -55,7 +55,7 @@ from trace_bench.gateway.server import Gateway, Scope
 from trace_bench.results.tables import read_row
 from trace_bench.sandbox.base import Backend, Sandbox, SandboxRequest, Stream
 from trace_bench.sandbox.errors import EngineGone, LeaseLost, NameConflict, RateLimited
-from trace_bench.sandbox.labels import UID_BASE, job_labels
+from trace_bench.sandbox.labels import UID_BASE, job_labels, sandbox_name
 from trace_bench.sandbox.leases import Lease, cores_in, devices_in
 from trace_bench.sandbox.uids import UidBlock, UidBlocks
 
@@ -297,7 +297,7 @@ class JobRunner:
             )
         with self.uids.acquire(self.taken()) as block:
             request = SandboxRequest(
-                name=f"trace-bench-{plan.spec.run_id}-{plan.spec.job_id}"[:120],
+                name=sandbox_name(plan.spec.run_id, plan.spec.job_id),
                 image=plan.image_ref,
                 command=(*WORKER_COMMAND, "--uid-base", str(block.base), "--lease", f"{self.lease:g}"),
                 labels=job_labels(plan.spec.run_id, plan.spec.job_id, self.lease, exclusive=lease.exclusive),

@@ -201,7 +201,9 @@ class Conversation:
         await channel.hang_up()
 
 
-async def _first_to_end(listening: asyncio.Task[None], delivery: asyncio.Task[None], feeding: asyncio.Task[None]) -> None:
+async def _first_to_end(
+    listening: asyncio.Task[None], delivery: asyncio.Task[None], feeding: asyncio.Task[None]
+) -> None:
     """Wait until all has come or has been delivered. One who has left feeds no more, and may still hear.
 
     Raises:
