@@ -55,7 +55,7 @@ from trace_bench.gateway.server import Gateway, Scope
 from trace_bench.results.tables import read_row
 from trace_bench.sandbox.base import Backend, Sandbox, SandboxRequest, Stream
 from trace_bench.sandbox.errors import EngineGone, LeaseLost, NameConflict, RateLimited
-from trace_bench.sandbox.labels import UID_BASE, job_labels, sandbox_name
+from trace_bench.sandbox.labels import JOB, UID_BASE, job_labels, sandbox_name
 from trace_bench.sandbox.leases import Lease, cores_in, devices_in
 from trace_bench.sandbox.uids import UidBlock, UidBlocks
 
@@ -328,7 +328,9 @@ class JobRunner:
             return self.backend.create(request)
         except NameConflict:
             # One of ours, whose job is recorded, that could not be removed then.
-            left = [s for s in self.unremoved if (s.name, s.host) == (request.name, request.host)]
+            # By its job: some backends cut names.
+            wanted = (request.labels.get(JOB), request.host)
+            left = [s for s in self.unremoved if (s.labels.get(JOB), s.host) == wanted]
             if not left:
                 raise
             for sandbox in left:

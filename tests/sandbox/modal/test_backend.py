@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 import threading
@@ -320,6 +321,25 @@ def test_many_at_once_pull_an_image_once(server: ModalServer, lab: Lab) -> None:
 
 
 # -- a machine without -----------------------------------------------------------------------------------------------
+
+
+class _Changed:
+    def _get_loop(self, start: bool) -> Any:
+        raise RuntimeError("not so any more")
+
+
+@pytest.mark.parametrize("hidden", [object, _Changed])
+def test_without_the_loop_that_the_services_client_hides_all_runs_on_one_of_our_own(
+    lab: Lab, server: ModalServer, monkeypatch: pytest.MonkeyPatch, hidden: type
+) -> None:
+    with server.client() as one:
+        backend = ModalBackend(ModalConfig(), client=one)
+        with monkeypatch.context() as changed:
+            changed.setattr("modal._utils.async_utils.synchronizer", hidden())
+            backend._client.submit(asyncio.sleep(0)).result(10)  # which chooses
+        assert "modal" in {thread.name for thread in threading.enumerate()}
+        other = Lab(backend, lab.image, environment=server.environment)
+        assert other.finished("say('out')\n")[0] == b"out\n"
 
 
 def test_the_services_client_is_not_imported_until_it_is_used() -> None:

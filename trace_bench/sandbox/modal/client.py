@@ -229,7 +229,7 @@ def _clients_loop() -> asyncio.AbstractEventLoop | None:
         from modal._utils.async_utils import synchronizer
 
         loop = synchronizer._get_loop(start=True)
-    except (ImportError, AttributeError, TypeError):
+    except Exception:  # it is none of its public parts, and may do anything in another version
         return None
     return loop if isinstance(loop, asyncio.AbstractEventLoop) else None
 
