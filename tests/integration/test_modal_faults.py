@@ -151,6 +151,7 @@ def test_a_controller_that_is_killed_is_followed_by_one_that_adopts_its_sandboxe
     trial.check(undisturbed)
 
 
+@pytest.mark.slow
 def test_a_service_that_goes_and_comes_back_with_its_sandboxes(
     undisturbed: Undisturbed, trial: ModalTrial, a_server: ModalServer
 ) -> None:
