@@ -308,6 +308,7 @@ class Run:
             self._left += [sandbox.name for sandbox in runner.unremoved]  # nobody waits for a service that is gone
             raise
         self._remove_at_last(runner.unremoved)
+        self._lost.last_look()
         return failed
 
     def _remove_at_last(self, sandboxes: Sequence[Sandbox]) -> None:
