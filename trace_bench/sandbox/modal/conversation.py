@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import socket
 import threading
 import time
@@ -19,6 +18,7 @@ from typing import Any, Protocol
 from trace_bench.errors import SandboxError
 from trace_bench.sandbox.errors import EngineGone
 from trace_bench.sandbox.modal.holder import CHUNK, DATA, WINDOW, Unpacker, pack, say
+from trace_bench.sandbox.modal.said import NotSaid, said
 
 LINGER = 5.0
 """Seconds that a conversation whose stream was closed waits to hear how the command ended."""
@@ -68,6 +68,7 @@ class Conversation:
         self._eof = False
         self._left = False
         self._credit = 0
+        self._room = WINDOW
 
     # -- any thread ----------------------------------------------------------------------------------------------
 
@@ -140,21 +141,24 @@ class Conversation:
         async for data in channel.output():
             for kind, payload in unpacker.feed(data):
                 if kind == DATA:
+                    self._room -= len(payload)
+                    if self._room < 0:
+                        raise NotSaid("the sandbox sent more than it was granted")
                     self._arrived.append(payload)
                     self._more.set()
                 else:
-                    self._on_said(json.loads(payload))
+                    self._on_said(said(payload))
 
-    def _on_said(self, said: dict[str, Any]) -> None:
-        if "credit" in said:
-            self._credit += said["credit"]
+    def _on_said(self, told: dict[str, Any]) -> None:
+        if "credit" in told:
+            self._credit += told["credit"]
             self._granted.set()
-        if said.get("eof"):
+        if told["eof"]:
             self._eof = True
             self._more.set()
-        if "state" in said:
+        if "state" in told:
             with self._news:
-                self.position = {**(self.position or {}), **said}
+                self.position = told
                 self._news.notify_all()
 
     async def _deliver(self, channel: Channel) -> None:
@@ -174,6 +178,7 @@ class Conversation:
                     self._left = True
             taken += len(data)
             if taken >= WINDOW // 4:
+                self._room += taken
                 await channel.write(say(credit=taken))
                 taken = 0
 
