@@ -53,7 +53,7 @@ from trace_bench.results.tables import (
     write_files_index,
     write_standings,
 )
-from trace_bench.sandbox.base import Sandbox, SeveralEngines
+from trace_bench.sandbox.base import Sandbox, SuppliesImages
 from trace_bench.sandbox.errors import EngineGone, ImageMissing, OutOfDisk
 from trace_bench.sandbox.labels import JOB
 from trace_bench.sandbox.leases import Shared, Taken
@@ -280,7 +280,7 @@ class Run:
         self._lost = LostHosts(
             self._backend, self._placement, plan.run_id, on_back=lambda host: self._note("host.back", host=host)
         )
-        if isinstance(self._backend, SeveralEngines):
+        if isinstance(self._backend, SuppliesImages):
             self._backend.stop_supplying_when(lambda: self._stop() is not None)
         runner = JobRunner(
             backend=self._backend,

@@ -6,18 +6,20 @@ import asyncio
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from tests.integration.cli import cli
 from tests.modal_server.server import ModalServer
-from tests.modal_server.trouble import Break, LoseReply, Refuse
+from tests.modal_server.trouble import Break, Delay, LoseReply, Refuse
 from tests.sandbox.conformance import ECHO, SLEEP, Lab, members, read_all, read_until
 from trace_bench.config.places import ModalConfig
-from trace_bench.errors import ConfigError, EnvironmentUnavailable, SandboxError
-from trace_bench.sandbox.base import NEVER_WEAKER, Resources
+from trace_bench.errors import ConfigError, EnvironmentUnavailable, Interrupted, SandboxError
+from trace_bench.sandbox.base import NEVER_WEAKER, Resources, SuppliesImages
 from trace_bench.sandbox.errors import (
     ControlMissing,
     EngineGone,
@@ -321,6 +323,25 @@ def test_many_at_once_pull_an_image_once(server: ModalServer, lab: Lab) -> None:
 
 
 # -- a machine without -----------------------------------------------------------------------------------------------
+
+
+def test_nobody_waits_for_an_image_that_is_not_wanted_any_more(server: ModalServer, lab: Lab) -> None:
+    pull = server.trouble.add(rpc="ImageJoinStreaming", do=Delay(30))
+    with server.client() as one:
+        backend = ModalBackend(ModalConfig(), client=one)
+        stopped = threading.Event()
+        assert isinstance(backend, SuppliesImages), "so a run tells it"
+        backend.stop_supplying_when(stopped.is_set)
+        ref = "registry.test/unwanted@sha256:" + "2" * 64
+        with ThreadPoolExecutor(2) as hands:
+            both = [hands.submit(backend._client.image, ref, None) for _ in range(2)]
+            time.sleep(0.3)
+            assert pull.hits == 1 and not any(waiting.done() for waiting in both)
+            stopped.set()
+            for waiting in both:
+                assert isinstance(waiting.exception(10), Interrupted)
+        backend.stop_supplying_when(lambda: False)
+        backend._client.image(lab.image, None)
 
 
 class _Changed:
