@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from tests.controller.bench import Bench, attempts, entries, read, table
+from tests.controller.bench import Bench, attempts, entries, journal, read, table
+from tests.controller.simulated import SimulatedSandbox
 from tests.controller.supervisor import Script
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.controller.cancel import ask_to_cancel
-from trace_bench.controller.progress import Quiet
+from trace_bench.controller.progress import Quiet, RunEnd
 from trace_bench.controller.run import not_executed_for
 from trace_bench.controller.session import Session
 from trace_bench.errors import ExitCode, Interrupted, TraceBenchError
@@ -25,7 +26,7 @@ from trace_bench.results.job_states import Course, job_lines
 from trace_bench.results.tables import RunTables, read_manifest
 from trace_bench.sandbox.base import SandboxRequest
 from trace_bench.sandbox.errors import EngineGone, ImageMissing
-from trace_bench.sandbox.labels import JOB
+from trace_bench.sandbox.labels import JOB, sandbox_name
 
 ONE: dict[str, Any] = {"tasks": ["internal:numeric_param"], "trainers": ["NoOp"], "run_id": "one"}
 HANG = Script(ends="hangs")
@@ -224,6 +225,35 @@ def test_jobs_wait_for_an_engine_that_has_gone(bench: Bench) -> None:
     assert (kept["failure_boundary"], kept["failure_kind"]) == ("sandbox", "engine_gone")
     assert len(result.layout.job(unlucky).cassette.read_text().splitlines()) == 2
     assert {row.llm_calls for row in result.rows} == {1}
+
+
+class Ending(Quiet):
+    """Hears the end."""
+
+    def ended(self, run: RunEnd) -> None:
+        self.end = run
+
+
+def test_a_sandbox_that_cannot_be_removed_even_at_last_is_named(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may cost by the hour."""
+
+    def remove(sandbox: SimulatedSandbox) -> None:
+        raise EngineGone("no answer")
+
+    monkeypatch.setattr(SimulatedSandbox, "remove", remove)
+    ending = Ending()
+    result = bench.run(ending, **ONE)
+    (name,) = ending.end.left
+    assert result.ok and name == sandbox_name("one", result.rows[0].job_id)
+    (left,) = (line for line in journal(result.layout) if line["event"] == "sandbox.left")
+    assert (left["job_id"], left["sandbox"], left["message"]) == (result.rows[0].job_id, name, "no answer")
+
+
+def test_jobs_of_a_run_with_the_longest_name_have_sandboxes_of_their_own(bench: Bench) -> None:
+    names: list[str] = []
+    bench.backend.on_create = lambda request: names.append(request.name)
+    result = bench.run(run_id="r" * 128)
+    assert result.ok and len(set(names)) == len(names) == len(result.rows) > 1
 
 
 def test_an_engine_that_stays_away_ends_the_run_and_everything_is_recorded(bench: Bench) -> None:

@@ -30,8 +30,9 @@ FOREVER = float("inf")
 
 
 @pytest.fixture
-def hosts(bench: Bench) -> Bench:
+def hosts(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
     """Two hosts, of two slots each, and eight jobs."""
+    monkeypatch.setattr(outage, "LAST_LOOK", 0.0)
     bench.backend.several = (Host("a", slots=2, scope="a"), Host("b", slots=2, scope="b"))
     bench.config = {"seeds": [1, 2], "retries": 2}
     return bench

@@ -53,6 +53,11 @@ class Face(Quiet):
 
     def ended(self, run: RunEnd) -> None:
         self.end = run
+        if run.left:
+            self.note(
+                f"these sandboxes could not be removed and may go on costing: {', '.join(run.left)}; "
+                "trace-bench clean removes them once they can be reached"
+            )
 
     def note(self, text: str) -> None:
         """A line that is no progress."""

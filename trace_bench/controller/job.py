@@ -55,7 +55,7 @@ from trace_bench.gateway.server import Gateway, Scope
 from trace_bench.results.tables import read_row
 from trace_bench.sandbox.base import Backend, Sandbox, SandboxRequest, SeveralEngines, Stream
 from trace_bench.sandbox.errors import EngineGone, LeaseLost, NameConflict, RateLimited
-from trace_bench.sandbox.labels import UID_BASE, job_labels
+from trace_bench.sandbox.labels import JOB, UID_BASE, job_labels, sandbox_name
 from trace_bench.sandbox.leases import Lease, cores_in, devices_in
 from trace_bench.sandbox.uids import UidBlock, UidBlocks
 
@@ -303,7 +303,7 @@ class JobRunner:
                 start.waited += time.monotonic() - began  # which job is the first there is chance
         with self.uids.acquire(self.taken()) as block:
             request = SandboxRequest(
-                name=f"trace-bench-{plan.spec.run_id}-{plan.spec.job_id}"[:120],
+                name=sandbox_name(plan.spec.run_id, plan.spec.job_id),
                 image=plan.image_ref,
                 command=(*WORKER_COMMAND, "--uid-base", str(block.base), "--lease", f"{self.lease:g}"),
                 labels=job_labels(plan.spec.run_id, plan.spec.job_id, self.lease, exclusive=lease.exclusive),
@@ -334,7 +334,9 @@ class JobRunner:
             return self.backend.create(request)
         except NameConflict:
             # One of ours, whose job is recorded, that could not be removed then.
-            left = [s for s in self.unremoved if (s.name, s.host) == (request.name, request.host)]
+            # By its job: some backends cut names.
+            wanted = (request.labels.get(JOB), request.host)
+            left = [s for s in self.unremoved if (s.labels.get(JOB), s.host) == wanted]
             if not left:
                 raise
             for sandbox in left:

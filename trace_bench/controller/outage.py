@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import Counter
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 PATIENCE = 120.0
 """Seconds that an engine may be gone. Restarting one takes a few; an upgrade about a minute."""
 INTERVAL = 1.0
+LAST_LOOK = 3.0
+"""Seconds that a run which is over waits for hosts that may have sandboxes of its jobs."""
 REST = 60.0
 """Seconds for which a host has no jobs that could make no sandbox (its disk is full, say): that may be over by then.
 Twice as long after each further time with no sandbox in between, …"""
@@ -156,13 +159,32 @@ class LostHosts:
         """Stop trying."""
         self._closed.set()
 
+    def last_look(self) -> None:
+        """Once nothing runs any more: wait a little for hosts that are lost, for they may have sandboxes of jobs that
+        moved on, and nobody would look for those later."""
+        self.close()
+        end = time.monotonic() + LAST_LOOK
+        while True:
+            with self._lock:
+                left = {host: frozenset(jobs) for host, jobs in self._left.items()}
+            if not left:
+                return
+            with contextlib.suppress(TraceBenchError):
+                back = self._answering(left)
+                self._sweep(back)
+                with self._lock:
+                    for host in back:
+                        self._left.pop(host, None)
+            if time.monotonic() > end:
+                return
+            time.sleep(INTERVAL / 4)
+
     def _try_again(self) -> None:
         while not self._closed.wait(INTERVAL):
             try:
-                answering = {host.name for host in self._backend.hosts()}
                 with self._lock:
                     lost = {host: frozenset(jobs) for host, jobs in self._left.items() if self._may_be_back(host)}
-                lost = {host: jobs for host, jobs in lost.items() if host in answering}
+                lost = self._answering(lost)
                 if lost:
                     self._sweep(lost)
             except TraceBenchError:
@@ -171,7 +193,7 @@ class LostHosts:
                 return  # the run has ended meanwhile
             for host, jobs in lost.items():
                 with self._lock:
-                    if self._left[host] != jobs:
+                    if self._left.get(host, set()) != jobs:
                         continue  # another one has left it meanwhile
                     del self._left[host]
                     self._placement.back(host)
@@ -180,6 +202,10 @@ class LostHosts:
                 if not self._left:
                     self._thread = None
                     return
+
+    def _answering(self, lost: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+        names = {host.name for host in self._backend.hosts()}
+        return {host: jobs for host, jobs in lost.items() if host in names}
 
     def _may_be_back(self, host: str) -> bool:
         return self._rests_until.get(host, 0.0) <= time.monotonic()

@@ -57,13 +57,14 @@ class RunStart:
 @dataclass(frozen=True)
 class RunEnd:
     """A run that is over. `rows` are in the order of the plan; skipped jobs have one too (``skipped``). `error` is the
-    sentence that ended it before its time."""
+    sentence that ended it before its time, `left` the names of sandboxes that could not be removed."""
 
     run_id: str
     layout: RunLayout
     rows: Sequence[Results] = field(default_factory=tuple)
     interrupted: bool = False
     error: str | None = None
+    left: Sequence[str] = ()
 
 
 class Progress(Protocol):

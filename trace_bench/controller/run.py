@@ -16,6 +16,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, cast
 
 from trace_bench.artifacts.contract import HistoryLine
+from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.provenance import now
 from trace_bench.artifacts.records import ReplayReport, Results, Usage
@@ -52,8 +53,9 @@ from trace_bench.results.tables import (
     write_files_index,
     write_standings,
 )
-from trace_bench.sandbox.base import SeveralEngines
+from trace_bench.sandbox.base import Sandbox, SuppliesImages
 from trace_bench.sandbox.errors import EngineGone, ImageMissing, OutOfDisk
+from trace_bench.sandbox.labels import JOB
 from trace_bench.sandbox.leases import Shared, Taken
 from trace_bench.sandbox.uids import UidBlocks
 
@@ -180,6 +182,7 @@ class Run:
         self._budget = RunBudget(limits_of(plan.config), plan.spent)
         self._rows: dict[str, Results] = dict(plan.reused)
         self._why_not: dict[str, str] = {}
+        self._left: list[str] = []
         self._moved: dict[str, _Moved] = {}
         self._waited: set[str] = set()
         self._report: ReplayReport | None = None
@@ -280,7 +283,7 @@ class Run:
         self._lost = LostHosts(
             self._backend, self._placement, plan.run_id, on_back=lambda host: self._note("host.back", host=host)
         )
-        if isinstance(self._backend, SeveralEngines):
+        if isinstance(self._backend, SuppliesImages):
             self._backend.stop_supplying_when(lambda: self._stop() is not None)
         runner = JobRunner(
             backend=self._backend,
@@ -295,19 +298,32 @@ class Run:
         # Beside the jobs, which leave the processor to others while they wait.
         threading.Thread(target=_preload, name="preload", daemon=True).start()
         workers = plan.config.max_workers + len(plan.adopted)
-        with contextlib.closing(self._lost), ThreadPoolExecutor(workers, thread_name_prefix="job") as pool:
-            try:
-                failed = self._see_through(pool, runner, adopted, queue, running)
-            except BaseException:
-                self._placement.rest()
-                self._wind_down(running)
-                raise
-            finally:
-                self._end_moved(queue)
-        for sandbox in runner.unremoved:
-            with contextlib.suppress(SandboxError):
-                sandbox.remove()
+        try:
+            with contextlib.closing(self._lost), ThreadPoolExecutor(workers, thread_name_prefix="job") as pool:
+                try:
+                    failed = self._see_through(pool, runner, adopted, queue, running)
+                except BaseException:
+                    self._placement.rest()
+                    self._wind_down(running)
+                    raise
+                finally:
+                    self._end_moved(queue)
+        except BaseException:
+            self._left += [sandbox.name for sandbox in runner.unremoved]  # nobody waits for a service that is gone
+            raise
+        self._remove_at_last(runner.unremoved)
+        self._lost.last_look()
         return failed
+
+    def _remove_at_last(self, sandboxes: Sequence[Sandbox]) -> None:
+        """Remove those of recorded jobs that could not be removed then; who made them is told of those that stay."""
+        for sandbox in sandboxes:
+            try:
+                sandbox.remove()
+            except SandboxError as error:
+                self._left.append(sandbox.name)
+                why = printable(known.text(str(error)), 400)
+                self._note("sandbox.left", job_id=sandbox.labels.get(JOB), sandbox=sandbox.name, message=why)
 
     def _see_through(
         self,
@@ -690,6 +706,7 @@ class Run:
             rows,
             interrupted=isinstance(failure, KeyboardInterrupt),
             error=known.text(str(failure)) if failure is not None else None,
+            left=tuple(self._left),
         )
         self._teller.tell(lambda progress: progress.ended(end))
         return rows

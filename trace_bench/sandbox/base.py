@@ -351,7 +351,15 @@ Raises:
 
 
 @runtime_checkable
-class SeveralEngines(Protocol):
+class SuppliesImages(Protocol):
+    """What a backend has beside `Backend` that waits long for images."""
+
+    def stop_supplying_when(self, stopped: Callable[[], bool]) -> None:
+        """Images that are on their way then are given up: who waits for one gets `Interrupted`."""
+
+
+@runtime_checkable
+class SeveralEngines(SuppliesImages, Protocol):
     """What a backend has beside `Backend` whose hosts have images of their own."""
 
     def unreachable(self) -> Mapping[str, str]:
@@ -366,9 +374,6 @@ class SeveralEngines(Protocol):
         Raises:
             SandboxError: as `Backend.create`. Interrupted: it was given up.
         """
-
-    def stop_supplying_when(self, stopped: Callable[[], bool]) -> None:
-        """Images that are on their way then are given up."""
 
     def first_engine(self) -> Any:
         """A client (`docker.DockerClient`) of the first host that answers, for calls that take long; to be closed.

@@ -50,6 +50,25 @@ def job_labels(run_id: str, job_id: str, lease: float, *, exclusive: bool = Fals
     return {**found, EXCLUSIVE: "1"} if exclusive else found
 
 
+LONGEST_NAME = 120
+
+
+def sandbox_name(run_id: str, job_id: str) -> str:
+    """Name of one job's sandbox, unlike that of any other job; a long run id is cut, and told by its hash.
+
+    >>> sandbox_name("r", "j")
+    'trace-bench-r-j'
+    >>> sandbox_name("r" * 128, "j") == sandbox_name("r" * 127, "j")
+    False
+    """
+    name = f"trace-bench-{run_id}-{job_id}"
+    if len(name) <= LONGEST_NAME:
+        return name
+    digest = hashlib.sha256(run_id.encode()).hexdigest()[:16]
+    room = LONGEST_NAME - len(f"trace-bench--{digest}-{job_id}")
+    return f"trace-bench-{run_id[:room]}-{digest}-{job_id}"
+
+
 def age(labels: Mapping[str, str], now: float) -> float | None:
     """Seconds that a sandbox with `labels` has been there; None where they do not say.
 

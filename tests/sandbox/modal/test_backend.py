@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from tests.integration.cli import cli
 from tests.modal_server.server import ModalServer
-from tests.modal_server.trouble import Break, LoseReply, Refuse
+from tests.modal_server.trouble import Break, Delay, LoseReply, Refuse
 from tests.sandbox.conformance import ECHO, SLEEP, Lab, members, read_all, read_until
 from trace_bench.config.places import ModalConfig
-from trace_bench.errors import ConfigError, EnvironmentUnavailable, SandboxError
-from trace_bench.sandbox.base import NEVER_WEAKER, Resources
+from trace_bench.errors import ConfigError, EnvironmentUnavailable, Interrupted, SandboxError
+from trace_bench.sandbox.base import NEVER_WEAKER, Resources, SuppliesImages
 from trace_bench.sandbox.errors import (
     ControlMissing,
     EngineGone,
@@ -221,6 +224,18 @@ def test_a_sandbox_that_the_service_loses_is_gone(lab: Lab, server: ModalServer)
             sandbox.wait(5)
 
 
+def test_a_sandbox_that_could_not_be_ended_is_not_taken_for_gone(lab: Lab, server: ModalServer) -> None:
+    sandbox = lab.backend.create(lab.request(ECHO))
+    refused = server.trouble.add(rpc="SandboxTerminateV2", do=Refuse("INTERNAL"), times=4)
+    with pytest.raises(EngineGone):
+        sandbox.remove()
+    assert refused.hits == 4, "as often as the client tries"
+    sandbox.remove()
+    assert [one.id for one in server.running() if one.id == sandbox.id] == []
+    assert sandbox.status() == "removed"
+    sandbox.remove()
+
+
 def test_a_stream_that_breaks_is_taken_up_by_the_client_itself(lab: Lab, server: ModalServer) -> None:
     rule = server.trouble.add(rpc="TaskExecStdioRead", do=Break(after_bytes=100_000))
     data = bytes(range(256)) * 2000
@@ -308,6 +323,44 @@ def test_many_at_once_pull_an_image_once(server: ModalServer, lab: Lab) -> None:
 
 
 # -- a machine without -----------------------------------------------------------------------------------------------
+
+
+def test_nobody_waits_for_an_image_that_is_not_wanted_any_more(server: ModalServer, lab: Lab) -> None:
+    pull = server.trouble.add(rpc="ImageJoinStreaming", do=Delay(30))
+    with server.client() as one:
+        backend = ModalBackend(ModalConfig(), client=one)
+        stopped = threading.Event()
+        assert isinstance(backend, SuppliesImages), "so a run tells it"
+        backend.stop_supplying_when(stopped.is_set)
+        ref = "registry.test/unwanted@sha256:" + "2" * 64
+        with ThreadPoolExecutor(2) as hands:
+            both = [hands.submit(backend._client.image, ref, None) for _ in range(2)]
+            time.sleep(0.3)
+            assert pull.hits == 1 and not any(waiting.done() for waiting in both)
+            stopped.set()
+            for waiting in both:
+                assert isinstance(waiting.exception(10), Interrupted)
+        backend.stop_supplying_when(lambda: False)
+        backend._client.image(lab.image, None)
+
+
+class _Changed:
+    def _get_loop(self, start: bool) -> Any:
+        raise RuntimeError("not so any more")
+
+
+@pytest.mark.parametrize("hidden", [object, _Changed])
+def test_without_the_loop_that_the_services_client_hides_all_runs_on_one_of_our_own(
+    lab: Lab, server: ModalServer, monkeypatch: pytest.MonkeyPatch, hidden: type
+) -> None:
+    with server.client() as one:
+        backend = ModalBackend(ModalConfig(), client=one)
+        with monkeypatch.context() as changed:
+            changed.setattr("modal._utils.async_utils.synchronizer", hidden())
+            backend._client.submit(asyncio.sleep(0)).result(10)  # which chooses
+        assert "modal" in {thread.name for thread in threading.enumerate()}
+        other = Lab(backend, lab.image, environment=server.environment)
+        assert other.finished("say('out')\n")[0] == b"out\n"
 
 
 def test_the_services_client_is_not_imported_until_it_is_used() -> None:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
+import pytest
+
 from trace_bench.errors import SandboxError
 from trace_bench.sandbox.modal.conversation import Conversation
-from trace_bench.sandbox.modal.holder import DATA, WINDOW, Unpacker, pack, say
+from trace_bench.sandbox.modal.holder import DATA, SAY, WINDOW, Unpacker, pack, say
 
-START = {"state": "running", "ended": None, "stderr": "", "facts": {}, "credit": WINDOW}
+FACTS = {
+    "capabilities": ["KILL"], "usable": ["KILL"], "interfaces": ["lo"], "no_new_privs": True, "uid": 0, "nofile": 256,
+    "fsize": -1, "core": 0, "kernel": "4.4.0", "python": "3.11.7",
+}  # fmt: skip
+START: dict[str, Any] = {"state": "running", "ended": None, "stderr": "", "facts": FACTS, "credit": WINDOW}
 
 
 class Scripted:
@@ -21,9 +28,13 @@ class Scripted:
     def __init__(self) -> None:
         self.written: list[bytes] = []
         self.hung_up = self.ended_by_itself = False
+        self.takes = WINDOW
         self._output: asyncio.Queue[bytes] = asyncio.Queue()
 
     async def write(self, data: bytes) -> None:
+        self.takes -= len(data)
+        if self.takes < 0:
+            raise OSError("nothing more is taken")
         self.written.append(data)
 
     async def hang_up(self) -> None:
@@ -101,3 +112,77 @@ def test_a_channel_that_breaks_off_before_the_end_is_an_error() -> None:
         assert conversation.over and "broke off" in str(conversation.error)
 
     asyncio.run(body())
+
+
+@pytest.mark.parametrize("direction", ["in", "out"])
+def test_a_channel_that_takes_no_more_is_an_error_at_once(direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever reads would wait for answers to what never arrived, until the lease has ended there."""
+    monkeypatch.setattr("trace_bench.sandbox.modal.conversation.LAST_WORDS", 0.05)
+
+    async def body() -> None:
+        conversation, channel, running = await begun()
+        channel.takes = 0
+        if direction == "in":
+            conversation.sock.send(b"a question")
+        else:  # it cannot be granted any more
+            channel.says(pack(DATA, bytes(WINDOW // 4)))
+            conversation.sock.setblocking(False)
+            for _ in range(WINDOW // 4 // 4096):
+                with contextlib.suppress(BlockingIOError):
+                    conversation.sock.recv(1 << 20)
+                await asyncio.sleep(0)
+        while not conversation.over:
+            await asyncio.sleep(0.005)
+        assert "nothing more is taken" in str(conversation.error)
+        channel.says(b"")
+        await asyncio.wait_for(running, 5)
+
+    asyncio.run(asyncio.wait_for(body(), 5))
+
+
+def test_what_ends_while_it_is_written_to_has_ended_and_has_not_broken() -> None:
+    async def body() -> None:
+        conversation, channel, running = await begun()
+        channel.takes = 0
+        conversation.sock.send(b"too late")
+        await asyncio.sleep(0.05)
+        channel.says(say(**{**START, "state": "exited", "ended": {"code": 0, "error": ""}}) + say(eof=True))
+        channel.says(b"")
+        await asyncio.wait_for(running, 5)
+        assert conversation.error is None and conversation.ended == {"code": 0, "error": ""}
+
+    asyncio.run(body())
+
+
+HOSTILE = {
+    "no JSON": pack(SAY, b"{"),
+    "nested": pack(SAY, b"[" * 100_000),
+    "no object": pack(SAY, b"[]"),
+    "digits": pack(SAY, b'{"credit": ' + b"9" * 5000 + b"}"),
+    "credit": say(credit="much"),
+    "state": say(**{**START, "state": ["running"]}),
+    "stderr": say(**{**START, "stderr": None}),
+    "ended": say(**{**START, "state": "exited", "ended": {"code": "0", "error": ""}}),
+    "code": say(**{**START, "state": "exited", "ended": {"code": 10**30, "error": ""}}),
+    "facts": say(**{**START, "facts": {}}),
+    "fact": say(**{**START, "facts": {**FACTS, "capabilities": [{}]}}),
+    "text": say(**{**START, "facts": {**FACTS, "kernel": "k" * 100_000}}),
+    "length": b"D" + (1 << 31).to_bytes(4, "big") + b"...",
+    "more than granted": pack(DATA, bytes(1 << 20)) * 5,
+}
+
+
+@pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE.keys())
+def test_what_no_holder_says_breaks_the_conversation_off_and_nothing_else(data: bytes) -> None:
+    """Who has come to root inside speaks in its name."""
+
+    async def body() -> None:
+        conversation, channel, running = await begun()
+        channel.says(data)
+        while not conversation.over:
+            await asyncio.sleep(0.002)
+        assert isinstance(conversation.error, SandboxError) and conversation.position == {**START, "eof": False}
+        channel.says(b"")
+        await asyncio.wait_for(running, 5)
+
+    asyncio.run(asyncio.wait_for(body(), 5))

@@ -6,7 +6,7 @@ import hashlib
 import secrets
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -114,6 +114,9 @@ class ModalBackend:
             sandbox.remove()
             raise
         return sandbox
+
+    def stop_supplying_when(self, stopped: Callable[[], bool]) -> None:
+        self._client.stopped = stopped
 
     def find(self, labels: Mapping[str, str]) -> list[Sandbox]:
         return [

@@ -15,7 +15,7 @@ from concurrent.futures import TimeoutError as Late
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from trace_bench.errors import EnvironmentUnavailable, SandboxError, TraceBenchError
+from trace_bench.errors import EnvironmentUnavailable, Interrupted, SandboxError, TraceBenchError
 from trace_bench.sandbox.errors import EngineGone, ImageMissing, NameConflict, RateLimited, SandboxGone
 from trace_bench.sandbox.modal.tags import decoded, encoded
 
@@ -28,6 +28,8 @@ CALL_SECONDS = 60.0
 CREATE_SECONDS = 120.0
 IMAGE_SECONDS = 1200.0
 """The first use of an image: the service pulls it."""
+LOOK = 0.5
+"""Seconds between two looks at whether an image is still wanted."""
 EXEC_SECONDS = 300.0
 """An exec waits for its sandbox to have started."""
 TERMINATE_SECONDS = 120.0
@@ -51,6 +53,9 @@ class Client:
         app: its name; it is made where it is not there.
         environment: of the workspace; None is its own.
         client: the service's client to use; None is the one of this process, by the user's credentials.
+
+    Attributes:
+        stopped: says, often asked, that images are not waited for any more.
     """
 
     def __init__(self, app: str, environment: str | None, client: modal.Client | None = None) -> None:
@@ -63,6 +68,7 @@ class Client:
         self._pulling = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._labels: dict[str, dict[str, str]] = {}
+        self.stopped: Callable[[], bool] = lambda: False
 
     # -- the loop ------------------------------------------------------------------------------------------------
 
@@ -118,18 +124,41 @@ class Client:
 
         Args:
             access: name of the secret with the credentials of a private registry.
+
+        Raises:
+            Interrupted: `stopped`. SandboxError, EnvironmentUnavailable: as `translated`.
         """
         import modal
 
         app = self.app
-        with self._pulling:  # once, by whoever is first; the others wait
+        while not self._pulling.acquire(timeout=LOOK):  # once, by whoever is first; the others wait
+            if self.stopped():
+                raise _given_up(ref)
+        try:
             image = self._images.get((ref, access))
+            if image is None and self.stopped():
+                raise _given_up(ref)
             if image is None:
                 secret = None if access is None else modal.Secret.from_name(access)
                 image = modal.Image.from_registry(ref, secret=secret)
-                self.call(image.build.aio(app), IMAGE_SECONDS, f"pull the image {ref}", ref)
+                if not self.call(self._pulled(image.build.aio(app)), IMAGE_SECONDS, f"pull the image {ref}", ref):
+                    raise _given_up(ref)
                 self._images[ref, access] = image
+        finally:
+            self._pulling.release()
         return image
+
+    async def _pulled(self, work: Coroutine[Any, Any, Any]) -> bool:
+        """See `work` through; False if it was given up. (To raise `Interrupted` here would end the loop with it.)"""
+        pulling = asyncio.ensure_future(work)
+        try:
+            while not (await asyncio.wait({pulling}, timeout=LOOK))[0]:
+                if self.stopped():
+                    return False
+            await pulling
+        finally:
+            pulling.cancel()
+        return True
 
     def create(self, command: Sequence[str], *, name: str, labels: Mapping[str, str], **settings: Any) -> modal.Sandbox:
         """Make a sandbox; `settings` as of the service's client."""
@@ -211,12 +240,19 @@ class Exec:
             yield data
 
 
+def _given_up(ref: str) -> Interrupted:
+    return Interrupted(f"interrupted while Modal pulled the image {ref}")
+
+
 async def _end(handle: Any) -> None:
-    try:
+    """End it, and have no more to do with it. If that fails the handle stays as it is: what is detached cannot be ended
+    any more, and would pass for gone."""
+    import modal
+
+    with contextlib.suppress(modal.exception.NotFoundError):
         await handle.terminate.aio(wait=True)
-    finally:
-        # Each handle has a connection of its own, which is kept for half a minute otherwise.
-        await handle.detach.aio()
+    # Each handle has a connection of its own, which is kept for half a minute otherwise.
+    await handle.detach.aio()
 
 
 def _clients_loop() -> asyncio.AbstractEventLoop | None:
@@ -226,7 +262,7 @@ def _clients_loop() -> asyncio.AbstractEventLoop | None:
         from modal._utils.async_utils import synchronizer
 
         loop = synchronizer._get_loop(start=True)
-    except (ImportError, AttributeError, TypeError):
+    except Exception:  # it is none of its public parts, and may do anything in another version
         return None
     return loop if isinstance(loop, asyncio.AbstractEventLoop) else None
 

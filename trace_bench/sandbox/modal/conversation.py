@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import socket
 import threading
 import time
@@ -19,11 +18,14 @@ from typing import Any, Protocol
 from trace_bench.errors import SandboxError
 from trace_bench.sandbox.errors import EngineGone
 from trace_bench.sandbox.modal.holder import CHUNK, DATA, WINDOW, Unpacker, pack, say
+from trace_bench.sandbox.modal.said import NotSaid, said
 
 LINGER = 5.0
 """Seconds that a conversation whose stream was closed waits to hear how the command ended."""
 GATHER = 0.005
 """Seconds in which what is written to the stream becomes one call of the service, which takes longer than that."""
+LAST_WORDS = 2.0
+"""Seconds that a channel which takes no more has left to say why: it may be that all is over."""
 PARTING = 30.0
 """Seconds after the last byte that the channel has to end by itself: it does once the sandbox is removed."""
 
@@ -66,6 +68,7 @@ class Conversation:
         self._eof = False
         self._left = False
         self._credit = 0
+        self._room = WINDOW
 
     # -- any thread ----------------------------------------------------------------------------------------------
 
@@ -100,9 +103,9 @@ class Conversation:
         try:
             self._channel = channel = await opened()
             listening = asyncio.create_task(self._listen(channel))
-            delivery = asyncio.create_task(self._deliver(channel))
-            tasks = [delivery, asyncio.create_task(self._feed(channel))]
-            await asyncio.wait({listening, delivery}, return_when=asyncio.FIRST_COMPLETED)
+            delivery, feeding = asyncio.create_task(self._deliver(channel)), asyncio.create_task(self._feed(channel))
+            tasks = [delivery, feeding]
+            await _first_to_end(listening, delivery, feeding)
             if self._eof and not self._left:
                 await delivery
             elif not self._eof:
@@ -138,21 +141,24 @@ class Conversation:
         async for data in channel.output():
             for kind, payload in unpacker.feed(data):
                 if kind == DATA:
+                    self._room -= len(payload)
+                    if self._room < 0:
+                        raise NotSaid("the sandbox sent more than it was granted")
                     self._arrived.append(payload)
                     self._more.set()
                 else:
-                    self._on_said(json.loads(payload))
+                    self._on_said(said(payload))
 
-    def _on_said(self, said: dict[str, Any]) -> None:
-        if "credit" in said:
-            self._credit += said["credit"]
+    def _on_said(self, told: dict[str, Any]) -> None:
+        if "credit" in told:
+            self._credit += told["credit"]
             self._granted.set()
-        if said.get("eof"):
+        if told["eof"]:
             self._eof = True
             self._more.set()
-        if "state" in said:
+        if "state" in told:
             with self._news:
-                self.position = {**(self.position or {}), **said}
+                self.position = told
                 self._news.notify_all()
 
     async def _deliver(self, channel: Channel) -> None:
@@ -172,6 +178,7 @@ class Conversation:
                     self._left = True
             taken += len(data)
             if taken >= WINDOW // 4:
+                self._room += taken
                 await channel.write(say(credit=taken))
                 taken = 0
 
@@ -197,6 +204,27 @@ class Conversation:
         if self.ended is None:
             await asyncio.sleep(LINGER)
         await channel.hang_up()
+
+
+async def _first_to_end(
+    listening: asyncio.Task[None], delivery: asyncio.Task[None], feeding: asyncio.Task[None]
+) -> None:
+    """Wait until all has come or has been delivered. One who has left feeds no more, and may still hear.
+
+    Raises:
+        Exception: what kept anything from being written. Nobody would notice otherwise: what does not arrive there has
+            no answer.
+    """
+    await asyncio.wait({listening, delivery, feeding}, return_when=asyncio.FIRST_COMPLETED)
+    if not listening.done() and not delivery.done():
+        broken = feeding.exception() is not None
+        await asyncio.wait(
+            {listening, delivery}, timeout=LAST_WORDS if broken else None, return_when=asyncio.FIRST_COMPLETED
+        )
+        if broken and not listening.done() and not delivery.done():
+            await feeding
+    if delivery.done():
+        await delivery
 
 
 async def _ended_by_itself(listening: asyncio.Task[None]) -> None:

@@ -47,6 +47,8 @@ DATA, SAY = b"D", b"S"
 WINDOW = 4 << 20
 """Bytes of data that one side lets the other send ahead."""
 CHUNK = 64 * 1024
+LONGEST_FRAME = 1 << 20
+"""Bytes; nobody sends longer ones, and nobody keeps what claims to be."""
 PIPE_BYTES = 1 << 20
 STDERR_BYTES = 64 * 1024
 SWEEP_SECONDS = 10.0
@@ -75,11 +77,17 @@ class Unpacker:
         self._data = bytearray()
 
     def feed(self, data: bytes) -> list[tuple[bytes, bytes]]:
-        """The frames that are complete now: kind and payload."""
+        """The frames that are complete now: kind and payload.
+
+        Raises:
+            ValueError: one says that it is longer than any is.
+        """
         self._data += data
         found, at = [], 0
         while len(self._data) - at >= _HEAD.size:
             kind, length = _HEAD.unpack_from(self._data, at)
+            if length > LONGEST_FRAME:
+                raise ValueError(f"a frame of {length} bytes")
             end = at + _HEAD.size + length
             if len(self._data) < end:
                 break
@@ -190,11 +198,14 @@ class Holder:
             if not data:
                 self._leave(peer)
                 return
-            for kind, payload in peer.unpacker.feed(data):
-                if kind == DATA:
-                    self._take(peer, payload)
-                else:
-                    self._on_said(peer, json.loads(payload))
+            try:
+                for kind, payload in peer.unpacker.feed(data):
+                    if kind == DATA:
+                        self._take(peer, payload)
+                    else:
+                        self._on_said(peer, json.loads(payload))
+            except ValueError:
+                self._leave(peer)
 
     def _on_said(self, peer: Peer, said: dict[str, Any]) -> None:
         op = said.get("op")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import queue
 import threading
 import time
@@ -19,6 +18,7 @@ from trace_bench.sandbox.modal.client import EXEC_SECONDS, Client, errors, trans
 from trace_bench.sandbox.modal.controls import read_back
 from trace_bench.sandbox.modal.conversation import JOIN, PARTING, Conversation
 from trace_bench.sandbox.modal.holder import DATA, Unpacker
+from trace_bench.sandbox.modal.said import said
 from trace_bench.sandbox.modal.stream import ModalStream
 
 if TYPE_CHECKING:
@@ -234,8 +234,9 @@ class ModalSandbox:
             unpacker = Unpacker()
             async for data in process.output():
                 for _, payload in unpacker.feed(data):
-                    found: dict[str, Any] = json.loads(payload)
-                    return found
+                    found = said(payload)
+                    if "state" in found:
+                        return found
             raise EngineGone(f"sandbox {self.name} did not answer.")
 
         try:
