@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from trace_bench.artifacts.jsonio import JsonError, read_model
 from trace_bench.artifacts.layout import RunLayout
@@ -37,8 +37,10 @@ REMEMBERED = 1000
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 
 
-class Places(Section):
-    """A backend, and where it is to make or look for sandboxes."""
+class Places(BaseModel):
+    """A backend, and where it is to make or look for sandboxes. No section of a config: it is made of some."""
+
+    model_config = Section.model_config
 
     backend: str = AUTO
     docker: DockerConfig = DockerConfig()
