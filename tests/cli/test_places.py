@@ -134,6 +134,9 @@ def test_doctor_looks_at_each_host_for_itself(
     assert found["host near"]["ok"] and "near: 2 slots, labels lab" in found["host near"]["detail"]
     assert (found["host down"]["ok"], found["host down"]["detail"]) == (False, "down does not answer")
     assert "SANDBOX_BACKEND=docker" in found["variable"]["detail"] and "engine" not in found
+    config = write_config(tmp_path, tasks=["internal:numeric_param"], **HOSTS)
+    assert doctor_command("auto", config, as_json=False) == 0
+    assert "controls   cannot set: pids (no such limit)" in capsys.readouterr().out
 
 
 def test_doctor_says_what_modal_cannot_set(there: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -205,6 +205,7 @@ def _checks(backend: str, config: Path | None) -> Iterator[Check]:
         for host in places.docker.hosts:
             alone = places.model_copy(update={"docker": DockerConfig(hosts=(host,))})
             yield f"host {host.called}", True, partial(_backend, alone)
+        yield "controls", False, partial(_lacking, places)
     elif name == "docker":
         yield "engine", True, _engine
     else:
