@@ -146,6 +146,14 @@ def test_doctor_says_what_modal_cannot_set(there: Any, capsys: pytest.CaptureFix
     assert found["controls"]["detail"] == "cannot set: pids (no such limit)"
 
 
+def test_doctor_asks_a_service_that_does_not_answer_once(
+    tmp_path: Path, there: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = write_config(tmp_path, tasks=["internal:numeric_param"], backend="modal", modal={"app": "down"})
+    assert doctor_command("auto", config, as_json=False) == 3
+    assert capsys.readouterr().out.count("down does not answer") == 1
+
+
 def test_watching_ends_when_nobody_reads(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "trace_bench", "ps", "--watch", "--json", "--backend", "local"],
