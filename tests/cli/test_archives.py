@@ -181,14 +181,14 @@ def test_hostile_values_are_shown_harmless(copied: RunLayout, capsys: pytest.Cap
 def test_rm_removes_what_it_is_told_and_nothing_else(run: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:
     other = make_run(run.root.parent, "other", rows=[row(0)], planned=1)
     with pytest.raises(ConfigError, match="there is no run 'none'"):
-        rm_command(["other", "none"], run.root.parent, yes=True, as_json=False)
+        rm_command(["other", "none"], run.root.parent, None, yes=True, as_json=False)
     with (
         alone_in(other),
         pytest.raises(ConfigError, match="at work in it; wait until it has ended, or"),
     ):
-        rm_command(["other"], run.root.parent, yes=True, as_json=False)
+        rm_command(["other"], run.root.parent, None, yes=True, as_json=False)
     assert other.manifest.exists()
-    rm_command(["other", "other"], run.root.parent, yes=True, as_json=True)
+    rm_command(["other", "other"], run.root.parent, None, yes=True, as_json=True)
     (told,) = json.loads(capsys.readouterr().out)
     assert told["run_id"] == "other" and told["bytes"] > 1000
     assert [path.name for path in run.root.parent.iterdir()] == [run.run_id]
@@ -216,7 +216,7 @@ def test_rm_refuses_while_sandboxes_of_the_run_exist(run: RunLayout, monkeypatch
 
     monkeypatch.setattr("trace_bench.cli.sandboxes.own_sandboxes", lambda _: [Sandbox()])
     with pytest.raises(ConfigError, match=f"1 sandboxes of run {run.run_id} exist; .* trace-bench clean --run"):
-        rm_command([run.run_id], run.root.parent, yes=True, as_json=False)
+        rm_command([run.run_id], run.root.parent, None, yes=True, as_json=False)
     assert run.root.exists()
 
 

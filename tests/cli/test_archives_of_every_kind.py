@@ -106,6 +106,6 @@ def test_a_run_of_any_kind_travels_and_is_rebuilt(kind: str, recorded: RunLayout
     rebuild(there)
     assert {file.found for file in rebuild(there, check=True)} == {"same"}
     with pytest.raises(TraceBenchError):
-        rm_command([str(there.root)], there.root, yes=False, as_json=True)
-    rm_command([str(there.root)], there.root, yes=True, as_json=True)
+        rm_command([str(there.root)], there.root, None, yes=False, as_json=True)
+    rm_command([str(there.root)], there.root, None, yes=True, as_json=True)
     assert list((tmp_path / "there").iterdir()) == []

@@ -128,6 +128,16 @@ def test_what_was_skipped_failed_or_ended_the_run_is_said_as_run_would(
     assert capsys.readouterr().err == "error: no engine\n"
 
 
+def test_that_a_run_was_interrupted_is_said_once(tmp_path: Path) -> None:
+    cut = row(0, status="failed", failure_boundary="sandbox", failure_kind="interrupted", stop_reason="interrupted")
+    run = make_run(tmp_path, "mine", planned=1, rows=[cut], ended=False)
+    with Journal(run.events) as journal:
+        end = {"event": "run.end", "error": "interrupted; 0 of 1 jobs", "exit_code": 130, "interrupted": True}
+        journal.append({"t": "2026-01-02T03:04:06Z", **end})
+    done = cli("attach", "mine", "-q", "--runs-dir", str(tmp_path))
+    assert (done.returncode, done.stderr) == (130, "error: interrupted; 0 of 1 jobs\n")
+
+
 def test_a_journal_without_an_exit_code_gives_it_away(tmp_path: Path) -> None:
     make_run(tmp_path, "whole", planned=1, rows=[row(0)])
     cut = row(0, status="failed", failure_boundary="sandbox", failure_kind="interrupted", stop_reason="interrupted")

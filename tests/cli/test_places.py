@@ -134,6 +134,9 @@ def test_doctor_looks_at_each_host_for_itself(
     assert found["host near"]["ok"] and "near: 2 slots, labels lab" in found["host near"]["detail"]
     assert (found["host down"]["ok"], found["host down"]["detail"]) == (False, "down does not answer")
     assert "SANDBOX_BACKEND=docker" in found["variable"]["detail"] and "engine" not in found
+    config = write_config(tmp_path, tasks=["internal:numeric_param"], **HOSTS)
+    assert doctor_command("auto", config, as_json=False) == 0
+    assert "controls   cannot set: pids (no such limit)" in capsys.readouterr().out
 
 
 def test_doctor_says_what_modal_cannot_set(there: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -141,6 +144,14 @@ def test_doctor_says_what_modal_cannot_set(there: Any, capsys: pytest.CaptureFix
     found = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
     assert found["modal"]["ok"] and "trace-bench" in found["modal"]["detail"] and "engine" not in found
     assert found["controls"]["detail"] == "cannot set: pids (no such limit)"
+
+
+def test_doctor_asks_a_service_that_does_not_answer_once(
+    tmp_path: Path, there: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = write_config(tmp_path, tasks=["internal:numeric_param"], backend="modal", modal={"app": "down"})
+    assert doctor_command("auto", config, as_json=False) == 3
+    assert capsys.readouterr().out.count("down does not answer") == 1
 
 
 def test_watching_ends_when_nobody_reads(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ CONFIGS: dict[str, tuple[str | bytes, int | None, tuple[str, ...]]] = {
     "no workers": (TASKS + "max_workers: 0\n", 2, ("max_workers must be at least 1",)),
     "a time with its unit": (TASKS + "job_timeout: 10m\n", 2, ("job_timeout must be a number, not '10m'",)),
     "a mode without a model": (TASKS + "mode: real\n", 2, ("mode real: names no model; write llm.model, or set",)),
-    "a backend misspelt": (TASKS + "backend: dcoker\n", 2, ("backend must be one of 'auto', 'docker', 'local'",)),
+    "a backend misspelt": (TASKS + "backend: dcoker\n", 2, ("must be one of 'auto', 'docker', 'modal', 'local'",)),
     "yes for true": (TASKS + "fail_fast: yes\n", 2, ("fail_fast must be true or false, not 'yes'; write true",)),
     "a path as the run's name": (TASKS + "run_id: a/b\n", 2, ("run_id must be a folder name",)),
     "a size that is none": (TASKS + "sandbox: {memory: lots}\n", 2, ("must be a size such as '512m' or '2g'",)),

@@ -10,6 +10,7 @@ from trace_bench.config import load_config
 from trace_bench.errors import ConfigError, ExitCode
 
 TASKS = "tasks: [internal:numeric_param]\n"
+HOSTS = TASKS + "docker:\n  hosts:\n"
 
 # name: (text, line of the first problem, what the sentence must hold)
 BAD: dict[str, tuple[str, int, tuple[str, ...]]] = {
@@ -105,6 +106,30 @@ BAD: dict[str, tuple[str, int, tuple[str, ...]]] = {
     "gpus_negative": (TASKS + "sandbox: {gpus: -1}\n", 2, ("sandbox.gpus must be at least 0",)),
     "gpus_text": (TASKS + "sandbox: {gpus: all}\n", 2, ("sandbox.gpus must be a whole number, not 'all'",)),
     "gpus_half": (TASKS + "sandbox: {gpus: 0.5}\n", 2, ("sandbox.gpus must be a whole number",)),
+    "host_port_text": (HOSTS + "    - url: tcp://a:b\n", 4, ("docker.hosts[0].url must be ssh://",)),
+    "host_port_too_large": (HOSTS + "    - url: tcp://a:99999\n", 4, ("docker.hosts[0].url must be ssh://",)),
+    "host_path": (HOSTS + "    - url: ssh://a/b\n", 4, ("docker.hosts[0].url must be ssh://",)),
+    "host_option": (HOSTS + "    - url: ssh://-oProxyCommand=x\n", 4, ("docker.hosts[0].url must be ssh://",)),
+    "host_user_option": (HOSTS + "    - url: ssh://-oX=y@a\n", 4, ("docker.hosts[0].url must be ssh://",)),
+    "host_gpus_all": (
+        HOSTS + "    - {url: ssh://a, gpus: all}\n",
+        4,
+        ("docker.hosts[0].gpus must be auto, none, a whole number from 0 to 1024, or a list of names, not 'all'",),
+    ),
+    "host_gpus_negative": (HOSTS + "    - {url: ssh://a, gpus: -1}\n", 4, ("docker.hosts[0].gpus must be auto, none",)),
+    "host_gpus_numbers": (
+        HOSTS + "    - {url: ssh://a, gpus: [0, 1]}\n",
+        4,
+        ("docker.hosts[0].gpus must hold names of GPUs, not the number 0; put it in quotes",),
+    ),
+    "host_gpus_file": (HOSTS + "    - {url: ssh://a, gpus: [/etc/passwd]}\n", 4, ("'/etc/passwd'", "of one GPU")),
+    "modal_app_with_a_slash": (TASKS + "modal: {app: a/b}\n", 2, ("modal.app must be up to 63 letters",)),
+    "modal_registry_url": (
+        TASKS + "modal: {image_registry: 'https://ghcr.io/you'}\n",
+        2,
+        ("modal.image_registry must be HOST[:PORT][/PATH]", "without a scheme"),
+    ),
+    "modal_gpu_with_a_number": (TASKS + "modal: {gpu: 'H100:2'}\n", 2, ("modal.gpu must be a name alone",)),
     "api_key": (TASKS + "llm:\n  api_key: hunter2\n", 3, ("llm.api_key holds a secret",)),
     "key_env_holds_key": (TASKS + "llm:\n  api_key_env: not a name\n", 3, ("name of an environment variable",)),
     "header_with_a_key": (

@@ -45,6 +45,14 @@ def test_every_shipped_config_resolves() -> None:
         assert set(found.trainers) == {t.id for t in config.trainers}
 
 
+def test_a_limit_of_a_suite_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    said = refusal(tmp_path, TASKS + "scheduling:\n  suites:\n    kernelbench: 1\n    intrenal: 2\n    internal:x: 3\n")
+    assert said.splitlines() == [
+        "c.yaml, line 5: scheduling.suites.intrenal: there is no suite 'intrenal'; did you mean 'internal'?",
+        "c.yaml, line 6: scheduling.suites.internal:x: there is no suite 'internal:x'; did you mean 'internal'?",
+    ]
+
+
 def test_layers_of_parameters_lie_over_each_other_whatever_name_they_use(tmp_path: Path) -> None:
     found = variants(
         tmp_path,

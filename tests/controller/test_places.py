@@ -16,7 +16,8 @@ from trace_bench.config import parse_config
 from trace_bench.config.places import DockerConfig, DockerHostConfig
 from trace_bench.controller import places
 from trace_bench.controller.places import Places
-from trace_bench.errors import ConfigError
+from trace_bench.errors import ConfigError, EnvironmentUnavailable
+from trace_bench.sandbox.engine import Engine
 
 FAR = DockerConfig(hosts=(DockerHostConfig(url="ssh://me@far", slots=3, gpus=("0", "1"), labels=("lab",)),))
 
@@ -59,13 +60,18 @@ def test_the_backend_is_the_config_s_then_that_of_the_variable_then_docker(
     assert asked[3][1]["hosts"][0].url == "ssh://me@far"
 
 
-def test_a_variable_that_names_no_backend_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SANDBOX_BACKEND", "dcoker")
-    with pytest.raises(ConfigError, match=r"no backend is called 'dcoker'.*the variable SANDBOX_BACKEND"):
+def test_a_variable_that_names_no_backend_is_named_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SANDBOX_BACKEND", "modla")
+    with pytest.raises(ConfigError, match=r"the variable SANDBOX_BACKEND is 'modla', .*; known are auto, docker"):
         places.backend_of(_config())
-    with pytest.raises(ConfigError, match="no backend is called 'mdoal'") as said:
-        places.backend_at(Places(backend="mdoal"))
-    assert "SANDBOX_BACKEND" not in str(said.value)
+
+
+def test_an_address_or_certificates_that_cannot_be_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(EnvironmentUnavailable, match=rf"there is no {tmp_path}/ca\.pem, which tls is to hold; mend"):
+        Engine("tcp://127.0.0.1:2376", tls=str(tmp_path))
+    monkeypatch.setenv("DOCKER_HOST", "tcp://far:99999")
+    with pytest.raises(EnvironmentUnavailable, match=r"cannot be asked: Port out of range.*; set DOCKER_HOST"):
+        Engine()
 
 
 def test_places_of_a_run_are_remembered_by_its_user_and_forgotten_with_it(home: Path) -> None:

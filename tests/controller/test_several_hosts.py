@@ -23,7 +23,7 @@ from trace_bench.controller.plan import _width_notes
 from trace_bench.controller.run import Run
 from trace_bench.errors import Interrupted, SandboxError
 from trace_bench.sandbox.base import Host, SandboxRequest
-from trace_bench.sandbox.errors import EngineGone, OutOfDisk, RateLimited
+from trace_bench.sandbox.errors import ControlMissing, EngineGone, OutOfDisk, RateLimited
 from trace_bench.sandbox.leases import Leases
 
 FOREVER = float("inf")
@@ -59,6 +59,14 @@ def first_of(bench: Bench) -> str:
 
 def events(result: Any, *kinds: str) -> list[dict[str, Any]]:
     return [line for line in journal(result.layout) if line["event"] in kinds]
+
+
+def test_a_required_control_that_a_backend_cannot_set_ends_the_plan(hosts: Bench) -> None:
+    hosts.backend.cannot = {"pids": "no such limit"}
+    hosts.plan()
+    hosts.config["sandbox"] = {"require_controls": ["pids", "network"]}
+    with pytest.raises(ControlMissing, match=r"backend cannot put in force: pids \(no such limit\)\. "):
+        hosts.plan()
 
 
 def test_jobs_fill_the_slots_of_all_hosts(hosts: Bench) -> None:

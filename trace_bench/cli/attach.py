@@ -259,7 +259,8 @@ def attach_command(run: str, runs_dir: Path, shown: Shown) -> int:
     """Show the run until it has ended, and print what it came to; returns the exit code that it had, or has now.
 
     Raises:
-        ConfigError: there is no such run, or it has never begun. RunInterrupted: by Ctrl-C; the run goes on.
+        ConfigError: there is no such run, or it has never begun. RunInterrupted: by Ctrl-C, and the run goes on; or the
+            run itself was interrupted.
         HarnessError: a file of it is damaged.
     """
     layout = find_run(run, runs_dir)
@@ -278,6 +279,8 @@ def attach_command(run: str, runs_dir: Path, shown: Shown) -> int:
     if face.end is not None and not isinstance(face, JsonLines):
         taken = "recorded" if layout.replay.exists() else "spent"
         print_outcome(layout, face.end.rows, len(face.end.rows), taken=taken)
+    if error and code == ExitCode.INTERRUPTED:
+        raise RunInterrupted(printable(error, 2000))  # which says it, and once
     if error:
         note(f"error: {printable(error, 2000)}")
     return code

@@ -17,7 +17,7 @@ from trace_bench.cli.output import emit, emit_json
 from trace_bench.config.places import DockerConfig
 from trace_bench.controller.places import Places
 from trace_bench.errors import ExitCode, TraceBenchError
-from trace_bench.sandbox.base import CONTROLS, Host
+from trace_bench.sandbox.base import CONTROLS, Backend, Host
 
 Check = tuple[str, bool, Callable[[], str | tuple[str, str]]]
 """What is looked at, whether a run needs it, and what says how it is."""
@@ -87,18 +87,19 @@ def _backend(places: Places) -> tuple[str, str]:
     """What a backend says of itself, and of the hosts that it has; on a terminal without the details."""
     from trace_bench.controller.places import backend_at
 
-    found = backend_at(places)
+    return _said(backend_at(places))
+
+
+def _said(found: Backend) -> tuple[str, str]:
     hosts = "; ".join(map(host_sentence, found.hosts()))
     facts = {k: v for k, v in found.describe().items() if isinstance(v, str | int | float) and v != ""}
     said = ", ".join(f"{key} {printable(str(value), 200)}" for key, value in facts.items())
     return f"{said}; {hosts}" if hosts else said, hosts or said
 
 
-def _lacking(places: Places) -> tuple[str, str]:
+def _lacking(made: Callable[[], Backend]) -> tuple[str, str]:
     """Controls that the backend cannot put in force, with its reasons: what `require_controls` refuses."""
-    from trace_bench.controller.places import backend_at
-
-    found = backend_at(places)
+    found = made()
     lacking = [f"{name} ({printable(why, 200)})" for name, why in found.cannot.items() if name in CONTROLS]
     names = [name for name in found.cannot if name in CONTROLS]
     if not names:
@@ -190,7 +191,7 @@ _CHECKS: tuple[Check, ...] = (
 
 def _checks(backend: str, config: Path | None) -> Iterator[Check]:
     from trace_bench.cli.places import places_for
-    from trace_bench.controller.places import BACKEND_VARIABLE, backend_name
+    from trace_bench.controller.places import BACKEND_VARIABLE, backend_at, backend_name
 
     places = places_for(backend, config)
     name = backend_name(places.backend)
@@ -205,9 +206,17 @@ def _checks(backend: str, config: Path | None) -> Iterator[Check]:
         for host in places.docker.hosts:
             alone = places.model_copy(update={"docker": DockerConfig(hosts=(host,))})
             yield f"host {host.called}", True, partial(_backend, alone)
+        yield "controls", False, partial(_lacking, partial(backend_at, places))
     elif name == "docker":
         yield "engine", True, _engine
     else:
-        yield name, True, partial(_backend, places)
-        yield "controls", False, partial(_lacking, places)
+        made: list[Backend] = []
+
+        def asked() -> tuple[str, str]:
+            made.append(backend_at(places))
+            return _said(made[0])
+
+        yield name, True, asked
+        if made:  # what has not answered is not asked again, which may take a minute
+            yield "controls", False, partial(_lacking, lambda: made[0])
     yield from _CHECKS

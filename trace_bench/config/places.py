@@ -7,30 +7,37 @@ fingerprint and not the config's hash, and nobody takes them over from somebody 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, Strict, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, Strict, model_validator
 
+from trace_bench.arguments import describe
 from trace_bench.config.frozen import FrozenDict, freeze
 from trace_bench.config.gpus import device_of, gpu_kind
 from trace_bench.config.values import Names, Seconds, Section, Text, Usd
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _SCHEMES = ("ssh", "tcp", "unix")
+_GPUS = 1024
+"""GPUs of a host, at most."""
+_APP = re.compile(r"[A-Za-z0-9._-]{1,63}")
+_REGISTRY = re.compile(r"[a-z0-9]([a-z0-9.\-]*[a-z0-9])?(:\d+)?(/[a-z0-9._\-]+)*/?")
 
 
 def _engine_url(value: str) -> str:
     try:
         parts = urlsplit(value)
-        usable = parts.scheme in _SCHEMES and bool(parts.path if parts.scheme == "unix" else parts.hostname)
+        host, path = parts.hostname or "", parts.path
         secret = parts.password is not None or bool(parts.query or parts.fragment)
+        usable = not host and len(path) > 1 if parts.scheme == "unix" else bool(host) and path in ("", "/")
+        usable = usable and parts.scheme in _SCHEMES and parts.port != 0  # `port` raises for what is none
     except ValueError:
-        usable = secret = False
+        host, usable, secret = "", False, False
     if secret:
         raise ValueError("must hold no password and no query; ssh keys and tls files belong to the user")
-    if not usable:
-        raise ValueError("must be ssh://USER@HOST, tcp://HOST:PORT or unix:///PATH")
+    if not usable or any(part.startswith("-") for part in (host, parts.username or "")):  # which ssh takes for options
+        raise ValueError("must be ssh://USER@HOST[:PORT], tcp://HOST:PORT or unix:///PATH")
     return value
 
 
@@ -40,24 +47,51 @@ def _host_name(value: str) -> str:
     return value
 
 
-Slots = Annotated[int, Field(ge=1, le=4096)]
-
-
-def _gpu(value: str) -> str:
-    gpu_kind(value)
+def _app(value: str) -> str:
+    if not _APP.fullmatch(value):
+        raise ValueError("must be up to 63 letters, digits, '.', '_' and '-', which is how Modal names apps")
     return value
 
 
-def _different(names: tuple[str, ...]) -> tuple[str, ...]:
-    devices = [device_of(name) for name in names]
-    for name, device in zip(names, devices, strict=True):
+def _registry(value: str) -> str:
+    if not _REGISTRY.fullmatch(value):
+        raise ValueError("must be HOST[:PORT][/PATH] as images push takes it, without a scheme or a tag")
+    return value
+
+
+def _kind_of_gpu(value: str) -> str:
+    if ":" in value:
+        raise ValueError("must be a name alone, such as H100; how many a job has is sandbox.gpus")
+    return value
+
+
+Slots = Annotated[int, Field(ge=1, le=4096)]
+
+
+def _gpus(value: Any) -> Any:
+    """Refuses in one sentence what would fail at each kind of value in words of its own."""
+    if value in ("auto", "none") or (type(value) is int and 0 <= value <= _GPUS):
+        return value
+    if not isinstance(value, list | tuple):
+        raise ValueError(
+            f"must be auto, none, a whole number from 0 to {_GPUS}, or a list of names, not {describe(value)}"
+        )
+    for name in value:
+        if not isinstance(name, str):
+            raise ValueError(f"must hold names of GPUs, not {describe(name)}; put it in quotes")
+        try:
+            gpu_kind(name)
+        except ValueError as error:
+            raise ValueError(f"holds {describe(name)}, and {error}") from None
+    devices = [device_of(name) for name in value]
+    for name, device in zip(value, devices, strict=True):
         if devices.count(device) > 1:
             raise ValueError(f"names one device twice, {name!r} among others; name each GPU once")
-    return names
+    return value
 
 
-GpuNames = Annotated[tuple[Annotated[Text, AfterValidator(_gpu)], ...], Strict(False), AfterValidator(_different)]
-Gpus = Literal["auto", "none"] | Annotated[int, Field(ge=0, le=1024)] | GpuNames
+GpuNames = Annotated[tuple[str, ...], Strict(False)]
+Gpus = Annotated[Literal["auto", "none"] | Annotated[int, Field(ge=0, le=_GPUS)] | GpuNames, BeforeValidator(_gpus)]
 
 
 class DockerHostConfig(Section):
@@ -124,15 +158,15 @@ class ModalPricesConfig(Section):
 class ModalConfig(Section):
     """Backend modal. Credentials are Modal's own: ``modal token set``, or MODAL_TOKEN_ID and MODAL_TOKEN_SECRET."""
 
-    app: Text = "trace-bench"
+    app: Annotated[Text, AfterValidator(_app)] = "trace-bench"
     environment: Text | None = None
     """None is the workspace's own."""
     region: Text | None = None
-    image_registry: Text | None = None
+    image_registry: Annotated[Text, AfterValidator(_registry)] | None = None
     """Where ``images push`` put the images, and Modal pulls them by digest: ``HOST/REPOSITORY``."""
     registry_access: Text | None = None
     """Name of the Modal secret with the credentials of a private registry."""
-    gpu: Text | None = None
+    gpu: Annotated[Text, AfterValidator(_kind_of_gpu)] | None = None
     """Which GPU a job with ``sandbox.gpus`` gets, such as ``H100``."""
     max_sandboxes: Slots = 100
     max_starting: Slots = 20

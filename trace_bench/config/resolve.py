@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from trace_bench.arguments import describe
+from trace_bench.arguments import describe, hint
 from trace_bench.config.models import RunConfig
 from trace_bench.config.task_choices import resolve_tasks
 from trace_bench.config.variants import resolve_variants
@@ -41,7 +41,7 @@ def resolve(config: RunConfig, roots: Sequence[Path] = ()) -> Resolved:
     Raises:
         ConfigError: unknown tasks or trainers, broken task specs, arguments that they do not take; one line each.
     """
-    problems = _missing_roots(config)
+    problems = [*_missing_roots(config), *_unknown_suites(config)]
     if problems:
         raise ConfigError("\n".join(problems))
     tasks = _tasks(config, [*roots, *(Path(root) for root in config.task_roots)], problems)
@@ -70,6 +70,16 @@ def _missing_roots(config: RunConfig) -> list[str]:
             where = config.source.where(("task_roots", index))
             problems.append(f"{where}: {describe(root)} {what}; name a folder that holds task folders")
     return problems
+
+
+def _unknown_suites(config: RunConfig) -> list[str]:
+    """A limit of a suite that is not there would hold for nobody, and nobody would notice."""
+    known = suite_names()
+    return [
+        f"{config.source.where(('scheduling', 'suites', name))}: there is no suite {name!r}{hint(name, known)}"
+        for name in config.scheduling.suites
+        if name not in known
+    ]
 
 
 def _tasks(config: RunConfig, roots: Sequence[Path], problems: list[str]) -> dict[str, Task]:

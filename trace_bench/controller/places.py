@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from trace_bench.artifacts.jsonio import JsonError, read_model
+from trace_bench.artifacts.jsonio import JsonError, printable, read_model
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import EnvInfo
 from trace_bench.config.models import RunConfig
@@ -27,7 +27,7 @@ from trace_bench.config.places import DockerConfig, ModalConfig
 from trace_bench.config.values import Section
 from trace_bench.errors import ConfigError
 from trace_bench.images.paths import data_home
-from trace_bench.sandbox.backends import AUTO, get_backend
+from trace_bench.sandbox.backends import AUTO, backend_names, get_backend
 from trace_bench.sandbox.base import Backend
 
 BACKEND_VARIABLE = "SANDBOX_BACKEND"
@@ -37,8 +37,10 @@ REMEMBERED = 1000
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 
 
-class Places(Section):
-    """A backend, and where it is to make or look for sandboxes."""
+class Places(BaseModel):
+    """A backend, and where it is to make or look for sandboxes. No section of a config: it is made of some."""
+
+    model_config = Section.model_config
 
     backend: str = AUTO
     docker: DockerConfig = DockerConfig()
@@ -55,9 +57,20 @@ class Places(Section):
 
 
 def backend_name(name: str) -> str:
-    """The backend that `name` means: itself, else that of the variable ``SANDBOX_BACKEND``, else docker."""
-    name = name if name != AUTO else os.environ.get(BACKEND_VARIABLE) or AUTO
-    return "docker" if name == AUTO else name
+    """The backend that `name` means: itself, else that of the variable ``SANDBOX_BACKEND``, else docker.
+
+    Raises:
+        ConfigError: the variable names none.
+    """
+    if name != AUTO:
+        return name
+    named = os.environ.get(BACKEND_VARIABLE) or AUTO
+    if named != AUTO and named not in (known := backend_names()):
+        raise ConfigError(
+            f"the variable {BACKEND_VARIABLE} is {printable(named, 80)!r}, and no backend is called so; known are "
+            f"{', '.join([AUTO, *known])}"
+        )
+    return "docker" if named == AUTO else named
 
 
 def backend_of(config: RunConfig) -> Backend:

@@ -45,7 +45,7 @@ from trace_bench.errors import ConfigError
 from trace_bench.identity import FingerprintPrefix, JobIdPrefix, config_hash, prefix_of, run_id, salt_commitment
 from trace_bench.matrix import Job, expand
 from trace_bench.sandbox.base import CONTROLS, NEVER_WEAKER, Backend, Host, Sandbox
-from trace_bench.sandbox.errors import RuntimeMissing
+from trace_bench.sandbox.errors import ControlMissing, RuntimeMissing
 from trace_bench.sandbox.runtimes import missing_runtime
 from trace_bench.suites.spec import Task, pack_task
 
@@ -277,6 +277,7 @@ def plan_run(
         notes += spent.notes
     engine = backend.describe()
     _check_runtimes(jobs, engine.get("runtimes"))
+    _check_required(jobs, backend)
     notes += _memory_notes(config, jobs, engine.get("memory_bytes"))
     notes += _width_notes(config, backend.name, len(jobs))
 
@@ -464,6 +465,24 @@ def _check_runtimes(jobs: Sequence[Job], known: Any) -> None:
     ):
         if runtime and isinstance(known, list) and runtime not in known:
             raise RuntimeMissing(missing_runtime(runtime, known))
+
+
+def _check_required(jobs: Sequence[Job], backend: Backend) -> None:
+    """What is sure to be refused when a sandbox is made is refused before.
+
+    Raises:
+        ControlMissing: a sandbox requires a control that the backend says it cannot put in force.
+    """
+    # Of a runtime that a config names, `cannot` does not speak.
+    sandboxes = [s for s in {id(job.sandbox): job.sandbox for job in jobs}.values() if s.runtime is None]
+    required = {name for sandbox in sandboxes for name in sandbox.require_controls}
+    if not required:
+        return
+    cannot = backend.cannot
+    if lacking := sorted(required & cannot.keys()):
+        told = "; ".join(f"{name} ({cannot[name]})" for name in lacking)
+        remedy = "Mend the host, or name it in allow_weaker" if backend.name == "docker" else "Use --backend docker"
+        raise ControlMissing(f"the {backend.name} backend cannot put in force: {told}. {remedy}.")
 
 
 def _memory_notes(config: RunConfig, jobs: Sequence[Job], memory: Any) -> list[str]:

@@ -84,7 +84,7 @@ class Engine:
             # As people write it: it stands in every message.
             self.url = parsed.replace("http+unix:", "unix:", 1)
             self.endpoint = Endpoint(self.url, _ssl_context(self._tls), called)
-        except (DockerException, OSError) as error:
+        except (DockerException, OSError, ValueError) as error:  # ValueError: of an address's port
             remedy = (
                 "mend docker.hosts in the config"
                 if host or context
@@ -339,7 +339,15 @@ def _of_context(name: str) -> tuple[str, TLSConfig | None]:
 
 
 def _tls_of(folder: Path) -> TLSConfig:
-    ca, cert, key = (str(folder / name) for name in ("ca.pem", "cert.pem", "key.pem"))
+    """
+    Raises:
+        DockerException: a file is missing.
+    """
+    files = [folder / name for name in ("ca.pem", "cert.pem", "key.pem")]
+    for file in files:
+        if not file.is_file():
+            raise DockerException(f"there is no {file}, which tls is to hold")
+    ca, cert, key = map(str, files)
     return TLSConfig(client_cert=(cert, key), ca_cert=ca, verify=True)
 
 
