@@ -15,6 +15,7 @@ import pytest
 from tests.cli.conftest import refused
 from tests.cli.sample_run import LAYOUT, NASTY, failed, job, row, skipped
 from tests.integration.cli import TASKS, Done, cli, environment, result_of, start, write_config
+from tests.integration.test_interruption import wait_for
 from trace_bench.cli.outcome import counts_text, print_outcome, print_plan
 from trace_bench.cli.progress import name_of
 
@@ -59,7 +60,7 @@ def test_json_lines_of_a_run_and_of_its_continuation(tmp_path: Path) -> None:
     assert (first[0]["event"], first[-1]["event"]) == ("run.start", "run.end")
     for job_id in ids:
         kinds = [event["event"] for event in first if event.get("job_id") == job_id]
-        assert (kinds[0], kinds[-1]) == ("job.start", "job.end") and set(kinds[1:-1]) <= {"job.step"}
+        assert (kinds[0], kinds[-1]) == ("job.start", "job.end") and set(kinds[1:-1]) <= {"job.up", "job.step"}
     assert any(event["event"] == "job.step" for event in first)
     assert all(event["t"] <= later["t"] for event, later in pairwise(first))
     assert first[-1]["counts"] == {"ok": 4, "failed": 0, "interrupted": 0, "skipped": 0} and first[-1]["ok"]
@@ -75,8 +76,10 @@ def test_json_says_what_failed_and_what_was_left_out(tmp_path: Path) -> None:
     done = cli(*run, "--json")
     events = [event for event in _events(done) if event["event"] != "job.step"]
     assert done.returncode == 1
-    assert [event["event"] for event in events[1:]] == ["job.start", "job.end", "job.skip", "job.skip", "run.end"]
-    assert events[2]["row"]["status"] == "failed" and "fail_fast" in events[3]["row"]["feedback"]
+    assert [event["event"] for event in events[1:]] == [
+        *("job.start", "job.up", "job.end", "job.skip", "job.skip", "run.end")
+    ]
+    assert events[3]["row"]["status"] == "failed" and "fail_fast" in events[4]["row"]["feedback"]
     assert events[-1]["counts"] == {"ok": 0, "failed": 1, "interrupted": 0, "skipped": 2}
     assert (events[-1]["exit_code"], events[-1]["error"]) == (1, None)
 
@@ -86,8 +89,8 @@ def test_an_interrupted_run_says_how_to_continue(tmp_path: Path) -> None:
     run = (*_config(tmp_path, tasks=[task], seeds=[1, 2], run_id="mine"), "--root", str(TASKS), "--json")
     process = start(*run, home=tmp_path / "home")
     assert process.stdout is not None
-    lines = [process.stdout.readline(), process.stdout.readline()]  # as they happen, not at the end
-    assert json.loads(lines[1])["event"] == "job.start"
+    lines = [process.stdout.readline() for _ in range(3)]  # as they happen, not at the end
+    assert [json.loads(line)["event"] for line in lines[1:]] == ["job.start", "job.up"]
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130 and err.startswith("stopping: running jobs end in order"), err
@@ -106,6 +109,8 @@ def test_what_an_interrupted_run_came_to_is_printed(tmp_path: Path) -> None:
     for line in process.stderr:
         if line.startswith("start") and "internal:slow" in line:
             break
+    journal = tmp_path / "runs" / "mine" / "events.jsonl"
+    wait_for(lambda: journal.read_text().count('"job.up"') == 2)  # before that it would be none of the interrupted
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130 and "1 of 2 jobs ok, 1 interrupted" in out, out + err

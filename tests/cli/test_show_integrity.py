@@ -154,6 +154,7 @@ def test_lines_and_json_say_it_of_each_job(capsys: pytest.CaptureFixture[str]) -
         face.close(1)
     said = capsys.readouterr()
     _, one, two = said.err.splitlines()
-    assert one.endswith("2.0 s  ! claim_differs unswept  [1/2]") and two.endswith("  ! left_processes  [2/2]")
+    assert one.endswith("2.0 s  $0.2500  ! claim_differs unswept  [1/2, $0.2500]")
+    assert two.endswith("  ! left_processes  [2/2, $0.5000]")
     *_, end = map(json.loads, said.out.splitlines())
     assert (end["flagged_jobs"], end["infrastructure_failures"], end["counts"]["failed"]) == (2, 1, 1)
