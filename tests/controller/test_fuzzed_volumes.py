@@ -141,7 +141,7 @@ def test_damaged_volumes_have_one_record_and_tables(changes: tuple[list[Any], li
     check(changes, read=False)
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(changed)
 def test_damaged_volumes_can_be_looked_at(changes: tuple[list[Any], list[Any]]) -> None:
     check(changes, read=True)
