@@ -21,9 +21,9 @@ from trace_bench.controller import outage, starting
 from trace_bench.controller.cancel import ask_to_cancel
 from trace_bench.controller.plan import _width_notes
 from trace_bench.controller.run import Run
-from trace_bench.errors import Interrupted, SandboxError
+from trace_bench.errors import Interrupted, SandboxError, TraceBenchError
 from trace_bench.sandbox.base import Host, SandboxRequest
-from trace_bench.sandbox.errors import ControlMissing, EngineGone, OutOfDisk, RateLimited
+from trace_bench.sandbox.errors import ControlMissing, EngineGone, GpusMissing, OutOfDisk, RateLimited, RuntimeMissing
 from trace_bench.sandbox.leases import Leases
 
 FOREVER = float("inf")
@@ -251,6 +251,35 @@ def test_a_host_whose_disk_is_full_has_no_jobs_for_a_while(hosts: Bench, monkeyp
     assert result.ok and [line["host"] for line in events(result, "host.lost", "host.back")] == ["a", "a"]
     later = [at - times[0] for at in times if at > times[0] + 0.2]
     assert later and min(later) >= 0.5
+
+
+@pytest.mark.parametrize(
+    "lacks", [ControlMissing("no apparmor"), GpusMissing("no GPUs"), RuntimeMissing("no runsc")], ids=repr
+)
+def test_what_one_host_lacks_another_may_have(hosts: Bench, lacks: TraceBenchError) -> None:
+    met = placed(hosts)
+    before = hosts.backend.on_create
+
+    def create(request: SandboxRequest) -> None:
+        before(request)
+        if request.host == "a":
+            raise lacks
+
+    hosts.backend.on_create = create
+    result = hosts.run()
+    assert result.ok and met["b"] == 8 and 1 <= met["a"] <= 2
+    assert [line["host"] for line in events(result, "host.lost")] == ["a"]
+
+
+def test_what_all_hosts_lack_ends_the_run_at_once(hosts: Bench) -> None:
+    def create(request: SandboxRequest) -> None:
+        raise GpusMissing(f"host {request.host} has no GPUs")
+
+    hosts.backend.on_create = create
+    began = time.monotonic()
+    with pytest.raises(GpusMissing, match="has no GPUs"):
+        hosts.run()
+    assert time.monotonic() - began < 20 and hosts.backend.alive == 0
 
 
 def test_with_one_host_a_full_disk_ends_the_run(bench: Bench) -> None:

@@ -14,7 +14,7 @@ from trace_bench.cli.output import note
 from trace_bench.errors import ConfigError, EnvironmentUnavailable, SandboxError
 from trace_bench.results.runs import LATEST, AmbiguousRun, exact_run, find_run, run_id_of
 from trace_bench.sandbox.base import Backend, Sandbox
-from trace_bench.sandbox.labels import OWNER, RUN, UID_BASE, owner
+from trace_bench.sandbox.labels import OWNER, RUN, UID_BASE, owner, uid_base
 from trace_bench.sandbox.uids import UidBlocks
 
 
@@ -123,7 +123,8 @@ def controller_is_alive(backend: Backend, sandbox: Sandbox) -> bool:
 
 def _uid_base(sandbox: Sandbox) -> int | None:
     """None if it was never started: nobody has uids of it."""
-    base = sandbox.labels.get(UID_BASE)
-    if base is not None and not base.isdigit():
-        raise SandboxError(f"its label {UID_BASE} is {base[:40]!r}, which is no number")
-    return None if base is None else int(base)
+    told = sandbox.labels.get(UID_BASE)
+    base = uid_base(sandbox.labels)
+    if told is not None and base is None:
+        raise SandboxError(f"its label {UID_BASE} is {told[:40]!r}, which is no number")
+    return base

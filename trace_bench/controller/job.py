@@ -55,7 +55,7 @@ from trace_bench.gateway.server import Gateway, Scope
 from trace_bench.results.tables import read_row
 from trace_bench.sandbox.base import Backend, Sandbox, SandboxRequest, SeveralEngines, Stream
 from trace_bench.sandbox.errors import EngineGone, LeaseLost, NameConflict, RateLimited
-from trace_bench.sandbox.labels import JOB, UID_BASE, job_labels, sandbox_name
+from trace_bench.sandbox.labels import JOB, job_labels, sandbox_name, uid_base
 from trace_bench.sandbox.leases import Lease, cores_in, devices_in
 from trace_bench.sandbox.uids import UidBlock, UidBlocks
 
@@ -348,12 +348,12 @@ class JobRunner:
 
     @contextmanager
     def _adopted_sandbox(self, sandbox: Sandbox) -> Iterator[Sandbox]:
-        base = sandbox.labels.get(UID_BASE)
+        base = uid_base(sandbox.labels)
         block: UidBlock | None = None
-        if base:
+        if base is not None:
             # Somebody else may have it by now. Whoever that is, it is no controller of this run: its folder is locked.
             with contextlib.suppress(EnvironmentUnavailable):
-                block = self.uids.adopt(int(base))
+                block = self.uids.adopt(base)
         try:
             with self._removed(sandbox):
                 yield sandbox

@@ -54,7 +54,14 @@ from trace_bench.results.tables import (
     write_standings,
 )
 from trace_bench.sandbox.base import Sandbox, SuppliesImages
-from trace_bench.sandbox.errors import EngineGone, ImageMissing, OutOfDisk
+from trace_bench.sandbox.errors import (
+    ControlMissing,
+    EngineGone,
+    GpusMissing,
+    ImageMissing,
+    OutOfDisk,
+    RuntimeMissing,
+)
 from trace_bench.sandbox.labels import JOB
 from trace_bench.sandbox.leases import Shared, Taken
 from trace_bench.sandbox.uids import UidBlocks
@@ -76,6 +83,8 @@ USAGE_EVERY = 1.0
 """Seconds between two words on what running jobs have spent."""
 HOST_HAD_NO_PART = frozenset({"lease_lost", "rate_limited", "interrupted"})
 """Ways in which an attempt fails before it has begun that say nothing of its host."""
+OF_ITS_HOST = frozenset({"control_missing", "gpus_missing", "runtime_missing"})
+"""Failures that come again on the same host, and need not on another."""
 IDLE = 0.1
 """Seconds between two looks at whether a host is back that all jobs wait for."""
 MOST_PHASES = 16
@@ -514,6 +523,13 @@ class Run:
                     row = runner.last_row(plan)
                 else:
                     raise
+            except (ControlMissing, GpusMissing, RuntimeMissing) as error:
+                if self._placement.alone:
+                    raise
+                self._lose(place.host.name, planned, error)
+                if not self._placement.has_host_for(planned):
+                    raise
+                row, left = runner.last_row(plan), True
             except Interrupted:
                 row = runner.last_row(plan)
             if not left and self._starts_none(place.host.name, planned, row):
@@ -521,7 +537,9 @@ class Run:
                 left = True
             # Its host is gone, or what its sandbox had of it is somebody else's by now.
             left = left or row.failure_kind == "lease_lost" or (adopted is not None and not place.lease.whole)
-            if self._is_retried(planned, row, attempt) and (left or self._may_fare_better_elsewhere(row)):
+            if self._is_retried(planned, row, attempt, elsewhere=left) and (
+                left or self._may_fare_better_elsewhere(row)
+            ):
                 if left:
                     self._tell_retry(planned, row, attempt + 1)
                 else:
@@ -552,9 +570,10 @@ class Run:
         self._teller.tell(lambda progress: progress.finished(planned, row))
         return row
 
-    def _is_retried(self, planned: PlannedJob, row: Results, attempts: int) -> bool:
+    def _is_retried(self, planned: PlannedJob, row: Results, attempts: int, *, elsewhere: bool = False) -> bool:
         """Whether another attempt may help: the failure was infrastructure's and not the job's."""
-        if not is_retried(row.failure_boundary, row.failure_kind):
+        lacked = elsewhere and row.failure_kind in OF_ITS_HOST
+        if not lacked and not is_retried(row.failure_boundary, row.failure_kind):
             return False
         return attempts <= self._plan.config.retries and self._stop(planned.job_id) is None
 

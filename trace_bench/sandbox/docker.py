@@ -38,7 +38,7 @@ from trace_bench.sandbox.dial import Connection, attach
 from trace_bench.sandbox.engine import OLDEST_API, Engine, labels_filter
 from trace_bench.sandbox.errors import ControlMissing, EngineGone, LeaseLost, SandboxGone
 from trace_bench.sandbox.gpus import leasable
-from trace_bench.sandbox.labels import OWNER, UID_BASE, VOLUME, owner
+from trace_bench.sandbox.labels import OWNER, UID_BASE, VOLUME, owner, uid_bases
 from trace_bench.sandbox.leases import Taken
 from trace_bench.sandbox.runtimes import NOT_UNDER_GVISOR, describe_runtimes, is_gvisor, runtime_of
 from trace_bench.sandbox.streams import CHUNK, PolledStream, Tail
@@ -181,8 +181,7 @@ class DockerBackend:
         filters = {"label": [UID_BASE], "status": ["created", "running", "paused", "restarting"]}
         with self._engine.errors("list sandboxes"):
             containers = self._engine.client.containers(all=True, filters=filters)
-        texts = [str((item.get("Labels") or {}).get(UID_BASE, "")) for item in containers]
-        return frozenset(int(text) for text in texts if text.isdigit())
+        return uid_bases(item.get("Labels") or {} for item in containers)
 
     def _refuse_what_others_have(self, sandbox: DockerSandbox, request: SandboxRequest) -> None:
         """Locks are this machine's. A controller of another one can have chosen the same in the same instant: whoever

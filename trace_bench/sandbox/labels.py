@@ -6,7 +6,7 @@ import hashlib
 import os
 import platform
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 PREFIX = "trace-bench."
@@ -77,6 +77,21 @@ def age(labels: Mapping[str, str], now: float) -> float | None:
     """
     created = labels.get(CREATED, "")
     return max(0.0, now - int(created)) if created.isascii() and created.isdigit() and len(created) < 16 else None
+
+
+def uid_base(labels: Mapping[str, str]) -> int | None:
+    """The first uid of a sandbox with `labels`; None where they do not say, or what they say is no uid.
+
+    >>> uid_base({UID_BASE: "1048576"}), uid_base({UID_BASE: "²"}), uid_base({UID_BASE: "9" * 5000}), uid_base({})
+    (1048576, None, None, None)
+    """
+    text = labels.get(UID_BASE, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
+
+
+def uid_bases(several: Iterable[Mapping[str, str]]) -> frozenset[int]:
+    """The first uids of sandboxes with these labels, of those that have one."""
+    return frozenset(base for labels in several if (base := uid_base(labels)) is not None)
 
 
 def matches(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:

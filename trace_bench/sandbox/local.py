@@ -44,7 +44,7 @@ from trace_bench.sandbox.base import (
     Stream,
 )
 from trace_bench.sandbox.errors import ControlMissing, NameConflict, SandboxGone
-from trace_bench.sandbox.labels import CPUSET, UID_BASE, matches
+from trace_bench.sandbox.labels import CPUSET, UID_BASE, matches, uid_bases
 from trace_bench.sandbox.leases import Taken
 from trace_bench.sandbox.streams import CHUNK, STDERR_BYTES, PolledStream
 from trace_bench.sandbox.uids import BLOCK, DEFAULT_BASE, SLOTS
@@ -134,8 +134,7 @@ class LocalBackend:
         return found
 
     def uid_bases_in_use(self) -> frozenset[int]:
-        bases = (sandbox.labels.get(UID_BASE, "") for sandbox in self.find({}))
-        return frozenset(int(base) for base in bases if base.isdigit())
+        return uid_bases(sandbox.labels for sandbox in self.find({}))
 
     def taken(self, host: str) -> Taken:
         """Of this folder alone: sandboxes of others have nothing but the locks of their controllers."""

@@ -15,7 +15,7 @@ from trace_bench.errors import ConfigError, EnvironmentUnavailable, SandboxError
 from trace_bench.sandbox.base import NEVER_WEAKER, Control, Host, Integrity, Sandbox, SandboxRequest
 from trace_bench.sandbox.controls import missing
 from trace_bench.sandbox.errors import ControlMissing, EngineGone, NameConflict, RuntimeMissing
-from trace_bench.sandbox.labels import PREFIX, UID_BASE
+from trace_bench.sandbox.labels import PREFIX, UID_BASE, uid_bases
 from trace_bench.sandbox.modal import program
 from trace_bench.sandbox.modal.client import TOKEN, Client, Listed
 from trace_bench.sandbox.modal.controls import CAN, CANNOT, limits
@@ -126,8 +126,7 @@ class ModalBackend:
         ]
 
     def uid_bases_in_use(self) -> frozenset[int]:
-        texts = (sandbox.labels.get(UID_BASE, "") for sandbox in self.find({}))
-        return frozenset(int(text) for text in texts if text.isdigit())
+        return uid_bases(sandbox.labels for sandbox in self.find({}))
 
     def describe(self) -> dict[str, Any]:
         import modal
