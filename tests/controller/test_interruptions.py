@@ -17,7 +17,7 @@ from tests.controller.supervisor import Script
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.controller.cancel import ask_to_cancel
 from trace_bench.controller.progress import Quiet, RunEnd
-from trace_bench.controller.run import not_executed_for
+from trace_bench.controller.run import Run, not_executed_for
 from trace_bench.controller.session import Session
 from trace_bench.errors import ExitCode, Interrupted, TraceBenchError
 from trace_bench.gateway.server import Gateway
@@ -83,6 +83,20 @@ def test_an_interruption_ends_jobs_in_order_and_the_rest_never_runs(bench: Bench
     bench.backend.script = lambda job_id, number: Script()
     result = bench.run()
     assert result.ok and result.run_id == layout.run_id
+
+
+def test_a_wish_that_comes_when_all_jobs_have_ended_changes_nothing(bench: Bench) -> None:
+    asked: list[int] = []
+
+    def stop_wanted() -> str | None:
+        ended = len(run._rows) == 2
+        asked.extend([1] * ended)
+        return "interrupted" if ended else None
+
+    run = Run(bench.plan(**ONE | {"seeds": [1, 2]}), stop_wanted=stop_wanted)
+    result = run.execute()
+    assert asked and result.ok and statuses(result.rows) == [("ok", None, "completed")] * 2
+    assert "exit_code" not in journal(result.layout)[-1] and not result.layout.salt.exists(), "the run is finished"
 
 
 def test_a_kill_ends_jobs_at_once_and_keeps_what_they_had(bench: Bench) -> None:

@@ -275,7 +275,9 @@ class Run:
             failed = self._run_queue(adopted, queue, gateway)
         if self._stop() is not None:
             self._because(queue, self._why_before_its_turn())
-            raise self._interrupted()
+            ended = {job_id for job_id, row in self._rows.items() if is_final(row)}
+            if not all(job.job_id in ended for job in left):  # else it came too late to cut anything off
+                raise self._interrupted()
         out_of = "" if failed and plan.config.fail_fast else self._budget.used_up()
         self._because(queue, out_of or f"fail_fast: job {failed} failed")
 
