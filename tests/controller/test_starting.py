@@ -93,11 +93,13 @@ def test_a_refusal_holds_all_back_and_each_further_one_twice_as_long(monkeypatch
     assert round(clock.now - began) == 33
 
 
-def test_who_keeps_a_pace_is_held_back_for_one_distance_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_keeps_a_pace_has_another_turn_and_is_then_held_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(starting.random, "uniform", lambda low, high: 1.0)
     clock = Clock()
     gate = StartGate(100, Pace("x", 5.2, tmp_path, clock=clock), clock=clock, pause=clock.sleep)
-    assert [gate.refused(entered(gate), RateLimited("too fast")) for _ in range(3)] == pytest.approx([0.2, 0.4, 0.8])
+    first = entered(gate)
+    assert gate.refused(first, RateLimited("too fast")) == 0.0 and entered(gate).waited == pytest.approx(0.2)
+    assert [gate.refused(entered(gate), RateLimited("too fast")) for _ in range(3)] == pytest.approx([0.2, 0.6, 1.4])
 
 
 def test_refusals_that_do_not_end_are_a_failure_in_the_end_and_begin_anew() -> None:

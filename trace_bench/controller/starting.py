@@ -17,7 +17,7 @@ from trace_bench.sandbox.pace import Pace
 LOOK = 0.5
 """Seconds between two looks at whether what waits is still wanted."""
 FIRST_HOLD, LONGEST_HOLD = 1.0, 60.0
-"""Seconds without a creation after the first refusal (less where a pace is kept), and after any: each further one
+"""Seconds without a creation after the first refusal (none where a pace is kept), and after any: each further one
 doubles them."""
 PATIENCE = 600.0
 """Seconds of refusals alone after which one is a failure of its job."""
@@ -89,9 +89,11 @@ class StartGate:
                 self._refused_since = now
             if start.epoch == self._epoch:
                 self._epoch += 1
-                # Who keeps a pace was hardly too fast.
-                first = FIRST_HOLD if self._pace is None else min(FIRST_HOLD, self._pace.distance)
-                pause = min(LONGEST_HOLD, first * float(1 << min(self._refusals, 30)))
+                if self._pace is None:
+                    pause = FIRST_HOLD * float(1 << min(self._refusals, 30))
+                else:  # who keeps a pace was hardly too fast: another turn of it will do
+                    pause = min(FIRST_HOLD, self._pace.distance) * float((1 << min(self._refusals, 30)) - 1)
+                pause = min(LONGEST_HOLD, pause)
                 self._refusals += 1
                 pause = max(pause * random.uniform(0.75, 1.25), min(error.retry_after or 0.0, PATIENCE))
                 self._closed_until = now + pause
