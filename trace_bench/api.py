@@ -13,7 +13,7 @@ from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
 from trace_bench.config.selectors import select
 from trace_bench.controller.progress import Progress, Quiet
-from trace_bench.controller.run import RunResult
+from trace_bench.controller.result import RunResult
 from trace_bench.controller.start import completed, run_config
 from trace_bench.matrix import Job
 from trace_bench.mirrors.attached import mirrored, with_warnings

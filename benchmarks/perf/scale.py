@@ -322,7 +322,7 @@ def profiled(path: str | None) -> Iterator[None]:
 def _parts() -> list[tuple[Any, str]]:
     """Functions, each by whoever looks it up."""
     from tests.controller.simulated import SimulatedSandbox
-    from trace_bench.controller import ending, job, run, session
+    from trace_bench.controller import ending, job, live, run, session
     from trace_bench.controller.placement import Placement
     from trace_bench.controller.plan import RunPlan
     from trace_bench.controller.starting import StartGate
@@ -334,8 +334,9 @@ def _parts() -> list[tuple[Any, str]]:
 
     return [
         (SimulatedSandbox, "_move"), (job, "collect"), (job, "recorded"), (job, "observed"), (job, "keep_attempt"),
-        (run.Run, "_one"), (run.Run, "_finish"), (run.Run, "_note"), (run.Run, "_live"), (run.Run, "advanced"),
-        (run.Run, "event"), (run.Run, "_stop"), (run.JobRunner, "run"), (run.JobRunner, "_attempt_number"),
+        (run.Run, "_one"), (run.Run, "_finish"), (run.Run, "_note"), (run.Run, "_stop"),
+        (live.LiveJobs, "_keep"), (live.LiveJobs, "advanced"), (live.LiveJobs, "event"), (run.JobRunner, "run"),
+        (run.JobRunner, "_attempt_number"),
         (run.JobRunner, "_drive"), (run.JobRunner, "_converse"),
         (session.Session, "start"), (session.Session, "_read"), (session.Session, "_write"),
         (session.Session, "_on_message"), (session.Session, "_on_llm_request"), (session.Session, "_pass_on_stop"),

@@ -16,7 +16,7 @@ from tests.controller.bench import Bench
 from tests.controller.supervisor import Script, Supervisor
 from trace_bench.cli.live import LiveTable
 from trace_bench.cli.progress import Face, JsonLines, Lines
-from trace_bench.controller import run
+from trace_bench.controller import live
 from trace_bench.controller.progress import JobView, Quiet
 from trace_bench.worker.frames import CHUNK, MAGIC
 
@@ -74,7 +74,7 @@ FACES: dict[str, Callable[[], Face]] = {
 
 
 def test_what_a_supervisor_says_fills_neither_disk_nor_memory(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "LIVE_BYTES", 10_000)
+    monkeypatch.setattr(live, "LIVE_BYTES", 10_000)
     told: dict[str, int] = {}
 
     class Heard(Quiet):
@@ -90,7 +90,7 @@ def test_what_a_supervisor_says_fills_neither_disk_nor_memory(bench: Bench, monk
     monkeypatch.setattr(Supervisor, "_told", say)
     bench.backend.script = lambda job_id, number: Script(ends="dies")
     layout = bench.run(Heard(), tasks=["internal:numeric_param"], seeds=[1]).layout
-    assert len(told) == run.MOST_PHASES
+    assert len(told) == live.MOST_PHASES
     written = [path.stat().st_size for path in layout.jobs.rglob("stdout.log")]
     assert written and all(size <= 11_000 for size in written)
 

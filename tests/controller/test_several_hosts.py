@@ -171,6 +171,7 @@ def test_a_job_that_failed_on_one_host_tries_another(hosts: Bench) -> None:
             raise SandboxError("this host has not been given the image")
 
     hosts.backend.on_create = create
+    hosts.backend.script = lambda job_id, number: Script(seconds=0.3)  # longer, together, than the pause of who failed
     result = hosts.run(retries=1, max_workers=2)
     assert result.ok and met["a"] >= 2 <= met["b"] and not events(result, "host.lost")
 

@@ -93,7 +93,7 @@ def test_a_refusal_holds_all_back_and_each_further_one_twice_as_long(monkeypatch
     assert round(clock.now - began) == 33
 
 
-def test_who_keeps_a_pace_has_another_turn_and_is_then_held_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_keeps_a_pace_has_another_turn_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(starting.random, "uniform", lambda low, high: 1.0)
     clock = Clock()
     gate = StartGate(100, Pace("x", 5.2, tmp_path, clock=clock), clock=clock, pause=clock.sleep)

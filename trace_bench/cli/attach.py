@@ -32,7 +32,7 @@ from trace_bench.cli.run import RunInterrupted, Shown, face_for
 from trace_bench.cli.show import manifest_of
 from trace_bench.controller.ownership import has_controller
 from trace_bench.controller.progress import Decision, RunEnd, RunStart
-from trace_bench.controller.run import RunResult
+from trace_bench.controller.result import RunResult
 from trace_bench.errors import ConfigError, ExitCode, HarnessError
 from trace_bench.results.rows import is_final, skipped_row
 from trace_bench.results.runs import find_run

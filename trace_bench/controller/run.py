@@ -9,23 +9,21 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
-from importlib import import_module
-from pathlib import Path
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from trace_bench.artifacts.contract import HistoryLine
 from trace_bench.artifacts.jsonio import printable
-from trace_bench.artifacts.layout import JobLayout, RunLayout
+from trace_bench.artifacts.layout import JobLayout
 from trace_bench.artifacts.provenance import now
-from trace_bench.artifacts.records import ReplayReport, Results, Usage
-from trace_bench.artifacts.secrets import Masker, known
+from trace_bench.artifacts.records import ReplayReport, Results
+from trace_bench.artifacts.secrets import known
 from trace_bench.artifacts.writers import Journal, sync_files, write_json
 from trace_bench.controller.attribution import is_retried
 from trace_bench.controller.cancel import Cancellations
 from trace_bench.controller.durations import longest_first
 from trace_bench.controller.job import JobRunner, NotStarted
+from trace_bench.controller.live import LiveJobs
 from trace_bench.controller.manifest import Outcome, read_entry
 from trace_bench.controller.outage import LostHosts, Outage
 from trace_bench.controller.ownership import alone_in
@@ -37,19 +35,17 @@ from trace_bench.controller.providers import providers_of
 from trace_bench.controller.recording import Recording
 from trace_bench.controller.records import outcome_of, recorded_row, write_records
 from trace_bench.controller.response_cache import cache_of
+from trace_bench.controller.result import RunResult
 from trace_bench.controller.run_budget import RunBudget, limits_of
 from trace_bench.controller.schedule import SeldomAsked
 from trace_bench.controller.teller import Teller
 from trace_bench.errors import Boundary, EnvironmentUnavailable, ExitCode, Interrupted, SandboxError, TraceBenchError
 from trace_bench.gateway.server import Gateway
 from trace_bench.results import parquet, replay_check
-from trace_bench.results.replay_check import read_report
 from trace_bench.results.rows import is_final, skipped_row, was_cut
 from trace_bench.results.tables import (
     LiveTables,
     preload_standings,
-    read_manifest,
-    read_rows,
     write_files_index,
     write_standings,
 )
@@ -67,85 +63,25 @@ from trace_bench.sandbox.leases import Shared, Taken
 from trace_bench.sandbox.uids import UidBlocks
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
-WORTH_TELLING = 1.0
-"""Seconds. Shorter waits of a model call nobody wonders about."""
 FIRST_PAUSE = 1.0
 """Seconds before the first retry; each further one waits twice as long …"""
 LONGEST_PAUSE = 60.0
 """… up to this."""
 LEASE_POLL = 0.25
 """Seconds between two looks at whether GPUs, cores or a host that others have are free."""
-LIVE_BYTES = 128 << 20
-"""Of a file that people may look at while a job runs: as much as is collected of one."""
-USAGE_EVERY = 1.0
-"""Seconds between two words on what running jobs have spent."""
 HOST_HAD_NO_PART = frozenset({"lease_lost", "rate_limited", "interrupted"})
 """Ways in which an attempt fails before it has begun that say nothing of its host."""
 OF_ITS_HOST = frozenset({"control_missing", "gpus_missing", "runtime_missing"})
 """Failures that come again on the same host, and need not on another."""
 IDLE = 0.1
 """Seconds between two looks at whether a host is back that all jobs wait for."""
-MOST_PHASES = 16
-"""Whose output is told apart: an honest supervisor has three."""
-
-
-@dataclass(frozen=True)
-class RunResult:
-    """What a run came to. `rows` are in the order of the plan; a job that never ran has one that says ``skipped``."""
-
-    run_id: str
-    layout: RunLayout
-    rows: tuple[Results, ...] = field(repr=False)
-    planned: int
-    replay: ReplayReport | None = None
-
-    @property
-    def ok(self) -> bool:
-        """Every job ran to its end and is ok; in a replay: every job came out as recorded, whatever that is."""
-        if self.replay is not None:
-            return not self.replay.differing and not self.replay.skipped
-        whole = all(row.status == "ok" and row.stop_reason != "interrupted" for row in self.rows)
-        return whole and len(self.rows) == self.planned
-
-    @classmethod
-    def read(cls, layout: RunLayout) -> RunResult:
-        """What the run in a folder has come to so far, whoever ran it; it may be going on.
-
-        Raises:
-            HarnessError: a file of it is damaged.
-        """
-        manifest = read_manifest(layout)
-        rows = tuple(read_rows(layout))
-        report = read_report(layout)
-        return cls(layout.run_id, layout, rows, len(manifest.jobs) if manifest else len(rows), report)
-
-    def jobs(self) -> pd.DataFrame:
-        """One row per job; see `trace_bench.results.frames.jobs_frame`."""
-        return _frames().jobs_frame(self.rows)
-
-    def scores(self) -> pd.DataFrame:
-        """Official scores in long form; see `trace_bench.results.frames.scores_frame`."""
-        return _frames().scores_frame(self.rows)
-
-    def steps(self, *, parameters: bool = False) -> pd.DataFrame:
-        """Every evaluated candidate; see `trace_bench.results.frames.steps_frame`."""
-        return _frames().steps_frame(self.layout, self.rows, parameters=parameters)
-
-    def calls(self) -> pd.DataFrame:
-        """Every model call; see `trace_bench.results.frames.calls_frame`."""
-        return _frames().calls_frame(self.layout, self.rows)
 
 
 def _preload() -> None:
     parquet.preload()
     preload_standings()
-
-
-def _frames() -> Any:
-    """pandas takes a third of a second to import, which only those wait for who look at frames."""
-    return import_module("trace_bench.results.frames")
 
 
 @dataclass(frozen=True)
@@ -181,12 +117,9 @@ class Run:
         self._broken: str | None = None
         self._working: set[str] = set()
         self._up: set[str] = set()
-        self._usage: dict[str, Usage] = {}
-        self._usage_told = 0.0
         self._noting = threading.Lock()
         self._journal: Journal | None = None
         self.layout = plan.layout
-        self._jobs = {job.job_id: job for job in plan.jobs}
         self._cancel = Cancellations(plan.layout)
         self._budget = RunBudget(limits_of(plan.config), plan.spent)
         self._rows: dict[str, Results] = dict(plan.reused)
@@ -208,6 +141,7 @@ class Run:
         with alone_in(self.layout):
             self._plan.check()
             self._teller = Teller(self._progress)
+            self._live = LiveJobs(self.layout, self._plan.jobs, self._teller, self._on_word)
             try:
                 return self._execute()
             finally:
@@ -270,7 +204,8 @@ class Run:
                 self._why_not[job.job_id] = job.reason
         if not left:
             return
-        with providers_of(plan.config, plan.lock.prices, recording=plan.recording, on_wait=self._waits) as providers:
+        on_wait = self._live.waits
+        with providers_of(plan.config, plan.lock.prices, recording=plan.recording, on_wait=on_wait) as providers:
             gateway = Gateway(providers, run_meter=self._budget.meter, cache=cache_of(plan.config))
             failed = self._run_queue(adopted, queue, gateway)
         if self._stop() is not None:
@@ -394,7 +329,7 @@ class Run:
                     if row.status == "failed" and row.stop_reason != "interrupted":
                         failed = failed or job.job_id
             self._tables.maybe_write()
-            self._tell_usage(running.values(), runner.gateway)
+            self._live.spent(running.values(), runner.gateway)
         return failed
 
     def _why_not_now(self, job: PlannedJob) -> str | None:
@@ -491,7 +426,7 @@ class Run:
                            waited=round(time.monotonic() - came, 3))  # fmt: skip
 
         plan = self._plan.prepare(planned)
-        listener = _JobListener(self, planned)
+        listener = self._live.listener(planned)
         afresh = self._plan.config.resume == "none" and self._plan.continued
         attempt, row = (moved.attempts, moved.row) if moved is not None else (0, None)
         adopted = sandbox if moved is None else None
@@ -623,21 +558,10 @@ class Run:
                 self._tables.put(row)
                 self._teller.tell(lambda progress, job=job, row=row: progress.reused(job, row))  # type: ignore[misc]
 
-    def advanced(self, job: PlannedJob, line: Mapping[str, Any]) -> None:
-        line = _masked(line)
-        # What no file can hold (half of a surrogate pair), or is no line of a history, is collected or refused later.
-        with contextlib.suppress(ValueError, RecursionError):
-            self._live(job, HistoryLine.model_validate(line).model_dump_json() + "\n", lambda f: f.state_history)
-        self._teller.tell(lambda progress: progress.advanced(job, line), droppable=True)
-
-    def event(self, job: PlannedJob, line: Mapping[str, Any]) -> None:
-        if job.job_id not in self._up:
-            self._is_up(job)
-        line = _masked(line)
-        self._teller.tell(lambda progress: progress.event(job, line), droppable=True)
-
-    def _is_up(self, job: PlannedJob) -> None:
-        """The job's sandbox has said its first word."""
+    def _on_word(self, job: PlannedJob) -> None:
+        """The job's sandbox has said something; its first word is news."""
+        if job.job_id in self._up:
+            return
         self._up.add(job.job_id)
         host = host_in(self.layout.job(job.job_id))
         if host:
@@ -645,38 +569,6 @@ class Run:
         with contextlib.suppress(OSError):  # the disk is full: what counts will say so
             self._note("job.up", job_id=job.job_id, host=host or None)
         self._teller.tell(lambda progress: progress.up(job, host))
-
-    def _tell_usage(self, running: Iterable[PlannedJob], gateway: Gateway) -> None:
-        """What running jobs have spent since it was told last, at most every `USAGE_EVERY` seconds."""
-        if time.monotonic() < self._usage_told + USAGE_EVERY:
-            return
-        self._usage_told = time.monotonic()
-        found = gateway.usage()
-        for job in running:
-            usage = found.get(job.job_id)
-            if usage is not None and usage != self._usage.get(job.job_id, Usage()):
-                self._usage[job.job_id] = usage
-                self._teller.tell(lambda progress, job=job, usage=usage: progress.spent(job, usage), droppable=True)  # type: ignore[misc]
-
-    def _waits(self, job_id: str, seconds: float, why: str) -> None:
-        """A model call of the job waits."""
-        if seconds < WORTH_TELLING:
-            return
-        why = known.text(why)
-        if (job := self._jobs.get(job_id)) is not None:
-            self._teller.tell(lambda progress: progress.waiting(job, seconds, why), droppable=True)
-
-    def said(self, job: PlannedJob, phase: str, text: str) -> None:
-        self._live(job, text, lambda folder: folder.stdout)
-        self._teller.tell(lambda progress: progress.said(job, phase, text), droppable=True)
-
-    def _live(self, job: PlannedJob, text: str, place: Callable[[JobLayout], Path]) -> None:
-        """Add `text` to a file that people may look at while the job runs; what is collected takes its place."""
-        data = text.encode("utf-8", "replace")
-        with contextlib.suppress(OSError), place(self.layout.job(job.job_id)).open("ab", buffering=0) as file:
-            size = file.tell()
-            if size < LIVE_BYTES and file.write(data) < len(data):
-                file.truncate(size)  # the disk is full: no half line may stand before the next one
 
     def _note(self, event: str, **fields: Any) -> None:
         with self._noting:  # lines are in the order of their times
@@ -777,33 +669,6 @@ def _taken_from(queue: SimpleQueue[Future[_Ending]], timeout: float) -> Iterator
 def pause_before(attempt: int) -> float:
     """Seconds before attempt number `attempt`, of which the second is the first that waits."""
     return min(LONGEST_PAUSE, FIRST_PAUSE * float(1 << min(attempt - 2, 30)))
-
-
-def _masked(line: Mapping[str, Any]) -> Mapping[str, Any]:
-    try:
-        return cast(Mapping[str, Any], known.value(line))
-    except RecursionError:  # too deep for any file of ours
-        return {}
-
-
-@dataclass(frozen=True)
-class _JobListener:
-    run: Run
-    job: PlannedJob
-    maskers: dict[str, Masker[str]] = field(default_factory=dict)
-    """By phase: a secret may come in two pieces."""
-
-    def event(self, line: Mapping[str, Any]) -> None:
-        self.run.event(self.job, line)
-
-    def history(self, line: Mapping[str, Any]) -> None:
-        self.run.advanced(self.job, line)
-
-    def log(self, phase: str, text: str) -> None:
-        if phase not in self.maskers and len(self.maskers) >= MOST_PHASES:
-            return
-        masker = self.maskers.setdefault(phase, known.text_masker())
-        self.run.said(self.job, phase, masker.feed(text))
 
 
 def not_executed_for(failure: BaseException | None) -> str:

@@ -26,7 +26,8 @@ from trace_bench.controller.prices import check_litellm, prices_of
 from trace_bench.controller.progress import Progress
 from trace_bench.controller.recording import Recording, recording_of
 from trace_bench.controller.records import write_records
-from trace_bench.controller.run import Run, RunResult
+from trace_bench.controller.result import RunResult
+from trace_bench.controller.run import Run
 from trace_bench.controller.scripts import with_scripts
 from trace_bench.controller.tensorboard import check_tensorboard
 from trace_bench.errors import ConfigError
