@@ -58,9 +58,12 @@ def test_a_job_there_is_protected_and_says_what_was_in_force(
 def test_what_is_required_and_cannot_be_had_there_ends_in_one_sentence(
     pushed: Pushed, server: ModalServer, tmp_path: Path
 ) -> None:
-    done = run(tmp_path, pushed, server, sandbox={"require_controls": ["pids"]})
-    assert (done["code"], done["jobs"]) == (3, []), done
-    assert "cannot put in force: pids (the service has no limit of processes" in done["stderr"]
+    sandbox = {"require_controls": ["pids"]}
+    path = modal_config(tmp_path, tasks=["internal:numeric_param"], trainers=[SEARCH], sandbox=sandbox)
+    before = len(server.sandboxes())
+    done = cli("run", "--config", str(path), home=pushed.home, **server.environment)
+    assert (done.returncode, done.stdout, len(server.sandboxes())) == (3, "", before), done
+    assert re.fullmatch(r"error: .* in force: pids \(the service has no .*\)\. Use --backend docker\.\n", done.stderr)
 
 
 @pytest.mark.parametrize(
