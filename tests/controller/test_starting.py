@@ -60,7 +60,7 @@ def test_what_is_no_longer_wanted_stops_waiting_and_keeps_no_place(monkeypatch: 
 
 def test_starts_keep_the_pace_of_the_host(tmp_path: Path) -> None:
     clock = Clock()
-    gate = StartGate(100, Pace("x", 5.2, tmp_path, clock=clock), clock=clock, pause=clock.sleep)
+    gate = StartGate(100, Pace("x", 5.1, tmp_path, clock=clock), clock=clock, pause=clock.sleep)
     times, waits = [], []
     for _ in range(4):
         waits.append(entered(gate).waited)
@@ -96,7 +96,7 @@ def test_a_refusal_holds_all_back_and_each_further_one_twice_as_long(monkeypatch
 def test_who_keeps_a_pace_has_another_turn_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(starting.random, "uniform", lambda low, high: 1.0)
     clock = Clock()
-    gate = StartGate(100, Pace("x", 5.2, tmp_path, clock=clock), clock=clock, pause=clock.sleep)
+    gate = StartGate(100, Pace("x", 5.1, tmp_path, clock=clock), clock=clock, pause=clock.sleep)
     first = entered(gate)
     assert gate.refused(first, RateLimited("too fast")) == 0.0 and entered(gate).waited == pytest.approx(0.2)
     assert [gate.refused(entered(gate), RateLimited("too fast")) for _ in range(3)] == pytest.approx([0.2, 0.6, 1.4])

@@ -22,7 +22,7 @@ class Clock:
 
 def test_times_are_at_even_distances_and_nobody_overtakes(tmp_path: Path) -> None:
     clock = Clock()
-    one, other = (Pace("modal", 5.2, tmp_path, clock=clock) for _ in range(2))
+    one, other = (Pace("modal", 5.1, tmp_path, clock=clock) for _ in range(2))
     waits = [one.take(), other.take(), one.take(), other.take()]
     assert waits == pytest.approx([0.0, 0.2, 0.4, 0.6])
     clock.now += 0.5
@@ -33,12 +33,12 @@ def test_times_are_at_even_distances_and_nobody_overtakes(tmp_path: Path) -> Non
 
 def test_another_scope_has_a_pace_of_its_own(tmp_path: Path) -> None:
     clock = Clock()
-    assert [Pace(scope, 1.04, tmp_path, clock=clock).take() for scope in "aab"] == pytest.approx([0.0, 1.0, 0.0])
+    assert [Pace(scope, 1.02, tmp_path, clock=clock).take() for scope in "aab"] == pytest.approx([0.0, 1.0, 0.0])
 
 
 def test_whoever_is_refused_holds_everybody_back(tmp_path: Path) -> None:
     clock = Clock()
-    one, other = (Pace("modal", 5.2, tmp_path, clock=clock) for _ in range(2))
+    one, other = (Pace("modal", 5.1, tmp_path, clock=clock) for _ in range(2))
     one.hold(8.0)
     other.hold(3.0)
     assert [other.take(), one.take()] == pytest.approx([8.0, 8.2])
@@ -46,7 +46,7 @@ def test_whoever_is_refused_holds_everybody_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("left", [b"", b"abc", b"\xff" * 8, (1e300).hex().encode()])
 def test_what_is_no_time_says_nothing(tmp_path: Path, left: bytes) -> None:
-    pace = Pace("modal", 5.2, tmp_path, clock=Clock())
+    pace = Pace("modal", 5.1, tmp_path, clock=Clock())
     pace.take()
     (file,) = tmp_path.iterdir()
     file.write_bytes(left)
@@ -56,14 +56,14 @@ def test_what_is_no_time_says_nothing(tmp_path: Path, left: bytes) -> None:
 def test_a_clock_that_begins_anew_with_the_machine_waits_for_no_old_time(tmp_path: Path) -> None:
     clock = Clock()
     clock.now = 1e6
-    pace = Pace("modal", 5.2, tmp_path, clock=clock)
+    pace = Pace("modal", 5.1, tmp_path, clock=clock)
     pace.take()
     clock.now = 1e6 - FURTHEST - 10
     assert pace.take() == 0.0
 
 
 def test_a_link_in_its_place_is_refused(tmp_path: Path) -> None:
-    pace = Pace("modal", 5.2, tmp_path)
+    pace = Pace("modal", 5.1, tmp_path)
     pace.take()
     (file,) = tmp_path.iterdir()
     file.unlink()
@@ -73,7 +73,7 @@ def test_a_link_in_its_place_is_refused(tmp_path: Path) -> None:
 
 
 def _take(folder: Path, count: int, out: str) -> None:
-    pace = Pace("modal", 104.0, folder, clock=lambda: 1000.0)
+    pace = Pace("modal", 102.0, folder, clock=lambda: 1000.0)
     Path(out).write_text("\n".join(repr(pace.take()) for _ in range(count)))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from math import ceil
@@ -20,7 +19,7 @@ from trace_bench.sandbox.modal import program
 from trace_bench.sandbox.modal.client import TOKEN, Client, Listed
 from trace_bench.sandbox.modal.controls import CAN, CANNOT, limits
 from trace_bench.sandbox.modal.sandbox import ModalSandbox
-from trace_bench.sandbox.pace import MARGIN
+from trace_bench.sandbox.modal.turns import Turns
 from trace_bench.sandbox.uids import BLOCK, DEFAULT_BASE, SLOTS
 
 if TYPE_CHECKING:
@@ -61,8 +60,7 @@ class ModalBackend:
     def __init__(self, settings: ModalConfig | None = None, *, client: modal.Client | None = None) -> None:
         self._settings = settings or ModalConfig()
         self._client = Client(self._settings.app, self._settings.environment, client)
-        self._turn = threading.Lock()
-        self._next = 0.0
+        self._turns = Turns(self._settings.creations_per_second)
 
     @property
     def default_uid_base(self) -> int:
@@ -103,7 +101,6 @@ class ModalBackend:
             )
         own_labels = self._labels(request)
         image = self._client.image(request.image, self._settings.registry_access)
-        self._wait_for_turn()
         sandbox = self._made(request, own_labels, image)
         try:
             sandbox.open()
@@ -145,14 +142,6 @@ class ModalBackend:
             "cannot": dict(self.cannot),
         }
 
-    def _wait_for_turn(self) -> None:
-        """Those whose turn came while they all waited for one image do not come at once."""
-        with self._turn:
-            now = time.monotonic()
-            turn = max(now, self._next)
-            self._next = turn + MARGIN / self._settings.creations_per_second
-        time.sleep(turn - now)
-
     def _labels(self, request: SandboxRequest) -> dict[str, str]:
         return {
             **request.labels,
@@ -171,6 +160,7 @@ class ModalBackend:
                 name=name,
                 labels=own_labels,
                 image=image,
+                turns=self._turns,
                 **_settings(request, self._settings),
             )
         except (EngineGone, NameConflict) as error:

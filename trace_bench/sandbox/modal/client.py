@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from trace_bench.errors import EnvironmentUnavailable, Interrupted, SandboxError, TraceBenchError
 from trace_bench.sandbox.errors import EngineGone, ImageMissing, NameConflict, RateLimited, SandboxGone
 from trace_bench.sandbox.modal.tags import decoded, encoded
+from trace_bench.sandbox.modal.turns import Turns
 
 if TYPE_CHECKING:
     import modal
@@ -160,14 +161,21 @@ class Client:
             pulling.cancel()
         return True
 
-    def create(self, command: Sequence[str], *, name: str, labels: Mapping[str, str], **settings: Any) -> modal.Sandbox:
-        """Make a sandbox; `settings` as of the service's client."""
-        import modal
+    def create(
+        self, command: Sequence[str], *, name: str, labels: Mapping[str, str], turns: Turns, **settings: Any
+    ) -> modal.Sandbox:
+        """Make a sandbox, in one of `turns`; `settings` as of the service's client."""
+        app = self.app
 
-        made = modal.Sandbox.create.aio(
-            *command, app=self.app, name=name, tags=encoded(labels), client=self._client, **settings
-        )
-        sandbox: modal.Sandbox = self.call(made, CREATE_SECONDS, "create a sandbox", name)
+        async def made() -> modal.Sandbox:
+            import modal
+
+            await turns.next()
+            return await modal.Sandbox.create.aio(
+                *command, app=app, name=name, tags=encoded(labels), client=self._client, **settings
+            )
+
+        sandbox = self.call(made(), CREATE_SECONDS + turns.seconds, "create a sandbox", name)
         self._labels[sandbox.object_id] = dict(labels)
         return sandbox
 
