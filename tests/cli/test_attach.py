@@ -164,7 +164,7 @@ class _Told(Face):
         self.told: list[tuple[str, Any]] = []
 
     def __getattribute__(self, name: str) -> Any:
-        if name in ("started", "up", "advanced", "retrying", "finished", "spent", "said"):
+        if name in ("queued", "started", "up", "advanced", "retrying", "finished", "spent", "said"):
             return lambda *args, **kwargs: self.told.append((name, (args, kwargs)))
         return super().__getattribute__(name)
 
@@ -196,6 +196,15 @@ def test_a_retry_starts_the_job_s_files_again_and_keeps_what_it_cost(tmp_path: P
     watch.look()
     assert [name for name, _ in face.told] == ["started", "advanced", "retrying", "advanced", "advanced"]
     assert face.told[2][1][0][1].failure_kind == "gone"
+
+
+def test_a_job_that_waits_for_what_others_have_is_told(tmp_path: Path) -> None:
+    run, face = _begun(tmp_path), _Told()
+    _append(run.events, {"t": "x", "event": "lease.wait", "job_id": job_id(1), "host": "far"})
+    _append(run.events, {"t": "x", "event": "lease.wait", "job_id": job_id(1), "host": None})
+    assert Watch(run, face, Clock()).begin()
+    told = [(said[0][0].job_id, said[0][1]) for name, said in face.told if name == "queued"]
+    assert told == [(job_id(1), "far"), (job_id(1), "")]
 
 
 def test_files_are_read_on_from_where_they_were_read_to_and_those_of_ended_jobs_no_more(tmp_path: Path) -> None:

@@ -52,6 +52,15 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in {re.sub(r"[^\w -]", "", t.lower()).replace(" ", "-") for t in titles}, target
 
 
+@pytest.mark.parametrize("page", ["files", "config", "cli", "events", "trainers", "gateway-api"])
+def test_no_table_of_the_reference_says_one_thing_twice(page: str) -> None:
+    tables = re.findall(r"(?:^\|.*\n)+", (DOCS / "reference" / f"{page}.md").read_text(), re.MULTILINE)
+    assert tables
+    for table in tables:
+        rows = [re.split(r"(?<!\\)\|", line)[1:3] for line in table.splitlines()[2:]]
+        assert not [row for row in rows if rows.count(row) > 1]
+
+
 def test_the_index_knows_every_page() -> None:
     linked = set(re.findall(r"\]\(([^)#\s]+)", (DOCS / "README.md").read_text()))
     pages = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")} - {"README.md"}

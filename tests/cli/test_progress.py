@@ -16,8 +16,8 @@ from trace_bench.cli.progress import Face, JsonLines, Lines, Output, first_sente
 from trace_bench.controller.progress import RunEnd
 
 EVENTS = (
-    "run.start", "job.reuse", "job.start", "job.up", "job.step", "job.wait", "job.retry", "job.end", "job.skip",
-    "run.end",
+    "run.start", "job.reuse", "job.queue", "job.start", "job.up", "job.step", "job.wait", "job.retry", "job.end",
+    "job.skip", "run.end",
 )  # fmt: skip
 
 
@@ -26,6 +26,7 @@ def _whole_run(face: Face) -> None:
     jobs = [job(0, decision="reuse", reason="as before"), job(1), job(2, variant="x=1"), job(3)]
     face.begun(start(jobs, warnings=("a warning",)))
     face.reused(jobs[0], row(jobs[0]))
+    face.queued(jobs[1], "far")
     face.started(jobs[1], adopted=False)
     face.started(jobs[2], adopted=True)
     face.up(jobs[1], "far")
@@ -68,6 +69,7 @@ def test_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
         f"run    {RUN_ID}  4 jobs",
         "warning: a warning",
         f"reused 000000000000  {name}  -3 -> -0.5  [1/4, $0.2500]",
+        f"wait   000000000001  {name}  for GPUs, cores or quiet that others have, on far",
         f"start  000000000001  {name}",
         f"start  {two}  adopted",
         f"up     000000000001  {name}  on far",
@@ -177,7 +179,8 @@ def test_json_lines_say_everything_in_order(capsys: pytest.CaptureFixture[str]) 
     _whole_run(JsonLines())
     lines = _json(capsys)
     assert [(line["event"], line.get("job_id", "")[-1:]) for line in lines] == [
-        ("run.start", ""), ("job.reuse", "0"), ("job.start", "1"), ("job.start", "2"), ("job.up", "1"), ("job.up", "2"),
+        ("run.start", ""), ("job.reuse", "0"), ("job.queue", "1"), ("job.start", "1"), ("job.start", "2"),
+        ("job.up", "1"), ("job.up", "2"),
         ("job.step", "1"), ("job.wait", "1"), ("job.retry", "2"), ("job.end", "1"), ("job.end", "2"), ("job.skip", "3"),
         ("run.end", ""),
     ]  # fmt: skip
@@ -185,7 +188,7 @@ def test_json_lines_say_everything_in_order(capsys: pytest.CaptureFixture[str]) 
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["t"])
         if "row" in line:
             assert Results.model_validate(line["row"]).job_id == line["job_id"]
-    start_, step, wait, retry, end = lines[0], *lines[6:9], lines[-1]
+    start_, step, wait, retry, end = lines[0], *lines[7:10], lines[-1]
     assert [entry["decision"] for entry in start_["jobs"]] == ["reuse", "run", "run", "run"]
     assert (start_["run_id"], start_["folder"], start_["warnings"]) == (RUN_ID, f"runs/{RUN_ID}", ["a warning"])
     assert step.items() >= {k: v for k, v in STEP.items() if k != "parameters"}.items() and "parameters" not in step

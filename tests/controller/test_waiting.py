@@ -13,7 +13,8 @@ import pytest
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.config import parse_config
 from trace_bench.controller.cancel import ask_to_cancel
-from trace_bench.controller.run import RunResult
+from trace_bench.controller.progress import JobView, Quiet
+from trace_bench.controller.result import RunResult
 from trace_bench.controller.start import run_config
 from trace_bench.sandbox import uids
 from trace_bench.sandbox.base import Host, Sandbox, SandboxRequest
@@ -34,12 +35,19 @@ class Waiter:
         self.held = held
         self.results: list[RunResult] = []
         self.wish: str | None = None
+        self.queued: list[tuple[str, str]] = []
         self.thread = threading.Thread(target=self._run, args=(content,), daemon=True)
         self.thread.start()
 
     def _run(self, content: dict[str, object]) -> None:
         with contextlib.suppress(KeyboardInterrupt):
-            self.results.append(run_config(parse_config(content), stop_wanted=lambda: self.wish))
+            config, queued = parse_config(content), self.queued
+
+            class Hears(Quiet):
+                def queued(self, job: JobView, host: str) -> None:
+                    queued.append((job.job_id, host))
+
+            self.results.append(run_config(config, progress=Hears(), stop_wanted=lambda: self.wish))
 
     def events(self) -> list[str]:
         lines = self.layout.events.read_text().splitlines() if self.layout.events.is_file() else []
@@ -68,6 +76,7 @@ def waiter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Waiter:
 def test_it_goes_on_once_the_lease_is_free(waiter: Waiter) -> None:
     time.sleep(0.5)
     assert waiter.events().count("lease.wait") == 1 and "job.start" not in waiter.events()
+    assert [host for _, host in waiter.queued] == [""], "who watches is told, once"
     waiter.held.release()
     waiter.ended()
     assert [row.status for row in waiter.results[0].rows] == ["ok"]

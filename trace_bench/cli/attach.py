@@ -201,6 +201,8 @@ class Watch:
                 self._face.started(job, adopted=line.get("adopted") is True)
             elif event == "job.up":
                 self._face.up(job, host if isinstance(host := line.get("host"), str) else "")
+            elif event == "lease.wait":
+                self._face.queued(job, host if isinstance(host := line.get("host"), str) else "")
             elif event == "job.retry":
                 self._retry(job, line.get("attempt"))
             elif event == "job.end":

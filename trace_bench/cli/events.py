@@ -62,6 +62,10 @@ def job_start(job: JobView, *, adopted: bool) -> Fields:
     return {"job_id": job.job_id, "adopted": adopted}
 
 
+def job_queue(job: JobView, host: str) -> Fields:
+    return {"job_id": job.job_id, "host": host or None}
+
+
 def job_up(job: JobView, host: str) -> Fields:
     return {"job_id": job.job_id, "host": host or None}
 

@@ -23,7 +23,7 @@ from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.records import Results, Usage
 from trace_bench.cli.output import harmless
-from trace_bench.cli.progress import Face, name_of, score, wait, why
+from trace_bench.cli.progress import Face, lacking, name_of, score, wait, why
 from trace_bench.cli.tally import Running, Tally, TaskBest, ending_of
 from trace_bench.controller.progress import JobView, RunStart
 from trace_bench.results.integrity import MARK
@@ -79,6 +79,9 @@ class LiveTable(Face):
     def reused(self, job: JobView, row: Results) -> None:
         with self._lock:
             self._tally.ended(job, row)
+
+    def queued(self, job: JobView, host: str) -> None:
+        self._add(f"wait   {name_of(job)}  {lacking(host)}", "")
 
     def started(self, job: JobView, *, adopted: bool) -> None:
         with self._lock:

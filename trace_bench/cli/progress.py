@@ -98,6 +98,9 @@ class Lines(Face):
     def reused(self, job: JobView, row: Results) -> None:
         self._ended(f"reused {name_of(job)}  {_scores(row)}{_flags(row)}", row)
 
+    def queued(self, job: JobView, host: str) -> None:
+        self.note(f"wait   {name_of(job)}  {lacking(host)}")
+
     def started(self, job: JobView, *, adopted: bool) -> None:
         self.note(f"start  {name_of(job)}" + ("  adopted" if adopted else ""))
 
@@ -188,6 +191,9 @@ class JsonLines(Face):
     def advanced(self, job: JobView, line: Mapping[str, Any]) -> None:
         emit(events.line("job.step", events.job_step(job, line)))
 
+    def queued(self, job: JobView, host: str) -> None:
+        emit(events.line("job.queue", events.job_queue(job, host)))
+
     def waiting(self, job: JobView, seconds: float, why: str) -> None:
         emit(events.line("job.wait", events.job_wait(job, seconds, why)))
 
@@ -262,6 +268,11 @@ def name_of(job: JobView) -> str:
 def why(row: Results) -> str:
     """``boundary: kind: first sentence`` of a failed job."""
     return f"{row.failure_boundary}: {printable(row.failure_kind or '?')}: {first_sentence(row.feedback)}"
+
+
+def lacking(host: str) -> str:
+    """What a job waits for that others may have, of `host` if there are several."""
+    return "for GPUs, cores or quiet that others have" + (f", on {printable(host, 80)}" if host else "")
 
 
 def wait(seconds: float, why: str) -> str:

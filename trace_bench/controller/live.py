@@ -31,6 +31,9 @@ MOST_PHASES = 16
 class LiveJobs:
     """Of one run.
 
+    Attributes:
+        jobs: by id.
+
     Args:
         on_word: called with the job of each event, before anybody is told of it.
     """
@@ -39,7 +42,7 @@ class LiveJobs:
         self, layout: RunLayout, jobs: Iterable[PlannedJob], teller: Teller, on_word: Callable[[PlannedJob], None]
     ) -> None:
         self.layout = layout
-        self._jobs = {job.job_id: job for job in jobs}
+        self.jobs = {job.job_id: job for job in jobs}
         self._teller = teller
         self._on_word = on_word
         self._usage: dict[str, Usage] = {}
@@ -78,7 +81,7 @@ class LiveJobs:
         if seconds < WORTH_TELLING:
             return
         why = known.text(why)
-        if (job := self._jobs.get(job_id)) is not None:
+        if (job := self.jobs.get(job_id)) is not None:
             self._teller.tell(lambda progress: progress.waiting(job, seconds, why), droppable=True)
 
     def said(self, job: PlannedJob, phase: str, text: str) -> None:

@@ -76,6 +76,9 @@ class Progress(Protocol):
     def reused(self, job: JobView, row: Results) -> None:
         """Its earlier result counts. Called for all such jobs right after `begun`."""
 
+    def queued(self, job: JobView, host: str) -> None:
+        """It waits for GPUs, cores or quiet of `host` that others may have; once at most. `host` as in `up`."""
+
     def started(self, job: JobView, *, adopted: bool) -> None:
         """Its sandbox is about to be made, or found again."""
 
@@ -117,6 +120,8 @@ class Quiet:
     def begun(self, run: RunStart) -> None: ...
 
     def reused(self, job: JobView, row: Results) -> None: ...
+
+    def queued(self, job: JobView, host: str) -> None: ...
 
     def started(self, job: JobView, *, adopted: bool) -> None: ...
 

@@ -347,7 +347,9 @@ class Run:
         """Once for each job: nothing of it is to be seen elsewhere."""
         for job_id in waiters.keys() - self._waited:
             self._waited.add(job_id)
-            self._note("lease.wait", job_id=job_id, host=waiters[job_id])
+            host, job = waiters[job_id], self._live.jobs[job_id]
+            self._note("lease.wait", job_id=job_id, host=host)
+            self._teller.tell(lambda progress, job=job, host=host: progress.queued(job, host))  # type: ignore[misc]
 
     def _drop_cancelled(self, queue: Waiting) -> None:
         """Nobody waits for what a cancelled job would have had."""
