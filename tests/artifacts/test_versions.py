@@ -15,8 +15,8 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Lock, Manifest
 from trace_bench.artifacts.versions import CHANGES, FIRST, SCHEMA_VERSION, NewerRun, migrate, read_versioned
 from trace_bench.controller.recording import find_recording
+from trace_bench.controller.result import RunResult
 from trace_bench.controller.resume import find_run_to_continue, read_lock
-from trace_bench.controller.run import RunResult
 from trace_bench.errors import ConfigError, HarnessError
 from trace_bench.results.runs import describe
 from trace_bench.results.tables import read_manifest

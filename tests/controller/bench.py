@@ -23,7 +23,8 @@ from trace_bench.controller.plan import PlannedJob, RunPlan, jobs_of, plan_run
 from trace_bench.controller.progress import Progress
 from trace_bench.controller.recording import recording_of
 from trace_bench.controller.records import write_records
-from trace_bench.controller.run import Run, RunResult
+from trace_bench.controller.result import RunResult
+from trace_bench.controller.run import Run
 from trace_bench.controller.session import Session, Silence
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider

@@ -22,7 +22,7 @@ from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.schema import validate
 from trace_bench.controller import run as run_module
 from trace_bench.controller.job import JobRunner
-from trace_bench.controller.run import RunResult
+from trace_bench.controller.result import RunResult
 from trace_bench.sandbox import uids
 
 DEADLINE = 300.0

@@ -12,8 +12,8 @@ import pytest
 
 from tests.controller.bench import Bench
 from trace_bench.artifacts.secrets import known
+from trace_bench.controller.live import LiveJobs
 from trace_bench.controller.progress import JobView, Quiet
-from trace_bench.controller.run import Run, _JobListener
 
 KEY = "planted-0123456789"
 
@@ -42,7 +42,6 @@ class Heard(Quiet):
 def test_what_a_sandbox_prints_and_reports_is_masked_also_in_pieces(tmp_path: Path) -> None:
     plan = Bench(tmp_path).plan()
     heard = Heard()
-    run = Run(plan, progress=heard)
     job = plan.jobs[0]
     log = plan.layout.job(job.job_id).make().stdout
 
@@ -52,8 +51,7 @@ def test_what_a_sandbox_prints_and_reports_is_masked_also_in_pieces(tmp_path: Pa
         def tell(self, message: Any, droppable: bool = False) -> None:
             message(heard)
 
-    run._teller = Direct()  # type: ignore[assignment]
-    listener = _JobListener(run, job)
+    listener = LiveJobs(plan.layout, plan.jobs, Direct(), lambda job: None).listener(job)  # type: ignore[arg-type]
     for piece in (f"one {KEY[:7]}", f"{KEY[7:]} two {KEY}", "\n"):
         listener.log("train", piece)
     listener.log("score", KEY[7:])

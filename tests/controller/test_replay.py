@@ -21,7 +21,7 @@ from trace_bench.config import parse_config
 from trace_bench.controller import run as run_module
 from trace_bench.controller.ownership import alone_in
 from trace_bench.controller.recording import find_recording
-from trace_bench.controller.run import RunResult
+from trace_bench.controller.result import RunResult
 from trace_bench.errors import ConfigError
 from trace_bench.gateway.base import Provider, ProviderReply, ProviderRequest
 

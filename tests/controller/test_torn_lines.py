@@ -17,7 +17,7 @@ from tests.integration.files import check_files
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.writers import Journal, read_journal, repair_journal
 from trace_bench.controller import run as run_module
-from trace_bench.controller.run import RunResult
+from trace_bench.controller.result import RunResult
 from trace_bench.errors import HarnessError
 from trace_bench.gateway.tape import read_calls
 from trace_bench.sandbox import uids

@@ -16,7 +16,7 @@ from tests.integration.cli import Done
 from tests.results.kinds import KINDS, jobs, make, tree
 from trace_bench.artifacts.folder_lock import open_folder
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.controller.run import RunResult
+from trace_bench.controller.result import RunResult
 from trace_bench.errors import ExitCode
 
 NO_RUNS = ("empty", "no_run", "file")

@@ -10,7 +10,7 @@ import pytest
 
 import trace_bench
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.controller.run import RunResult
+from trace_bench.controller.result import RunResult
 from trace_bench.errors import ConfigError
 from trace_bench.results import frames
 from trace_bench.results.parts import parse_by, parse_where

@@ -22,7 +22,7 @@ from tests.results.test_mixed_rows import FAR, ROWS
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
 from trace_bench.cli.results import results_command
-from trace_bench.controller.run import RunResult
+from trace_bench.controller.result import RunResult
 from trace_bench.errors import ConfigError
 from trace_bench.results.frames import jobs_frame
 from trace_bench.results.group_tables import aside_table, csv_text, main_table, methods, notes

@@ -15,7 +15,7 @@ from trace_bench.artifacts.folder_lock import open_folder
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.writers import write_json
 from trace_bench.audit.verify import audit
-from trace_bench.controller.run import RunResult
+from trace_bench.controller.result import RunResult
 from trace_bench.results.parquet import write_parquet
 from trace_bench.results.tables import RunTables, read_row
 
