@@ -12,7 +12,7 @@ from tests.controller.bench import Bench, journal, read
 from tests.controller.simulated import Script
 from trace_bench.artifacts.records import Usage
 from trace_bench.artifacts.writers import write_json
-from trace_bench.controller import run
+from trace_bench.controller import live, run
 from trace_bench.controller.places import places_of_run
 from trace_bench.controller.progress import Quiet
 from trace_bench.errors import EnvironmentUnavailable, Interrupted
@@ -57,7 +57,7 @@ def test_where_there_is_one_host_its_name_is_nobody_s_business(bench: Bench) -> 
 def test_what_a_job_has_used_is_told_while_it_runs_as_the_gateway_metered_it(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "USAGE_EVERY", 0.0)
+    monkeypatch.setattr(live, "USAGE_EVERY", 0.0)
     bench.backend.script = lambda job_id, number: Script(calls=3, seconds=2.5)
     told = Told()
     result = bench.run(told, **ONE)
