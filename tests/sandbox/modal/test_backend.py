@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import subprocess
 import sys
 import threading
@@ -288,6 +289,31 @@ def test_a_conversation_that_breaks_before_it_has_begun_is_begun_again(
     with pytest.raises(EngineGone, match="it broke"):
         lab.backend.create(lab.request(ECHO))
     assert broken == 0
+
+
+def ends_before_the_next_word(sandbox: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The conversation is there when it is looked at, and is not when something is said in it."""
+    conversation = sandbox._conversation
+    sandbox._running.cancel()
+    assert conversation.wait_for(lambda: conversation.over, 20)
+    left = [conversation]
+    monkeypatch.setattr(sandbox, "_live", lambda: left.pop() if left else None)
+
+
+def test_a_conversation_that_ends_just_before_it_is_told_of_a_start_or_kill_keeps_neither_from_being_done(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with lab.created(SLEEP) as sandbox:
+        ends_before_the_next_word(sandbox, monkeypatch)
+        sandbox.start()
+        assert sandbox.status() == "running"
+    with lab.running(SLEEP) as (sandbox, _):
+        ends_before_the_next_word(sandbox, monkeypatch)
+        sandbox.kill()
+        ended = sandbox.wait(20)
+        assert ended is not None and ended.code == 128 + signal.SIGKILL
+        ends_before_the_next_word(sandbox, monkeypatch)
+        sandbox.kill()
 
 
 def test_who_only_looks_takes_the_stream_from_nobody(lab: Lab) -> None:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 ANSWER_SECONDS = 60.0
 """A holder that does not answer within that is not there."""
 KILL_SECONDS = 30.0
+OVER_SECONDS = 2.0
+"""What can no longer be said in a conversation that ends: within that it has ended."""
 AHEAD = 64
 """Pieces of /out that are on their way before somebody takes them."""
 SETTLING = (0.0, 0.2, 0.6)
@@ -69,19 +71,9 @@ class ModalSandbox:
         return ModalStream(conversation)
 
     def start(self) -> None:
-        conversation = self._live()
-        if conversation is None:
+        conversation = self._tell("start")
+        if conversation is None or not conversation.wait_for(lambda: conversation.state != "created", ANSWER_SECONDS):
             self._ask("start")
-            return
-        try:
-            self._client.call(conversation.say(op="start"), ANSWER_SECONDS, "start a sandbox", self.name)
-            started = conversation.wait_for(lambda: conversation.state != "created", ANSWER_SECONDS)
-        except SandboxError:
-            self._settle()
-            raise
-        if not started:
-            self._settle()
-            raise conversation.error or EngineGone(f"sandbox {self.name} did not say that it has started.")
 
     def controls(self) -> list[Control]:
         if self._facts is None:
@@ -114,14 +106,11 @@ class ModalSandbox:
 
     def kill(self) -> None:
         try:
-            conversation = self._live()
-            if conversation is not None:
-                self._client.call(conversation.say(op="kill"), ANSWER_SECONDS, "kill a sandbox", self.name)
-                if conversation.wait_for(
-                    lambda: conversation.ended is not None or conversation.state == "created", KILL_SECONDS
-                ):
-                    return
-            self._ask("kill", KILL_SECONDS)
+            conversation = self._tell("kill")
+            if conversation is None or not conversation.wait_for(
+                lambda: conversation.ended is not None or conversation.state == "created", KILL_SECONDS
+            ):
+                self._ask("kill", KILL_SECONDS)
         except SandboxGone:
             return
         except SandboxError:
@@ -168,6 +157,25 @@ class ModalSandbox:
         """The conversation, if it is there and goes on."""
         conversation = self._conversation
         return None if conversation is None or conversation.over else conversation
+
+    def _tell(self, op: str) -> Conversation | None:
+        """Say `op` in the conversation; None if there is none, or it ended before that was said: then the holder is to
+        be asked beside it. (What is said twice is done once.)
+
+        Raises:
+            SandboxGone, EngineGone.
+        """
+        conversation = self._live()
+        if conversation is None:
+            return None
+        try:
+            self._client.call(conversation.say(op=op), ANSWER_SECONDS, f"{op} a sandbox", self.name)
+        except SandboxError:
+            self._settle()
+            if not conversation.wait_for(lambda: conversation.over, OVER_SECONDS):
+                raise
+            return None
+        return conversation
 
     def _talk(self, attempts: int = ATTEMPTS) -> Conversation:
         """A new conversation, which the holder has answered. One that breaks before that costs its job nothing.
