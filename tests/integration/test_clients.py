@@ -25,7 +25,7 @@ from trace_bench.gateway.server import Gateway
 from trace_bench.sandbox.docker import DockerBackend
 from trace_bench.sandbox.uids import UidBlocks
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
 LONG = "Llanfairpwllgwyngyllgogerychwyrndrobwllllantysiliogogogoch"
 CALLS = [["call_0", "weather", {"city": "Paris"}], ["call_1", "weather", {"city": LONG}]]
 PHASES = ("train", "score")

@@ -318,6 +318,7 @@ def _posts(server: OpenAIServer) -> list[Asked]:
     return server.asked("/v1/chat/completions")
 
 
+@pytest.mark.slow
 def test_a_provider_process_that_is_killed_costs_the_calls_under_way_a_try(
     provider: OpenAIServer, images: Path, tmp_path: Path
 ) -> None:

@@ -44,6 +44,7 @@ def undisturbed(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Undis
     return run_undisturbed(folder, images, paid(folder))
 
 
+@pytest.mark.slow
 def test_a_controller_that_is_killed_with_calls_under_way(
     undisturbed: Undisturbed, images: Path, tmp_path: Path
 ) -> None:

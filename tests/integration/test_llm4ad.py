@@ -78,6 +78,7 @@ def better(row: Mapping[str, Any]) -> bool:
     return bool(way * row["score_best"] > way * row["score_initial"])
 
 
+@pytest.mark.slow
 def test_a_search_lifts_a_task_of_each_kind(images: Path, tmp_path: Path, provider: OpenAIServer) -> None:
     found = lifted(tmp_path, images, provider, KINDS, 300)
     assert found == dict.fromkeys(KINDS, True)

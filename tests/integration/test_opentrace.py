@@ -38,6 +38,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, images: Path) -> Iterator
     (images / "images.lock.json").write_text(json.dumps(lock))
 
 
+@pytest.mark.slow
 def test_its_trainers_run_in_containers_and_candidates_where_they_always_do(
     checkout: Path, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
