@@ -203,20 +203,22 @@ def scores_of(task: str, programs: Programs) -> list[str]:
 OTHER = """
 import json, sys
 from tests.suites.conftest import ForkingSpawner
-from tests.suites.llm4ad.test_llm4ad_suite import TASKS, scores_of
+from tests.suites.llm4ad.test_llm4ad_suite import scores_of
 from trace_bench.worker.candidates import CandidatePrograms
 programs = CandidatePrograms(ForkingSpawner(), seed=1)
-print(json.dumps({task: scores_of(task, programs) for task in TASKS}))
+print(json.dumps({task: scores_of(task, programs) for task in sys.argv[1:]}))
 """
 
 
 @pytest.fixture(scope="session")
-def elsewhere() -> dict[str, Any]:
-    """The same scores from another process, with another hash seed."""
+def elsewhere(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """The same scores from another process, with another hash seed, of the tasks that a collected test asks for."""
+    asking = [item for item in request.session.items if item.name.startswith("test_two_processes_agree_to_the_bit[")]
+    tasks = [item.callspec.params["task"] for item in asking if isinstance(item, pytest.Function)]
     root = str(Path(__file__).parents[3])
     environment = os.environ | {"PYTHONHASHSEED": "77", "PYTHONPATH": root}
     done = subprocess.run(
-        [sys.executable, "-c", OTHER],
+        [sys.executable, "-c", OTHER, *tasks],
         env=environment,
         cwd=root,
         capture_output=True,
@@ -229,6 +231,8 @@ def elsewhere() -> dict[str, Any]:
     return found
 
 
-@every
+@pytest.mark.parametrize(
+    "task", [pytest.param(task, marks=pytest.mark.slow if n % 5 else ()) for n, task in enumerate(TASKS)]
+)
 def test_two_processes_agree_to_the_bit(task: str, elsewhere: dict[str, Any], programs: Programs) -> None:
     assert scores_of(task, programs) == elsewhere[task]
