@@ -85,7 +85,7 @@ def test_json_says_what_failed_and_what_was_left_out(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_run_says_how_to_continue(tmp_path: Path) -> None:
-    task = {"id": "internal:slow", "eval_kwargs": {"seconds": 3.0}}
+    task = {"id": "internal:slow", "eval_kwargs": {"seconds": 1.0}}
     run = (*_config(tmp_path, tasks=[task], seeds=[1, 2], run_id="mine"), "--root", str(TASKS), "--json")
     process = start(*run, home=tmp_path / "home")
     assert process.stdout is not None

@@ -159,6 +159,7 @@ def test_every_file_of_the_run_is_indexed_and_fits_its_schema(result: RunResult)
     assert check_files(result.layout.root) > 1000
 
 
+@pytest.mark.slow
 def test_every_reader_copes_with_what_was_taken(rows: dict[int, Results], result: RunResult) -> None:
     for seed in (seed for seed, volume in HOSTILE.items() if volume.ends == TAKEN):
         all_read(result.layout, rows[seed].job_id)

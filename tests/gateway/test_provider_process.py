@@ -670,6 +670,7 @@ def test_a_process_that_is_killed_for_want_of_memory_is_replaced(server: OpenAIS
     ]
 
 
+@pytest.mark.slow
 def test_a_process_that_hangs_is_replaced(
     server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -193,6 +193,7 @@ def test_a_container_removed_under_us_is_a_sandbox_failure(images: Path, tmp_pat
     assert containers(run_id) == []
 
 
+@pytest.mark.slow
 def test_an_attempt_that_the_sandbox_failed_is_kept_and_made_again(images: Path, tmp_path: Path, run_id: str) -> None:
     config = slow_config(tmp_path, 0.4, run_id, retries=1)
     process = start("run", "--config", str(config), "--root", str(TASKS), home=images)

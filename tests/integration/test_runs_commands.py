@@ -70,6 +70,7 @@ def test_a_kill_of_one_job_leaves_the_others(images: Path, tmp_path: Path, run_i
         process.communicate()
 
 
+@pytest.mark.slow
 def test_cancel_removes_what_a_dead_controller_left_and_the_run_can_be_continued(
     images: Path, tmp_path: Path, run_id: str
 ) -> None:

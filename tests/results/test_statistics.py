@@ -137,7 +137,7 @@ def test_dollars_that_were_not_spent_buy_nothing() -> None:
 LIKE_SCORES = [name for name in DISTRIBUTIONS if name != "strongly skewed"]
 
 
-@pytest.mark.parametrize("estimator", ["mean", "iqm"])
+@pytest.mark.parametrize("estimator", ["mean", pytest.param("iqm", marks=pytest.mark.slow)])
 def test_from_twenty_values_on_the_coverage_is_within_two_points_of_nominal(estimator: str) -> None:
     for name in LIKE_SCORES:
         assert measure(name, estimator, 20, 0.95, seed=1, experiments=2000) == pytest.approx(0.95, abs=0.02), name
