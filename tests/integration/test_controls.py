@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 
 from tests.engine import base_image, engine_answers
+from tests.engine_proxy import engine_proxy, with_apparmor
 from tests.integration.cli import cli, write_config
 from tests.integration.controls import FLOOD, INSIDE, LIMITS, OUTSIDE, Facts, Shared, holds
 from tests.sandbox.conformance import SLEEP, Lab, read_all
@@ -221,6 +222,40 @@ def test_a_run_that_requires_what_the_host_lacks_is_refused(lab: Lab, images: Pa
     assert "apparmor (the host has no AppArmor). Mend the host, or name it in allow_weaker" in done.stderr
     rows = [json.loads(path.read_text()) for path in tmp_path.glob("runs/*/jobs/*/results.json")]
     assert all(row["score_best"] is None and row["status"] == "failed" for row in rows)
+
+
+def test_a_run_may_require_a_profile_that_the_engine_names_when_it_starts_a_sandbox(
+    images: Path, tmp_path: Path
+) -> None:
+    with engine_proxy(tmp_path) as proxy:
+        with_apparmor(proxy)
+        done = cli("run", "--config", str(_requires_apparmor(tmp_path)), home=images, DOCKER_HOST=proxy.url)
+    assert done.returncode == 0, done.stderr
+    (path,) = tmp_path.glob("runs/*/jobs/*/job_meta.json")
+    found = {control["name"]: control for control in json.loads(path.read_text())["controls"]}
+    assert (found["apparmor"]["in_force"], found["apparmor"]["detail"]) == (True, "docker-default")
+    assert proxy.written > 0
+
+
+def test_a_sandbox_that_starts_without_a_required_profile_is_given_no_byte_of_its_job(
+    images: Path, tmp_path: Path
+) -> None:
+    with engine_proxy(tmp_path) as proxy:
+        with_apparmor(proxy, "unconfined")
+        done = cli("run", "--config", str(_requires_apparmor(tmp_path)), home=images, DOCKER_HOST=proxy.url)
+    assert done.returncode == 3 and "Traceback" not in done.stderr
+    assert "has started without a required control: apparmor (unconfined). It was ended before" in done.stderr
+    assert len([path for path in proxy.asked if path.endswith("/start")]) == 1, "it is not tried again"
+    assert proxy.written == 0
+    (path,) = tmp_path.glob("runs/*/jobs/*/job_meta.json")
+    found = {control["name"]: control for control in json.loads(path.read_text())["controls"]}
+    assert found["apparmor"]["in_force"] is False
+
+
+def _requires_apparmor(folder: Path) -> Path:
+    return write_config(
+        folder, tasks=["internal:numeric_param"], trainers=["NoOp"], sandbox={"require_controls": ["apparmor"]}
+    )
 
 
 class _Registry(BaseHTTPRequestHandler):

@@ -16,9 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.engine_proxy import engine_proxy, with_apparmor
 from tests.sandbox.conformance import ECHO, SLEEP, Lab, read_until
 from trace_bench.errors import EnvironmentUnavailable, ExitCode
-from trace_bench.sandbox import Resources, Sandbox, get_backend
+from trace_bench.sandbox import CONTROLS, Control, Resources, Sandbox, get_backend
+from trace_bench.sandbox.controls import missing
 from trace_bench.sandbox.docker import DockerBackend
 from trace_bench.sandbox.errors import (
     ControlMissing,
@@ -99,6 +101,35 @@ def test_required_control_that_the_host_lacks_refuses_and_leaves_nothing(docker_
     with pytest.raises(ControlMissing, match=r"apparmor .the host has no AppArmor.*allow_weaker"):
         docker_lab.backend.create(request)
     assert docker_lab.backend.find({JOB: request.labels[JOB]}) == []
+
+
+def test_an_apparmor_profile_is_read_back_once_the_engine_has_named_it(docker_lab: Lab, tmp_path: Path) -> None:
+    """The engine names it when it starts the container. Before, nothing is known of it, and nothing is refused."""
+    with engine_proxy(tmp_path) as proxy:
+        with_apparmor(proxy)
+        lab = Lab(DockerBackend(proxy.url), docker_lab.image, docker_lab.run)
+        with lab.created(SLEEP, require_controls=frozenset({"apparmor"})) as sandbox:
+            assert (_apparmor(sandbox).known, _apparmor(sandbox).in_force) == (False, False)
+            sandbox.start()
+            (adopted,) = lab.backend.find({JOB: sandbox.labels[JOB]})
+            for found in (sandbox, adopted):
+                assert _apparmor(found) == Control("apparmor", CONTROLS["apparmor"], True, "docker-default")
+
+
+def test_a_profile_that_is_not_there_after_the_start_is_missing(docker_lab: Lab, tmp_path: Path) -> None:
+    with engine_proxy(tmp_path) as proxy:
+        with_apparmor(proxy, "unconfined")
+        lab = Lab(DockerBackend(proxy.url), docker_lab.image, docker_lab.run)
+        with lab.created(SLEEP, require_controls=frozenset({"apparmor"})) as sandbox:
+            assert missing(sandbox.controls(), {"apparmor"}) == []
+            sandbox.start()
+            (absent,) = missing(sandbox.controls(), {"apparmor"})
+            assert absent.detail == "unconfined"
+
+
+def _apparmor(sandbox: Sandbox) -> Control:
+    (found,) = [control for control in sandbox.controls() if control.name == "apparmor"]
+    return found
 
 
 def test_image_with_a_volume_of_its_own_is_refused(docker_lab: Lab) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,8 @@ from trace_bench.results.integrity import integrity_report
 from trace_bench.results.pareto import pareto_front
 from trace_bench.results.rows import is_final, results_row
 from trace_bench.sandbox.base import Sandbox
+from trace_bench.sandbox.controls import missing
+from trace_bench.sandbox.errors import ControlMissing
 from trace_bench.sandbox.errors import SandboxGone as SandboxRemoved
 
 EXIT_PATIENCE = 10.0
@@ -76,6 +78,23 @@ class Ending:
     def was_stopped_from_outside(self) -> bool:
         """It ended in order before its time, and this controller did not tell it to: `docker stop`, say."""
         return self.result is not None and self.result.stop_reason == "interrupted" and "interrupted" not in self.told
+
+    def note_controls(self, sandbox: Sandbox, required: Iterable[str] = ()) -> None:
+        """Record which controls of `sandbox` are in force.
+
+        Raises:
+            ControlMissing: one of `required` is not.
+        """
+        found = sandbox.controls()
+        self.controls = tuple(
+            ControlRecord(name=c.name, wanted=c.wanted, in_force=c.in_force, detail=c.detail) for c in found
+        )
+        if lacking := missing(found, required):
+            names = "; ".join(f"{control.name} ({control.detail})" for control in lacking)
+            raise ControlMissing(
+                f"sandbox {sandbox.name} has started without a required control: {names}. It was ended before it was "
+                "given its job. Mend the host, or take the control out of sandbox.require_controls."
+            )
 
     def end(self, error: TraceBenchError) -> None:
         """`error` ended the attempt."""

@@ -20,7 +20,7 @@ from trace_bench.artifacts.collector import CollectLimits, collect
 from trace_bench.artifacts.contract import Failure, Scores
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.provenance import now
-from trace_bench.artifacts.records import ControlRecord, Results, Usage
+from trace_bench.artifacts.records import Results, Usage
 from trace_bench.artifacts.writers import sync_folder, write_json, write_text
 from trace_bench.controller.answers import AFTER_A_BREAK, AFTER_THE_END
 from trace_bench.controller.attempts import earlier_attempts, forget_attempt, keep_attempt, mend, next_attempt
@@ -391,15 +391,13 @@ class JobRunner:
         ending.sandbox_id = sandbox.id
         ending.devices, ending.cpuset = devices_in(sandbox.labels), cores_in(sandbox.labels)
         try:
-            ending.controls = tuple(
-                ControlRecord(name=c.name, wanted=c.wanted, in_force=c.in_force, detail=c.detail)
-                for c in sandbox.controls()
-            )
+            ending.note_controls(sandbox)
             if start is not None or sandbox.status() != "exited":
                 stream = sandbox.attach()
                 try:
                     if start is not None:
                         sandbox.start()
+                    ending.note_controls(sandbox, plan.require_controls)  # some are known only after the start
                     self._converse(plan, scope, listener, sandbox, stream, start, ending)
                 finally:
                     stream.close()

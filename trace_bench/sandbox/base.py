@@ -188,12 +188,17 @@ class SandboxRequest:
 
 @dataclass(frozen=True)
 class Control:
-    """One control of one sandbox, read back from what is in force rather than from what was asked for."""
+    """One control of one sandbox, read back from what is in force rather than from what was asked for.
+
+    Attributes:
+        known: False before the start, for a control that the engine names only then. `in_force` is False until then.
+    """
 
     name: str
     wanted: str
     in_force: bool
     detail: str
+    known: bool = True
 
 
 @dataclass(frozen=True)
@@ -264,7 +269,7 @@ class Sandbox(Protocol):
         """Start the command."""
 
     def controls(self) -> list[Control]:
-        """What is in force."""
+        """The controls as they are now. After `start` each is `Control.known`."""
 
     def status(self) -> SandboxState: ...
 
@@ -326,6 +331,9 @@ class Backend(Protocol):
 
     def create(self, request: SandboxRequest) -> Sandbox:
         """Create a sandbox without starting it. Nothing is left behind if it fails.
+
+        A required control that is not `Control.known` before the start is for the caller to check after it, before
+        the sandbox is given its job.
 
         Raises:
             SandboxError: the backend refused; EnvironmentUnavailable: a required control cannot be put in force.

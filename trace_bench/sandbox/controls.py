@@ -26,14 +26,15 @@ def read_back(container: Facts, engine: Facts) -> list[Control]:
     found = []
     for name, wanted in CONTROLS.items():
         in_force, detail = _CHECKS[name](container, engine)
-        found.append(Control(name, wanted, in_force, detail))
+        known = name != "apparmor" or not _before_apparmor(container, engine)
+        found.append(Control(name, wanted, in_force, detail, known))
     return found
 
 
 def missing(controls: Iterable[Control], required: Iterable[str]) -> list[Control]:
-    """Those of `required` that are not in force."""
+    """Those of `required` that are known not to be in force."""
     names = frozenset(required)
-    return [control for control in controls if control.name in names and not control.in_force]
+    return [control for control in controls if control.name in names and control.known and not control.in_force]
 
 
 def security_options(engine: Facts) -> dict[str, str]:
@@ -143,7 +144,15 @@ def _apparmor(container: Facts, engine: Facts) -> Verdict:
         return False, "the host has no AppArmor"
     if gvisor := _gvisor(container, engine):
         return False, f"{gvisor} applies no AppArmor profile"
+    if _before_apparmor(container, engine):
+        return False, "the engine names the profile when it starts the container"
     return profile not in ("", "unconfined"), profile or "none"
+
+
+def _before_apparmor(container: Facts, engine: Facts) -> bool:
+    """True while the engine has not yet chosen a profile: it chooses and names one as it starts the container."""
+    created = (container.get("State") or {}).get("Status") == "created"
+    return created and "apparmor" in security_options(engine) and not _gvisor(container, engine)
 
 
 def _read_only_root(container: Facts, engine: Facts) -> Verdict:

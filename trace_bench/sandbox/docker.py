@@ -307,9 +307,12 @@ class DockerSandbox:
             self._engine.client.start(self._there())
 
     def controls(self) -> list[Control]:
-        if self._controls is None:
-            self._controls = read_back(self._inspect(), self._engine.info)
-        return self._controls
+        if self._controls is not None:
+            return self._controls
+        found = read_back(self._inspect(), self._engine.info)
+        if all(control.known for control in found):
+            self._controls = found
+        return found
 
     def status(self) -> SandboxState:
         if not self.id:

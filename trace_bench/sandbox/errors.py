@@ -70,4 +70,4 @@ class StreamTimeout(SandboxError, TimeoutError):
 
 
 class ControlMissing(EnvironmentUnavailable):
-    """A required control is not in force, so the sandbox was not started."""
+    """A required control is not in force. The sandbox was not started, or was ended before it was given its job."""

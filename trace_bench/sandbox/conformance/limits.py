@@ -6,7 +6,7 @@ import json
 import os
 
 from trace_bench.sandbox.base import CONTROLS, FEATURES, Resources
-from trace_bench.sandbox.conformance.lab import SLEEP, Lab, needs, raises
+from trace_bench.sandbox.conformance.lab import SLEEP, Lab, needs, raises, read_until
 from trace_bench.sandbox.errors import ControlMissing
 from trace_bench.sandbox.labels import JOB
 
@@ -32,7 +32,8 @@ def memory_beyond_the_limit_cannot_be_had(lab: Lab) -> None:
 
 
 def every_control_is_reported(lab: Lab) -> None:
-    with lab.created(SLEEP) as sandbox:
+    with lab.running(SLEEP) as (sandbox, stream):
+        read_until(stream, b"ready\n")
         controls = sandbox.controls()
         assert [control.name for control in controls] == list(CONTROLS)
         assert all(control.detail for control in controls)
