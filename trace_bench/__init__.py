@@ -3,7 +3,8 @@
 From Python, what the command ``trace-bench`` does:
 
     import trace_bench
-    config = trace_bench.load_config("configs/smoke.yaml", {"max_workers": 2})
+    config = trace_bench.load_config("smoke.yaml", {"max_workers": 2})
+    config = trace_bench.load_config({"tasks": ["internal:numeric_param"], "trainers": ["PrioritySearch"]})
     jobs = trace_bench.expand(config)     # what would run
     result = trace_bench.run(config)      # a RunResult: rows, layout, ok, and frames: result.jobs()
     result = trace_bench.open_run("latest")
@@ -25,8 +26,15 @@ __version__ = "0.1.0"
 __all__ = ["RunResult", "__version__", "expand", "load_config", "open_run", "run"]
 
 
+_API = ("RunResult", "expand", "load_config", "open_run", "run")
+
+
 def __getattr__(name: str) -> Any:
     # This package is imported inside sandboxes too, where nothing of the host's side is installed.
-    if name in ("RunResult", "expand", "load_config", "open_run", "run"):
+    if name in _API:
         return getattr(import_module("trace_bench.api"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_API} - {"Any", "TYPE_CHECKING", "annotations", "import_module", "_API"})

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from trace_bench import matrix
 from trace_bench.config import load_config
@@ -21,8 +22,8 @@ from trace_bench.results.runs import find_run
 
 __all__ = ["Job", "RunResult", "expand", "load_config", "open_run", "run"]
 
-Config = RunConfig | str | Path
-"""A loaded config, or the path of one."""
+Config = RunConfig | str | Path | Mapping[str, Any]
+"""A loaded config, or anything that `load_config` takes."""
 
 
 def expand(config: Config, *, roots: Sequence[Path] = ()) -> list[Job]:

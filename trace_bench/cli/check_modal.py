@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from trace_bench.artifacts.jsonio import printable
-from trace_bench.cli.configs import find_config
 from trace_bench.cli.output import emit, note
 from trace_bench.config import load_config
 from trace_bench.config.models import RunConfig
@@ -85,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     given = _arguments(arguments)
     began = time.monotonic()
-    config = load_config(find_config(given.config), {"backend": "modal"})
+    config = load_config(given.config, {"backend": "modal"})
     verdict = Verdict()
     backend = backend_of(config)
     verdict.add("account", "ok", f"the credentials are taken, and the app {config.modal.app} is there")

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.cli.configs import find_config
 from trace_bench.cli.output import note
 from trace_bench.config import load_config
 from trace_bench.controller.places import Places, backend_at, names_others, places_of_run
@@ -28,7 +27,7 @@ def places_for(
         ConfigError: the config is wrong.
     """
     if config is not None:
-        return Places.of(load_config(find_config(config), {"backend": backend} if backend != AUTO else {}))
+        return Places.of(load_config(config, {"backend": backend} if backend != AUTO else {}))
     if run_id is None:
         return Places(backend=backend)
     places = places_of_run(run_id, layout)

@@ -16,7 +16,6 @@ from types import FrameType
 from typing import Any
 
 from trace_bench.artifacts.records import Results
-from trace_bench.cli.configs import find_config
 from trace_bench.cli.outcome import print_outcome, print_plan, print_plan_json
 from trace_bench.cli.outlook import outlook_json, print_outlook
 from trace_bench.cli.output import note
@@ -140,7 +139,7 @@ def _config(path: Path | None, overrides: Mapping[str, Any], replay: str | None)
     """
     if path is not None:
         given = {"mode": "replay", "replay_from": replay} if replay is not None else {}
-        return load_config(find_config(path), {**overrides, **given})
+        return load_config(path, {**overrides, **given})
     runs_dir = Path(str(overrides.get("runs_dir", RunConfig.model_fields["runs_dir"].default)))
     return find_recording(replay or "", runs_dir, "option --replay").config_alone(overrides)
 

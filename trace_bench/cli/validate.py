@@ -10,7 +10,6 @@ from typing import Any
 
 from trace_bench.artifacts.contract import BuildReport
 from trace_bench.artifacts.jsonio import dumps, printable
-from trace_bench.cli.configs import find_config
 from trace_bench.cli.events import job_fields
 from trace_bench.cli.listing import suites_of
 from trace_bench.cli.outcome import print_plan
@@ -53,7 +52,7 @@ def validate_command(
     gc.freeze()  # as in `run`
     gc.enable()
     suites = suites_of(bench)
-    config = select(load_config(find_config(path), overrides), roots)
+    config = select(load_config(path, overrides), roots)
     tasks = resolve(config, roots).tasks.values()
     if suites is not None and not any(task.suite.name in suites for task in tasks):
         note(f"note: no task of this config is in {', '.join(suites)}; nothing was built")

@@ -10,12 +10,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from trace_bench.arguments import describe
+from trace_bench.config.mapping import read_mapping
 from trace_bench.config.messages import sentence
 from trace_bench.config.models import LlmConfig, RunConfig, is_builtin, logger_name
 from trace_bench.config.names import normalise
 from trace_bench.config.reader import read
 from trace_bench.config.secrets import find_secrets, redact
-from trace_bench.config.source import Path_, Problem, Rows, Source, Table, placed
+from trace_bench.config.shipped import find_config
+from trace_bench.config.source import Path_, Problem, Rows, Source, Table
 from trace_bench.errors import ConfigError
 
 OF_BUILTIN = ("id", "model", "options")
@@ -23,23 +25,25 @@ OF_BUILTIN = ("id", "model", "options")
 _NO_SEEDS = "seeds is empty; the seed 123 is used"
 
 
-def load_config(path: str | Path, overrides: Mapping[str, Any] | None = None) -> RunConfig:
-    """Read, check and freeze the config at `path` (YAML or JSON).
-
-    Only the file is looked at: tasks and trainers are looked up by `trace_bench.config.resolve`.
+def load_config(config: str | Path | Mapping[str, Any], overrides: Mapping[str, Any] | None = None) -> RunConfig:
+    """Read, check and freeze `config`. Tasks and trainers are looked up later, by `trace_bench.config.resolve`.
 
     Args:
-        overrides: top-level keys that replace those of the file, from the command line (``{"max_workers":
-            4}``), and ``logger``, which is that of every trainer entry unless it says ``default``, and ``mirror``,
-            names of mirrors beside those of the file.
+        config: the path of a YAML or JSON file, the name of a shipped config (``"smoke.yaml"``), or a mapping with
+            the keys of such a file.
+        overrides: top-level keys that replace those of `config` (``{"max_workers": 4}``). ``logger`` is set on every
+            trainer entry unless it is ``default``. ``mirror`` names mirrors beside those of `config`.
 
     Raises:
         ConfigError: the config is wrong. One line per problem: ``FILE, line N: key: what is wrong; what to do``.
     """
+    if not isinstance(config, str | Path):
+        return parse_config(config, overrides, file="<dict>")
+    path = find_config(Path(config))
     problems: list[Problem] = []
     try:
-        root = read(Path(path), problems)
-    except ConfigError as error:  # what it quotes may be a key that stands where none should
+        root = read(path, problems)
+    except ConfigError as error:  # it may quote a key that stands in the wrong place
         raise ConfigError(redact(str(error))) from None
     return _config(str(path), root, overrides or {}, problems)
 
@@ -47,12 +51,12 @@ def load_config(path: str | Path, overrides: Mapping[str, Any] | None = None) ->
 def parse_config(
     data: Mapping[str, Any], overrides: Mapping[str, Any] | None = None, *, file: str = "config"
 ) -> RunConfig:
-    """The same for a config that is already plain data, such as a snapshot; `file` stands in the messages.
+    """`load_config` for plain data that has a name of its own in messages, `file`, such as a snapshot.
 
     Raises:
         ConfigError: the config is wrong.
     """
-    return _config(file, placed(data), overrides or {}, [])
+    return _config(file, read_mapping(data, file), overrides or {}, [])
 
 
 def _config(file: str, root: Table, overrides: Mapping[str, Any], problems: list[Problem]) -> RunConfig:
@@ -88,7 +92,7 @@ def _error(source: Source, problems: list[Problem]) -> ConfigError:
 
 def _overridden(top: Table, overrides: Mapping[str, Any], problems: list[Problem]) -> Table:
     """`top` with the keys of `overrides` in place of its own, under any of their names."""
-    given = Table({key.replace("-", "_"): placed(value) for key, value in overrides.items()})
+    given = read_mapping({key.replace("-", "_"): value for key, value in overrides.items()}, "overrides")
     given.origins = {key: _option(key) for key in given}
     logger = logger_name(given.pop("logger", "default"))
     mirrors = given.pop("mirror", ())

@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import math
 import re
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
 
 import yaml
 
+from trace_bench.config.shipped import shipped_configs
 from trace_bench.config.source import Problem, Rows, Table
 from trace_bench.errors import ConfigError
 
@@ -62,7 +64,9 @@ def _text(path: Path) -> str:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise ConfigError(f"{path}: does not exist; check the path after --config") from None
+        near = get_close_matches(path.stem, shipped_configs(), n=1, cutoff=0.6)
+        remedy = f"did you mean '{near[0]}.yaml'?" if near else "check the path"
+        raise ConfigError(f"{path}: does not exist, and no shipped config has this name; {remedy}") from None
     except IsADirectoryError:
         raise ConfigError(f"{path}: is a folder; name the config file in it") from None
     except OSError as error:

@@ -97,12 +97,3 @@ class Source:
                 shown = f"{shown}[{key}]" if isinstance(key, int) else f"{shown}.{name}" if shown else name
                 node = None
         return line, origin, shown
-
-
-def placed(value: Any) -> Any:
-    """`value` with tables and rows for its mappings and lists, none of which has a line."""
-    if isinstance(value, Mapping):
-        return Table({str(key): placed(item) for key, item in value.items()})
-    if isinstance(value, list | tuple):
-        return Rows(placed(item) for item in value)
-    return value
