@@ -118,6 +118,20 @@ def with_apparmor(proxy: EngineProxy, profile: str = "docker-default") -> None:
     proxy.changes |= {INFO: info, INSPECT: inspect}
 
 
+NO_PARSER = (
+    "AppArmor enabled on system but the docker-default profile could not be loaded: running '/sbin/apparmor_parser "
+    "apparmor_parser -Kr /var/lib/docker/tmp/docker-default3084917528' failed with output: \nerror: "
+    'exec: "apparmor_parser": executable file not found in $PATH'
+)
+"""What engine 20.10 said to each start on a host with AppArmor and without its parser, word for word."""
+
+
+def without_apparmor_parser(proxy: EngineProxy) -> None:
+    """Let the engine start nothing, as that of a host with AppArmor and without ``apparmor_parser``."""
+    with_apparmor(proxy)
+    proxy.refusals[START] = (500, NO_PARSER)
+
+
 def _head(client: socket.socket) -> tuple[bytes, bytes]:
     data = b""
     while b"\r\n\r\n" not in data:
@@ -133,7 +147,7 @@ def _changed(engine: socket.socket, change: Change) -> bytes:
     response = http.client.HTTPResponse(engine)
     response.begin()
     answer = json.loads(response.read())
-    if response.status == 200:
+    if response.status in (200, 201):
         change(answer)
     return _answer(response.status, answer)
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.conftest import NO_ENGINE, refused
 from tests.cli.test_runs_look import on_a_terminal
+from tests.engine_proxy import engine_proxy, without_apparmor_parser
 from tests.integration.cli import cli
 
 
@@ -16,7 +17,20 @@ from tests.integration.cli import cli
 def test_doctor_is_content_with_an_engine() -> None:
     done = cli("doctor")
     assert done.returncode == 0, done.stdout
-    assert [line.split()[:2] for line in done.stdout.splitlines()][:2] == [["ok", "python"], ["ok", "engine"]]
+    first = [line.split()[:2] for line in done.stdout.splitlines()][:3]
+    assert first == [["ok", "python"], ["ok", "engine"], ["ok", "sandbox"]]
+
+
+@pytest.mark.docker
+def test_doctor_finds_an_engine_that_can_start_no_sandbox(tmp_path: Path) -> None:
+    """It answers all that it is asked, and fails at the first start."""
+    with engine_proxy(tmp_path) as proxy:
+        without_apparmor_parser(proxy)
+        done = cli("doctor", "--json", DOCKER_HOST=proxy.url)
+    rows = {row["name"]: row for row in json.loads(done.stdout)}
+    assert done.returncode == 3 and rows["engine"]["ok"]
+    assert (rows["sandbox"]["ok"], rows["sandbox"]["needed"]) == (False, True)
+    assert 'exec: "apparmor_parser": executable file not found in $PATH' in rows["sandbox"]["detail"]
 
 
 @pytest.mark.docker

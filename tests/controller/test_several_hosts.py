@@ -23,7 +23,15 @@ from trace_bench.controller.plan import _width_notes
 from trace_bench.controller.run import Run
 from trace_bench.errors import Interrupted, SandboxError, TraceBenchError
 from trace_bench.sandbox.base import Host, SandboxRequest
-from trace_bench.sandbox.errors import ControlMissing, EngineGone, GpusMissing, OutOfDisk, RateLimited, RuntimeMissing
+from trace_bench.sandbox.errors import (
+    ControlMissing,
+    EngineGone,
+    EngineUnfit,
+    GpusMissing,
+    OutOfDisk,
+    RateLimited,
+    RuntimeMissing,
+)
 from trace_bench.sandbox.leases import Leases
 
 FOREVER = float("inf")
@@ -255,7 +263,14 @@ def test_a_host_whose_disk_is_full_has_no_jobs_for_a_while(hosts: Bench, monkeyp
 
 
 @pytest.mark.parametrize(
-    "lacks", [ControlMissing("no apparmor"), GpusMissing("no GPUs"), RuntimeMissing("no runsc")], ids=repr
+    "lacks",
+    [
+        ControlMissing("no apparmor"),
+        EngineUnfit("no apparmor_parser"),
+        GpusMissing("no GPUs"),
+        RuntimeMissing("no runsc"),
+    ],
+    ids=repr,
 )
 def test_what_one_host_lacks_another_may_have(hosts: Bench, lacks: TraceBenchError) -> None:
     met = placed(hosts)

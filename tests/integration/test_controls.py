@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from tests.engine import base_image, engine_answers
-from tests.engine_proxy import engine_proxy, with_apparmor
+from tests.engine_proxy import NO_PARSER, engine_proxy, with_apparmor, without_apparmor_parser
 from tests.integration.cli import cli, write_config
 from tests.integration.controls import FLOOD, INSIDE, LIMITS, OUTSIDE, Facts, Shared, holds
 from tests.sandbox.conformance import SLEEP, Lab, read_all
@@ -250,6 +250,19 @@ def test_a_sandbox_that_starts_without_a_required_profile_is_given_no_byte_of_it
     (path,) = tmp_path.glob("runs/*/jobs/*/job_meta.json")
     found = {control["name"]: control for control in json.loads(path.read_text())["controls"]}
     assert found["apparmor"]["in_force"] is False
+
+
+def test_an_engine_that_can_start_nothing_ends_the_run_at_the_first_try(images: Path, tmp_path: Path) -> None:
+    config = write_config(tmp_path, tasks=["internal:numeric_param"], trainers=["NoOp"], retries=2)
+    with engine_proxy(tmp_path) as proxy:
+        without_apparmor_parser(proxy)
+        done = cli("run", "--config", str(config), home=images, DOCKER_HOST=proxy.url)
+    assert done.returncode == 3 and "Traceback" not in done.stderr
+    (error,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert " ".join(NO_PARSER.split()) in error and "lacks the command" not in done.stderr
+    assert len([path for path in proxy.asked if path.endswith("/start")]) == 1, "it is not tried again"
+    (path,) = tmp_path.glob("runs/*/jobs/*/job_meta.json")
+    assert json.loads(path.read_text())["failure"]["kind"] == "engine_unfit"
 
 
 def _requires_apparmor(folder: Path) -> Path:

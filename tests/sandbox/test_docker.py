@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine_proxy import engine_proxy, with_apparmor
+from tests.engine_proxy import NO_PARSER, engine_proxy, with_apparmor, without_apparmor_parser
 from tests.sandbox.conformance import ECHO, SLEEP, Lab, read_until
 from trace_bench.errors import EnvironmentUnavailable, ExitCode
 from trace_bench.sandbox import CONTROLS, Control, Resources, Sandbox, get_backend
@@ -25,6 +25,7 @@ from trace_bench.sandbox.docker import DockerBackend
 from trace_bench.sandbox.errors import (
     ControlMissing,
     EngineGone,
+    EngineUnfit,
     GpusMissing,
     ImageMissing,
     RuntimeMissing,
@@ -125,6 +126,45 @@ def test_a_profile_that_is_not_there_after_the_start_is_missing(docker_lab: Lab,
             sandbox.start()
             (absent,) = missing(sandbox.controls(), {"apparmor"})
             assert absent.detail == "unconfined"
+
+
+def test_an_engine_that_can_start_nothing_is_quoted_and_the_image_is_not_blamed(
+    docker_lab: Lab, tmp_path: Path
+) -> None:
+    with engine_proxy(tmp_path) as proxy:
+        without_apparmor_parser(proxy)
+        lab = Lab(DockerBackend(proxy.url), docker_lab.image, docker_lab.run)
+        with lab.created(SLEEP) as sandbox, pytest.raises(EngineUnfit) as caught:
+            sandbox.start()
+    said = str(caught.value)
+    assert " ".join(NO_PARSER.split()) in said and "\n" not in said and docker_lab.image not in said
+    assert "package apparmor" in said and "trace-bench doctor" in said
+    assert caught.value.exit_code == ExitCode.ENVIRONMENT
+
+
+def test_a_command_that_the_image_lacks_ends_the_sandbox_and_the_engine_says_nothing(docker_lab: Lab) -> None:
+    """The engine's init starts it, inside: no refusal of the engine is about it."""
+    request = replace(docker_lab.request(SLEEP), command=("no-such-command",))
+    sandbox = docker_lab.backend.create(request)
+    try:
+        sandbox.start()
+        ended = sandbox.wait(30)
+        assert ended is not None and ended.code == 127
+        assert "exec no-such-command failed" in sandbox.last_words()
+    finally:
+        sandbox.remove()
+
+
+def test_a_trial_starts_one_sandbox_and_leaves_nothing(docker_lab: Lab, tmp_path: Path) -> None:
+    made: list[str] = []
+    with engine_proxy(tmp_path) as proxy:
+        proxy.changes = {r"/images/create$": lambda answer: made.append(answer["status"]),
+                         r"/containers/create$": lambda answer: made.append(answer["Id"])}  # fmt: skip
+        found = DockerBackend(proxy.url).try_start()
+    assert {control.name for control in found if control.in_force} == docker_lab.backend.capabilities & CONTROLS.keys()
+    assert [path for path in proxy.asked if path.endswith(f"{made[1]}/start")] and len(made) == 2
+    for one in made:
+        assert subprocess.run(["docker", "inspect", one], capture_output=True, check=False).returncode != 0
 
 
 def _apparmor(sandbox: Sandbox) -> Control:

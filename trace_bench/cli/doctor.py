@@ -17,7 +17,7 @@ from trace_bench.cli.output import emit, emit_json
 from trace_bench.config.places import DockerConfig
 from trace_bench.controller.places import Places
 from trace_bench.errors import ExitCode, TraceBenchError
-from trace_bench.sandbox.base import CONTROLS, Backend, Host
+from trace_bench.sandbox.base import CONTROLS, Backend, Host, TriesStarts
 
 Check = tuple[str, bool, Callable[[], str | tuple[str, str]]]
 """What is looked at, whether a run needs it, and what says how it is."""
@@ -68,11 +68,13 @@ def _python() -> str:
     return f"trace-bench {__version__} on Python {platform.python_version()}"
 
 
-def _engine() -> tuple[str, str]:
-    """All that is known of the engine, and the few facts that a person asks for first."""
+def _engine(found: list[Backend]) -> tuple[str, str]:
+    """All that is known of the engine, and the few facts that a person asks for first; adds it to `found`."""
     from trace_bench.sandbox.backends import get_backend
 
-    facts = get_backend("docker").describe()
+    backend = get_backend("docker")
+    facts = backend.describe()
+    found.append(backend)
     known = {key: value for key, value in facts.items() if isinstance(value, str | int | float) and value != ""}
     known["runtimes"] = "; ".join(str(runtime) for runtime in facts.get("runtime_details") or ())
     first = [printable(str(known[key]).partition(" (")[0], 30) for key in _FIRST_FACTS if key in known]
@@ -83,11 +85,15 @@ def _engine() -> tuple[str, str]:
     return ", ".join(f"{key} {value}" for key, value in known.items()), ", ".join([" ".join(first[:2]), *first[2:]])
 
 
-def _backend(places: Places) -> tuple[str, str]:
-    """What a backend says of itself, and of the hosts that it has; on a terminal without the details."""
+def _backend(places: Places, found: list[Backend]) -> tuple[str, str]:
+    """What a backend says of itself, and of the hosts that it has; on a terminal without the details. Adds it to
+    `found`."""
     from trace_bench.controller.places import backend_at
 
-    return _said(backend_at(places))
+    backend = backend_at(places)
+    said = _said(backend)
+    found.append(backend)
+    return said
 
 
 def _said(found: Backend) -> tuple[str, str]:
@@ -95,6 +101,19 @@ def _said(found: Backend) -> tuple[str, str]:
     facts = {k: v for k, v in found.describe().items() if isinstance(v, str | int | float) and v != ""}
     said = ", ".join(f"{key} {printable(str(value), 200)}" for key, value in facts.items())
     return f"{said}; {hosts}" if hosts else said, hosts or said
+
+
+def _starts(engine: TriesStarts) -> str:
+    """Start a sandbox, and say what was not in force in it."""
+    lacking = [f"{c.name} ({printable(c.detail, 200)})" for c in engine.try_start() if not c.in_force]
+    return f"one starts; not in force: {'; '.join(lacking)}" if lacking else "one starts; all controls are in force"
+
+
+def _trials(name: str, found: list[Backend]) -> Iterator[Check]:
+    """A sandbox on the engine that was `found`, if one was."""
+    for backend in found:
+        if isinstance(backend, TriesStarts):
+            yield name, True, partial(_starts, backend)
 
 
 def _lacking(made: Callable[[], Backend]) -> tuple[str, str]:
@@ -205,18 +224,17 @@ def _checks(backend: str, config: Path | None) -> Iterator[Check]:
     if name == "docker" and places.docker.hosts:
         for host in places.docker.hosts:
             alone = places.model_copy(update={"docker": DockerConfig(hosts=(host,))})
-            yield f"host {host.called}", True, partial(_backend, alone)
+            found: list[Backend] = []
+            yield f"host {host.called}", True, partial(_backend, alone, found)
+            yield from _trials(f"sandbox {host.called}", found)
         yield "controls", False, partial(_lacking, partial(backend_at, places))
     elif name == "docker":
-        yield "engine", True, _engine
+        engine: list[Backend] = []
+        yield "engine", True, partial(_engine, engine)
+        yield from _trials("sandbox", engine)
     else:
         made: list[Backend] = []
-
-        def asked() -> tuple[str, str]:
-            made.append(backend_at(places))
-            return _said(made[0])
-
-        yield name, True, asked
+        yield name, True, partial(_backend, places, made)
         if made:  # what has not answered is not asked again, which may take a minute
             yield "controls", False, partial(_lacking, lambda: made[0])
     yield from _CHECKS

@@ -53,6 +53,7 @@ from trace_bench.sandbox.base import Sandbox, SuppliesImages
 from trace_bench.sandbox.errors import (
     ControlMissing,
     EngineGone,
+    EngineUnfit,
     GpusMissing,
     ImageMissing,
     OutOfDisk,
@@ -73,7 +74,7 @@ LEASE_POLL = 0.25
 """Seconds between two looks at whether GPUs, cores or a host that others have are free."""
 HOST_HAD_NO_PART = frozenset({"lease_lost", "rate_limited", "interrupted"})
 """Ways in which an attempt fails before it has begun that say nothing of its host."""
-OF_ITS_HOST = frozenset({"control_missing", "gpus_missing", "runtime_missing"})
+OF_ITS_HOST = frozenset({"control_missing", "engine_unfit", "gpus_missing", "runtime_missing"})
 """Failures that come again on the same host, and need not on another."""
 IDLE = 0.1
 """Seconds between two looks at whether a host is back that all jobs wait for."""
@@ -462,7 +463,7 @@ class Run:
                     row = runner.last_row(plan)
                 else:
                     raise
-            except (ControlMissing, GpusMissing, RuntimeMissing) as error:
+            except (ControlMissing, EngineUnfit, GpusMissing, RuntimeMissing) as error:
                 if self._placement.alone:
                     raise
                 self._lose(place.host.name, planned, error)

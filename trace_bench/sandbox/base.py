@@ -349,6 +349,18 @@ class Backend(Protocol):
         """Facts for ``env.json`` and ``doctor``; JSON values only."""
 
 
+@runtime_checkable
+class TriesStarts(Protocol):
+    """What a backend has beside `Backend` whose engine can be asked at no cost whether it starts sandboxes."""
+
+    def try_start(self) -> list[Control]:
+        """Start a sandbox that does nothing, and remove it; returns its controls.
+
+        Raises:
+            SandboxError, EnvironmentUnavailable: the engine cannot start one.
+        """
+
+
 ImageSupply = Callable[[str, Any, Callable[[], bool]], str]
 """Brings one image to a host: called with the host's name, a client of its engine (`docker.DockerClient`) and what
 says, often asked, that it is not wanted any more; returns the image's name there.

@@ -42,6 +42,7 @@ from trace_bench.sandbox.labels import OWNER, UID_BASE, VOLUME, owner, uid_bases
 from trace_bench.sandbox.leases import Taken
 from trace_bench.sandbox.runtimes import NOT_UNDER_GVISOR, describe_runtimes, is_gvisor, runtime_of
 from trace_bench.sandbox.streams import CHUNK, PolledStream, Tail
+from trace_bench.sandbox.trial import start_one
 from trace_bench.sandbox.uids import DEFAULT_BASE, MAPPED_BASE
 
 HOST_DEPENDENT = frozenset({"apparmor"})
@@ -241,6 +242,9 @@ class DockerBackend:
             "cpus": info.get("NCPU"),
             "memory_bytes": info.get("MemTotal"),
         }
+
+    def try_start(self) -> list[Control]:
+        return start_one(self, self._engine)
 
     def _leasable(self) -> tuple[str, ...] | None:
         if self._gpus is None:

@@ -19,6 +19,7 @@ from trace_bench.errors import EnvironmentUnavailable, SandboxError
 from trace_bench.sandbox.base import (
     CONTROLS,
     FEATURES,
+    Control,
     Host,
     ImageSupply,
     Integrity,
@@ -195,6 +196,11 @@ class DockerHosts:
     def taken(self, host: str) -> Taken:
         found = self._ask(lambda member: member.backend.taken(host), only=host, patience=SOON)
         return found[host]
+
+    def try_start(self) -> list[Control]:
+        """One on each host that answers; returns the controls of all."""
+        found = self._ask(lambda member: member.backend.try_start(), anew=True, patience=PATIENT)
+        return [control for controls in found.values() for control in controls]
 
     # -- images --------------------------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from trace_bench.errors import EnvironmentUnavailable, SandboxError, TraceBenchE
 from trace_bench.sandbox.dial import Endpoint
 from trace_bench.sandbox.errors import (
     EngineGone,
+    EngineUnfit,
     GpusMissing,
     ImageMissing,
     NameConflict,
@@ -251,9 +252,13 @@ _NO_GPU = (
 )  # fmt: skip
 """How engines say that they have no such GPU: without the toolkit, with it, by device descriptions (CDI), of a node."""
 
+_UNFIT = ("executable file not found", "profile could not be loaded")
+"""How engines say that they lack a program of their own, such as ``apparmor_parser`` or ``docker-init``. A command that
+an image lacks is never said so: ``docker-init`` starts it, inside."""
+
 
 def _translated(error: APIError, action: str, image: str, name: str, runtime: str) -> TraceBenchError:
-    text = str(error.explanation or error).strip()
+    text = " ".join(str(error.explanation or error).split())
     lower = text.lower()
     status = error.status_code
     if "no space left on device" in lower:
@@ -271,8 +276,11 @@ def _translated(error: APIError, action: str, image: str, name: str, runtime: st
             f"the engine cannot give the GPUs that sandbox.gpus asks for ({text}); install NVIDIA's driver and "
             "container toolkit on its host, or ask for as many as it has."
         )
-    if "executable file not found" in lower:
-        return SandboxError(f"image {image or name} lacks the command that the sandbox starts with: {text}.")
+    if any(words in lower for words in _UNFIT):
+        return EngineUnfit(
+            f"this engine can start no sandbox, of whichever image: {text.rstrip('.')}. Install what its host lacks "
+            "(apparmor_parser is in the package apparmor), and look again with trace-bench doctor."
+        )
     return SandboxError(f"the engine refused to {action}: {text}.")
 
 

@@ -19,6 +19,10 @@ class EngineGone(SandboxError, ConnectionError):
         self.host = host
 
 
+class EngineUnfit(EnvironmentUnavailable):
+    """The engine can start no sandbox: its host lacks a program that the engine needs for every one."""
+
+
 class ImageMissing(SandboxError, LookupError):
     """The engine does not have the image. Images are never pulled while a run is under way."""
 
