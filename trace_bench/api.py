@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from trace_bench import matrix
+from trace_bench.artifacts.jsonio import printable
+from trace_bench.cli.run import Shown, face_for
 from trace_bench.config import load_config
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
@@ -16,17 +19,30 @@ from trace_bench.config.selectors import select
 from trace_bench.controller.progress import Progress, Quiet
 from trace_bench.controller.result import RunResult
 from trace_bench.controller.start import completed, run_config
+from trace_bench.errors import ExitCode
 from trace_bench.matrix import Job
 from trace_bench.mirrors.attached import mirrored, with_warnings
+from trace_bench.notebook import NotebookTable, in_notebook
+from trace_bench.results.html import table_html
 from trace_bench.results.runs import find_run
 
 __all__ = ["Job", "RunResult", "expand", "load_config", "open_run", "run"]
 
+_LOG = logging.getLogger(__name__)
 Config = RunConfig | str | Path | Mapping[str, Any]
 """A loaded config, or anything that `load_config` takes."""
 
 
-def expand(config: Config, *, roots: Sequence[Path] = ()) -> list[Job]:
+class Jobs(list[Job]):
+    """Planned jobs. A notebook shows them as a table."""
+
+    def _repr_html_(self) -> str:
+        header = ("job", "task", "trainer", "variant", "model", "seed")
+        rows = [(j.job_id, j.task_id, j.trainer_id, j.variant.label, str(j.model["id"]), str(j.seed)) for j in self]
+        return table_html(header, [[printable(cell, 200) for cell in row] for row in rows], ("seed",))
+
+
+def expand(config: Config, *, roots: Sequence[Path] = ()) -> Jobs:
     """The jobs of `config`, in the order task, trainer, variant, model, seed. No engine is asked, and no task
     code imported.
 
@@ -38,7 +54,7 @@ def expand(config: Config, *, roots: Sequence[Path] = ()) -> list[Job]:
     """
     config = completed(select(_loaded(config), roots))
     resolved = resolve(config, roots)
-    return matrix.expand(config, resolved.tasks, resolved.trainers)
+    return Jobs(matrix.expand(config, resolved.tasks, resolved.trainers))
 
 
 def run(
@@ -46,7 +62,7 @@ def run(
     *,
     roots: Sequence[Path] = (),
     build: bool = True,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     stop_wanted: Callable[[], str | None] = lambda: None,
 ) -> RunResult:
     """Run every job of `config` as ``trace-bench run`` does, continuing an unfinished run of it.
@@ -54,7 +70,9 @@ def run(
     Args:
         roots: extra folders with task folders.
         build: build images that are missing; False refuses instead.
-        progress: hears how it goes on, from many threads, one call at a time.
+        progress: True shows the run as it goes on, as a live table in a notebook or a terminal and as lines elsewhere.
+            None does so in a notebook alone, False nowhere. An object of yours hears of it, from many threads, one
+            call at a time.
         stop_wanted: asked often; None, ``"interrupted"`` (jobs end in order) or ``"kill"``.
 
     Raises:
@@ -62,8 +80,27 @@ def run(
             after everything that had finished was recorded. A job that fails raises nothing: see `RunResult.ok`.
     """
     config = with_warnings(_loaded(config), os.environ)
-    with mirrored(config, progress or Quiet(), logging.getLogger(__name__).info) as heard:
-        return run_config(config, roots=roots, build=build, progress=heard, stop_wanted=stop_wanted)
+    with _shown(progress) as (face, say), mirrored(config, face, say) as heard:
+        return run_config(config, roots=roots, build=build, progress=heard, say=say, stop_wanted=stop_wanted)
+
+
+@contextlib.contextmanager
+def _shown(progress: Progress | bool | None) -> Iterator[tuple[Progress, Callable[[str], None]]]:
+    """What shows a run, and what takes a line that is no progress."""
+    if progress is None:
+        progress = in_notebook()
+    if not isinstance(progress, bool):
+        yield progress, _LOG.info
+    elif not progress:
+        yield Quiet(), _LOG.info
+    else:
+        face = NotebookTable() if in_notebook() else face_for(Shown(), ())
+        try:
+            yield face, face.note
+        except BaseException as error:
+            face.close(ExitCode.JOB_FAILED, str(error))
+            raise
+        face.close(ExitCode.OK)
 
 
 def open_run(name: str | Path, *, runs_dir: str | Path = "runs") -> RunResult:

@@ -59,14 +59,6 @@ class LiveTable(Face):
         self._above: deque[Text] = deque()
         self._over = threading.Event()
         self._drawer: threading.Thread | None = None
-        self._live = Live(
-            console=self._console,
-            get_renderable=self._picture,
-            auto_refresh=False,
-            transient=True,
-            redirect_stdout=False,  # the result may go elsewhere
-            vertical_overflow="crop",
-        )
 
     # -- what the run says ---------------------------------------------------------------------------------------
 
@@ -143,14 +135,26 @@ class LiveTable(Face):
         self._above.append(Text(harmless(text), style=style))  # takes no lock: a handler of a signal may be the caller
 
     def _draw(self) -> None:
-        with contextlib.suppress(OSError), self._live:  # a terminal may go away; the run does not
-            interval = INTERVAL
-            while not self._over.wait(interval):
-                began = time.thread_time()
-                self._flush()
-                self._live.refresh()
-                interval = max(INTERVAL, (time.thread_time() - began) / SHARE)
+        live = Live(
+            console=self._console,
+            get_renderable=self._picture,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,  # the result may go elsewhere
+            vertical_overflow="crop",
+        )
+        with contextlib.suppress(OSError), live:  # a terminal may go away; the run does not
+            self._draw_with(live.refresh)
             self._flush()
+
+    def _draw_with(self, refresh: Callable[[], object]) -> None:
+        """Call `refresh` until the run is over, in at most `SHARE` of the time."""
+        interval = INTERVAL
+        while not self._over.wait(interval):
+            began = time.thread_time()
+            self._flush()
+            refresh()
+            interval = max(INTERVAL, (time.thread_time() - began) / SHARE)
 
     def _flush(self) -> None:
         while self._above:

@@ -45,6 +45,11 @@ class RunResult:
         report = read_report(layout)
         return cls(layout.run_id, layout, rows, len(manifest.jobs) if manifest else len(rows), report)
 
+    def _repr_html_(self) -> str:
+        """The outcome and the leaderboard, as a notebook shows them."""
+        html: str = import_module("trace_bench.results.html").run_html(self.run_id, self.rows, self.planned)
+        return html
+
     def jobs(self) -> pd.DataFrame:
         """One row per job; see `trace_bench.results.frames.jobs_frame`."""
         return _frames().jobs_frame(self.rows)
