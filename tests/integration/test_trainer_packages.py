@@ -135,12 +135,17 @@ def test_the_trainer_of_the_how_to_runs_in_a_container(host: Host) -> None:
     assert again.stderr.count("reused") == 2, again.stderr
     source = host.folder / names[0]
     source.write_text(source.read_text() + "\n# another line\n")
-    refused = host.trace_bench(*command)
+    refused = host.trace_bench(*command, "--no-build")
     assert refused.returncode == 3 and refused.stderr.count("\n") == 1
     assert "but its trainer package changed since; run `trace-bench images build core+random-steps`" in refused.stderr
-    assert host.trace_bench("images", "build", "core+random-steps").returncode == 0
     fresh = host.trace_bench(*command)
     assert fresh.returncode == 0 and "reused" not in fresh.stderr, "a result of the old code is not that of the new"
+    assert (
+        "changed since that image was built; building it anew\nbuilding trace-bench/core__random-steps:" in fresh.stderr
+    )
+    keys = {json.loads(path.read_text())["image"]["key"] for path in run.glob("jobs/*/job_meta.json")}
+    assert len(keys) == 1 and keys.isdisjoint(job["image"]["key"] for job in jobs)
+    assert "building" not in host.trace_bench(*command).stderr
 
 
 @pytest.mark.docker

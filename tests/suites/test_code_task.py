@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.test_docs import write_files_of
 from trace_bench.suites.code_task import CodeGuide
 from trace_bench.worker.evaluate import evaluate_state
 from trace_bench.worker.problem import BuildContext, CandidateError, Problem, ProblemError, ScoreError
@@ -327,3 +328,29 @@ def test_building_leaves_the_folder_as_it_was(folder: Path, build_at: BuildTask)
     before = sorted(p.name for p in folder.rglob("*"))
     build_at(folder)
     assert sorted(p.name for p in folder.rglob("*")) == before
+
+
+def test_the_evaluator_of_the_how_to_blames_a_wrong_answer_on_the_program(tmp_path: Path, build_at: BuildTask) -> None:
+    write_files_of("how-to/add-a-task.md", tmp_path)
+    guide = build_at(tmp_path / "my-tasks" / "sum_digits").guide
+    assert guide(None, "def digit_sum(number):\n    return sum(map(int, str(number)))\n", [12, 345])[0] == 1.0
+    with pytest.raises(CandidateError, match=r"^output failed: digit_sum\(12\) returned str, expected an int$"):
+        guide(None, "def digit_sum(number):\n    return str(number)\n", [12, 345])
+
+
+@pytest.mark.parametrize("raised", ['CandidateError("it is no list")', 'CandidateError(f"{answer} is no list")'])
+def test_an_evaluator_that_raises_the_error_wrongly_is_told_how_to(
+    folder: Path, build_at: BuildTask, raised: str
+) -> None:
+    evaluator = folder / "evaluator.py"
+    source = "from trace_bench.worker.problem import CandidateError\n" + EVALUATOR.replace(
+        "    return min(", f"    raise {raised}\n    return min("
+    )
+    evaluator.write_text(source)
+    line = next(n for n, text in enumerate(source.splitlines(), 1) if "raise" in text)
+    with pytest.raises(ProblemError) as caught:
+        build_at(folder).guide(None, TEMPLATE, 5)
+    assert str(caught.value) == (
+        f"{folder.name}/evaluator.py, line {line}: TypeError: CandidateError takes a phase and a message, as in "
+        'CandidateError("output", "the answer is not a list"); the task\'s own code is at fault'
+    )

@@ -41,6 +41,9 @@ _PART_NAMES = {
     "plugins": "trainer package",
 }
 
+_EDITED = ("plugins",)
+"""The drift of a trainer package that was edited and of nothing else: what the user works on."""
+
 
 @dataclass(frozen=True)
 class ImageStatus:
@@ -72,7 +75,8 @@ def ensure(
     """The image to run `family` in.
 
     A locked image whose recipe has not changed and that the engine has is returned at once: one call to the
-    engine, no process, no container.
+    engine, no process, no container. The image of a trainer package that was edited since is built anew, unless it
+    was pulled.
 
     Args:
         allow_build: where the engine lacks the image, pull it by its digest if a registry has it, else build it;
@@ -98,9 +102,12 @@ def ensure(
             )
         return build(family, base=base, engine=client, progress=say, home=home)
     drift = _drift(pin, target, lock, wanted_base(base), client)
-    if drift and not accept_drift:
+    edited = drift == _EDITED and allow_build and not (accept_drift or pin.key.startswith("sha256:"))
+    if drift and not (accept_drift or edited):
         raise _refusal(pin, drift)
-    if _present(client, pin) or (allow_build and fetched(client, pin, say)):
+    if edited:
+        say(f"the trainer package in {pin.ref} changed since that image was built; building it anew")
+    elif _present(client, pin) or (allow_build and fetched(client, pin, say)):
         return replace(pin, drift=drift)
     if pin.key.startswith("sha256:"):
         raise EnvironmentUnavailable(

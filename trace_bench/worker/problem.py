@@ -44,7 +44,11 @@ class CandidateError(Exception):
     score: float | None = None
     metrics: Mapping[str, float] | None = None
 
-    def __init__(self, phase: str, message: str, *, line: int | None = None) -> None:
+    def __init__(self, phase: str, message: str | None = None, *, line: int | None = None) -> None:
+        if message is None:  # a task's author is told how, in place of which argument of which method is missing
+            raise TypeError(
+                'CandidateError takes a phase and a message, as in CandidateError("output", "the answer is not a list")'
+            )
         self.phase = phase
         self.message = sentence(message)
         super().__init__(self.message)
