@@ -409,8 +409,10 @@ def test_a_task_whose_folder_is_not_here_is_asked_for_and_none_that_the_run_brin
     assert brought in run.config_snapshot.read_text()
     with pytest.raises(TraceBenchError) as caught:
         reproduce("first", root=None)
-    assert "there is no task 'internal:liking'" in str(caught.value)
-    assert str(caught.value).splitlines()[-1].endswith("with --root, or make the other jobs again with --where")
+    assert "there is no task 'internal:liking' here; a run does not hold its tasks: name the folder" in str(
+        caught.value
+    )
+    assert "with --root FOLDER, or leave its jobs out with trace-bench reproduce --where" in str(caught.value)
 
 
 # ---------------------------------------------------------------------------------------------------------- images

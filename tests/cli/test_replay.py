@@ -12,6 +12,8 @@ import pytest
 import yaml
 
 from tests.cli.conftest import refused
+from tests.cli.test_docs import write_files_of
+from tests.console import here
 from tests.integration.cli import REPOSITORY, cli, write_config
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.controller.recording import find_recording
@@ -82,6 +84,21 @@ def test_where_scorers_come_from_and_what_keeps_programs_is_no_strangers_to_say(
     keys = ["task_roots", "data_root", "images.base", "sandbox.allow_weaker", "sandbox.runtime"]
     assert [line.split(" of theirs is not taken over; ")[0] for line in config.warnings] == keys
     assert len(recording.config_alone({"backend": "local", "data_root": "d"}).warnings) == 4
+
+
+def test_a_run_with_tasks_of_ones_own_is_replayed_with_their_folder(tmp_path: Path) -> None:
+    config = write_config(tmp_path, **{**CONFIG, "tasks": ["internal:sum_digits"], "seeds": [1]})
+    write_files_of("how-to/add-a-task.md", tmp_path)
+    root = ("--root", str(tmp_path / "my-tasks"))
+    done = here("run", "--config", str(config), *root)
+    assert done.returncode == 0, done.stderr
+    replay = ("run", "--replay", str(tmp_path / "runs" / "compare"), "--backend", "local", "--run-id", "again",
+              "--runs-dir", str(tmp_path / "replays"))  # fmt: skip
+    lost = here(*replay)
+    assert lost.returncode == 2 and "there is no task 'internal:sum_digits' here" in lost.stderr
+    assert "name the folder that holds this one with --root FOLDER" in lost.stderr and lost.stderr.count("\n") == 1
+    found = here(*replay, *root)
+    assert found.returncode == 0 and "1 of 1 jobs came out equal" in found.stderr, found.stderr
 
 
 def test_a_config_beside_it_says_which_jobs(place: Path, tmp_path: Path) -> None:

@@ -91,7 +91,10 @@ def test_ids_are_resolved_in_every_way_of_writing_them(written: str, task_id: st
         ("numeric_param", "did you mean 'internal:numeric_param'?"),
         ("example:greting_stub", "did you mean 'trace_examples:greeting_stub'?"),
         ("nosuch:thing", "there is no suite 'nosuch'"),
-        ("internal:qqqqzzzz", "trace-bench list-tasks --bench internal"),
+        (
+            "internal:qqqqzzzz",
+            "'trace-bench list-tasks --bench internal' lists what there is, --root FOLDER adds tasks of",
+        ),
         ("internal:../internal/numeric_param", "there is no task"),
     ],
 )

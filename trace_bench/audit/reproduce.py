@@ -124,12 +124,9 @@ def prepare(recording: Recording, folder: Path, options: Options, say: Callable[
     here = replace(recording, snapshot=snapshot_here(recording, wanted, options.allow_weaker))
     config = here.config({**options.overrides, "runs_dir": str(folder)})
     images = PinnedImages(recording.lock, pull=options.pull)
-    try:
-        plan = plan_config(
-            config, roots=options.roots, build=options.build, say=say, recording=here, images_of=images.source
-        )
-    except ConfigError as error:
-        raise ConfigError(_with_remedy(str(error), recording)) from None
+    plan = plan_config(
+        config, roots=options.roots, build=options.build, say=say, recording=here, images_of=images.source
+    )
     lacking = {job_id: why for job_id, why in here.lacking.items() if job_id in wanted}
     jobs = tuple(_asked(p, wanted) for p in plan.jobs)
     plan = replace(plan, jobs=jobs)
@@ -240,17 +237,6 @@ def _asked(planned: PlannedJob, wanted: Collection[str]) -> PlannedJob:
 
 def _id_of(entry: Any) -> Any:
     return entry.get("id") if isinstance(entry, dict) else entry
-
-
-def _with_remedy(message: str, recording: Recording) -> str:
-    """Of a task that is not here: where it would be looked for."""
-    lines = message.splitlines()
-    if any("there is no task" in line for line in lines):
-        lines.append(
-            f"{recording.layout.root}: a run does not hold the folders of its tasks; name the folder that they lie in "
-            "with --root, or make the other jobs again with --where"
-        )
-    return "\n".join(lines)
 
 
 def _compared(prepared: Prepared, planned: PlannedJob, row: Results) -> JobReproduction:

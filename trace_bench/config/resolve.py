@@ -28,7 +28,7 @@ class Resolved:
     trainers: dict[str, type[Trainer]]
 
 
-def resolve(config: RunConfig, roots: Sequence[Path] = ()) -> Resolved:
+def resolve(config: RunConfig, roots: Sequence[Path] = (), *, lost_task: str | None = None) -> Resolved:
     """Load the specs of the config's tasks and the classes of its trainers, and check the config against them.
 
     Nothing of a task is imported, no image or engine is touched.
@@ -37,6 +37,7 @@ def resolve(config: RunConfig, roots: Sequence[Path] = ()) -> Resolved:
         roots: extra folders with task folders (``--root``), beside the config's ``task_roots``. Relative ones
             are taken
             from the current folder, like ``runs_dir``.
+        lost_task: what to do about a task that is not there. None names the nearest one.
 
     Raises:
         ConfigError: unknown tasks or trainers, broken task specs, arguments that they do not take; one line each.
@@ -44,7 +45,7 @@ def resolve(config: RunConfig, roots: Sequence[Path] = ()) -> Resolved:
     problems = [*_missing_roots(config), *_unknown_suites(config)]
     if problems:
         raise ConfigError("\n".join(problems))
-    tasks = _tasks(config, [*roots, *(Path(root) for root in config.task_roots)], problems)
+    tasks = _tasks(config, [*roots, *(Path(root) for root in config.task_roots)], lost_task, problems)
     trainers = _trainers(config, problems)
     missing_tasks = any(entry.id not in tasks for entry in config.tasks)
     missing_trainers = any(entry.id not in trainers for entry in config.trainers)
@@ -82,7 +83,7 @@ def _unknown_suites(config: RunConfig) -> list[str]:
     ]
 
 
-def _tasks(config: RunConfig, roots: Sequence[Path], problems: list[str]) -> dict[str, Task]:
+def _tasks(config: RunConfig, roots: Sequence[Path], lost_task: str | None, problems: list[str]) -> dict[str, Task]:
     suites = load_suites()
     names = suite_names()
     wanted = {entry.id.partition(":")[0] for entry in config.tasks} & set(names)
@@ -95,7 +96,7 @@ def _tasks(config: RunConfig, roots: Sequence[Path], problems: list[str]) -> dic
         where = config.source.where(("tasks", index, "id"))
         entry = entries.get(named.id)
         if entry is None:
-            problems.append(f"{where}: {not_found(named.id, names, entries, roots)}")
+            problems.append(f"{where}: {not_found(named.id, names, entries, roots, lost_task)}")
             continue
         try:
             spec = load_task_spec(entry.folder)

@@ -31,6 +31,11 @@ from trace_bench.results.tables import read_manifest, read_rows
 
 SHOWN = 3
 """Jobs that are named in a sentence."""
+LOST_TASK = (
+    "a run does not hold its tasks: name the folder that holds this one with --root FOLDER, or leave its jobs out with "
+    "trace-bench reproduce --where"
+)
+"""What to do about a task of a recorded run that is not found."""
 OF_THIS_RUN = ("run_id", "runs_dir", "resume", "mode", "replay_from")
 """Keys of a snapshot that a replay of it does not take over."""
 OF_THE_MACHINE = ("task_roots", "data_root", "images", "llm_cache", "mirrors", "docker", "modal", "scheduling")

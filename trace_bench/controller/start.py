@@ -24,7 +24,7 @@ from trace_bench.controller.plan import ImageSource, PlanIsOld, RunPlan, jobs_of
 from trace_bench.controller.prepare import outlives_a_day
 from trace_bench.controller.prices import check_litellm, prices_of
 from trace_bench.controller.progress import Progress
-from trace_bench.controller.recording import Recording, recording_of
+from trace_bench.controller.recording import LOST_TASK, Recording, recording_of
 from trace_bench.controller.records import write_records
 from trace_bench.controller.result import RunResult
 from trace_bench.controller.run import Run
@@ -92,7 +92,7 @@ def plan_config(
     prices = prices_of(config, warnings)
     with ThreadPoolExecutor(max_workers=1) as aside:
         git = aside.submit(capture_git, package_dir())  # two processes, while the engine is asked
-        resolved = resolve(config, roots)
+        resolved = resolve(config, roots, lost_task=LOST_TASK if recording is not None else None)
         jobs = jobs_of(config, resolved)
         if recording is not None:
             recording.check(jobs, config.source.where(("replay_from",)))

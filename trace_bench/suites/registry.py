@@ -170,13 +170,23 @@ def short_names(ids: Iterable[str]) -> dict[str, str]:
 
 
 def not_found(
-    written: str, suites: Sequence[str], ids: Sequence[str] | dict[str, TaskEntry], roots: Sequence[Path]
+    written: str,
+    suites: Sequence[str],
+    ids: Sequence[str] | dict[str, TaskEntry],
+    roots: Sequence[Path],
+    remedy: str | None = None,
 ) -> str:
-    """The sentence for a task id that names nothing."""
+    """The sentence for a task id that names nothing.
+
+    Args:
+        remedy: what to do about it, where the id is known to be right. None names the nearest id.
+    """
     task_id = normalise_id(written)
     suite = task_id.partition(":")[0]
     if suite not in suites:
         return f"there is no suite {suite!r} (task id {written!r}){hint(suite, suites)}"
+    if remedy is not None:
+        return f"there is no task {written!r} here; {remedy}"
     near = hint(task_id, [i for i in ids if i.startswith(f"{suite}:")])
     if "did you mean" not in near:
         everywhere = [e.id for e in discover(None, roots)]
@@ -186,7 +196,7 @@ def not_found(
         ]
         near = f"; did you mean {same[0]!r}?" if same else hint(task_id, everywhere)
         if "did you mean" not in near:
-            near = f"; 'trace-bench list-tasks --bench {suite}' lists the tasks of that suite"
+            near = f"; 'trace-bench list-tasks --bench {suite}' lists what there is, --root FOLDER adds tasks of yours"
     return f"there is no task {written!r}{near}"
 
 
