@@ -32,27 +32,60 @@ def compare(folder: Path, *arguments: str) -> Any:
 
 
 def test_what_differs_comes_before_any_number(folder: Path) -> None:
-    done = compare(folder, "a", "--where", "trainer=NoOp", "--where", "trainer=P")
+    done = compare(folder, "a", "--where", "trainer=NoOp", "--where", "trainer=P", "--explain")
     assert (done.returncode, done.stderr) == (0, "")
     heads = ["Parts", "What differs: trainer=P against trainer=NoOp", "trainer=P against trainer=NoOp"]
     heads += ["What could be detected", "Methods"]
     lines = done.stdout.splitlines()
     assert [line for line in lines if line in heads] == heads
     assert "arXiv:2411.00640" in done.stdout and "arXiv:2108.13264" in done.stdout
-    assert "win/tie/loss: 0/2/0 of 2 tasks" in done.stdout and "WARNING" not in done.stdout
+    assert "higher/equal/lower: 0/2/0 of 2 tasks" in done.stdout and "WARNING" not in done.stdout
+
+
+def test_one_table_with_verdicts_and_one_line_of_caveats(folder: Path) -> None:
+    done = compare(folder, "a", "--where", "trainer=NoOp", "--where", "trainer=P")
+    title, header, *rows, caveats = done.stdout.splitlines()
+    assert title == "NoOp is the baseline; normalised score of the best state on held-out data"
+    assert header.split()[-3:] == ["p", "(Holm)", "verdict"]
+    assert [row.split()[-1] for row in rows] == ["equal"] * 4, "two tasks, these tasks, tasks like these"
+    assert caveats.startswith("Caveats: ") and caveats.endswith("--explain says more.") and "arXiv" not in done.stdout
+
+
+@pytest.mark.parametrize(("seeds", "verdicts"), [(3, ["undecided"] * 2), (12, ["better"] * 2)])
+def test_a_verdict_takes_a_small_p(tmp_path: Path, seeds: int, verdicts: list[str]) -> None:
+    up = jobs(lambda task, seed: score(task, seed) + 0.2, ["x", "y"], range(seeds), trainer_id="P")
+    make_experiment(tmp_path, "a", [*jobs(score, ["x", "y"], range(seeds)), *up])
+    lines = compare(tmp_path, "a", "--by", "trainer").stdout.splitlines()
+    assert [line.split()[-1] for line in lines if " t:x " in line or " t:y " in line] == verdicts
+    assert ("no single task can have one" in lines[-1]) == (seeds == 3)
+
+
+def test_trainers_with_several_variants_are_split_by_them_and_said_to_be(tmp_path: Path) -> None:
+    searches = [jobs(score, ["x"], range(6), trainer_id="P", variant=f"n={n}",
+                     resolved_trainer_kwargs={"n": n}) for n in (2, 3)]  # fmt: skip
+    make_experiment(tmp_path, "a", [*jobs(score, ["x"], range(6)), *searches[0], *searches[1]])
+    done = compare(tmp_path, "a", "--by", "trainer")
+    assert done.returncode == 0, done.stderr
+    assert "the parts are by trainer,variant" in done.stdout.splitlines()[1]
+    assert "P n=2 " in done.stdout and "P n=3 " in done.stdout
+    named = json.loads(compare(tmp_path, "a", "--by", "trainer", "--json").stdout)["parts"]
+    assert [part["name"].partition(",")[0] for part in named] == ["trainer=NoOp", "trainer=P", "trainer=P"]
+    by_variant = compare(tmp_path, "a", "--by", "trainer,variant")
+    assert "the parts are by" not in by_variant.stdout
+    assert by_variant.stdout.splitlines()[1:] == done.stdout.splitlines()[2:]
 
 
 def test_two_axes_are_warned_of_and_strict_refuses_without_a_result(folder: Path) -> None:
     arguments = ["a", "b", "--where", "trainer=NoOp"]
     warned = compare(folder, *arguments)
     assert warned.returncode == 0 and "WARNING: 'a' and 'b' differ in 2 axes (model, code)" in warned.stdout
-    assert warned.stdout.index("WARNING") < warned.stdout.index("win/tie/loss")
+    assert warned.stdout.index("WARNING") < warned.stdout.index("verdict")
     for form in ("table", "json", "md"):
         refused = compare(folder, *arguments, "--strict", "--format", form)
         assert (refused.returncode, refused.stdout) == (ExitCode.JOB_FAILED, "")
         assert refused.stderr.startswith("error: 'a' and 'b' differ in 2 axes (model, code)")
     fair = compare(folder, "a", "--by", "trainer", "--strict")
-    assert fair.returncode == 0 and "win/tie/loss" in fair.stdout
+    assert fair.returncode == 0 and "verdict" in fair.stdout
 
 
 def test_json_has_everything(folder: Path) -> None:
@@ -71,7 +104,7 @@ def test_markdown_holds_whatever_names_hold(tmp_path: Path) -> None:
     rows = [*jobs(score, ["x"], range(3)), *jobs(score, ["x"], range(3), trainer_id=evil, variant=evil)]
     rows += [job(evil, 0, 0.1), job(evil, 0, 0.2, trainer_id=evil)]
     make_experiment(tmp_path, "a", rows)
-    done = compare(tmp_path, "a", "--by", "trainer", "--format", "md")
+    done = compare(tmp_path, "a", "--by", "trainer", "--format", "md", "--explain")
     assert done.returncode == 0
     assert "\x1b" not in done.stdout and "<script>" not in done.stdout and "\n# c" not in done.stdout
     for line in done.stdout.splitlines():
@@ -121,7 +154,7 @@ def test_a_real_run(recorded: RunLayout) -> None:
     )  # fmt: skip
     assert own.returncode == 0 and "multiobjective_convex ↓" in own.stdout
     only = here("compare", str(recorded.root), "--by", "variant", "--where", "task=llm4ad*", "--strict")
-    assert only.returncode == 0 and "compared: normalised_test" in only.stdout
+    assert only.returncode == 0 and "normalised score of the best state on held-out data" in only.stdout
 
 
 def test_a_run_of_the_first_version() -> None:

@@ -110,7 +110,7 @@ def test_numbers_are_whole_and_the_variant_is_cut_first(width: int) -> None:
     lines = _drawn(tally, width=width)
     first, second = (line for line in lines if "123  -0.000123457 ↑  $0.5000  0" in line)
     for line in (first, second):
-        task = "internal:nume" if width == 80 else "internal:numeric_param  PrioritySearch  "
+        task = "…numeric_param" if width == 80 else "internal:numeric_param  PrioritySearch  "
         assert line.startswith(task) and "  PrioritySearch  " in line and "  1234  " in line
     assert first != second, "the end of a variant stays"
     assert not any("num_steps=2" in line for line in lines), "all have it"

@@ -50,7 +50,7 @@ def test_ls_has_a_line_for_each_run_the_newest_first(runs: Path) -> None:
     header, *lines = shown("ls", runs=runs).splitlines()
     assert header.split() == [
         "id", "name", "state", "jobs", "ok", "failed", "infra", "skipped", "interrupted", "flagged", "unprotected",
-        "started", "cost",
+        "started", "cost", "replay", "of",
     ]  # fmt: skip
     assert [line.split()[:5] for line in lines] == [
         ["later", "-", "unfinished", "1/3", "1"],
@@ -58,6 +58,58 @@ def test_ls_has_a_line_for_each_run_the_newest_first(runs: Path) -> None:
         ["plan", "-", "planned", "0/3", "0"],
     ]
     assert [line["run_id"] for line in parsed("ls", runs=runs)] == ["later", RUN, "plan"]
+
+
+def test_ls_and_show_say_that_a_run_is_a_replay(runs: Path) -> None:
+    make_run(runs, "recorded", rows=[row(0)])
+    run = make_run(runs, "again", rows=[row(0)])
+    run.config_snapshot.write_text("name: a\nmode: replay\nreplay_from: /elsewhere/runs/recorded\n")
+    header, *lines = shown("ls", runs=runs).splitlines()
+    assert header.endswith("replay of") and {line.split()[0]: line.split()[-1] for line in lines} == {
+        "again": "recorded",
+        "recorded": "-",
+    }
+    assert {line["run_id"]: line["replay_of"] for line in parsed("ls", runs=runs)} == {
+        "again": "recorded",
+        "recorded": None,
+    }
+    assert "\nreplay of  recorded\n" in shown("show", "again", runs=runs)
+    assert "replay of" not in shown("show", "recorded", runs=runs)
+
+
+def test_show_counts_what_the_model_proposed(runs: Path) -> None:
+    run = make_run(runs, rows=[row(0), row(1)])
+    make_job(run, 0)
+    job = run.job(job_id(0))
+    job.events.write_text('{"t":1,"event":"proposal.dropped"}\n{"t":1,"event":"proposal.unusable"}\n')
+    job.state_history.write_text('{"candidate":"a","parents":[]}\n{"candidate":"b","parents":["a"]}\n')
+    assert "\nproposals  1 new, 1 duplicate, 1 unusable\n" in shown("show", RUN, runs=runs)
+    assert "\nproposals    1 new, 1 duplicate, 1 unusable\n" in shown("show", RUN, job_id(0), runs=runs)
+    assert "proposals" not in shown("show", RUN, job_id(1), runs=runs)
+
+
+@pytest.mark.parametrize("columns", [80, 120, 200])
+def test_lists_and_jobs_fit_the_terminal_and_rows_can_be_told_apart(runs: Path, columns: int) -> None:
+    variants = [
+        f"num_steps={steps},num_candidates={width},num_proposals={width}" for steps in (3, 6) for width in (1, 2)
+    ]
+    where = [{"trainer_id": "PrioritySearch", "variant": variant} for variant in variants]
+    rows = [row(n, score_initial=-3.0, score_best=-0.0435037, score_test=-0.05, time_seconds=1234.5,
+                total_tokens=123456, cost_usd=1.5, **where[n]) for n in range(4)]  # fmt: skip
+    make_run(runs, rows=rows, entries=[entry(n, status="ok", **where[n]) for n in range(4)], name="a name " * 9)
+    again = make_run(runs, "again-" + RUN, rows=rows, name="a name " * 9)
+    again.config_snapshot.write_text(f"name: {'a name ' * 9}\nmode: replay\nreplay_from: /x/{RUN}\n")
+    listed = on_a_terminal("ls", "--runs-dir", str(runs), columns=columns)
+    text = on_a_terminal("show", RUN, "--runs-dir", str(runs), columns=columns)
+    jobs, leaderboard = text.split("\n\n")[1:]
+    for part in (listed, jobs, leaderboard):
+        assert all(len(line.rstrip()) <= columns for line in part.splitlines()), part
+    of_jobs = [line[14:] for line in jobs.splitlines() if line.startswith(tuple(map(job_id, range(4))))]
+    ranked = [line[3:] for line in leaderboard.splitlines() if line.startswith("1  PrioritySearch")]
+    for lines in (of_jobs, ranked):
+        assert len(lines) == 4 and len({line.partition(" -")[0] for line in lines}) == 4, lines
+    if columns == 80:
+        assert "ns=3,nc=1,np=1" in text and "ns: num_steps, nc: num_candidates, np: num_proposals" in text
 
 
 def test_ls_names_a_run_by_its_folder(runs: Path) -> None:
@@ -168,7 +220,7 @@ def test_what_a_job_cost_and_that_its_budget_ended_it_are_in_its_line(runs: Path
     make_run(runs, rows=[cheap], planned=1)
     (line,) = [line for line in shown("show", "latest", runs=runs).splitlines() if line.startswith(job_id(0))]
     assert line.endswith("7  0.000015  ended by its budget")
-    assert cli("ls", "--runs-dir", str(runs)).stdout.rstrip().endswith("  0.000015")
+    assert cli("ls", "--runs-dir", str(runs)).stdout.rstrip().endswith("  0.000015  -")
 
 
 def test_show_limits_the_jobs_unless_all_are_asked_for(runs: Path) -> None:
@@ -226,9 +278,9 @@ def test_show_of_a_job_has_all_about_it(runs: Path) -> None:
         "trainer      NoOp, variant 0",
         "status       ok",
         "stop reason  completed",
-        "score        -3 → -0.5 ↑",
-        "initial  -      -3        -",
-        "best     -      -0.5      -0.75",
+        "validation   -3 → -0.5 ↑",
+        "initial  -      -3          -",
+        "best     -      -0.5        -0.75",
         "1        2026-01-02T03:04:05Z  -      ok      -",
         "apparmor  a profile  no AppArmor",
         "    -    return 1",
@@ -368,7 +420,9 @@ def test_jobs_and_leaderboard_have_a_line_a_row_on_a_terminal(runs: Path, column
     assert [line[:12] for line in jobs[4:7]] == [job_id(n) for n in range(3)]
     assert all(f"-3 → {-0.0435037 - n:.6g}  " in line + "  " for n, line in enumerate(jobs[4:7]))
     assert "candidate: ba" in jobs[6] and all("↑" not in line for line in jobs)
-    assert leaderboard[0] == "leaderboard" and leaderboard[1] == "all: optimizer OptoPrime, model stub, no test score"
+    assert (
+        leaderboard[0] == "leaderboard" and leaderboard[1] == "all: optimizer OptoPrime, model stub, no held-out score"
+    )
     assert all(len(line) <= columns for line in jobs + leaderboard)
     piped = shown("show", RUN, runs=runs)
     assert f"num_steps=2,{'x' * 60}=0" in piped and "-3 → -0.0435037 ↑" in piped, "a pipe's line has everything"

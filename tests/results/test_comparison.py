@@ -12,7 +12,7 @@ from tests.results.experiments import failed, job, jobs, make_experiment
 from trace_bench.artifacts.records import Results
 from trace_bench.errors import ConfigError
 from trace_bench.results.comparands import Part, choose
-from trace_bench.results.compare_text import markdown, notes, sections
+from trace_bench.results.compare_text import markdown, notes, sections, summary
 from trace_bench.results.comparison import Compared, compare
 from trace_bench.results.detection import detected
 from trace_bench.results.parts import parse_where
@@ -136,7 +136,7 @@ def test_several_ways_are_matched_by_what_they_have_in_common(tmp_path: Path) ->
     done = compare(parts_of(tmp_path, ways(low, "small"), ways(high, "large")))
     (one,) = done.comparisons
     assert one.matched_by == ("task", "seed", "trainer") and {task.effect.n for task in one.tasks} == {8}
-    assert one.ways == (2, 2) and "n is seeds × 2 ways (trainer)" in lines(done)
+    assert one.ways == (2, 2) and "n is seeds × 2 configurations (trainer)" in lines(done)
     with pytest.raises(ConfigError, match="several jobs have the same task and seed"):
         compare(parts_of(tmp_path / "2", jobs(low, TASKS, SEEDS, trainer_id="Q"), ways(high, "large")))
 
@@ -205,7 +205,8 @@ def test_huge_and_equal_scores_break_nothing(tmp_path: Path) -> None:
     (task,) = done.comparisons[0].tasks
     assert task.task_id == "t:y" and done.comparisons[0].beyond == 8 and task.verdict == "tie"
     assert "8 differences are beyond a double" in lines(done) and "every difference is the same" in lines(done)
-    assert "nan" not in markdown(done) and "inf" not in markdown(done).replace("infrastructure", "")
+    told = markdown([summary(done), *sections(done)])
+    assert "nan" not in told and "inf" not in told.replace("infrastructure", "")
 
 
 # ----------------------------------------------------------------------------------------------- what could be found

@@ -64,7 +64,7 @@ def test_seeds_of_which_some_ways_failed_keep_those_that_both_have() -> None:
     other = [job("x", seed, 0.1 * seed + 0.5, trainer_id=way) for seed in range(3) for way in "AB"][:-1]
     _, one, told = compared(rows, other)
     assert one.ways == (1, 2) and one.tasks[0].effect.n == 3 and one.unpaired_jobs == (1, 0)
-    assert one.tasks[0].effect.mean == pytest.approx(0.5) and "n is seeds × 1–2 ways (trainer)" in told
+    assert one.tasks[0].effect.mean == pytest.approx(0.5) and "n is seeds × 1–2 configurations (trainer)" in told
 
 
 def test_differences_that_are_equal_up_to_rounding_are_equal() -> None:

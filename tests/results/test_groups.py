@@ -25,10 +25,11 @@ from trace_bench.cli.results import results_command
 from trace_bench.controller.result import RunResult
 from trace_bench.errors import ConfigError
 from trace_bench.results.frames import jobs_frame
-from trace_bench.results.group_tables import aside_table, csv_text, main_table, methods, notes
+from trace_bench.results.group_tables import aside_table, csv_text, main_table, methods, notes, short_table
 from trace_bench.results.groups import Group, Summary, jobs_of, summarise_groups
 from trace_bench.results.markup import markdown, tex
 from trace_bench.results.parts import parse_by
+from trace_bench.results.proposals import proposals_of
 from trace_bench.results.render import Screen
 
 KNAPSACK = "llm4ad:optimization/knapsack_construct"
@@ -109,12 +110,12 @@ def test_of_different_tasks_only_normalised_scores_are_averaged_each_task_with_t
     assert group.per_dollar == pytest.approx(2.0), "of the jobs whose improvement counts"
     told = " ".join(notes(summarised(rows, "trainer")))
     assert "scores of the others are not normalised" in told
-    assert "2 of 3" in main_table(summarised(rows, "trainer"))[1][0]
+    assert "2 of 3" in main_table(summarised(rows, "trainer")).rows[0]
 
 
 def test_a_group_with_one_normalised_task_is_over_its_seeds_and_says_so() -> None:
     summary = summarised([normalised(n, "s:a", 0.1 * n) for n in range(3)], "trainer")
-    assert one(summary).normalised.unit == "seeds" and "3 seeds" in main_table(summary)[1][0]
+    assert one(summary).normalised.unit == "seeds" and "3 seeds" in main_table(summary).rows[0]
 
 
 def test_tasks_of_other_arguments_are_other_tasks() -> None:
@@ -146,19 +147,20 @@ def test_a_run_that_has_only_begun_has_groups_without_numbers(tmp_path: Path) ->
     summary = summarise_groups(jobs_of(run), parse_by("task,trainer"))
     group = one(summary)
     assert group.aside == {"pending": 2} and group.score.n == 0 and not group.marked
-    header, (line,) = main_table(summary)
-    assert "nan" not in csv_text(summary).lower() and header == ["task", "trainer", "n", "mean", "95 % CI"]
-    assert line[2:] == ["0", "-", "-"]
+    table = main_table(summary)
+    assert table.header == ("task", "trainer", "n", "validation", "validation 95 % CI")
+    assert "nan" not in csv_text(summary).lower() and table.rows[0][2:] == ("0", "-", "-")
+    assert short_table(summary).rows[0][-1] == "2 pending"
 
 
 def test_a_seed_without_a_held_out_score_is_told_apart() -> None:
     rows = [row(0, score_best=1.0, score_test=2.0), row(1, score_best=1.0), row(2, score_best=1.0, score_test=4.0)]
-    assert "3 (2 of 3)" in main_table(summarised(rows))[1][0]
+    assert "3 (2 of 3)" in main_table(summarised(rows)).rows[0]
 
 
 def table_of(summary: Summary) -> dict[str, list[str]]:
-    header, rows = main_table(summary)
-    return {name: [line[place] for line in rows] for place, name in enumerate(header)}
+    table = main_table(summary)
+    return {name: [line[place] for line in table.rows] for place, name in enumerate(table.header)}
 
 
 def test_what_covers_says_of_held_out_intervals_stands_beside_them_where_they_are_of_other_sizes() -> None:
@@ -194,8 +196,10 @@ def test_methods_are_named_with_their_sources() -> None:
 # ----------------------------------------------------------------------------------------------------- how it is shown
 
 
-def printed(capsys: pytest.CaptureFixture[str], run: RunLayout, form: str, by: str = "task,trainer") -> str:
-    results_command(str(run.root), run.root.parent, by=by, where=None, form=form, unprotected=False, level=0.95)
+def printed(
+    capsys: pytest.CaptureFixture[str], run: RunLayout, form: str, by: str = "task,trainer", **more: bool
+) -> str:
+    results_command(str(run.root), run.root.parent, by=by, where=None, form=form, unprotected=False, level=0.95, **more)
     return capsys.readouterr().out
 
 
@@ -225,9 +229,39 @@ def test_json_has_raw_numbers_and_the_methods(recorded: RunLayout, capsys: pytes
 def test_the_table_shows_measured_coverage_beside_intervals_of_few_values(
     recorded: RunLayout, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = printed(capsys, recorded, "table")
+    told = printed(capsys, recorded, "table", explain=True)
     assert "42–95 %" in told and "(unprotected)" in told and "[-3]=" in told
-    assert "=: all values are the same" in told and "nan" not in told
+    assert "=: all values are the same" in told and "nan" not in told and "arXiv:2108.13264" in told
+
+
+def test_one_table_and_one_line_of_caveats_unless_more_is_asked_for(
+    recorded: RunLayout, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, caveats = printed(capsys, recorded, "table").split("\n\n")
+    header, *rows = table.splitlines()
+    assert "validation" in header and "held-out 95 % CI" in header and "covers" not in header and len(rows) == 9
+    assert caveats.startswith("Caveats: unprotected: ") and caveats.endswith("--explain says more.\n")
+    assert caveats.count("\n") == 1 and "arXiv" not in caveats and "intervals of 2 values may be too short" in caveats
+
+
+def test_what_a_search_proposed_is_counted_from_its_history_and_its_events(
+    copied: RunLayout, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = next(job for job in copied.job_dirs() if job.state_history.read_text().count("\n") > 2)
+    names = {line["candidate"] for line in map(json.loads, job.state_history.read_text().splitlines())}
+    job.events.write_text(
+        '{"t":1.0,"event":"proposal.dropped","reason":"duplicate"}\n{"t":1.0,"event":"proposal.unusable"}\n'
+        '{"t":1.0,"event":"proposal.dropped","reason":"unchanged"}\n{"t":1,"event":"proposal.dro'
+    )
+    assert proposals_of(job) == {"new": len(names) - 1, "duplicate": 2, "unusable": 1}
+    job.events.write_bytes(b'[1]\n{"event":["proposal.dropped"]}\n"proposal.dropped"\n')
+    job.state_history.write_bytes(b'{"candidate":1,"parents":"x"}\n{"parents":["a"],"candidate":\n')
+    assert proposals_of(job) == {"new": 1, "duplicate": 0, "unusable": 0}, "what a sandbox wrote is no promise"
+    groups = json.loads(printed(capsys, copied, "json"))["groups"]
+    searched = [group["proposals"] for group in groups if group["keys"]["trainer"] == "PrioritySearch"]
+    assert sum(counts["new"] for counts in searched) > 0
+    assert all(not any(g["proposals"].values()) for g in groups if g["keys"]["trainer"] == "NoOp")
+    assert "proposals: new/duplicate/unusable" in printed(capsys, copied, "table")
 
 
 def test_jobs_of_a_run_without_its_manifest_are_said_to_be_those_that_ended(
@@ -246,13 +280,14 @@ def test_jobs_of_a_run_without_its_manifest_are_said_to_be_those_that_ended(
 def test_on_a_narrow_terminal_the_table_fits_and_the_mean_stays(
     by: str, recorded: RunLayout, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trace_bench.cli.results.screen", lambda: Screen(80, styled=False))
+    for place in ("results", "tables"):
+        monkeypatch.setattr(f"trace_bench.cli.{place}.screen", lambda: Screen(80, styled=False))
     lines = printed(capsys, recorded, "table", by).splitlines()
     header = next(line for line in lines if line.startswith("trainer"))
     rows = [line for line in lines if line.startswith(("NoOp ", "PrioritySearch "))]
     assert len(rows) == (9 if by == "task,trainer" else 3) and all(len(line) <= 80 for line in [header, *rows])
-    assert ("mean" if by == "task,trainer" else "normalised") in header and "95 % CI" in header
-    assert all(len(line) <= 80 for line in lines if not line.startswith("no room for")), "sentences are folded"
+    assert "validation" in header and "95 % CI" in header
+    assert all(len(line) <= 80 for line in lines), "sentences are folded"
     assert "all: unprotected" in lines
     assert (f"{KNAPSACK}  higher is better" in lines) == (by == "task,trainer")
 
@@ -265,19 +300,19 @@ def test_hostile_names_act_on_nothing(name: str, tmp_path: Path, capsys: pytest.
     summary = summarised(rows)
     main, aside = main_table(summary), aside_table(summary)
     assert aside is not None
-    for shown in (markdown(main, ()), tex(main, ()), csv_text(summary), markdown(aside, ()), tex(aside, ())):
+    for shown in (markdown(main), tex(main), csv_text(summary), markdown(aside), tex(aside)):
         assert not any(line.startswith(FORGED) for line in shown.splitlines())
         assert "\x1b" not in shown and "\x9b" not in shown
-    widths = {line.replace(r"\|", "").count("|") for line in markdown(main, ()).splitlines()}
+    widths = {line.replace(r"\|", "").count("|") for line in markdown(main).splitlines()}
     assert len(widths) == 1, "as many cells in each row"
 
 
 def test_markup_is_text() -> None:
     name, variant = "a|b <img src=x> [l](http://e) *e* `c` https://e @me", r"50 % of a_b \x {y} $z$ ~#^&"
     rows = [row(0, trainer_id=name, variant=variant, score_best=1.0)]
-    (line,) = markdown(main_table(summarised(rows, "task,trainer,variant")), ()).splitlines()[2:]
+    (line,) = markdown(main_table(summarised(rows, "task,trainer,variant"))).splitlines()[2:]
     assert r"a\|b" in line and "<img" not in line and r"\[l\]" in line and r"\*e\*" in line and "https://" not in line
-    (line,) = [x for x in tex(main_table(summarised(rows, "variant,task")), ()).splitlines() if x.startswith("50")]
+    (line,) = [x for x in tex(main_table(summarised(rows, "variant,task"))).splitlines() if x.startswith("50")]
     assert line.startswith(r"50 \% of a\_b \textbackslash{}x \{y\} \$z\$ \textasciitilde{}\#\textasciicircum{}\&")
 
 

@@ -18,6 +18,7 @@ from trace_bench.results.render import (
     framed,
     leaderboard_text,
     shared_parameters,
+    shortened,
     told_once,
     wide,
     without,
@@ -49,8 +50,8 @@ def test_a_pipe_gets_all_columns_and_the_direction_in_one() -> None:
                                           evaluations=30, llm_calls=7)]))  # fmt: skip
     header, row = text.splitlines()
     assert header.split() == [
-        "task", "#", "trainer", "variant", "optimizer", "model", "seeds", "initial", "best", "test", "evals",
-        "calls", "s", "tokens", "usd", "direction",
+        "task", "#", "trainer", "variant", "optimizer", "model", "seeds", "initial", "validation", "held-out",
+        "evals", "calls", "s", "tokens", "usd", "direction",
     ]  # fmt: skip
     assert row.split() == [
         "internal:numeric_param", "1", "NoOp", "0", "OptoPrime", "stub", "1", "-3", "-0.5", "-", "30", "7", "1.2",
@@ -69,15 +70,15 @@ def test_a_row_of_the_leaderboard_is_one_line_with_whole_numbers(width: int) -> 
         best = f"{row.score_mean:.6g} ± {row.score_std:.2g}"
         assert any(re.match(rf"{row.rank}  {row.trainer_id[:8]}", line) and best in line for line in table), best
     assert sum("PrioritySearch" in line for line in table) == 4, "what is cut is the variant"
-    assert ("…" in lines[4]) == (width == 80)
+    assert "…" not in "".join(lines), "initials of parameters make room"
 
 
 def test_a_task_is_a_heading_with_its_direction_and_what_is_common_is_said_once() -> None:
     lines = leaderboard_text(many(), Screen(120, styled=False)).splitlines()
     long = f"a_name_that_is_long={'x' * 30}"
-    assert lines[0] == "all: optimizer OptoPrime, model stub, no test score"
+    assert lines[0] == "all: optimizer OptoPrime, model stub, no held-out score"
     assert lines[1] == f"variants: all with num_steps=2,num_proposals=2,{long}"
-    assert lines[2].split() == ["#", "trainer", "variant", "seeds", "initial", "best", "evals", "s", "tokens"]
+    assert lines[2].split() == ["#", "trainer", "variant", "seeds", "initial", "validation", "evals", "s", "tokens"]
     assert lines[3] == "internal:numeric_param  higher is better"
     assert lines[4].split()[:3] == ["1", "PrioritySearch", "num_candidates=0"]
     assert lines[7] == "llm4ad:a_task_of_a_long_name  lower is better" and len(lines) == 11
@@ -96,7 +97,7 @@ def test_columns_that_differ_are_kept() -> None:
         results("bbbbbbbbbbbb", score_best=1.0, model="two"),
     ])  # fmt: skip
     first, header, *_ = leaderboard_text(rows, Screen(120, styled=False)).splitlines()
-    assert first == "all: variant 0, optimizer OptoPrime" and {"model", "test"} <= set(header.split())
+    assert first == "all: variant 0, optimizer OptoPrime" and {"model", "held-out"} <= set(header.split())
 
 
 def test_unprotected_rows_are_marked_or_all_said_to_be() -> None:
@@ -146,6 +147,45 @@ def test_texts_are_cut_in_their_order_and_then_columns_left_out() -> None:
     assert first(20) == ([whole[0], "nn…", "…"], ["n"])
 
 
+NAMES = [
+    ("llm4ad:optimization/knapsack_construct", "num_steps=6,num_proposals=2", "0.9530974"),
+    ("llm4ad:optimization/tsp_construct", "num_steps=3,num_candidates=2,num_proposals=2", "0.8664011"),
+    ("llm4ad:optimization/tsp_construct", "num_steps=6,num_candidates=1,num_proposals=1", "0.8712345"),
+    ("llm4ad:optimization/set_cover_construct", "default", "0.9556041"),
+]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_what_tells_rows_apart_is_in_each_row(width: int) -> None:
+    table = fitted(("task", "variant", "score"), NAMES, {"score"}, width=width, elastic={"task": 8, "variant": 8})
+    lines = [table.header, *table.rows]
+    assert all(wide(line) <= width for line in lines) and all(
+        row[2] in line for row, line in zip(NAMES, table.rows, strict=True)
+    )
+    assert len({line.rpartition(" ")[0] for line in table.rows}) == 4
+    assert width == 40 or all(
+        end in line for end, line in zip(("ack_construct", "p_construct"), table.rows[:2], strict=True)
+    )
+    if width in (60, 80):
+        assert "ns=3,nc=2,np=2" in table.rows[1]
+        assert table.legend == "ns: num_steps, np: num_proposals, nc: num_candidates"
+
+
+def test_names_lose_what_all_have_then_their_beginning_then_their_middle() -> None:
+    assert shortened(["a:b/one", "a:b/other"], 6) == ["…one", "…other"]
+    assert shortened(["first_same_end", "other_same_end"], 8) == ["fir…_end", "oth…_end"]
+    assert shortened(["begin_1", "begin_2"], 4) == ["…n_1", "…n_2"]
+    assert shortened(["日本語1", "日本語2"], 4) == ["…語1", "…語2"]
+    assert shortened(["short"], 8) == ["short"]
+
+
+def test_a_hypervolume_is_shown_for_searches_with_several_objectives_only() -> None:
+    rows = rank([results(score_best=1.0, metrics_best={"a": 1.0, "b": 2.0}, hypervolume=0.25)])
+    for screen in (None, Screen(120, styled=False)):
+        assert "hypervolume" not in leaderboard_text(rows, screen)
+        assert "hypervolume" in leaderboard_text(rows, screen, several_objectives=True)
+
+
 def test_an_empty_column_is_left_out_unless_it_is_to_be_kept() -> None:
     rows = [("a", "-", "", "1")]
     assert fitted(HEADER, rows, width=80).header.split() == ["id", "n"]
@@ -160,7 +200,6 @@ def test_a_column_without_room_is_named() -> None:
 def test_letters_count_by_the_columns_they_take() -> None:
     assert (wide("ab"), wide("日本"), wide("e\u0301")) == (2, 4, 1)
     assert (cut("日本語", 5), cut("日本語", 4), cut("abcdef", 6)) == ("日本…", "日…", "abcdef")
-    assert cut("num_candidates=4", 8, middle=True) == "num…es=4"
     lines = fitted(("a", "b"), [("日本", "x"), ("abcd", "y")], width=80).rows
     assert [wide(line) for line in lines] == [7, 7]
 

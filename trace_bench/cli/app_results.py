@@ -11,6 +11,7 @@ from trace_bench.cli.options import RUNS, DataRoot, Json, PlacesOf, Roots, RunAr
 from trace_bench.cli.usage import confidence, whole_number
 
 results_commands = typer.Typer()
+Explain = Annotated[bool, typer.Option("--explain", help="Print everything that there is to know, and the methods.")]
 
 # ---------------------------------------------------------------------------------------------------------- results
 
@@ -34,16 +35,16 @@ def results(
     level: Annotated[
         float, typer.Option(metavar="SHARE", parser=confidence, help="Confidence level of the intervals.")
     ] = 0.95,
+    explain: Explain = False,
     runs_dir: RunsDir = RUNS,
     as_json: Json = False,
 ) -> None:
-    """Print what the jobs of a run come to, by group: means with intervals, improvement, held-out scores, what was
-    spent, and what failed."""
+    """Print what the jobs of a run come to, by group: validation and held-out scores with intervals, and what was
+    spent."""
     from trace_bench.cli.results import results_command
 
-    results_command(
-        run, runs_dir, by=by, where=where, form="json" if as_json else form, unprotected=unprotected, level=level
-    )
+    form = "json" if as_json else form
+    results_command(run, runs_dir, by=by, where=where, form=form, unprotected=unprotected, level=level, explain=explain)
 
 
 # ---------------------------------------------------------------------------------------------------------- compare
@@ -85,12 +86,13 @@ def compare(
     failures_as_worst: Annotated[
         bool, typer.Option("--failures-as-worst", help="Score a job's own failure 0, the worst normalised score.")
     ] = False,
+    explain: Explain = False,
     form: Annotated[
         str, typer.Option("--format", metavar="FORMAT", help="table, md or json.", show_default=True)
     ] = "table",
     as_json: Json = False,
 ) -> None:
-    """Say in what parts differ, then by how much their scores do, and what so few seeds could have shown."""
+    """Print by how much the scores of parts differ from a baseline's, with a verdict for each task and over all."""
     from trace_bench.cli.compare import Wanted, compare_command
 
     wanted = Wanted(
@@ -104,6 +106,7 @@ def compare(
         unprotected=unprotected,
         failures_as_worst=failures_as_worst,
         form="json" if as_json else form,
+        explain=explain,
     )
     compare_command(wanted, runs_dir)
 

@@ -1,7 +1,8 @@
-"""``compare``: in what parts differ, by how much their scores do, and what could have been seen."""
+"""``compare``: by how much the scores of parts differ, and on demand in what the parts do and what could be seen."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -9,19 +10,19 @@ from typing import Any
 from trace_bench.arguments import hint
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.cli.output import emit, emit_json
-from trace_bench.cli.tables import emit_table, screen
+from trace_bench.cli.tables import emit_sentence, emit_table
 from trace_bench.errors import ConfigError
 from trace_bench.results.axes import UnfairComparison, refusal
 from trace_bench.results.comparands import choose
-from trace_bench.results.compare_text import Table, markdown, notes, sections
+from trace_bench.results.compare_text import Section, markdown, notes, sections, summary
 from trace_bench.results.comparison import Compared, compare
 from trace_bench.results.detection import detected, methods
 from trace_bench.results.parts import parse_where
 from trace_bench.results.runs import find_run
 
 FORMATS = ("table", "md", "json")
-_ELASTIC = {"task": 20, "note": 20, "baseline": 10, "other": 10, "part": 16, "run": 10}
-_SPARE = ("detectable", "p", "run")
+_ELASTIC = {"task": 16, "note": 20, "part": 16, "run": 10, "axis": 8}
+_SPARE = ("detectable", "p", "run", "other", "baseline", "n")
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Wanted:
     unprotected: bool
     failures_as_worst: bool
     form: str
+    explain: bool = False
 
 
 def compare_command(wanted: Wanted, runs_dir: Path) -> None:
@@ -63,24 +65,24 @@ def compare_command(wanted: Wanted, runs_dir: Path) -> None:
     )
     if wanted.form == "json":
         emit_json(as_json(done))
-    elif wanted.form == "md":
-        emit(markdown(done).rstrip("\n"))
+        return
+    shown = sections(done) if wanted.explain else [summary(done)]
+    if wanted.form == "md":
+        emit(markdown(shown).rstrip("\n"))
     else:
-        _print(done)
+        _print(shown)
 
 
-def _print(done: Compared) -> None:
-    at = screen()
-    for place, section in enumerate(sections(done)):
+def _print(shown: Sequence[Section]) -> None:
+    for place, section in enumerate(shown):
         if place:
             emit()
-        emit(at.strong(section.title) if at else section.title)
+        emit_sentence(section.title, strong=True)
         for block in section.blocks:
-            if isinstance(block, Table):
-                elastic = {name: least for name, least in _ELASTIC.items() if name in block.header}
-                emit_table(block.header, block.rows, block.numeric, elastic=elastic, spare=_SPARE)
+            if isinstance(block, str):
+                emit_sentence(block)
             else:
-                emit(block)
+                emit_table(block.header, block.rows, block.numeric, elastic=_ELASTIC, spare=_SPARE, by="configuration")
 
 
 def as_json(done: Compared) -> dict[str, Any]:

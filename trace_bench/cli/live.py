@@ -231,6 +231,8 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]], space: int, wid
     if shown:
         table = fitted(header, rows[:shown], _RIGHT, width=width, elastic=_ELASTIC, keep=_KEPT)
         parts += [_line(table.header, "dim"), *(_line(row, "") for row in table.rows)]
+        if table.legend and shown + 3 <= space:
+            parts.append(_line(table.legend, "dim"))
     if shown < len(rows):
         parts.append(_line(f"… and {len(rows) - shown} more", "dim"))
     return parts

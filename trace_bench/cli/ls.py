@@ -14,8 +14,9 @@ from trace_bench.results.runs import RunLine, all_runs, describe
 
 _COUNTS = ("failed", "infra", "skipped", "interrupted", "flagged", "unprotected")
 """``infra``: of the failed jobs, those that failed at provider, sandbox or harness."""
-_HEADER = ("id", "name", "state", "jobs", "ok", *_COUNTS, "started", "cost")
+_HEADER = ("id", "name", "state", "jobs", "ok", *_COUNTS, "started", "cost", "replay of")
 _NUMERIC = ("jobs", "ok", *_COUNTS, "cost")
+_ELASTIC = {"name": 8, "replay of": 10}
 _SPARE = ("cost", "ok", "skipped", "name", "interrupted", "infra", "unprotected")
 _DULL = frozenset({"0", "0.0000"})
 
@@ -33,7 +34,7 @@ def ls_command(runs_dir: Path, *, as_json: bool) -> None:
         rows = [_cells(line) for line in lines]
         if screen() is not None:
             rows = _shortened(rows)
-        emit_table(_HEADER, rows, _NUMERIC, elastic={"name": 8}, spare=_SPARE)
+        emit_table(_HEADER, rows, _NUMERIC, elastic=_ELASTIC, spare=_SPARE)
         if any(line.flagged for line in lines):
             emit(f"flagged: jobs to look at before their scores are quoted; show RUN marks them, and see {PAGE}")
     else:
@@ -58,6 +59,7 @@ def _cells(line: RunLine) -> tuple[str, ...]:
         str(line.unprotected),
         printable((line.started_at or "-")[:19], 19),
         dollars(line.cost_usd),
+        printable(line.replay_of, 128) or "-",
     )
 
 
@@ -91,5 +93,6 @@ def _as_json(line: RunLine) -> dict[str, object]:
         "unprotected": line.unprotected,
         "started_at": line.started_at,
         "cost_usd": line.cost_usd,
+        "replay_of": line.replay_of or None,
         "damage": line.damage,
     }

@@ -36,7 +36,8 @@ def print_outcome(layout: RunLayout, rows: Sequence[Results], planned: int, *, t
     ended = [row for row in rows if row.status != "skipped"]
     unprotected = any(row.integrity == "unprotected" for row in ended)
     ranked = shown_to_people(rows)
-    emit(leaderboard_text(ranked, screen()).rstrip("\n"))
+    traded = any(row.objective != "scalar" for row in ended)
+    emit(leaderboard_text(ranked, screen(), several_objectives=traded).rstrip("\n"))
     for sentence in (
         flags_sentence(rows),
         left_out_sentence(ranked),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,8 +9,9 @@ from trace_bench.arguments import hint
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.cli.output import emit, emit_json, note
-from trace_bench.cli.tables import screen
+from trace_bench.cli.tables import emit_sentence, screen
 from trace_bench.errors import ConfigError
+from trace_bench.results.markup import Table
 from trace_bench.results.render import aligned, framed, heading, told_once
 from trace_bench.results.runs import find_run
 
@@ -27,6 +27,7 @@ def results_command(
     form: str,
     unprotected: bool,
     level: float,
+    explain: bool = False,
 ) -> None:
     """Print the groups of the run that `run` means.
 
@@ -35,6 +36,7 @@ def results_command(
         form: one of `FORMATS`.
         unprotected: let unprotected jobs count.
         level: of intervals, between 0 and 1.
+        explain: print all columns, the jobs that are in no mean, and the methods.
 
     Raises:
         ConfigError: there is no such run, key, format or job. HarnessError: a file of the run is damaged.
@@ -55,49 +57,44 @@ def results_command(
         if whole and jobs.empty:
             raise ConfigError(f"--where {printable(chosen.text)}: none of the {whole} jobs of the run is meant")
     summary = groups.summarise_groups(jobs, columns, level=level, unprotected=unprotected, run_id=layout.run_id)
-    main, aside = group_tables.main_table(summary), group_tables.aside_table(summary)
-    told = [*group_tables.notes(summary), *group_tables.methods(summary)]
+    notes, methods = group_tables.notes(summary), group_tables.methods(summary)
     if form == "json":
         emit_json({
             "run_id": summary.run_id, "by": summary.by, "joined": summary.joined, "where": where,
             "level": summary.level, "averaged_over_tasks": summary.averaged, "unprotected": summary.unprotected,
-            "groups": group_tables.records(summary), "notes": group_tables.notes(summary),
-            "methods": group_tables.methods(summary),
+            "groups": group_tables.records(summary), "notes": notes, "methods": methods,
         })  # fmt: skip
-    elif form == "csv":
+        return
+    if form == "csv":
         emit(group_tables.csv_text(summary).rstrip("\n"))
-    elif form == "md":
-        tables = [markup.markdown(table, group_tables.NUMERIC) for table in (main, aside) if table is not None]
-        _emit_parts([*tables, "\n".join(f"* {markup.markdown_text(line)}" for line in told)])
+        return
+    aside = group_tables.aside_table(summary) if explain else None
+    tables = [group_tables.main_table(summary) if explain else group_tables.short_table(summary)]
+    tables += [aside] if aside is not None else []
+    told = [*notes, *methods] if explain else [group_tables.caveats(summary)]
+    if form == "md":
+        _emit_parts([*map(markup.markdown, tables), "\n".join(f"* {markup.markdown_text(line)}" for line in told)])
     elif form == "tex":
-        tables = [markup.tex(table, group_tables.NUMERIC) for table in (main, aside) if table is not None]
-        _emit_parts(["% needs \\usepackage{booktabs,textcomp}", *tables, "\n".join(f"% {line}" for line in told)])
+        comments = "\n".join(f"% {line}" for line in told)
+        _emit_parts(["% needs \\usepackage{booktabs,textcomp}", *map(markup.tex, tables), comments])
     elif not summary.groups:
         emit("no jobs")
     else:
         directions = [group.direction for group in summary.groups]
-        _emit_table(main, directions)
-        if aside is not None:
+        for place, table in enumerate(tables):
+            _emit_table(table, [None] * len(table.rows) if place else directions)
             emit()
-            _emit_table(aside, [None] * len(aside[1]))
-        emit()
         for line in told:
-            for part in _folded(line):
-                emit(part)
+            emit_sentence(line)
 
 
-def _folded(line: str) -> list[str]:
-    """A sentence below a table: on a terminal as wide as that, in a pipe whole."""
-    at = screen()
-    return [line] if at is None else textwrap.wrap(line, max(at.width, 20), subsequent_indent="  ")
-
-
-def _emit_table(table: tuple[Sequence[str], Sequence[Sequence[str]]], directions: Sequence[Direction | None]) -> None:
+def _emit_table(table: Table, directions: Sequence[Direction | None]) -> None:
     """In a pipe as it is; on a terminal by task, and what all groups share is said above."""
     from trace_bench.results.group_tables import ELASTIC, NUMERIC, SPARE
 
     at = screen()
-    header, rows = table
+    header: Sequence[str] = table.header
+    rows: Sequence[Sequence[str]] = table.rows
     if at is None:
         emit(aligned(header, rows, NUMERIC).rstrip("\n"))
         return
@@ -109,13 +106,11 @@ def _emit_table(table: tuple[Sequence[str], Sequence[Sequence[str]]], directions
     if "trainer" in header and len(rows) > 1:
         header, rows, said = told_once(header, rows, ("variant", "optimizer", "model"))
         for line in said:
-            emit(line)
-    kept = () if "mean" in header else ("normalised",)
-    spare = [
-        *(name for name in header if name.startswith("improvement ")),
-        *(name for name in SPARE if name not in kept),
-        *(name for name in header if name.startswith("held-out ")),
-    ]
+            emit_sentence(line)
+    intervals = [name for name in header if name.startswith(("improvement ", "validation "))]
+    spare = [*intervals, *SPARE, *(name for name in header if name.startswith("held-out "))]
+    if "held-out" not in header:
+        spare = [name for name in spare if not name.startswith("validation")]
     text = framed(header, rows, NUMERIC, screen=at, elastic=ELASTIC, spare=spare, sections=sections)
     emit(text.rstrip("\n"))
 

@@ -22,6 +22,7 @@ from trace_bench.errors import Boundary, ConfigError
 from trace_bench.results.integrity import MARK, flags_of, flags_sentence
 from trace_bench.results.job_states import JOB_STATES, Course, JobLine, job_lines
 from trace_bench.results.leaderboard import shown_to_people
+from trace_bench.results.proposals import told, yields_of
 from trace_bench.results.render import (
     UNPROTECTED,
     aligned,
@@ -46,16 +47,16 @@ _HEADER = (
     "model",
     "seed",
     "status",
-    "score",
-    "test",
+    "validation",
+    "held-out",
     "s",
     "tokens",
     "usd",
     "note",
 )
-_NUMERIC = ("seed", "test", "s", "tokens", "usd")
-_ELASTIC = {"note": 14, "variant": 8, "trainer": 8, "model": 8}
-_SPARE = ("tokens", "s", "test", "usd", "variant")
+_NUMERIC = ("seed", "held-out", "s", "tokens", "usd")
+_ELASTIC = {"note": 14, "variant": 16, "trainer": 8, "model": 8}
+_SPARE = ("tokens", "s", "held-out", "usd")
 
 
 def show_command(run: str, job: str | None, runs_dir: Path, *, every: bool, status: str | None, as_json: bool) -> None:
@@ -142,11 +143,14 @@ def _head(
     if course.started_at != course.first_started_at:
         times.append(("continued", moment(course.started_at or "")))
     times.append(("ended", moment(course.ended_at or "")))
+    yields = yields_of(about.layout, (line.entry.job_id for line in lines if line.row is not None))
+    proposals = {kind: sum(counts) for kind, counts in yields.items()}
     so_far = ", of jobs that have ended" if about.state == "running" else ""
     warnings = [printable(text, 2000) for text in manifest.warnings]
     return [
         ("run", printable(manifest.run_id, 128) + (f"  ({printable(about.name, 200)})" if about.name else "")),
         ("state", about.state),
+        ("replay of", printable(about.replay_of, 128)),
         ("folder", printable(str(about.layout.root), 4096)),
         ("config", printable(manifest.config_hash)),
         ("tags", ", ".join(printable(tag) for tag in manifest.tags)),
@@ -157,6 +161,7 @@ def _head(
         ("infrastructure", _failures(whole, infrastructure=True)),
         ("unprotected", f"{whole.unprotected_jobs} of {whole.total_jobs} jobs" if whole.unprotected_jobs else ""),
         ("flagged", _flagged(whole)),
+        ("proposals", told(proposals)),
         ("tokens", f"{spent.total} ({spent.prompt} in, {spent.completion} out) in {whole.llm_calls} calls{so_far}"),
         ("cost", f"{dollars(whole.cost_usd)} USD{so_far}"),
         *(("warnings" if place == 0 else " ", text) for place, text in enumerate(warnings)),
@@ -254,7 +259,7 @@ def _print_jobs(lines: Sequence[JobLine]) -> None:
         emit(aligned(whole, rows, _NUMERIC).rstrip("\n"))
         return
     sections = [heading(line.entry.task_id, line.entry.score_direction, at) for line in lines]
-    place = whole.index("score")
+    place = whole.index("validation")
     bare = [(row[0], *row[2:place], _without_arrow(row[place]), *row[place + 1 :]) for row in rows]
     header, short, said = told_once(
         (whole[0], *whole[2:]), bare, ("trainer", "variant", "model") if len(rows) > 1 else ()
@@ -276,7 +281,8 @@ def _print_leaderboard(rows: Sequence[Results]) -> None:
         return
     ranked = shown_to_people(rows)
     emit("\nleaderboard")
-    emit(leaderboard_text(ranked, screen()).rstrip("\n"))
+    traded = any(row.objective != "scalar" for row in ended)
+    emit(leaderboard_text(ranked, screen(), several_objectives=traded).rstrip("\n"))
     for sentence in (left_out_sentence(ranked), unprotected_sentence(ended)):
         if sentence:
             emit(sentence)

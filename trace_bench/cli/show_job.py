@@ -26,6 +26,7 @@ from trace_bench.errors import Boundary, HarnessError
 from trace_bench.results.changes import change
 from trace_bench.results.integrity import flags_of, is_withheld
 from trace_bench.results.job_states import Course, JobLine, job_line
+from trace_bench.results.proposals import proposals_of, told
 from trace_bench.results.render import dollars, number
 from trace_bench.results.runs import find_job
 from trace_bench.results.tables import read_row
@@ -110,8 +111,8 @@ def show_job(run: RunLayout, text: str, *, every: bool, as_json: bool) -> None:
     emit()
     emit_pairs(_outcome(job))
     for title, header, cells in (
-        ("scores", ("state", "train", "validate", "test"), _scores(job)),
-        ("metrics", ("state", "metric", "train", "validate", "test"), _metrics(job)),
+        ("scores", ("state", "train", "validation", "held-out"), _scores(job)),
+        ("metrics", ("state", "metric", "train", "validation", "held-out"), _metrics(job)),
         ("attempts", ("attempt", "started", "ended", "status", "failure"), _attempts(job.meta)),
         ("controls not in force", ("control", "wanted", "is"), _controls(job.meta)),
         (job.history.title, ("step", "candidate", "split", "score", "best", "s", "evaluations"), _history(job.history)),
@@ -249,13 +250,14 @@ def _outcome(job: _Job) -> list[tuple[str, str]]:
         pairs += [
             ("stop reason", row.stop_reason or ""),
             ("objective", _objective(meta) if meta is not None else ""),
-            ("score", "" if withheld else scores(row, row.score_direction)),
-            ("hypervolume", "" if row.hypervolume is None else number(row.hypervolume)),
+            ("validation", "" if withheld else scores(row, row.score_direction)),
+            ("hypervolume", "" if row.objective == "scalar" else _known(row.hypervolume)),
             ("withheld", "its scores, which count for nothing: see the failure" if withheld else ""),
             ("flags", printable(" ".join(flags_of(row)), 300)),
-            ("test", "" if row.score_test is None else number(row.score_test)),
+            ("held-out", _known(row.score_test)),
             ("time", "" if row.time_seconds is None else f"{row.time_seconds:.1f} s"),
             ("evaluations", _evaluations(row)),
+            ("proposals", told(proposals_of(job.files))),
             ("tokens", f"{row.total_tokens} ({row.prompt_tokens} in, {row.completion_tokens} out){_of_which(row)}"),
             ("calls", f"{row.llm_calls}{_in_tries(row)}"),
             ("cost", f"{dollars(row.cost_usd)} USD"),
@@ -272,6 +274,10 @@ def _outcome(job: _Job) -> list[tuple[str, str]]:
     for place, warning in enumerate(meta.warnings if meta else ()):
         pairs.append(("warnings" if place == 0 else " ", printable(warning, 2000)))
     return pairs
+
+
+def _known(value: float | None) -> str:
+    return "" if value is None else number(value)
 
 
 def _objective(meta: JobMeta) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from typing import TextIO
 
 from trace_bench.cli.output import emit
-from trace_bench.results.render import NOTHING, Screen, aligned, framed
+from trace_bench.results.render import NOTHING, Screen, aligned, cut, framed
 
 
 def emit_table(
@@ -18,18 +19,34 @@ def emit_table(
     *,
     elastic: Mapping[str, int] = NOTHING,
     spare: Sequence[str] = (),
+    by: str = "",
 ) -> None:
     """`rows` below `header`; columns named in `numeric` are flush right. Cells are printable already.
 
     Args:
         elastic, spare: what may be cut, or left out, where a terminal is too narrow; see `render.fitted`.
+        by: the first column, whose cells become headings on a terminal if it has this name.
     """
     at = screen()
     if at is None:
         text = aligned(header, rows, numeric)
+    elif header[0] == by:
+        heads = [at.strong(cut(row[0], at.width)) for row in rows]
+        rest = [row[1:] for row in rows]
+        text = framed(header[1:], rest, numeric, screen=at, elastic=elastic, spare=spare, sections=heads)
     else:
         text = framed(header, rows, numeric, screen=at, elastic=elastic, spare=spare)
     emit(text.rstrip("\n"))
+
+
+def emit_sentence(text: str, *, strong: bool = False) -> None:
+    """A sentence: on a terminal in lines of its width, in a pipe whole."""
+    at = screen()
+    if at is None:
+        emit(text)
+        return
+    for line in textwrap.wrap(text, max(at.width, 20), subsequent_indent="" if strong else "  "):
+        emit(at.strong(line) if strong else line)
 
 
 def emit_rows(header: Sequence[str], rows: Sequence[Sequence[str]], *, elastic: Mapping[str, int] = NOTHING) -> None:

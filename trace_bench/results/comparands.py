@@ -55,11 +55,13 @@ class Source:
 
 @dataclass(frozen=True)
 class Part:
-    """Jobs of one run, under a name."""
+    """Jobs of one run, under a name. `split` says why ``--by`` made more parts than were asked for; empty if it did
+    not."""
 
     name: str
     source: Source
     jobs: pd.DataFrame
+    split: str = ""
 
     def outcomes(self) -> dict[str, int]:
         """Jobs by outcome, the most frequent first."""
@@ -184,7 +186,7 @@ def _parts(sources: Sequence[Source], wheres: Sequence[Where]) -> list[Part]:
 
 
 def _by_values(sources: Sequence[Source], wheres: Sequence[Where], by: str) -> list[Part]:
-    columns = parse_by(by)
+    columns = list(parse_by(by))
     if len(sources) != 1 or len(wheres) > 1:
         raise ConfigError("--by makes the parts of one run; name one run, and --where at most once")
     jobs = wheres[0].of(sources[0].jobs) if wheres else sources[0].jobs
@@ -193,11 +195,45 @@ def _by_values(sources: Sequence[Source], wheres: Sequence[Where], by: str) -> l
         raise ConfigError(
             f"--by {printable(by)}: the jobs have {len(groups)} of it, and a comparison needs two at least"
         )
-    names = [key.strip() for key in by.split(",")]
+    asked = len(columns)
+    for key in SPLIT_BY:
+        if _can_be_paired([part for _, part in groups]):
+            break
+        if KEYS[key] not in columns and jobs[KEYS[key]].nunique() > 1:
+            columns.append(KEYS[key])
+            groups = list(jobs.groupby(columns, sort=False, dropna=False))
+    names = [key for column in columns for key, its_column in KEYS.items() if its_column == column]
+    split = ""
+    if len(columns) > asked:
+        split = f"--by {printable(by)} would put jobs that differ into one part; the parts are by {','.join(names)}"
     return [
-        Part(",".join(f"{name}={value}" for name, value in zip(names, values, strict=True)), sources[0], part)
+        Part(",".join(f"{name}={value}" for name, value in zip(names, values, strict=True)), sources[0], part, split)
         for values, part in groups
     ]
+
+
+SPLIT_BY = ("variant", "model", "optimizer", "guide", "trainer")
+"""What parts are split by until their jobs can be paired, in this order."""
+
+
+def pairing(parts: Sequence[pd.DataFrame]) -> tuple[str, ...]:
+    """What pairs must share besides task and seed, so that each part has one job for it: the fewest of `WAY`."""
+    by_size = sorted(
+        (tuple(way for bit, way in enumerate(WAY) if mask >> bit & 1) for mask in range(1 << len(WAY))), key=len
+    )
+    for dims in by_size:
+        if not any(jobs.duplicated([UNIT, "seed", *dims]).any() for jobs in parts):
+            return dims
+    return WAY
+
+
+def _can_be_paired(parts: Sequence[pd.DataFrame]) -> bool:
+    """Whether parts with a task in common have jobs of it that share what pairs must."""
+    dims = pairing(parts)
+    units = [set(jobs[UNIT]) for jobs in parts]
+    keys = [set(jobs[[UNIT, *dims]].itertuples(index=False, name=None)) for jobs in parts]
+    pairs = combinations(range(len(parts)), 2)
+    return not dims or all(keys[one] & keys[two] or not units[one] & units[two] for one, two in pairs)
 
 
 def _known(part: Part, wheres: Sequence[Where]) -> str:

@@ -1,30 +1,25 @@
-"""A comparison in words and tables, for people; cells are printable already."""
+"""A comparison in words and tables, for people: in one table, or explained. Cells are printable already."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.results.compare_metric import NOT_HELD_OUT
 from trace_bench.results.comparison import Compared, Comparison, Outcome, TaskDifference
-from trace_bench.results.detection import detected, interval, methods, name, p_value, short, signed
+from trace_bench.results.detection import detected, interval, methods, name, needed, p_value, short, signed
+from trace_bench.results.markup import Table, markdown_text
+from trace_bench.results.markup import markdown as table_text
 from trace_bench.results.render import number
 from trace_bench.results.statistics import FEW
 from trace_bench.results.testing import Share
 
 _OUTCOMES = ("failed", "infrastructure", "interrupted", "skipped", "pending")
 _ARROWS = {"maximize": "↑", "minimize": "↓"}
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows below a header; columns named in `numeric` are flush right."""
-
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    numeric: Collection[str] = ()
+_TOLD = {"win": "better", "tie": "equal", "loss": "worse"}
 
 
 Block = str | Table
@@ -50,24 +45,90 @@ def sections(done: Compared) -> list[Section]:
     return found
 
 
-def markdown(done: Compared) -> str:
-    """The same in Markdown, whatever names and parameters hold."""
+def markdown(sections: Sequence[Section]) -> str:
+    """Sections in Markdown, whatever names and parameters hold."""
     lines: list[str] = []
-    for section in sections(done):
-        lines += ["", f"## {_md(section.title)}", ""]
+    for section in sections:
+        lines += ["", f"## {markdown_text(section.title)}", ""]
         for block in section.blocks:
-            if isinstance(block, str):
-                lines.append(f"- {_md(block)}")
-                continue
-            rules = ["---:" if name in block.numeric else "---" for name in block.header]
-            rows = [block.header, rules, *([_md(cell) for cell in row] for row in block.rows)]
-            lines += ["", *("| " + " | ".join(row) + " |" for row in rows), ""]
+            lines += [f"- {markdown_text(block)}"] if isinstance(block, str) else ["", table_text(block), ""]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip() + "\n"
 
 
-def _md(text: str) -> str:
-    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return re.sub(r"([\\`*_{}\[\]()#|~!$])", r"\\\1", text)
+# --------------------------------------------------------------------------------------------------------- in short
+
+
+def summary(done: Compared) -> Section:
+    """The comparison in one table with verdicts, what makes it unfair above it, and a line of caveats below it."""
+    labels = labels_of(done)
+    title = f"{labels[0]} is the baseline; {printable(done.metric.about)}"
+    if done.parts and not any(one.tasks for one in done.comparisons):
+        title = "no task has a score of both parts that counts, so that there is nothing to compare yet"
+    warnings = [f"WARNING: {text}" for text in dict.fromkeys(one.warning for one in done.comparisons) if text]
+    above = [done.split] if done.split else []
+    return Section(title, [*above, *warnings, difference_table(done), caveats(done)])
+
+
+def difference_table(done: Compared) -> Table:
+    """Each difference from the baseline with its verdict: by task, then over these tasks and for tasks like them."""
+    header = ("configuration", "task", "n", "baseline", "other", "difference", f"{done.level * 100:g} %",
+              "p (Holm)", "verdict")  # fmt: skip
+    rows = []
+    for label, one in zip(labels_of(done)[1:], done.comparisons, strict=True):
+        several = len({task.task_id for task in one.tasks}) < len(one.tasks)
+        for task in one.tasks:
+            told = _row(task, several)
+            task_name = told[0].removesuffix(" ↑") if done.metric.scale_free else told[0]
+            rows.append((label, task_name, *told[1:6], told[7], told[8]))
+        rows += [(label, *row) for row in _over_tasks(done, one)]
+    return Table.of(header, rows, header[2:8])
+
+
+def _over_tasks(done: Compared, one: Comparison) -> Iterable[tuple[str, ...]]:
+    """The rows below the tasks of a comparison, where it has several."""
+    if len(one.tasks) < 2:
+        return
+    scores = [[task.baseline_mean, task.other_mean, task.effect.mean] for task in one.tasks]
+    means = [math.fsum(v / len(scores) for v in side if v is not None) for side in zip(*scores, strict=True)]
+    shared = ("-", "-", "-") if not done.metric.scale_free else (number(means[0]), number(means[1]), signed(means[2]))
+    if one.these is not None:
+        direction = means[2] if done.metric.scale_free else None
+        verdict = _verdict(direction, one.these.p_adjusted, done.alpha)
+        yield f"these {len(one.tasks)} tasks", str(_pairs(one)), *shared, "-", p_value(one.these.p_adjusted), verdict
+    if one.alike is not None:
+        effect, p = one.alike.effect, one.alike.p_adjusted
+        told = ("-", "-", signed(effect.mean), interval(effect), p_value(p), _verdict(effect.mean, p, done.alpha))
+        yield "tasks like these", str(effect.n), *told
+
+
+def _verdict(difference: float | None, p: float, alpha: float) -> str:
+    """A difference is a finding only if its corrected p is at most `alpha`; None is one without a direction."""
+    if p > alpha:
+        return "undecided" if difference != 0 else "equal"
+    return "differs" if difference is None else "better" if difference > 0 else "worse" if difference < 0 else "equal"
+
+
+def caveats(done: Compared) -> str:
+    """What a reader has to know before a verdict is quoted, in one line."""
+    found = [text for text in notes(done) if not text.startswith("failures by boundary")]
+    found += dict.fromkeys(f"NOT PAIRED: {_not_paired(one)}" for one in done.comparisons if one.design == "unpaired")
+    sizes = {task.effect.n for one in done.comparisons for task in one.tasks if task.effect.n_baseline is None}
+    tests = f" after Holm's correction for {done.tests} tests" if done.tests > 1 else ""
+    found.append(f"a verdict takes p ≤ {done.alpha:g}{tests}")
+    if sizes and max(sizes) < needed(done):
+        pairs = "–".join(str(size) for size in sorted({min(sizes), max(sizes)}))
+        found.append(f"with {pairs} pairs no single task can have one, with {needed(done)} it can")
+    if done.tests > 1:
+        found.append("intervals are not corrected")
+    return f"Caveats: {'; '.join(found)}. --explain says more."
+
+
+def labels_of(done: Compared) -> list[str]:
+    """The parts as people call them: without the keys of their names, if that tells them apart."""
+    names = [name(part.name) for part in done.parts]
+    bare = [re.sub(r"(^|[ ,])(?:trainer|variant|model|optimizer)=", r"\1 ", text).replace(", ", " ") for text in names]
+    bare = [" ".join(text.split()) for text in bare]
+    return bare if len(set(bare)) == len(names) else names
 
 
 # ------------------------------------------------------------------------------------------------------------ parts
@@ -87,8 +148,11 @@ def _head(done: Compared) -> Section:
     ]
     header = ("part", "run", "jobs", "counted", *columns)
     metric = f"{done.metric.name}: {printable(done.metric.about)}; a difference above 0 is better than the baseline"
-    blocks: list[Block] = [Table(header, rows, ("jobs", "counted", *columns)), f"baseline: {name(done.parts[0].name)}"]
-    return Section("Parts", [*blocks, f"compared: {metric}", *notes(done)])
+    blocks: list[Block] = [
+        Table.of(header, rows, ("jobs", "counted", *columns)),
+        f"baseline: {name(done.parts[0].name)}",
+    ]
+    return Section("Parts", [*blocks, f"compared: {metric}", *([done.split] if done.split else []), *notes(done)])
 
 
 def notes(done: Compared) -> list[str]:
@@ -134,7 +198,7 @@ def _listed(part: Outcome) -> str:
 
 def _axes(one: Comparison) -> Section:
     rows = [(axis.name, axis.baseline, axis.other, "" if axis.counts else "no", axis.why) for axis in one.axes]
-    blocks: list[Block] = [Table(("axis", "baseline", "other", "counts", "note"), rows)] if rows else []
+    blocks: list[Block] = [Table.of(("axis", "baseline", "other", "counts", "note"), rows)] if rows else []
     if not any(axis.counts or axis.unknown for axis in one.axes):
         blocks.append("nothing differs that can change a score: one is a repetition of the other")
     if one.warning:
@@ -153,7 +217,7 @@ def _differences(done: Compared, one: Comparison) -> Section:
     several = len({task.task_id for task in one.tasks}) < len(one.tasks)
     header = ("task", "n", "baseline", "other", "difference", percent, "p", "p (Holm)", "verdict", "detectable")
     rows = [_row(task, several) for task in one.tasks]
-    blocks: list[Block] = [Table(header, rows, header[1:8] + header[9:])]
+    blocks: list[Block] = [Table.of(header, rows, header[1:8] + header[9:])]
     blocks += [text for text in (_pairing(one), _degenerate(one.tasks), *_coverage(one.tasks, percent)) if text]
     blocks += _uncorrected(done)
     return Section(title, [*blocks, *_overall(done, one, percent)])
@@ -171,26 +235,21 @@ def _row(task: TaskDifference, several: bool) -> tuple[str, ...]:
         interval(effect),
         p_value(effect.p),
         p_value(task.p_adjusted),
-        task.verdict + (" *" if task.significant else ""),
+        _TOLD[task.verdict] if task.significant else "equal" if effect.mean == effect.se == 0 else "undecided",
         short(task.detectable),
     )
 
 
 def _pairing(one: Comparison) -> str:
     if one.design == "unpaired":
-        why = "the parts share no seed"
-        if one.shared_seeds:
-            why = (
-                f"of {one.shared_seeds} seeds of tasks that both parts have, none has a score of both; those that have"
-                " one may be the easier ones"
-            )
-        text = f"NOT PAIRED: {why}; n is scores of the baseline and of the other, the interval is Welch's"
+        text = f"NOT PAIRED: {_not_paired(one)}; n is scores of the baseline and of the other, the interval is Welch's"
     else:
         text = f"pairs share {', '.join(one.matched_by)}"
     if one.ways[1] > 1:
         ways = "–".join(str(count) for count in dict.fromkeys(one.ways))
         of = ", ".join(one.matched_by[2:])
-        text += f"; n is seeds × {ways} ways ({of}): jobs of one seed share its luck, so that their mean is one score"
+        text += f"; n is seeds × {ways} configurations ({of}): jobs of one seed share its luck, so that their mean is"
+        text += " one score"
     extra = [
         f"{count} jobs of {side}"
         for count, side in zip(one.unpaired_jobs, ("the baseline", "the other"), strict=True)
@@ -199,6 +258,15 @@ def _pairing(one: Comparison) -> str:
     text += f"; without a counterpart, and left out: {' and '.join(extra)}" if extra else ""
     text += f"; {one.tasks_left_out} tasks without a score of both are left out" if one.tasks_left_out else ""
     return text + (f"; {one.beyond} differences are beyond a double, and left out" if one.beyond else "")
+
+
+def _not_paired(one: Comparison) -> str:
+    if not one.shared_seeds:
+        return "the parts share no seed"
+    return (
+        f"of {one.shared_seeds} seeds of tasks that both parts have, none has a score of both; those that have one may"
+        " be the easier ones"
+    )
 
 
 def _degenerate(tasks: Sequence[TaskDifference]) -> str:
@@ -254,7 +322,7 @@ def _overall(done: Compared, one: Comparison, percent: str) -> list[str]:
     better = sum(task.significant and task.verdict == "win" for task in one.tasks)
     worse = sum(task.significant and task.verdict == "loss" for task in one.tasks)
     lines.append(
-        f"win/tie/loss: {tasks.wins}/{tasks.ties}/{tasks.losses} of {len(one.tasks)} tasks"
+        f"higher/equal/lower: {tasks.wins}/{tasks.ties}/{tasks.losses} of {len(one.tasks)} tasks"
         f" (significant: {better} better, {worse} worse)"
         + (f", {pairs.wins}/{pairs.ties}/{pairs.losses} of {_pairs(one)} pairs" if one.design == "paired" else "")
     )

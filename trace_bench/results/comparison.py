@@ -16,7 +16,7 @@ from trace_bench.artifacts.jsonio import printable
 from trace_bench.errors import ConfigError
 from trace_bench.results import testing
 from trace_bench.results.axes import Axis, axes, warning
-from trace_bench.results.comparands import UNIT, WAY, Part
+from trace_bench.results.comparands import UNIT, Part, pairing
 from trace_bench.results.compare_metric import Metric, chosen, counting, units_with
 from trace_bench.results.testing import Array, Effect, Share
 
@@ -128,7 +128,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Compared:
-    """All that a command says."""
+    """All that a command says. `split`: as of `Part`."""
 
     metric: Metric
     level: float
@@ -137,6 +137,7 @@ class Compared:
     failures_as_worst: bool
     parts: tuple[Outcome, ...]
     comparisons: tuple[Comparison, ...]
+    split: str = ""
 
     @property
     def alpha(self) -> float:
@@ -182,7 +183,7 @@ def compare(
     every = [counting(part, what, having if failures_as_worst else None) for part in parts]
     bare = [frame["integrity"] == "unprotected" for frame in every]
     scored = every if unprotected else [frame[~left_out] for frame, left_out in zip(every, bare, strict=True)]
-    dims = _dims(parts)
+    dims = pairing([part.jobs for part in parts])
     grouped = [
         _groups(parts[0], part, scored[0], frame, dims) for part, frame in zip(parts[1:], scored[1:], strict=True)
     ]
@@ -205,21 +206,11 @@ def compare(
         )
         for part, frame, without in zip(parts, scored, bare, strict=True)
     )
-    return Compared(what, level, tests, unprotected, failures_as_worst, outcomes, tuple(_adjusted(results, 1 - level)))
+    adjusted = tuple(_adjusted(results, 1 - level))
+    return Compared(what, level, tests, unprotected, failures_as_worst, outcomes, adjusted, parts[0].split)
 
 
 # --------------------------------------------------------------------------------------------------------- pairing
-
-
-def _dims(parts: Sequence[Part]) -> tuple[str, ...]:
-    """What pairs must share besides task and seed, so that each part has one job for it: the fewest of `WAY`."""
-    chosen_by_size = sorted(
-        (tuple(way for bit, way in enumerate(WAY) if mask >> bit & 1) for mask in range(1 << len(WAY))), key=len
-    )
-    for dims in chosen_by_size:
-        if not any(part.jobs.duplicated([UNIT, "seed", *dims]).any() for part in parts):
-            return dims
-    return WAY
 
 
 def _groups(a: Part, b: Part, x: pd.DataFrame, y: pd.DataFrame, dims: tuple[str, ...]) -> _Groups:
@@ -244,7 +235,7 @@ def _refuse_several(a: Part, b: Part, dims: tuple[str, ...]) -> None:
     who = " and ".join(repr(printable(part.name)) for part in several or (a, b))
     raise ConfigError(
         f"{who}: several jobs have the same task and seed, and no {names} in common with the part that it is compared"
-        " with; choose one way with --where, or make parts with --by trainer,variant"
+        " with; choose one configuration with --where, or make parts with --by trainer,variant"
     )
 
 

@@ -23,29 +23,76 @@ _ESTIMATES = ("score", "test", "improvement", "normalised", "normalised_test")
 _NUMBERS = ("tokens", "cost_usd", "seconds", "per_dollar", "total_cost_usd", "jobs", "counted", "unprotected",
             "unscored", "flagged")  # fmt: skip
 NUMERIC = frozenset({
-    "n", "tasks", "mean", "covers", HELD_OUT_COVERS, "IQM", "SE", "held-out", "improvement", "normalised",
-    "held-out normalised", "tokens", "usd", "s", "per usd", "jobs", "counted", "unprotected", "unscored", "flagged",
-    *ASIDE,
+    "n", "tasks", "validation", "covers", HELD_OUT_COVERS, "IQM", "SE", "held-out", "improvement", "normalised",
+    "held-out normalised", "new", "duplicate", "unusable", "tokens", "usd", "s", "per usd", "jobs", "counted",
+    "unprotected", "unscored", "flagged", *ASIDE,
 })  # fmt: skip
-ELASTIC = {"variant": 8, "parameters": 8, "optimizer_kwargs": 8, "eval_kwargs": 8, "trainer": 14, "kinds": 12}
-SPARE = ("tokens", "s", "per usd", "SE", "usd", "IQM", "held-out normalised", "normalised", "improvement", "covers",
-         HELD_OUT_COVERS)  # fmt: skip
+ELASTIC = {"variant": 16, "parameters": 8, "optimizer_kwargs": 8, "eval_kwargs": 8, "trainer": 14, "kinds": 12}
+SPARE = ("proposals", "tokens", "s", "per usd", "SE", "usd", "IQM", "held-out normalised", "normalised", "new",
+         "duplicate", "unusable", "improvement", "covers", HELD_OUT_COVERS, "tasks", "validation")  # fmt: skip
 
 
 # -------------------------------------------------------------------------------------------------------- for people
 
 
+def short_table(summary: Summary) -> Table:
+    """The groups with the scores that a reader asks for first. Where there are held-out scores, the interval is theirs.
+    The last columns say of each group how many proposals were new, duplicates and unusable, and which jobs are in no
+    mean."""
+    whole = main_table(summary)
+    ci = next(name for name in (f"held-out {_ci(summary)}", f"validation {_ci(summary)}") if name in whole.header)
+    tasks = ("tasks",) if any(group.tasks_without for group in summary.groups) else ()
+    kept = (*summary.by, *summary.joined, *tasks, "n", "validation", "held-out", ci, "improvement", "usd")
+    shown = [place for place, name in enumerate(whole.header) if name in kept]
+    header = [whole.header[place] for place in shown]
+    columns = [[row[place] for row in whole.rows] for place in shown]
+    for name, cells in (("proposals", map(_proposals, summary.groups)), ("left out", map(_left_out, summary.groups))):
+        found = list(cells)
+        if set(found) - {"-"}:
+            header.append(name)
+            columns.append(found)
+    return Table.of(header, list(zip(*columns, strict=True)), NUMERIC)
+
+
+def _ci(summary: Summary) -> str:
+    return f"{100 * summary.level:g} % CI"
+
+
+def _proposals(group: Group) -> str:
+    counts = [group.proposals[kind] for kind in ("new", "duplicate", "unusable")]
+    return "/".join(map(str, counts)) if any(counts) else "-"
+
+
+def _left_out(group: Group) -> str:
+    """Jobs in no mean, by outcome."""
+    counts = {**group.aside, "unprotected": group.unprotected, "unscored": group.unscored}
+    return ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "-"
+
+
+def caveats(summary: Summary) -> str:
+    """What a reader has to know before a number is quoted, in one line."""
+    found = [line.rstrip(".") for line in notes(summary)]
+    if summary.averaged:
+        found.append("scores are normalised: 1 is a task's bound or target, 0 a failure")
+    if any(_proposals(group) != "-" for group in summary.groups):
+        found.append("proposals: new/duplicate/unusable answers of the model")
+    sizes = {e.n for group in summary.groups for e in (group.test, group.normalised_test, group.score) if e.coverage}
+    if sizes:
+        found.append(f"intervals of {min(sizes)} values may be too short")
+    return f"Caveats: {'; '.join(found) or 'none'}. --explain says more."
+
+
 def main_table(summary: Summary) -> Table:
-    """The groups with what they come to. Intervals stand in brackets. Left out is what no group has, and what
+    """The groups with all that they come to. Intervals stand in brackets. Left out is what no group has, and what
     ``covers`` says of the held-out intervals where it says the same of the others."""
-    ci = f"{100 * summary.level:g} % CI"
+    ci = _ci(summary)
     keys = [*summary.by, *summary.joined]
-    sizes = ("tasks", "n", "normalised") if summary.averaged else ("n", "mean")
-    kept = {*keys, *sizes, ci}
-    scores = (*keys, *sizes, ci, "covers", "IQM", "SE", "held-out", f"held-out {ci}", HELD_OUT_COVERS, "improvement",
-              f"improvement {ci}")  # fmt: skip
+    sizes = ("tasks", "n", "validation") if summary.averaged else ("n", "validation")
+    kept = {*keys, *sizes, f"validation {ci}"}
+    scores = (*keys, *sizes, f"validation {ci}", "covers", "IQM", "SE", "held-out", f"held-out {ci}", HELD_OUT_COVERS,
+              "improvement", f"improvement {ci}")  # fmt: skip
     rest = () if summary.averaged else ("normalised", "held-out normalised")
-    header = (*scores, *rest, "tokens", "usd", "s", "per usd")
+    header = (*scores, *rest, "new", "duplicate", "unusable", "tokens", "usd", "s", "per usd")
     rows = [_cells(summary, group, keys) for group in summary.groups]
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(header)
     kept |= {name for name, cells in zip(header, columns, strict=True) if set(cells) - {"-"}}
@@ -54,7 +101,7 @@ def main_table(summary: Summary) -> Table:
     else:
         kept.add(HELD_OUT_COVERS)
     shown = [place for place, name in enumerate(header) if name in kept]
-    return [header[place] for place in shown], [[row[place] for place in shown] for row in rows]
+    return Table.of([header[place] for place in shown], [[row[place] for place in shown] for row in rows], NUMERIC)
 
 
 def _covered_alike(covers: Sequence[str], held_out: Sequence[str], of_held_out: Sequence[str]) -> bool:
@@ -87,7 +134,13 @@ def _cells(summary: Summary, group: Group, keys: Sequence[str]) -> tuple[str, ..
     )
     if not summary.averaged:
         found = (*found, number(group.normalised.mean), number(group.normalised_test.mean))
-    spent = (number(group.tokens, 0), dollars(group.cost_usd) if group.cost_usd else "-", number(group.seconds, 1))
+    proposals = [str(count) for count in group.proposals.values()] if any(group.proposals.values()) else ["-"] * 3
+    spent = (
+        *proposals,
+        number(group.tokens, 0),
+        dollars(group.cost_usd) if group.cost_usd else "-",
+        number(group.seconds, 1),
+    )
     return (*found, *spent, _short(group.per_dollar))
 
 
@@ -104,7 +157,7 @@ def aside_table(summary: Summary) -> Table | None:
         (*(printable(group.keys[key], 200) for key in keys), *(values[name][place] for name in shown), kinds[place])
         for place, group in enumerate(told)
     ]
-    return (*keys, *shown, "kinds"), rows
+    return Table.of((*keys, *shown, "kinds"), rows, NUMERIC)
 
 
 def _kinds_text(group: Group) -> str:
@@ -150,12 +203,14 @@ def methods(summary: Summary) -> list[str]:
     if summary.averaged:
         unit = "the mean over tasks of each task's mean over seeds, with Student's t interval over the tasks"
         source = "clustered by task: Miller 2024, arXiv:2411.00640, section 2.2"
-        mean = f"normalised, held-out, improvement: {unit} ({level}; {source}); where n says seeds there is one task"
+        mean = f"validation, held-out, improvement: of normalised scores, {unit} ({level}; {source})"
+        mean += "; where n says seeds there is one task"
         gain = "improvement: of the normalised score, from the initial to the best state"
     else:
-        mean = f"mean: over the seeds of a task, in its own units, with Student's t interval ({level})"
+        mean = f"validation: the mean over the seeds of a task, in its own units, with Student's t interval ({level})"
         gain = (
-            "improvement: from the initial to the best state on validation data; better when larger, whatever is better"
+            "improvement: of the validation score, from the initial to the best state; better when larger, whatever is"
+            " better"
         )
     return [
         f"{mean}.",
@@ -164,6 +219,8 @@ def methods(summary: Summary) -> list[str]:
         f"percentile bootstrap with expanded percentiles (Hesterberg 2015, arXiv:1411.5279), {RESAMPLES} resamples; "
         "below four values it is the mean.",
         f"{gain}; per usd: improvement for each US dollar.",
+        "new, duplicate, unusable: what the model's proposals were, summed over jobs: a state that was evaluated, one "
+        "that was known or unchanged, an answer that held none.",
         f"covers: below ten values, the share of simulated intervals that held the truth, over six distributions "
         f"({DOCS}); {HELD_OUT_COVERS}: the same of the held-out intervals, where these are of other sizes.",
     ]

@@ -22,6 +22,7 @@ from trace_bench.artifacts.jsonio import canonical
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.results.frames import jobs_frame
 from trace_bench.results.parts import KEYS
+from trace_bench.results.proposals import KINDS, yields_of
 from trace_bench.results.rows import skipped_row
 from trace_bench.results.statistics import LEVEL, Estimate, Unit, estimates, means, per_dollar, task_sample
 from trace_bench.results.tables import read_rows_and_waiting
@@ -73,6 +74,7 @@ class Group:
             jobs that do not count.
         failures: boundary:kind of those that failed for a reason of their own, and `infrastructure` of the others.
         flagged: of those that count.
+        proposals: what the proposals of its jobs were: new, duplicate, unusable.
         marked: candidates could have written scores that count.
     """
 
@@ -99,6 +101,7 @@ class Group:
     flagged: int
     failures: Mapping[str, int]
     infrastructure: Mapping[str, int]
+    proposals: Mapping[str, int]
     marked: bool
 
 
@@ -132,7 +135,7 @@ def jobs_of(run: RunLayout) -> pd.DataFrame:
     frame = jobs_frame([*rows, *added])
     frame.loc[len(rows) :, ["outcome", "status"]] = PENDING
     frame.loc[len(rows) :, "failure_kind"] = None
-    return frame
+    return frame.assign(**yields_of(run, frame["job_id"]))
 
 
 def summarise_groups(
@@ -151,6 +154,7 @@ def summarise_groups(
         _guide_kwargs=_texts(jobs["resolved_guide_kwargs"]),
         _eval_kwargs=_texts(jobs["eval_kwargs"]),
         resolved_guide=jobs["resolved_guide"].replace("", "default"),  # the first versions had no other
+        **{kind: jobs.get(kind, 0) for kind in KINDS},
     )
     averaged = "task_id" not in by
     same = [*WAY] if averaged else [*_TASK, *WAY]
@@ -250,6 +254,7 @@ class _Groups:
             "unprotected": unprotected,
             "unscored": outcomes["ok"] - len(counted) - unprotected if outcomes else 0,
             "flagged": sum(bool(flags) for flags in columns["integrity_flags"][counted]),
+            "proposals": {kind: int(columns[kind][rows].sum()) for kind in KINDS},
             "marked": "unprotected" in columns["integrity"][counted],
         }
 
@@ -303,7 +308,7 @@ class _Groups:
 
 _USED = (
     "outcome", "integrity", "integrity_flags", "failure_boundary", "failure_kind", "score_direction", "score_best",
-    "score_test", "improvement", "normalised", "normalised_test", "total_tokens", "cost_usd", "time_seconds",
+    "score_test", "improvement", "normalised", "normalised_test", "total_tokens", "cost_usd", "time_seconds", *KINDS,
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Tables in Markdown and TeX, and estimates as text.
+"""Tables, and how they are written in Markdown and TeX; estimates as text.
 
 Cells are whatever a config or a plug-in names things, so that each format escapes them its own way.
 """
@@ -6,13 +6,41 @@ Cells are whatever a config or a plug-in names things, so that each format escap
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.results.statistics import Estimate, Interval
 
-Table = tuple[Sequence[str], Sequence[Sequence[str]]]
-"""Header and rows of printable cells."""
+MOST_ROWS = 2000
+"""Of one table that `Table.of` makes."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """`rows` of printable cells below `header`; columns named in `numeric` hold numbers. `notes` are sentences below
+    it."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numeric: frozenset[str] = frozenset()
+    title: str = ""
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        header: Sequence[str],
+        rows: Iterable[Sequence[str]],
+        numeric: Iterable[str] = (),
+        title: str = "",
+        notes: Sequence[str] = (),
+    ) -> Table:
+        """A table of the first `MOST_ROWS` of `rows`; a note says how many more there are."""
+        every = [tuple(row) for row in rows]
+        left_out = len(every) - MOST_ROWS
+        said = [*notes, f"{left_out} more rows were left out."] if left_out > 0 else list(notes)
+        return cls(tuple(header), tuple(every[:MOST_ROWS]), frozenset(numeric), title, tuple(said))
 
 
 def interval(found: Estimate) -> str:
@@ -30,12 +58,11 @@ def coverage(found: Interval | None) -> str:
     return f"{100 * found[0]:.0f}–{100 * found[1]:.0f} %"
 
 
-def markdown(table: Table, numeric: Collection[str]) -> str:
-    """A table of GitHub's Markdown; columns named in `numeric` are flush right."""
-    header, rows = table
-    lines = ["| " + " | ".join(map(markdown_text, header)) + " |"]
-    lines.append("|" + "|".join("---:" if name in numeric else "---" for name in header) + "|")
-    lines += ["| " + " | ".join(map(markdown_text, row)) + " |" for row in rows]
+def markdown(table: Table) -> str:
+    """The cells of a table in GitHub's Markdown; numbers are flush right."""
+    lines = ["| " + " | ".join(map(markdown_text, table.header)) + " |"]
+    lines.append("|" + "|".join("---:" if name in table.numeric else "---" for name in table.header) + "|")
+    lines += ["| " + " | ".join(map(markdown_text, row)) + " |" for row in table.rows]
     return "\n".join(lines)
 
 
@@ -62,13 +89,12 @@ _TEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciic
 _TEX |= {letter: f"\\{letter}" for letter in "{}$&#%_"}
 
 
-def tex(table: Table, numeric: Collection[str]) -> str:
+def tex(table: Table) -> str:
     """A ``tabular`` with the rules of the package booktabs."""
-    header, rows = table
-    lines = [f"\\begin{{tabular}}{{{''.join('r' if name in numeric else 'l' for name in header)}}}", "\\toprule"]
-    lines.append(" & ".join(map(tex_text, header)) + r" \\")
+    columns = "".join("r" if name in table.numeric else "l" for name in table.header)
+    lines = [f"\\begin{{tabular}}{{{columns}}}", "\\toprule", " & ".join(map(tex_text, table.header)) + r" \\"]
     lines.append("\\midrule")
-    lines += [" & ".join(map(tex_text, row)) + r" \\" for row in rows]
+    lines += [" & ".join(map(tex_text, row)) + r" \\" for row in table.rows]
     return "\n".join([*lines, "\\bottomrule", "\\end{tabular}"])
 
 

@@ -56,6 +56,7 @@ class RunLine:
         flagged, unprotected: those whose scores are to be looked at, and those that a candidate could have written.
         started_at: of the first controller; None if there never was one.
         cost_usd: over all jobs that have ended.
+        replay_of: the run whose recorded calls it answers with; empty for one that is no replay.
         damage: what is wrong, for ``damaged`` and ``newer``.
     """
 
@@ -73,6 +74,7 @@ class RunLine:
     unprotected: int = 0
     started_at: str | None = None
     cost_usd: float = 0.0
+    replay_of: str = ""
     damage: str | None = None
 
     @property
@@ -276,6 +278,7 @@ def _describe(run: RunLayout, *, running: bool) -> RunLine:
         unprotected=summary.unprotected_jobs if summary else 0,
         started_at=started,
         cost_usd=summary.cost_usd if summary else 0.0,
+        replay_of=_replay_of(run),
     )
 
 
@@ -376,18 +379,28 @@ def _time_of_first(run: RunLayout, line: bytes) -> str:
 
 
 def _name(run: RunLayout) -> str:
-    """`name` of the config; empty if it has none. Only that key of the snapshot is parsed."""
+    """`name` of the config; empty if it has none."""
+    return _setting(run, "name")
+
+
+def _replay_of(run: RunLayout) -> str:
+    """Name of the run that a replay repeats; empty for a run that is none."""
+    return Path(_setting(run, "replay_from")).name if _setting(run, "mode") == "replay" else ""
+
+
+def _setting(run: RunLayout, key: str) -> str:
+    """A text of the config; empty if there is none. Only that key of the snapshot is parsed."""
     try:
         text = run.config_snapshot.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
-    found = re.search(r"^name:.*(?:\n[ \t]+.*)*", text, re.MULTILINE)
-    if found is None or found[0].strip() in ("name:", "name: null"):
+    found = re.search(rf"^{key}:.*(?:\n[ \t]+.*)*", text, re.MULTILINE)
+    if found is None or found[0].strip() in (f"{key}:", f"{key}: null"):
         return ""
     import yaml
 
     try:
-        value = yaml.safe_load(found[0])["name"]
+        value = yaml.safe_load(found[0])[key]
     except (yaml.YAMLError, TypeError, KeyError):
         return ""
     return value if isinstance(value, str) else ""

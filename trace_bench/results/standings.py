@@ -22,7 +22,7 @@ from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.writers import write_text
 from trace_bench.results.integrity import MARK
 from trace_bench.results.leaderboard import LeaderboardRow, counts, group_of, rank, variants_told
-from trace_bench.results.markup import coverage, interval, markdown, markdown_text
+from trace_bench.results.markup import Table, coverage, interval, markdown, markdown_text
 from trace_bench.results.render import BETTER, UNPROTECTED, dollars, number
 from trace_bench.results.rows import is_final
 from trace_bench.results.statistics import LEVEL, Estimate, means, task_sample
@@ -227,7 +227,7 @@ def _table(standings: Sequence[Standing], of: int | None = None) -> str:
         )
         for standing in standings
     ]
-    return markdown((header, rows), _NUMERIC)
+    return markdown(Table(header, tuple(rows), _NUMERIC))
 
 
 def _over(standing: Standing, of: int | None) -> str:
@@ -256,7 +256,7 @@ def _others(rows: Sequence[LeaderboardRow]) -> str:
         )
         for row in rows
     ]
-    return markdown((header, cells), _NUMERIC)
+    return markdown(Table(header, tuple(cells), _NUMERIC))
 
 
 def _notes(found: Standings) -> list[str]:

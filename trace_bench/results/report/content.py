@@ -24,7 +24,7 @@ from trace_bench.errors import HarnessError
 from trace_bench.results.frames import jobs_frame, steps_frame
 from trace_bench.results.job_states import Course
 from trace_bench.results.leaderboard import LeaderboardRow, shown_to_people
-from trace_bench.results.render import cut, shared_parameters, without
+from trace_bench.results.render import shared_parameters, shortened, without
 from trace_bench.results.runs import RunLine, describe
 from trace_bench.results.tables import read_manifest, read_rows
 
@@ -225,7 +225,7 @@ def _unique(keys: Sequence[Hashable], texts: Sequence[str]) -> list[str]:
     taken: Counter[str] = Counter()
     for key, text in zip(keys, texts, strict=True):
         if key not in found:
-            label = cut(printable(text, 400), LABEL, middle=True)
+            label = shortened([printable(text, 400)], LABEL)[0]
             taken[label] += 1
             found[key] = label if taken[label] == 1 else f"{label} ({taken[label]})"
     return [found[key] for key in keys]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from trace_bench.results.markup import Table, markdown_text
 from trace_bench.results.markup import markdown as table_text
-from trace_bench.results.markup import markdown_text
 from trace_bench.results.report import tables
 from trace_bench.results.report.content import Report
 from trace_bench.results.report.matrix import matrices
-from trace_bench.results.report.tables import Table
 
 BEGINNING = "<!-- trace-bench report -->"
 """The first line of every report of ours."""
@@ -61,7 +60,7 @@ def _table(table: Table) -> Iterable[str]:
     if not table.rows:
         yield "Nothing yet."
         return
-    yield table_text((table.header, table.rows), table.numeric)
+    yield table_text(table)
     yield from (_text(note) for note in table.notes)
 
 

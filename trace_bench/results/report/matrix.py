@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from trace_bench.results.frames import NORMALISED
-from trace_bench.results.render import cut
+from trace_bench.results.render import shortened
 from trace_bench.results.report.content import Report
 from trace_bench.results.report.drawing import GRADIENT, Figure, Style, Trace, plain, short
 
@@ -135,7 +135,7 @@ def matrix_figure(matrix: Matrix, report: Report, style: Style) -> Figure:
             }
         )
     slanted = len(ways) > WRAPPED
-    labels = [plain(cut(way, _LONGEST, middle=True)) if slanted else _wrapped(way) for way in ways]
+    labels = [plain(way) for way in shortened(ways, _LONGEST)] if slanted else [_wrapped(way) for way in ways]
     lines = max((label.count("<br>") + 1 for label in labels), default=1)
     top = 20 + 5 * max(map(len, labels)) if slanted else 30 + 15 * lines
     ticks: Trace = {"tickvals": list(range(len(ways))), "ticktext": labels, "tickangle": -45 if slanted else 0}

@@ -14,13 +14,13 @@ from typing import Any
 
 from trace_bench.artifacts.jsonio import HIDDEN
 from trace_bench.results.frames import OUTCOMES
+from trace_bench.results.markup import Table
 from trace_bench.results.render import dollars, number
 from trace_bench.results.report import charts, tables
 from trace_bench.results.report.content import Report
 from trace_bench.results.report.drawing import Figure, Style
 from trace_bench.results.report.lineage import Candidate, JobLineage, lineages
 from trace_bench.results.report.matrix import MOST_ROWS, matrices, matrix_figure
-from trace_bench.results.report.tables import Table
 
 MARK = '<meta name="generator" content="trace-bench report">'
 """In every page of ours, near its beginning."""

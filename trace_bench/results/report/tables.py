@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
@@ -15,15 +14,13 @@ from trace_bench.artifacts.jsonio import printable
 from trace_bench.results.frames import NORMALISED
 from trace_bench.results.integrity import FLAGS, flag_counts
 from trace_bench.results.leaderboard import LeaderboardRow
-from trace_bench.results.markup import coverage
+from trace_bench.results.markup import Table, coverage
 from trace_bench.results.render import dollars, shared_parameters, without
 from trace_bench.results.report.content import Report, Source
 from trace_bench.results.report.matrix import Matrix
 from trace_bench.results.standings import standings_of
 from trace_bench.results.statistics import LEVEL, Estimate, estimates
 
-MOST_ROWS = 2000
-"""Of one table."""
 MESSAGES = 5
 """Different messages shown of one kind of failure."""
 MESSAGE = 500
@@ -32,31 +29,6 @@ _UNKNOWN = "–"
 _EMPTY = ("", "-", _UNKNOWN)
 _NO_INTERVAL = (_UNKNOWN, _UNKNOWN)
 _INTERVAL = f"{100 * LEVEL:g} % CI"
-
-
-@dataclass(frozen=True)
-class Table:
-    """`rows` below `header`; columns named in `numeric` hold numbers. `notes` are sentences below it."""
-
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    numeric: frozenset[str] = frozenset()
-    title: str = ""
-    notes: tuple[str, ...] = field(default=())
-
-    @classmethod
-    def of(
-        cls,
-        header: Sequence[str],
-        rows: Iterable[Sequence[str]],
-        numeric: Iterable[str] = (),
-        title: str = "",
-        notes: Sequence[str] = (),
-    ) -> Table:
-        every = [tuple(row) for row in rows]
-        left_out = len(every) - MOST_ROWS
-        said = [*notes, f"{left_out} more rows were left out."] if left_out > 0 else list(notes)
-        return cls(tuple(header), tuple(every[:MOST_ROWS]), frozenset(numeric), title, tuple(said))
 
 
 def overview(report: Report) -> Table:
