@@ -1,0 +1,53 @@
+"""What the documentation says of the program is so: names, values and extras are compared with the code."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import get_args
+
+import pytest
+
+from tests.integration.cli import REPOSITORY
+from trace_bench.config.models import RunConfig
+from trace_bench.suites.registry import discover, short_names, suite_names
+
+DOCS = REPOSITORY / "docs"
+PAGES = [
+    REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", DOCS / "README.md",
+    *sorted(page for folder in ("how-to", "reference", "tutorial", "design") for page in (DOCS / folder).glob("*.md")),
+]  # fmt: skip
+THEIRS = {"internal:sum_digits", "llm4ad:my_group/even_load", "llm4ad:x", "trace_examples:x"}
+"""Ids that a page makes itself, or that stand for any task."""
+PLANNED = ("kernelbench", "hf", "veribench", "terminal_bench", "rollouts")
+
+
+@pytest.fixture(scope="module")
+def tasks() -> set[str]:
+    found = [entry.id for entry in discover(suite_names())]
+    return {*found, *short_names(found), *THEIRS}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_tasks_that_a_page_names_exist(page, tasks: set[str]) -> None:  # type: ignore[no-untyped-def]
+    suites = "|".join([*suite_names(), *PLANNED])
+    for named in re.findall(rf"(?<![\w-])((?:{suites}):[a-z][a-z0-9_/]*+)(?![\w=*])", page.read_text()):
+        assert named.endswith((":all", "/")) or named in tasks, named
+
+
+def test_the_reference_of_the_config_lists_every_word_that_a_key_takes() -> None:
+    page = (DOCS / "reference" / "config.md").read_text()
+    top = page.split("\n## Top level\n")[1].split("\n## ")[0]
+    rows = {row.split("`")[1]: row.split("|")[2] for row in top.splitlines() if row.startswith("| `")}
+    chosen = {name: get_args(field.annotation) for name, field in RunConfig.model_fields.items()}
+    words = {name: args for name, args in chosen.items() if args and all(isinstance(word, str) for word in args)}
+    assert {"mode", "backend", "resume"} <= words.keys()
+    for name, args in words.items():
+        assert re.findall(r"`([^`]*)`", rows[name]) == list(args), name
+
+
+def test_the_readme_lists_the_extras_that_install_something() -> None:
+    extras = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    section = (REPOSITORY / "README.md").read_text().split("\n## Extras\n")[1].split("\n## ")[0]
+    listed = re.findall(r"^\| `([\w-]+)` \|", section, re.MULTILINE)
+    assert listed and all(extras[name] for name in listed)
