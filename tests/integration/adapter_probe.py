@@ -18,8 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from memory_context import ForkingSpawner, MemoryContext
-
+from tests.trainers.memory_context import ForkingSpawner, MemoryContext
 from trace_bench.trainers.base import Budget, Slot
 from trace_bench.worker.candidates import CandidatePrograms
 from trace_bench.worker.problem import Example, Parameter, Problem

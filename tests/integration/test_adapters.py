@@ -178,8 +178,9 @@ def probed(home: Path, trainer: str, layer: str) -> dict[str, Any]:
     """What `adapter_probe` says in the image of `layer`: no network, no rights, nothing to write but /tmp."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
-        for path in ("trainers/memory_context.py", "integration/adapter_probe.py"):
-            archive.write(REPOSITORY / "tests" / path, Path(path).name)
+        archive.write(REPOSITORY / "tests/integration/adapter_probe.py", "adapter_probe.py")
+        for path in ("tests/__init__.py", "tests/trainers/__init__.py", "tests/trainers/memory_context.py"):
+            archive.write(REPOSITORY / path, path)
     begin = (
         "import sys; open('/tmp/probe.zip', 'wb').write(sys.stdin.buffer.read()); "
         f"sys.path.insert(0, '/tmp/probe.zip'); import adapter_probe; adapter_probe.main({trainer!r})"

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hypothesis import strategies as st
-from memory_context import Model
 
+from tests.trainers.memory_context import Model
 from trace_bench.trainers.base import Slot
 
 Suggest = Callable[[Slot, Mapping[str, Any]], Any]

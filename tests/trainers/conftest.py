@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from memory_context import ForkingSpawner, MemoryContext, Model
 
+from tests.trainers.memory_context import ForkingSpawner, MemoryContext, Model
 from trace_bench.worker.candidates import CandidatePrograms
 from trace_bench.worker.problem import Problem, Programs
 

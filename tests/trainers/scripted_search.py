@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from memory_context import MemoryContext, Model, suggest
-
+from tests.trainers.memory_context import MemoryContext, Model, suggest
 from trace_bench.trainers.base import Slot
 from trace_bench.worker.problem import Example, Parameter, Problem
 

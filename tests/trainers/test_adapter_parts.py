@@ -6,8 +6,8 @@ import sys
 from typing import Any
 
 import pytest
-from memory_context import MemoryContext, greeting, numeric, seeded
 
+from tests.trainers.memory_context import MemoryContext, greeting, numeric, seeded
 from trace_bench.errors import TrainerError
 from trace_bench.trainers.adapters import sections
 from trace_bench.trainers.adapters.bridge import Bridge

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from answering import ANSWERS
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.trainers.answering import ANSWERS
 from trace_bench.trainers.answer_formats import Found, Reader, read_improved, read_json, read_tags
 from trace_bench.trainers.answers import Unusable
 

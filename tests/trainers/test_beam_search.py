@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from memory_context import numeric, seeded
-from scripted_search import examples, explored, kept, lines, script, targets
 
+from tests.trainers.memory_context import numeric, seeded
+from tests.trainers.scripted_search import examples, explored, kept, lines, script, targets
 from trace_bench.trainers.beam_search import BeamSearch
 
 ANSWERS = {

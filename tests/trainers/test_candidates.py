@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memory_context import numeric
 
+from tests.trainers.memory_context import numeric
 from trace_bench.trainers.candidates import Candidate, Memory, Minibatches, Orientation, upper_confidence_bound
 
 

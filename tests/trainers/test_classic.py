@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from memory_context import DECIDE_BROKEN, DECIDE_RIGHT, GREET_RIGHT, greeting, numeric, seeded, suggest
-from scripted_search import explored, history, kept, script, targets
 
+from tests.trainers.memory_context import DECIDE_BROKEN, DECIDE_RIGHT, GREET_RIGHT, greeting, numeric, seeded, suggest
+from tests.trainers.scripted_search import explored, history, kept, script, targets
 from trace_bench.arguments import without_effect
 from trace_bench.errors import ConfigError
 from trace_bench.trainers.base import Budget, Slot

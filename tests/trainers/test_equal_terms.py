@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from memory_context import MemoryContext, greeting, numeric, suggest
 
 from tests.searches import SEARCHES, endless
+from tests.trainers.memory_context import MemoryContext, greeting, numeric, suggest
 from trace_bench.trainers.base import Budget, Slot, StopTraining
 from trace_bench.worker.problem import Problem
 

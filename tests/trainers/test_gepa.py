@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from memory_context import (
+
+from tests.trainers.memory_context import (
     DECIDE,
     DECIDE_BROKEN,
     DECIDE_RIGHT,
@@ -23,7 +24,6 @@ from memory_context import (
     seeded,
     suggest,
 )
-
 from trace_bench.config.loader import parse_config
 from trace_bench.config.names import KNOBS
 from trace_bench.config.variants import resolve_variants

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from memory_context import DECIDE_BROKEN, greeting, name_of
 
+from tests.trainers.memory_context import DECIDE_BROKEN, greeting, name_of
 from trace_bench.errors import HarnessError, TaskError
 from trace_bench.worker.graph_nodes import GraphNodes
 from trace_bench.worker.graph_ops import GraphOps

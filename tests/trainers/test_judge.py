@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from memory_context import DECIDE_BROKEN, Call, greeting, numeric, seeded
 
+from tests.trainers.memory_context import DECIDE_BROKEN, Call, greeting, numeric, seeded
 from trace_bench.trainers.base import Budget, Slot
 from trace_bench.trainers.guides import GUIDES
 from trace_bench.trainers.priority_search import PrioritySearch

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from memory_context import numeric, seeded
-from scripted_search import explored, kept, lines, script, targets
 
+from tests.trainers.memory_context import numeric, seeded
+from tests.trainers.scripted_search import explored, kept, lines, script, targets
 from trace_bench.trainers.minibatch import Minibatch
 
 WALK = script({"s1.c0.p0": 1.0, "s2.c0.p0": -4.0, "s3.c0.p0": 2.0})

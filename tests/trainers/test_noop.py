@@ -3,8 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from memory_context import numeric
 
+from tests.trainers.memory_context import numeric
 from trace_bench.trainers.noop import NoOp
 
 

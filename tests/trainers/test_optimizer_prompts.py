@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from answering import CRITICISM, answering, form_of, written
-from memory_context import DECIDE_BROKEN, MemoryContext, greeting, numeric, suggest
 
+from tests.trainers.answering import CRITICISM, answering, form_of, written
+from tests.trainers.memory_context import DECIDE_BROKEN, MemoryContext, greeting, numeric, suggest
 from trace_bench.trainers.base import Slot
 from trace_bench.trainers.proposer import Ask, Proposer
 from trace_bench.worker.problem import Example, Parameter, Problem

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from answering import ANSWERS, answering, form_of, honest, written
 from hypothesis import HealthCheck, given, settings
-from memory_context import DECIDE_BROKEN, DECIDE_RIGHT, GREET_RIGHT, MemoryContext, greeting
 
+from tests.trainers.answering import ANSWERS, answering, form_of, honest, written
+from tests.trainers.memory_context import DECIDE_BROKEN, DECIDE_RIGHT, GREET_RIGHT, MemoryContext, greeting
 from trace_bench.trainers.base import Slot, StopTraining
 from trace_bench.trainers.optimizers import OPTIMIZERS
 from trace_bench.trainers.proposer import Ask, Proposer

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memory_context import MemoryContext, suggest
-from test_priority_family import spread
 
+from tests.trainers.memory_context import MemoryContext, suggest
+from tests.trainers.test_priority_family import spread
 from trace_bench.trainers.base import Slot
 from trace_bench.trainers.candidates import Candidate
 from trace_bench.trainers.pareto_search import ParetobasedPS, drawn, front

@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 import pytest
-from memory_context import MemoryContext, greeting, numeric, seeded, suggest
-from test_priority_family import behaviour, spread
 
+from tests.trainers.memory_context import MemoryContext, greeting, numeric, seeded, suggest
+from tests.trainers.test_priority_family import behaviour, spread
 from trace_bench.errors import TrainerError
 from trace_bench.trainers.base import Budget, Slot, StopTraining
 from trace_bench.trainers.polca import POLCA

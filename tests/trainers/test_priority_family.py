@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from memory_context import MemoryContext, seeded
 
+from tests.trainers.memory_context import MemoryContext, seeded
 from trace_bench.trainers.base import Budget, Slot
 from trace_bench.trainers.pareto_search import ParetobasedPS
 from trace_bench.trainers.polca import POLCA

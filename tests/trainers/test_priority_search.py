@@ -7,7 +7,8 @@ import threading
 from typing import Any
 
 import pytest
-from memory_context import (
+
+from tests.trainers.memory_context import (
     DECIDE_BROKEN,
     DECIDE_RIGHT,
     GREET_RIGHT,
@@ -17,7 +18,6 @@ from memory_context import (
     seeded,
     suggest,
 )
-
 from trace_bench.errors import TrainerError
 from trace_bench.trainers.base import Slot, StopTraining
 from trace_bench.trainers.priority_search import PrioritySearch

@@ -7,8 +7,8 @@ import sys
 from typing import Any
 
 import pytest
-from memory_context import DECIDE_BROKEN, DECIDE_RIGHT, GREET_RIGHT, greeting, numeric, suggest
 
+from tests.trainers.memory_context import DECIDE_BROKEN, DECIDE_RIGHT, GREET_RIGHT, greeting, numeric, suggest
 from trace_bench.errors import TrainerError
 from trace_bench.trainers.base import Slot
 from trace_bench.trainers.proposer import Ask, Proposer

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from memory_context import numeric, seeded
-from scripted_search import explored, history, kept, lines, script, targets
 
+from tests.trainers.memory_context import numeric, seeded
+from tests.trainers.scripted_search import explored, history, kept, lines, script, targets
 from trace_bench.trainers.basic_search import BasicSearch
 from trace_bench.trainers.minibatch import Minibatch
 from trace_bench.trainers.sequential import SequentialSearch, SequentialUpdate

@@ -8,9 +8,9 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from memory_context import MemoryContext, numeric, suggest
-from test_priority_family import spread
 
+from tests.trainers.memory_context import MemoryContext, numeric, suggest
+from tests.trainers.test_priority_family import spread
 from trace_bench.trainers.base import Slot
 from trace_bench.trainers.streaming_search import StreamingPrioritySearch, softmax_keys
 

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 import pytest
-from memory_context import numeric, seeded
-from scripted_search import examples, explored, kept, lines, script, targets
 
+from tests.trainers.memory_context import numeric, seeded
+from tests.trainers.scripted_search import examples, explored, kept, lines, script, targets
 from trace_bench.trainers.ucb_search import UCBSearch, upper_confidence_bound
 
 
