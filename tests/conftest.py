@@ -1,9 +1,11 @@
-"""Says at the end which groups of tests ran, and fails if a group that was required did not."""
+"""How much the tests try, and what they say at the end: which groups ran. They fail if a group that was required did
+not."""
 
 from __future__ import annotations
 
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import Iterator
 
@@ -20,8 +22,37 @@ settings.register_profile("trace-bench", deadline=None, suppress_health_check=[H
 settings.load_profile("trace-bench")
 
 GROUPS = ("docker", "modal", "gpu", "slow")
+PART = 5
+"""Properties are tried on one example in so many, unless --full says otherwise."""
 _ran: Counter[str] = Counter()
 _skipped: dict[str, Counter[str]] = {group: Counter() for group in GROUPS}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("trace-bench")
+    group.addoption(
+        "--full", action="store_true", help="try properties on all examples, and every task on all instances"
+    )
+    group.addoption("--at-most", type=float, metavar="SECONDS", help="skip the tests that do not begin in this time")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--full"):
+        return
+    for item in items:
+        test = getattr(item, "obj", None)
+        own = getattr(test, "_hypothesis_internal_use_settings", None)
+        if own is not None and own.max_examples > 10:
+            test._hypothesis_internal_use_settings = settings(own, max_examples=max(10, own.max_examples // PART))
+
+
+_began = time.monotonic()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    limit = item.config.getoption("--at-most")
+    if limit is not None and time.monotonic() - _began > limit:
+        pytest.skip(f"did not begin within the {limit:g} seconds of --at-most")
 
 
 def pytest_configure(config: pytest.Config) -> None:
