@@ -192,20 +192,8 @@ def make_certificates(folder: Path) -> None:
     """A CA, and certificates by it for a server at 127.0.0.1 and for a client."""
     if shutil.which("openssl") is None:
         pytest.skip("openssl is missing, which makes the certificates")
-    folder.mkdir()
-    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-x509"]
-    by_ca = ["-CA", "ca.pem", "-CAkey", "ca-key.pem"]
-    for name, subject, more in (
-        ("ca", "/CN=ca", ["-addext", "basicConstraints=critical,CA:TRUE"]),
-        ("server", "/CN=server", ["-addext", "subjectAltName=IP:127.0.0.1", *by_ca]),
-        ("client", "/CN=client", ["-addext", "extendedKeyUsage=clientAuth", *by_ca]),
-    ):
-        subprocess.run(
-            ["openssl", "req", *key, "-subj", subject, "-keyout", f"{name}-key.pem", "-out", f"{name}.pem", *more],
-            cwd=folder, check=True, capture_output=True,
-        )  # fmt: skip
-    (folder / "client.pem").rename(folder / "cert.pem")
-    (folder / "client-key.pem").rename(folder / "key.pem")
+    script = Path(__file__).resolve().parent.parent / "scripts" / "engine-certificates"
+    subprocess.run([script, folder, "127.0.0.1", "2"], check=True, capture_output=True)
 
 
 def _major() -> int:
