@@ -24,6 +24,7 @@ from trace_bench.config.places import DockerHostConfig
 from trace_bench.controller.host_images import pinned_image
 from trace_bench.errors import EnvironmentUnavailable, Interrupted, SandboxError
 from trace_bench.images.build import KEY_LABEL
+from trace_bench.images.engine import connect
 from trace_bench.images.lock import ImagePin
 from trace_bench.images.recipe import key_of_parts
 from trace_bench.images.supply import supply
@@ -248,6 +249,19 @@ def test_certificates_and_contexts_that_are_wrong_are_named(
     assert [host.name for host in backend.hosts()] == ["ours"]
     with pytest.raises(EnvironmentUnavailable, match=r"'other' cannot be asked: .*other"):
         DockerHosts([DockerHostConfig(context="other")])
+
+
+def test_an_engine_with_an_authority_of_its_own_is_asked_for_images_where_servers_have_another(
+    pair: list[OtherEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    near = pair[0]
+    monkeypatch.setenv("DOCKER_HOST", near.tcp_url)
+    monkeypatch.setenv("DOCKER_TLS_VERIFY", "1")
+    monkeypatch.setenv("DOCKER_CERT_PATH", str(near.tls))
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(near.tls / "cert.pem"))
+    client = connect()
+    assert client.info()["ID"] == Engine(near.url).info["ID"]
+    client.close()
 
 
 def test_an_engine_over_ssh_and_what_ssh_says(

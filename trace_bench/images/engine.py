@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from docker import DockerClient
     from docker.tls import TLSConfig
 
+_ANY_VERSION = "1.41"
+"""Of the API: every engine from 20.10 on says its own version, whichever it is asked in."""
 _REMEDY = "start one with scripts/ensure-engine, or use the local backend (backend: local)"
 
 
@@ -30,20 +33,35 @@ def connect(engine: DockerClient | None = None, *, timeout: float = 600) -> Dock
     """
     if engine is not None:
         return engine
-    import docker
+    import requests
     from docker.errors import DockerException
 
     place = os.environ.get("DOCKER_HOST") or ""
     try:
         if place:
-            client = docker.from_env(timeout=int(timeout))
+            from docker.utils import kwargs_from_env
+
+            address: Mapping[str, Any] = kwargs_from_env()
         else:
             place, tls = _context()
-            client = docker.DockerClient(base_url=place or None, tls=tls, timeout=int(timeout))
+            address = {"base_url": place or None, "tls": tls}
+        with contextlib.closing(_client(address, timeout, _ANY_VERSION)) as asking:
+            version = str(asking.version(api_version=False)["ApiVersion"])
+        client = _client(address, timeout, version)
         client.ping()
-    except DockerException as error:
+    except (DockerException, requests.exceptions.RequestException) as error:
         where = place or "the default socket"
         raise EnvironmentUnavailable(f"no Docker engine answers at {where} ({reason(error)}); {_REMEDY}") from error
+    return client
+
+
+def _client(address: Mapping[str, Any], timeout: float, version: str) -> DockerClient:
+    import docker
+
+    client = docker.DockerClient(version=version, timeout=int(timeout), **address)  # asks nothing yet
+    if address.get("tls"):
+        # REQUESTS_CA_BUNDLE, which is about other servers, would go before the engine's own authority.
+        client.api.trust_env = False
     return client
 
 
