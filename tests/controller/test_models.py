@@ -180,10 +180,10 @@ def test_where_the_key_lies_is_no_part_of_the_identity() -> None:
 @pytest.mark.parametrize(
     ("environ", "llm", "says"),
     [
-        ({}, {}, "mode real: names no model; write llm.model, or set TRACE_LITELLM_MODEL"),
+        ({}, {}, "mode real: names no model; give one with -m, write llm.model, or set TRACE_LITELLM_MODEL"),
         ({"TRACE_DEFAULT_LLM_BACKEND": "CustomLLM", "TRACE_CUSTOMLLM_MODEL": "m"}, {}, "TRACE_CUSTOMLLM_URL"),
-        ({}, {"model": "llama"}, "cannot be told; write llm.provider"),
-        (OPENAI, {"model": "org/llama"}, "cannot be told; write llm.provider"),
+        ({}, {"model": "llama"}, "is not known; write it as PROVIDER"),
+        (OPENAI, {"model": "org/llama"}, "is not known; write it as PROVIDER"),
         ({}, {"model": "bedrock/m"}, "bedrock takes more than one key"),
         ({}, {"model": "m", "provider": "azure"}, "write llm.base_url, or set AZURE_API_BASE"),
         ({"OPENAI_BASE_URL": "nowhere"}, {"model": "gpt-x"}, "must begin with http:// or https://"),

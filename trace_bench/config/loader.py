@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,9 @@ from pydantic import ValidationError
 from trace_bench.arguments import describe
 from trace_bench.config.mapping import read_mapping
 from trace_bench.config.messages import sentence
-from trace_bench.config.models import LlmConfig, RunConfig, is_builtin, logger_name
+from trace_bench.config.models import LlmConfig, RunConfig, is_builtin
 from trace_bench.config.names import normalise
+from trace_bench.config.options import overridden
 from trace_bench.config.reader import read
 from trace_bench.config.secrets import find_secrets, redact
 from trace_bench.config.shipped import find_config
@@ -31,8 +32,8 @@ def load_config(config: str | Path | Mapping[str, Any], overrides: Mapping[str, 
     Args:
         config: the path of a YAML or JSON file, the name of a shipped config (``"smoke.yaml"``), or a mapping with
             the keys of such a file.
-        overrides: top-level keys that replace those of `config` (``{"max_workers": 4}``). ``logger`` is set on every
-            trainer entry unless it is ``default``. ``mirror`` names mirrors beside those of `config`.
+        overrides: top-level keys that replace those of `config` (``{"max_workers": 4}``), and the words of
+            `trace_bench.config.options`.
 
     Raises:
         ConfigError: the config is wrong. One line per problem: ``FILE, line N: key: what is wrong; what to do``.
@@ -64,7 +65,7 @@ def _config(file: str, root: Table, overrides: Mapping[str, Any], problems: list
     problems += [Source(file, root).problem(path, text) for path, text in secrets.items()]
     hidden = [Source(file, root).shown(path) for path in secrets]
 
-    top = _overridden(normalise(root, file, problems), overrides, problems)
+    top = overridden(normalise(root, file, problems), overrides, problems)
     source = Source(file, top)
     warnings = _warnings(source)
     problems += _repetitions(source)
@@ -88,50 +89,6 @@ def _error(source: Source, problems: list[Problem]) -> ConfigError:
     ordered = sorted(problems, key=lambda p: (p.line is None, p.line or 0))
     lines = dict.fromkeys(redact(" ".join(source.sentence(p).splitlines())) for p in ordered)
     return ConfigError("\n".join(lines))
-
-
-def _overridden(top: Table, overrides: Mapping[str, Any], problems: list[Problem]) -> Table:
-    """`top` with the keys of `overrides` in place of its own, under any of their names."""
-    given = read_mapping({key.replace("-", "_"): value for key, value in overrides.items()}, "overrides")
-    given.origins = {key: _option(key) for key in given}
-    logger = logger_name(given.pop("logger", "default"))
-    mirrors = given.pop("mirror", ())
-    for key, value in normalise(given, "command line", problems).items():
-        top[key] = value
-        top.lines.pop(key, None)
-        top.names.pop(key, None)
-        top.origins[key] = given.origins.get(key, _option(key))
-    if logger != "default":
-        _log_with(top, logger)
-    if mirrors:
-        _mirror_to(top, mirrors)
-    return top
-
-
-def _option(key: str) -> str:
-    return f"option --{'replay' if key == 'replay_from' else key.replace('_', '-')}"
-
-
-def _log_with(top: Table, logger: Any) -> None:
-    """Make `logger` that of every trainer entry."""
-    if "trainers" not in top:
-        top["trainers"] = Rows([Table({"id": trainer.id}) for trainer in RunConfig.model_fields["trainers"].default])
-    entries = top["trainers"] if isinstance(top["trainers"], Rows) else []
-    for entry in entries:
-        if isinstance(entry, Table):
-            entry["logger"] = logger
-            entry.names["logger"] = "/logger"
-            entry.origins["logger"] = _option("logger")
-
-
-def _mirror_to(top: Table, names: Iterable[str]) -> None:
-    """Make copies on the mirrors `names` too; what the file says of one stays."""
-    told = top.setdefault("mirrors", Table())
-    if isinstance(told, Table):  # what is none is refused
-        for name in names:
-            if name not in told:
-                told[name] = Table()
-                told.origins[name] = _option("mirror")
 
 
 def _warnings(source: Source) -> tuple[str, ...]:

@@ -269,7 +269,7 @@ def _renamed(table: Table, section: type[Section], path: Path_, source: Source, 
             value = rows
         renamed[name] = value
         renamed.lines[name] = table.lines.get(written)
-        if written != name:
+        if written != name or written in table.names:
             renamed.names[name] = table.names.get(written, written)
         if written in table.origins:
             renamed.origins[name] = table.origins[written]

@@ -56,6 +56,26 @@ def read(path: Path, problems: list[Problem]) -> Table:
     return value
 
 
+def value_of(text: str) -> Any:
+    """`text` as the value of a key: ``3`` is a number, ``true`` a boolean, ``[1, 2]`` a list.
+
+    >>> value_of("3"), value_of("1e-3"), value_of("'3'"), value_of("no"), value_of("")
+    (3, 0.001, '3', 'no', None)
+
+    Raises:
+        ConfigError: it is no value in YAML.
+    """
+    problems: list[Problem] = []
+    try:
+        node = _node(Path(), text)
+        value = None if node is None else _Reader(problems).value(node, ())
+    except (ConfigError, _Refused, RecursionError):
+        raise ConfigError(f"{text[:40]!r} is no value in YAML; put it in quotes if it is a text") from None
+    if problems:
+        raise ConfigError(f"{text[:40]!r}: {problems[0].text}")
+    return value
+
+
 # --------------------------------------------------------------------------------------------------- text
 
 

@@ -97,7 +97,7 @@ def _fitting(selector: str, entries: dict[str, TaskEntry], problems: list[str], 
                     for tag in load_task_spec(entry.folder).tags}  # fmt: skip
             near = hint(name.removeprefix(TAG), sorted(tags))
         problems.append(
-            f"{where}: {selector!r} fits no task{near}; 'trace-bench list-tasks --bench {suite}' lists what there is"
+            f"{where}: {selector!r} fits no task{near}; 'trace-bench tasks --bench {suite}' lists what there is"
         )
     return found
 

@@ -5,15 +5,23 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from trace_bench.errors import ConfigError
 from trace_bench.resources import data_dir
 
 
 def find_config(path: Path) -> Path:
-    """`path`, or the shipped config of that file name where `path` does not exist."""
+    """`path`, or the shipped config of that name, with or without ``.yaml``, where `path` does not exist.
+
+    Raises:
+        ConfigError: there is neither, and `path` is written as a task is.
+    """
     if not os.path.exists(path) and path.parent in (Path(), Path("configs")):  # noqa: PTH110 - long names raise nothing
-        shipped = data_dir("configs") / path.name
-        if shipped.is_file():
-            return shipped
+        for name in (path.name, f"{path.name}.yaml"):
+            shipped = data_dir("configs") / name
+            if shipped.is_file():
+                return shipped
+        if ":" in path.name:
+            raise ConfigError(f"{path}: there is no such config; a task is named with -t: trace-bench run -t {path}")
     return path
 
 

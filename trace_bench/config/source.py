@@ -62,6 +62,10 @@ class Source:
         place = self.sentence(Problem(line, "", origin))
         return f"{place}{shown}" if shown else place.rstrip().removesuffix(":")
 
+    def origin(self, path: Path_) -> str:
+        """The option that `path` was given by; empty if the file has it."""
+        return self._find(path)[1]
+
     def shown(self, path: Path_) -> str:
         """`path` in the user's own words: ``trainers[0].params.num_steps``."""
         return self._find(path)[2]

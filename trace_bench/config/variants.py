@@ -109,6 +109,7 @@ class _Entry:
             optimizer_given = self._layer(
                 self._optimizer_part(variant, path), (*path, "optimizer_kwargs"), optimizer_arguments, optimizer_owner
             )
+            self._not_in_the_way_of_options(own, path)
             told = given | {f"optimizer.{key}": value for key, value in optimizer_given.items()}
             params = _filled(self._arguments, shared | on_entry | given)
             optimizer_kwargs = _filled(optimizer_arguments, shared_optimizer | entry_optimizer | optimizer_given)
@@ -140,6 +141,19 @@ class _Entry:
             idle_optimizer.on_entry, (*self._path, "optimizer_kwargs"), optimizer_owner, {}, optimizer_arguments
         )
         return result
+
+    def _not_in_the_way_of_options(self, own: Mapping[str, Any], path: Path_) -> None:
+        """Refuse an option whose parameter the entry, or its variant `own`, sets under another name."""
+        source = self._config.source
+        for key in self._config.trainer_kwargs:
+            option, argument = source.origin(("trainer_kwargs", key)), find(self._arguments, key)
+            if not option or argument is None:
+                continue
+            for given, above in ((self._entry.knobs, (*self._path, "knobs")), (own, path)):
+                for other in (name for name in given if find(self._arguments, name) is argument):
+                    self._problems.append(
+                        f"{option}: {key} is what {source.where((*above, other))} sets; write {other} in the option"
+                    )
 
     def _refuse(
         self,

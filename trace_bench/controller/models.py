@@ -146,14 +146,17 @@ def _completed(
     where = config.source.where(place) if config.llm or config.llms else f"{config.source.where(('mode',))} real"
     if model is None:
         problems.append(
-            f"{where}: names no model; write llm.model, or set {MODEL_VARIABLES[0]} "
+            f"{where}: names no model; give one with -m, write llm.model, or set {MODEL_VARIABLES[0]} "
             f"(or {BACKEND_VARIABLE}=CustomLLM with {CUSTOM[0]} and {CUSTOM[1]})"
         )
         return llm
     base_url, origins = llm.base_url or given.base_url, [*given.origins]
     provider, model = _provider(llm, model, base_url, variables)
     if provider is None:
-        problems.append(f"{where}: who offers the model {model!r} cannot be told; write llm.provider or llm.base_url")
+        problems.append(
+            f"{where}: the provider of the model {model!r} is not known; write it as PROVIDER/MODEL, such as "
+            "openai/gpt-4o-mini, or give llm.provider or llm.base_url"
+        )
         return llm
     if provider in WITHOUT_ONE_KEY:
         problems.append(

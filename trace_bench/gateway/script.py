@@ -250,7 +250,7 @@ def load_script(path: Path) -> Script:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from None
     except ConfigError as error:
-        raise ConfigError(str(error).replace("check the path after --config", "check the path of the script")) from None
+        raise ConfigError(str(error).replace("check the path", "check the path of the script")) from None
     source = Source(str(path), root)
     rules: Rules | None = None
     try:

@@ -1,0 +1,231 @@
+"""Lays the options of a command line over the tables of a config.
+
+Most options replace one key of the top level. Six are no keys, and mean what a file would say in other words:
+
+* ``task``, ``trainer``: ids. They replace the entries of the config. An entry that the file has for an id stays as
+  it is.
+* ``model``: names of models. ``stub`` and ``scripted:FILE`` mean mode stub, any other one means mode real.
+* ``param``: ``KEY=VALUE`` is a key of ``trainer_kwargs``, ``TRAINER.KEY=VALUE`` one of each variant of that trainer.
+* ``logger``: the logger of every trainer. ``mirror``: names of mirrors, beside those of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from trace_bench.arguments import hint
+from trace_bench.config.mapping import read_mapping
+from trace_bench.config.models import RunConfig, is_builtin, logger_name
+from trace_bench.config.names import normalise
+from trace_bench.config.reader import value_of
+from trace_bench.config.secrets import find_secrets
+from trace_bench.config.source import Problem, Rows, Source, Table
+from trace_bench.errors import ConfigError
+from trace_bench.trainers.names import canonical
+
+_FLAGS = {"replay_from": "--replay", "tasks": "-t", "trainers": "-T", "model": "-m", "param": "-p"}
+"""Options whose names are not those of their keys."""
+_OF_ANY_MODEL = ("temperature", "top_p", "max_tokens", "seed", "stream", "timeout", "retries", "limits")
+"""Keys of the file's ``llm`` that another model keeps. The others belong to the model that the file names."""
+
+
+def overridden(top: Table, overrides: Mapping[str, Any], problems: list[Problem]) -> Table:
+    """Return `top` with the values of `overrides` in place of its own; what is wrong is added to `problems`."""
+    given = read_mapping({key.replace("-", "_"): value for key, value in overrides.items()}, "overrides")
+    special = {key: given.pop(key, ()) for key in ("task", "trainer", "model", "param", "mirror")}
+    logger = logger_name(given.pop("logger", "default"))
+    given.origins = {key: option(key) for key in given}
+    for key, word in (("tasks", "task"), ("trainers", "trainer")):
+        if special[word]:
+            given[key] = Rows(_entry(word, name, option(key)) for name in special[word])
+    for key, value in normalise(given, "command line", problems).items():
+        if key in ("tasks", "trainers") and special[key.removesuffix("s")]:
+            _choose(top, key, value, problems)
+            continue
+        top[key] = value
+        top.lines.pop(key, None)
+        top.names.pop(key, None)
+        top.origins[key] = given.origins.get(key, option(key))
+    _ask(top, special["model"], problems)
+    for text in special["param"]:
+        _set(top, text, problems)
+    if logger != "default":
+        _log_with(top, logger)
+    _mirror_to(top, special["mirror"])
+    return top
+
+
+def option(key: str) -> str:
+    """The option that gives `key`, for the beginning of a sentence."""
+    return f"option {_FLAGS.get(key) or '--' + key.replace('_', '-')}"
+
+
+# ---------------------------------------------------------------------------------------------- tasks and trainers
+
+
+def _entry(word: str, name: Any, origin: str) -> Table:
+    """An entry with the id `name`, which a sentence shows without its place in a list."""
+    entry = Table({word: name})
+    entry.names, entry.origins = {word: ""}, {word: origin}
+    return entry
+
+
+def _choose(top: Table, key: str, chosen: Rows, problems: list[Problem]) -> None:
+    """Make `chosen` the entries of `top` under `key`. An id that `top` has entries for stands for these."""
+    ids = [entry["id"] for entry in chosen]
+    twice = {name: None for place, name in enumerate(ids) if name in ids[:place]}
+    problems += [Problem(None, f"{name!r} is given twice; give it once", option(key)) for name in twice]
+    chosen = Rows(entry for place, entry in enumerate(chosen) if entry["id"] not in ids[:place])
+    rows = top.get(key)
+    written = list(enumerate(rows)) if isinstance(rows, Rows) else []
+    lines = rows.lines if isinstance(rows, Rows) else []
+    entries, places, new = Rows(single=True), [], True
+    for entry in chosen:
+        same = [(n, row) for n, row in written if isinstance(row, Table) and row.get("id") == entry["id"]]
+        for n, row in same:
+            new = False
+            entries.append(row)
+            places.append(lines[n] if n < len(lines) else None)
+        if not same:
+            entries.append(entry)
+            places.append(None)
+    entries.lines = places
+    top[key] = entries
+    if new:
+        top.lines.pop(key, None)
+        top.names[key] = ""
+        top.origins[key] = option(key)
+    else:
+        entries.single = False
+
+
+# ----------------------------------------------------------------------------------------------------------- model
+
+
+def _ask(top: Table, models: Sequence[str], problems: list[Problem]) -> None:
+    """Make `models` those that are asked, and the mode what they need."""
+    if not models:
+        return
+    origin = option("model")
+    if top.get("mode") == "replay":
+        text = f"{models[0]!r} is not asked in mode replay, which gives recorded answers again; leave the option out"
+        problems.append(Problem(None, text, origin))
+        return
+    written = top.pop("llm", None)
+    kept = {key: value for key, value in written.items() if key in _OF_ANY_MODEL} if isinstance(written, Table) else {}
+    top.pop("llms", None)
+    top["mode"] = "stub" if all(map(is_builtin, models)) else "real"
+    blocks = Rows(Table({"model": name} if is_builtin(name) else {**kept, "model": name}) for name in models)
+    blocks.single = True
+    if len(blocks) > 1:
+        top["llms"] = blocks
+    elif models[0] != "stub":
+        top["llm"] = blocks[0]
+    for key in ("mode", "llm", "llms"):
+        if key in top:
+            top.origins[key], top.names[key] = origin, ""
+            top.lines.pop(key, None)
+
+
+# ------------------------------------------------------------------------------------------------------ parameters
+
+
+def _set(top: Table, text: str, problems: list[Problem]) -> None:
+    """Give the trainers of `top` the parameter that `text` (``KEY=VALUE``) names."""
+    origin = option("param")
+    name, equals, written = text.partition("=")
+    trainer, dot, key = name.strip().rpartition(".")
+    try:
+        value = value_of(written)
+    except ConfigError as error:
+        problems.append(Problem(None, f"{key}: {error}", origin))
+        return
+    if not equals or not key:
+        problems.append(Problem(None, f"{text!r} is no parameter; write KEY=VALUE, such as num_steps=3", origin))
+        return
+    given = Table({key: value})
+    problems += [Problem(None, told, origin) for told in find_secrets(Source(root=given)).values()]
+    if "trainers" not in top:
+        top["trainers"] = _default_trainers()
+    rows = top["trainers"] if isinstance(top["trainers"], Rows) else Rows()
+    entries = [entry for entry in rows if isinstance(entry, Table)]
+    if dot:
+        own = [entry for entry in entries if entry.get("id") == canonical(trainer)]
+        for entry in own:
+            _give(entry, key, value, f"{trainer}.{key}", origin)
+        if not own:
+            near = hint(trainer, [str(entry.get("id")) for entry in entries])
+            problems.append(Problem(None, f"{name}: no trainer of this run is called {trainer!r}{near}", origin))
+        return
+    for entry in entries:
+        _take_out(entry, key)
+    shared = top.setdefault("trainer_kwargs", Table())
+    if isinstance(shared, Table):  # what is none is refused
+        _drop(shared, key)
+        shared[key] = value
+        shared.names[key], shared.origins[key] = f"/{key}", origin
+
+
+def _default_trainers() -> Rows:
+    return Rows([Table({"id": trainer.id}) for trainer in RunConfig.model_fields["trainers"].default])
+
+
+def _give(entry: Table, key: str, value: Any, shown: str, origin: str) -> None:
+    """Set `key` in each variant of a trainer's `entry`."""
+    _take_out(entry, key)
+    variants = entry.setdefault("params_variants", Rows([Table()], single=True))
+    for variant in variants if isinstance(variants, Rows) else ():
+        if isinstance(variant, Table):
+            variant[key] = value
+            variant.names[key], variant.origins[key] = f"/{shown}", origin
+
+
+def _take_out(entry: Table, key: str) -> None:
+    """Take `key` out of a trainer's `entry`. Variants that are equal without it become one."""
+    if isinstance(knobs := entry.get("knobs"), Table):
+        _drop(knobs, key)
+    variants = entry.get("params_variants")
+    if not isinstance(variants, Rows):
+        return
+    changed = [isinstance(variant, Table) and _drop(variant, key) for variant in variants]
+    kept = [n for n, variant in enumerate(variants) if not (changed[n] and variant in variants[:n])]
+    lines = [variants.lines[n] for n in kept] if len(variants.lines) == len(variants) else []
+    variants[:] = [variants[n] for n in kept]
+    variants.lines = lines
+
+
+def _drop(table: Table, key: str) -> bool:
+    """Delete `key` from `table`, with hyphens or underscores; returns whether it was there."""
+    plain = key.replace("-", "_")
+    found = [name for name in table if name.replace("-", "_") == plain]
+    for name in found:
+        del table[name]
+    return bool(found)
+
+
+# ------------------------------------------------------------------------------------------------ logger and mirrors
+
+
+def _log_with(top: Table, logger: Any) -> None:
+    """Make `logger` that of every trainer entry."""
+    if "trainers" not in top:
+        top["trainers"] = _default_trainers()
+    entries = top["trainers"] if isinstance(top["trainers"], Rows) else []
+    for entry in entries:
+        if isinstance(entry, Table):
+            entry["logger"] = logger
+            entry.names["logger"] = "/logger"
+            entry.origins["logger"] = option("logger")
+
+
+def _mirror_to(top: Table, names: Iterable[str]) -> None:
+    """Make copies on the mirrors `names` too; what the file says of one stays."""
+    if not names:
+        return
+    told = top.setdefault("mirrors", Table())
+    if isinstance(told, Table):  # what is none is refused
+        for name in names:
+            if name not in told:
+                told[name] = Table()
+                told.origins[name] = option("mirror")
