@@ -14,6 +14,7 @@ import pytest
 
 from tests.cli.conftest import refused
 from tests.cli.sample_run import LAYOUT, NASTY, failed, job, row, skipped
+from tests.console import here
 from tests.integration.cli import TASKS, Done, cli, environment, result_of, start, write_config
 from tests.integration.test_interruption import wait_for
 from trace_bench.cli.outcome import counts_text, print_outcome, print_plan
@@ -119,8 +120,7 @@ def test_what_an_interrupted_run_came_to_is_printed(tmp_path: Path) -> None:
 
 def test_an_error_in_the_middle_ends_the_json_lines(tmp_path: Path) -> None:
     run = (*_config(tmp_path, run_id="mine"), "--json")
-    assert cli(*run, "--dry-run").returncode == 0
-    (tmp_path / "runs" / "mine" / "events.jsonl").mkdir()  # the journal cannot be opened
+    (tmp_path / "runs" / "mine" / "events.jsonl").mkdir(parents=True)  # the journal cannot be opened
     done = cli(*run)
     assert done.returncode == 3 and done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, done.stderr
     first, end = _events(done)
@@ -128,25 +128,28 @@ def test_an_error_in_the_middle_ends_the_json_lines(tmp_path: Path) -> None:
     assert done.stderr == f"error: {end['error']}\n" and "events.jsonl" in end["error"]
 
 
-def test_a_dry_run_runs_nothing_and_can_be_continued(tmp_path: Path) -> None:
+def test_a_dry_run_leaves_nothing_behind(tmp_path: Path) -> None:
     run = _config(tmp_path, seeds=[1, 2], run_id="mine")
-    done = cli(*run, "--dry-run")
+    home, before = tmp_path / "home", _tree(tmp_path)
+    done = cli(*run, "--dry-run", home=home, HOME=str(home))
     assert done.returncode == 0, done.stderr
-    folder = tmp_path / "runs" / "mine"
-    first, second, empty, summary, *paths = done.stdout.splitlines()
+    first, second, empty, summary, name, _ = done.stdout.splitlines()
     assert first.split()[0] == "run" and TASK in first and "seed 1" in first and "seed 2" in second and empty == ""
-    assert summary == "2 jobs: 2 to run" and [line.split()[0] for line in paths[:3]] == ["run", "folder", "manifest"]
-    manifest = json.loads(Path(paths[2].split(maxsplit=1)[1]).read_text())
-    assert [entry["job_id"] for entry in manifest["jobs"]] == [first.split()[1], second.split()[1]]
-    assert list((folder / "jobs").iterdir()) == [] and not (folder / "events.jsonl").exists()
-
-    assert cli(*run).returncode == 0
-    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
-    plan = json.loads(cli(*run, "--dry-run", "--json").stdout)
-    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before, "nothing of a run is touched"
-    assert plan["counts"] == {"run": 0, "adopt": 0, "reuse": 2, "skip": 0} and plan["continued"]
+    assert summary == "2 jobs: 2 to run" and name.split(maxsplit=1) == ["run", "mine (new)"]
+    plan = json.loads(cli(*run, "--dry-run", "--json", home=home, HOME=str(home)).stdout)
     assert [entry["job_id"] for entry in plan["jobs"]] == [first.split()[1], second.split()[1]]
-    assert all(entry["reason"] for entry in plan["jobs"])
+    assert (plan["run_id"], plan["manifest"], plan["continued"]) == ("mine", None, False)
+    assert _tree(tmp_path) == before, "neither folder nor lock nor state"
+
+
+def test_a_dry_run_of_a_run_that_is_there_touches_nothing(tmp_path: Path) -> None:
+    run = _config(tmp_path, seeds=[1, 2], run_id="mine")
+    assert cli(*run).returncode == 0
+    before = _tree(tmp_path)
+    plan = json.loads(cli(*run, "--dry-run", "--json").stdout)
+    assert _tree(tmp_path) == before
+    assert plan["counts"] == {"run": 0, "adopt": 0, "reuse": 2, "skip": 0} and plan["continued"]
+    assert all(entry["reason"] for entry in plan["jobs"]) and plan["manifest"]
     again = json.loads(cli(*run, "--dry-run", "--json", "--force").stdout)
     assert again["counts"]["run"] == 2
 
@@ -176,13 +179,18 @@ def test_options_that_make_no_sense(tmp_path: Path, arguments: tuple[str, ...], 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["config.json"]
 
 
+def _tree(folder: Path) -> dict[str, int]:
+    """Every file and folder below `folder`, with the time of its last change."""
+    return {str(path): path.stat().st_mtime_ns for path in folder.rglob("*")}
+
+
 def _snapshot(folder: Path, run: tuple[str, ...], *arguments: str) -> dict[str, Any]:
     import yaml
 
-    done = cli(*run, "--dry-run", "--json", *arguments)
+    done = here(*run, "--json", *arguments)
     assert done.returncode == 0 and done.stderr == "", done.stderr
     found: dict[str, Any] = yaml.safe_load(
-        (Path(json.loads(done.stdout)["folder"]) / "meta" / "config.snapshot.yaml").read_text()
+        (Path(result_of(done.stdout)["folder"]) / "meta" / "config.snapshot.yaml").read_text()
     )
     return found
 
@@ -253,16 +261,16 @@ def test_jobs_without_a_row_count_as_skipped() -> None:
 
 
 def test_a_plan_is_safe_to_print(capsys: pytest.CaptureFixture[str]) -> None:
-    print_plan(LAYOUT, [job(1, task_id=NASTY, variant=NASTY, reason=NASTY, decision="skip"), job(2)])
+    print_plan([job(1, task_id=NASTY, variant=NASTY, reason=NASTY, decision="skip"), job(2)], {"run": LAYOUT.run_id})
     first, second, *_ = lines = capsys.readouterr().out.splitlines()
     assert all(line.isprintable() for line in lines) and "2 jobs: 1 to run, 1 to skip" in lines
     assert first.startswith("skip  000000000001") and second.startswith("run   000000000002")
 
 
 def test_a_plan_and_its_lines_name_models_but_the_stub(capsys: pytest.CaptureFixture[str]) -> None:
-    print_plan(LAYOUT, [job(1, model="gpt-x"), job(2)])
+    print_plan([job(1, model="gpt-x"), job(2)], {})
     first, second, *_ = capsys.readouterr().out.splitlines()
     assert first.split()[5] == "gpt-x" and second.split()[5] == "stub"
-    print_plan(LAYOUT, [job(1), job(2)])
+    print_plan([job(1), job(2)], {})
     assert "stub" not in capsys.readouterr().out
     assert "  gpt-x  seed 7" in name_of(job(1, model="gpt-x")) and "stub" not in name_of(job(1))

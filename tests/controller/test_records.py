@@ -88,21 +88,15 @@ def test_at_the_end_the_manifest_has_every_ending(bench: Bench) -> None:
 @pytest.fixture
 def dry(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     monkeypatch.setattr(start, "backend_of", lambda config: bench.backend)
-    monkeypatch.setattr(start, "image_source", lambda *args, **kwargs: bench._image)
+    monkeypatch.setattr(start, "foreseen_images", lambda *args, **kwargs: bench._image)
     monkeypatch.setattr(start, "worker_sources_hash", lambda: bench.sources)
     return lambda **config: start.dry_run(bench.load(**config))
 
 
-def test_a_dry_run_writes_the_records_of_a_new_run_and_starts_nothing(bench: Bench, dry: Callable[..., Any]) -> None:
+def test_a_dry_run_writes_nothing(bench: Bench, dry: Callable[..., Any]) -> None:
     plan = dry()
-    files = {path.relative_to(plan.layout.root).as_posix() for path in plan.layout.root.rglob("*") if path.is_file()}
-    assert files == {
-        f"meta/{name}"
-        for name in (".salt", "config.snapshot.yaml", "env.json", "git.json", "lock.json", "manifest.json")
-    }
-    assert bench.backend.created == []
-    result = bench.run()
-    assert (result.run_id, result.ok) == (plan.run_id, True), "it is the run that the next start continues"
+    assert [job.decision for job in plan.jobs] and {job.decision for job in plan.jobs} == {"run"}
+    assert not (bench.folder / "runs").exists() and bench.backend.created == []
 
 
 def test_a_dry_run_touches_nothing_of_a_run_that_is_there(bench: Bench, dry: Callable[..., Any]) -> None:

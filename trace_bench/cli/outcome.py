@@ -100,31 +100,30 @@ def _print_failures(failed: Sequence[Results], layout: RunLayout) -> None:
         emit(f"and {len(failed) - FAILURES} more: trace-bench show {shlex.quote(str(layout.root))}")
 
 
-def _print_paths(paths: dict[str, str | Path]) -> None:
+def _print_paths(paths: Mapping[str, str | Path]) -> None:
     for label, path in paths.items():
         emit(f"{label:<11} {path}")
 
 
-def print_plan(layout: RunLayout, jobs: Sequence[JobView]) -> None:
-    """The plan of a dry run, one line a job, in columns."""
+def print_plan(jobs: Sequence[JobView], paths: Mapping[str, str | Path]) -> None:
+    """The jobs of a plan, one line each, in columns; then `paths` by their labels."""
     named = any(job.model != "stub" for job in jobs)
     first, *others = [_cells(job, named) for job in jobs]
     emit(aligned(first, others))
     counts = Counter(job.decision for job in jobs)
     parts = ", ".join(f"{counts[decision]} to {decision}" for decision in DECISIONS if counts[decision])
     emit(f"{len(jobs)} jobs: {parts}")
-    _print_paths({"run": layout.run_id, "folder": layout.root, "manifest": layout.manifest})
+    _print_paths(paths)
 
 
 def print_plan_json(
-    layout: RunLayout, jobs: Sequence[JobView], *, continued: bool, warnings: Sequence[str], more: Mapping[str, Any]
-) -> None:
+    jobs: Sequence[JobView], paths: Mapping[str, str | None], *, continued: bool, warnings: Sequence[str],
+    more: Mapping[str, Any],
+) -> None:  # fmt: skip
     """`more` is what else is known of the plan; see `trace_bench.cli.outlook`."""
     counts = Counter(job.decision for job in jobs)
     document: dict[str, Any] = {
-        "run_id": layout.run_id,
-        "folder": str(layout.root),
-        "manifest": str(layout.manifest),
+        **paths,
         "continued": continued,
         "warnings": list(warnings),
         "counts": {decision: counts[decision] for decision in DECISIONS},

@@ -23,7 +23,9 @@ def outlook_json(plan: RunPlan, outlook: Outlook) -> dict[str, Any]:
     bound = outlook.bound
     return {
         "backend": plan.backend.name,
-        "images": {family: {"ref": image.ref, "key": image.key} for family, image in plan.lock.images.items()},
+        "images": {
+            family: {"ref": image.ref or None, "key": image.key or None} for family, image in plan.lock.images.items()
+        },
         "hosts": [_host_json(each) for each in outlook.hosts],
         "cost": _cost_json(bound, outlook.model_usd),
     }
@@ -65,7 +67,7 @@ def bound_sentence(bound: Bound) -> str:
 
 def _lines(plan: RunPlan, outlook: Outlook) -> Iterator[tuple[str, str]]:
     for family, image in sorted(plan.lock.images.items()):
-        yield "image", f"{printable(family, 100)}  {printable(image.ref, 300)}"
+        yield "image", f"{printable(family, 100)}  {printable(image.ref, 300) or 'to be built'}"
     if outlook.problem:
         yield "hosts", f"not known: {printable(outlook.problem, 400)}"
     if len(outlook.hosts) > 1 or any(each.host.name or each.why_not for each in outlook.hosts):

@@ -21,7 +21,7 @@ from trace_bench.cli.outlook import outlook_json, print_outlook
 from trace_bench.cli.output import note
 from trace_bench.cli.progress import Face, JsonLines, Lines, alert
 from trace_bench.cli.tables import takes_escapes
-from trace_bench.config import load_config
+from trace_bench.config import load_config, parse_config
 from trace_bench.config.models import RunConfig
 from trace_bench.controller.outlook import outlook_of
 from trace_bench.controller.progress import Progress
@@ -137,6 +137,10 @@ def _config(path: Path | None, overrides: Mapping[str, Any], replay: str | None)
     Raises:
         ConfigError: the config is wrong, or there is no such run to replay.
     """
+    if path is None and replay is None:
+        if "task" not in overrides:
+            raise ConfigError("nothing is named to run; name a config, or tasks with -t; see trace-bench run --help")
+        return parse_config({}, overrides, file="command line")
     if path is not None:
         given = {"mode": "replay", "replay_from": replay} if replay is not None else {}
         return load_config(path, {**overrides, **given})
@@ -152,14 +156,20 @@ def _plan(config: RunConfig, *, roots: Sequence[Path], build: bool, say: Callabl
     with _sentences(config):
         plan = dry_run(config, roots=roots, build=build, say=say)
     outlook = outlook_of(plan)
+    named = plan.continued or config.run_id is not None  # any other run is called by the time of its start
     if as_json:
-        more = outlook_json(plan, outlook)
-        print_plan_json(plan.layout, plan.jobs, continued=plan.continued, warnings=plan.warnings, more=more)
+        layout, more = plan.layout, outlook_json(plan, outlook)
+        paths = {
+            "run_id": layout.run_id if named else None,
+            "folder": str(layout.root) if named else None,
+            "manifest": str(layout.manifest) if plan.continued else None,
+        }
+        print_plan_json(plan.jobs, paths, continued=plan.continued, warnings=plan.warnings, more=more)
         return int(ExitCode.OK)
     for warning in plan.warnings:
         if warning not in config.warnings:
             note(f"warning: {warning}")
-    print_plan(plan.layout, plan.jobs)
+    print_plan(plan.jobs, {"run": f"{plan.run_id}{'' if plan.continued else ' (new)'}" if named else "a new one"})
     print_outlook(plan, outlook)
     return int(ExitCode.OK)
 

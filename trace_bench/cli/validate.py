@@ -85,7 +85,8 @@ def validate_command(
     if as_json:
         emit_json(_as_json(config, checks, plan if strict else None))
     elif strict:
-        print_plan(plan.layout, plan.jobs)
+        layout = plan.layout
+        print_plan(plan.jobs, {"run": layout.run_id, "folder": layout.root, "manifest": layout.manifest})
     return int(ExitCode.OK if all(check.failure is None for check in checks) else ExitCode.JOB_FAILED)
 
 

@@ -11,7 +11,7 @@ from trace_bench.config.models import ImagesConfig
 from trace_bench.errors import EnvironmentUnavailable
 from trace_bench.images.engine import connect
 from trace_bench.images.lock import ImagePin
-from trace_bench.images.pins import ensure
+from trace_bench.images.pins import ensure, foreseen
 from trace_bench.images.supply import supply
 from trace_bench.sandbox.base import Backend, SeveralEngines
 
@@ -51,6 +51,21 @@ def pinned_image(
 
     backend.supply_image(pin.ref, bring)
     return pin
+
+
+def foreseen_image(family: str, settings: ImagesConfig, backend: Backend) -> ImagePin | None:
+    """The image that `pinned_image` would come to, as far as that is known; None if it would be built first.
+
+    Nothing is built, pulled or brought anywhere.
+    """
+
+    def found(engine: Any) -> ImagePin | None:
+        return foreseen(family, accept_drift=settings.accept_drift, base=settings.base, engine=engine)
+
+    if not isinstance(backend, SeveralEngines):
+        return found(None)
+    with _source(backend) as engine:
+        return found(engine)
 
 
 @contextlib.contextmanager

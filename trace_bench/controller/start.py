@@ -16,7 +16,7 @@ from trace_bench.artifacts.records import ImageRecord
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
 from trace_bench.config.selectors import select
-from trace_bench.controller.host_images import pinned_image
+from trace_bench.controller.host_images import foreseen_image, pinned_image
 from trace_bench.controller.models import learn_secrets, missing_keys, with_models
 from trace_bench.controller.ownership import alone_in, refuse_a_second
 from trace_bench.controller.places import backend_of, registry_of
@@ -131,17 +131,14 @@ def completed(config: RunConfig) -> RunConfig:
 def dry_run(
     config: RunConfig, *, roots: Sequence[Path] = (), build: bool = True, say: Callable[[str], None] = _silent
 ) -> RunPlan:
-    """As `plan_config`; a new run's records (manifest, snapshot, lock …) are written too, so that it can be looked at
-    and continued. Of a run that is there nothing is touched.
+    """The plan of a run, of which nothing is written, built or pulled. A missing key is a warning of the plan.
 
     Raises:
-        ConfigError: also where a controller is at work in the run, as `run_config` would. A key that is not there is
-            a warning of the plan.
+        ConfigError: also where a controller is at work in the run, as `run_config` would.
     """
-    plan = plan_config(config, roots=roots, build=build, say=say)
+    plan = plan_config(config, roots=roots, build=build, say=say, images_of=foreseen_images)
     plan = replace(plan, warnings=(*plan.warnings, *missing_keys(plan.config, os.environ)))
     refuse_a_second(plan.layout)
-    write_plan(plan)
     return plan
 
 
@@ -217,19 +214,38 @@ def image_source(
             return pushed(family, registry_of(config), accept_drift=drift)
         return pinned_image(family, config.images, backend, build=build, say=say)
 
-    def pinned(family: str) -> ImageRecord:
-        pin = pin_of(family)
-        if pin.drift:
-            warn(f"the image of {family} is used although its {', '.join(pin.drift)} changed since it was locked")
-        return ImageRecord(
-            family=pin.family,
-            ref=pin.ref,
-            key=pin.key,
-            image_id=pin.image_id,
-            base=pin.base,
-            built_at=pin.built_at,
-            repo_digest=pin.repo_digest,
-            plugins=dict(pin.plugins),
-        )
+    return lambda family: _record(pin_of(family), warn)
 
-    return pinned
+
+def foreseen_images(
+    config: RunConfig,
+    backend: Backend,
+    *,
+    build: bool,
+    say: Callable[[str], None],
+    warn: Callable[[str], None],
+) -> ImageSource:
+    """As `image_source`, where nothing is built or pulled. An image that would be built has neither name nor key."""
+    if not build or backend.name in ("local", "modal"):
+        return image_source(config, backend, build=build, say=say, warn=warn)
+
+    def foreseen(family: str) -> ImageRecord:
+        pin = foreseen_image(family, config.images, backend)
+        return ImageRecord(family=family, ref="", key="") if pin is None else _record(pin, warn)
+
+    return foreseen
+
+
+def _record(pin: ImagePin, warn: Callable[[str], None]) -> ImageRecord:
+    if pin.drift:
+        warn(f"the image of {pin.family} is used although its {', '.join(pin.drift)} changed since it was locked")
+    return ImageRecord(
+        family=pin.family,
+        ref=pin.ref,
+        key=pin.key,
+        image_id=pin.image_id,
+        base=pin.base,
+        built_at=pin.built_at,
+        repo_digest=pin.repo_digest,
+        plugins=dict(pin.plugins),
+    )

@@ -24,6 +24,7 @@ __all__ = [
     "ImageStatus",
     "Lock",
     "ensure",
+    "foreseen",
     "list_images",
     "lock_path",
     "pushed",
@@ -102,10 +103,7 @@ def ensure(
             )
         return build(family, base=base, engine=client, progress=say, home=home)
     drift = _drift(pin, target, lock, wanted_base(base), client)
-    edited = drift == _EDITED and allow_build and not (accept_drift or pin.key.startswith("sha256:"))
-    if drift and not (accept_drift or edited):
-        raise _refusal(pin, drift)
-    if edited:
+    if _to_be_rebuilt(pin, drift, allow_build=allow_build, accept_drift=accept_drift):
         say(f"the trainer package in {pin.ref} changed since that image was built; building it anew")
     elif _present(client, pin) or (allow_build and fetched(client, pin, say)):
         return replace(pin, drift=drift)
@@ -123,6 +121,37 @@ def ensure(
         if found.identity != pin.base and not accept_drift:
             raise _refusal(pin, ("base",))
         return build_on(found, target, client, say, home)
+
+
+def foreseen(
+    family: str, *, accept_drift: bool = False, base: str | None = None, engine: DockerClient | None = None
+) -> ImagePin | None:
+    """What `ensure` would return, without building or pulling anything; None if it would build first.
+
+    Raises:
+        ConfigError: there is no such family.
+        EnvironmentUnavailable: drift that is not accepted.
+    """
+    target = family_named(family)
+    lock = read_lock()
+    pin = lock.images.get(family)
+    if pin is None:
+        return None
+    drift = _drift(pin, target, lock, wanted_base(base), connect(engine))
+    rebuilt = _to_be_rebuilt(pin, drift, allow_build=True, accept_drift=accept_drift)
+    return None if rebuilt else replace(pin, drift=drift)
+
+
+def _to_be_rebuilt(pin: ImagePin, drift: tuple[str, ...], *, allow_build: bool, accept_drift: bool) -> bool:
+    """Whether `pin` is built anew because only a trainer package in it was edited.
+
+    Raises:
+        EnvironmentUnavailable: other drift, which is not accepted.
+    """
+    edited = drift == _EDITED and allow_build and not (accept_drift or pin.key.startswith("sha256:"))
+    if drift and not (accept_drift or edited):
+        raise _refusal(pin, drift)
+    return edited
 
 
 def pushed(family: str, registry: str, *, accept_drift: bool = False, home: Path | None = None) -> ImagePin:
