@@ -13,12 +13,13 @@ from tests.integration.cli import REPOSITORY, Done, cli
 DOCS = REPOSITORY / "docs"
 PAGES = [*sorted(DOCS.rglob("*.md")), REPOSITORY / "CONTRIBUTING.md", REPOSITORY / "CHANGELOG.md"]
 COMMANDS = (
-    "run", "validate", "list-tasks", "list-trainers", "schema", "doctor", "clean", "check-task", "new task",
+    "run", "validate", "tasks", "trainers", "schema", "doctor", "clean", "check-task", "new config", "new task",
+    "new trainer",
     "ls", "show", "logs", "ps", "attach", "cancel", "llm ls", "llm show", "llm cache",
     "reproduce", "results", "export", "import", "rebuild", "diff", "rm", "gc",
     "report", "compare", "audit", "mirror mlflow", "mirror tensorboard",
 )  # fmt: skip
-CHEAP = ("--version", "list-tasks", "list-trainers", "schema")
+CHEAP = ("--version", "tasks", "trainers", "schema")
 
 
 def commands_of(page: str) -> list[list[str]]:
@@ -80,7 +81,7 @@ def test_the_reference_names_no_option_that_is_not_there() -> None:
     known = {
         option for command in COMMANDS for option in re.findall(r"--[a-z-]+", cli(*command.split(), "--help").stdout)
     }
-    known |= {"--base", "--opentrace", "--registry"}
+    known |= {"--base", "--opentrace", "--registry", "--install-completion", "--show-completion"}
     for option in re.findall(r"--[a-z][a-z-]+", (DOCS / "reference" / "cli.md").read_text()):
         assert option in known, option
 

@@ -7,17 +7,23 @@ import pty
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import typer
 
 import trace_bench
 from tests.cli.conftest import refused
+from tests.console import here
 from tests.integration.cli import REPOSITORY, cli
-from trace_bench.cli.usage import ORDER
+from trace_bench.cli.app import app
+from trace_bench.cli.usage import ORDER, PANELS, near_option
 
 COMMANDS = (
-    "", "run", "validate", "list-tasks", "list-trainers", "schema", "doctor", "clean", "images",
-    "check-task", "new", "new task",
+    "", "run", "validate", "tasks", "trainers", "list-tasks", "list-trainers", "schema", "doctor", "clean", "images",
+    "check-task", "new", "new config", "new task", "new trainer",
     "ls", "show", "logs", "ps", "cancel",
     "llm", "llm ls", "llm show", "llm cache",
     "reproduce", "results", "export", "import", "rebuild", "diff", "rm", "gc",
@@ -47,9 +53,10 @@ def test_help_in_a_pipe_is_not_wrapped() -> None:
 
 
 def test_every_command_is_told_in_a_line_of_80_columns_in_the_readmes_order() -> None:
-    lines = on_a_terminal("--help", columns=80).splitlines()
-    start = lines.index("Commands:") + 1
-    listed = lines[start : lines.index("", start)]
+    text = on_a_terminal("--help", columns=80)
+    panels = re.findall(r"^([A-Z][a-z ]+):\n((?:  [a-z].*\n)+)", text, re.MULTILINE)
+    assert [title for title, _ in panels] == list(PANELS)
+    listed = [line for _, lines in panels for line in lines.splitlines()]
     assert [line.split()[0] for line in listed] == list(ORDER)
     readme = (REPOSITORY / "README.md").read_text()
     table = readme[readme.index("| command |") : readme.index("Exit codes:")]
@@ -102,7 +109,9 @@ def test_no_command_prints_the_help_and_is_a_mistake(command: str) -> None:
     ("arguments", "said"),
     [
         (["nope"], "error: No such command 'nope'; see trace-bench --help"),
-        (["run"], "error: Missing option '--config' / '-c'; see trace-bench run --help"),
+        (["run"], "error: nothing is named to run; name a config, or tasks with -t; see trace-bench run --help"),
+        (["validate"], "error: no config is named; name one, such as trace-bench validate smoke.yaml"),
+        (["run", "a.yaml", "-c", "b.yaml"], "error: two configs are given, a.yaml and --config b.yaml; give one"),
         (["run", "--nope"], "error: No such option: --nope"),
         (["run", "--config"], "error: Option '--config' requires an argument"),
         (["run", "--config", "x", "--max-workers", "x"], "error: --max-workers must be a whole number, not 'x'; see"),
@@ -127,3 +136,54 @@ def test_a_reader_that_has_had_enough_is_no_error() -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(timeout=30) == 0
+
+
+def options_of(command: Any) -> list[str]:
+    return [name for parameter in command.params for name in parameter.opts if name.startswith("--")]
+
+
+def commands_of(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, command in group.commands.items():
+        yield (*words, name), command
+        if hasattr(command, "commands"):
+            yield from commands_of(command, (*words, name))
+
+
+def test_a_misspelt_option_is_told_an_option_of_that_very_command() -> None:
+    for words, command in commands_of(typer.main.get_command(app)):
+        own = options_of(command)
+        for option in own:
+            for wrong in {option[:-1], f"--{option[2:].replace('-', '_')}", option + "x", option[:3] + option[4:]}:
+                if wrong in own or len(wrong) < 6:
+                    continue
+                told = re.search(r"did you mean (--[a-z-]+)\?", near_option(wrong, SimpleNamespace(command=command)))
+                assert told and told[1] in own, (words, wrong)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "near"),
+    [
+        ("run --confg x", "--config"),
+        ("run --max-worker 3", "--max-workers"),
+        ("run --workers 2", "--max-workers"),
+        ("run --seed 3", "--seeds"),
+        ("run --tasks x", "--task"),
+        ("run --timeout 3", "--job-timeout"),
+        ("results latest --group-by x", "--by"),
+        ("trainer", "'trainers'"),
+        ("rnu", "'run'"),
+        ("images biuld", "'build'"),
+    ],
+)
+def test_the_nearest_name_is_named_alone(arguments: str, near: str) -> None:
+    said = here(*arguments.split()).stderr
+    assert f"; did you mean {near}? See trace-bench" in said, said
+
+
+@pytest.mark.parametrize("arguments", ["show latest --confidential", "run --zzzz", "qqqqq"])
+def test_what_is_near_nothing_is_told_nothing(arguments: str) -> None:
+    assert "did you mean" not in here(*arguments.split()).stderr
+
+
+def test_options_before_the_command_are_told_their_place() -> None:
+    assert "No such option: --config; options stand behind the command" in here("--config", "x", "run").stderr

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import NO_ENGINE, refused
+from tests.console import here
 from tests.integration.cli import REPOSITORY, TASKS, cli
 
 
@@ -89,3 +90,50 @@ def test_schemas_are_those_of_the_folder() -> None:
 
 def test_an_unknown_schema_lists_the_known_ones() -> None:
     assert "no schema 'nope'; known are audit, checkpoint, env, event" in refused("schema", "nope")
+
+
+def test_tasks_are_shown_with_title_tags_and_what_they_ask_for() -> None:
+    lines = here("tasks").stdout.splitlines()
+    assert [line.split("\t")[0] for line in lines] == here("list-tasks").stdout.splitlines()
+    assert all(len(line.split("\t")) == 4 and line.split("\t")[1] and line.split("\t")[3] for line in lines)
+    (row,) = json.loads(here("tasks", "llm4ad:circle_packing", "--json").stdout)
+    assert row["title"].startswith("Circle packing") and "packing" in row["tags"] and row["direction"] == "maximize"
+    assert row["summary"].endswith(".") and row["folder"].endswith("circle_packing") and row["suite"] == "llm4ad"
+
+
+@pytest.mark.parametrize(
+    ("words", "few", "one"),
+    [
+        (["PACKING"], 2, "llm4ad:circle_packing"),
+        (["llm4ad:tag=routing"], 2, "llm4ad:optimization/tsp_construct"),
+        (["--tag", "routing"], 2, "llm4ad:optimization/tsp_construct"),
+        (["*tsp_construct", "--bench", "llm4ad"], 1, "llm4ad:optimization/tsp_construct"),
+        (["internal:all"], 2, "internal:numeric_param"),
+        (["travelling", "--tag", "routing", "--tag", "graph"], 1, "llm4ad:optimization/tsp_construct"),
+    ],
+)
+def test_tasks_are_chosen_by_pattern_selector_and_tag(words: list[str], few: int, one: str) -> None:
+    ids = [line.split("\t")[0] for line in here("tasks", *words).stdout.splitlines()]
+    assert one in ids and few <= len(ids) < 40
+
+
+def test_a_pattern_or_tag_that_fits_nothing_is_a_mistake() -> None:
+    assert "no task has 'pakcing' in its id or title; did you mean 'packing'?" in here("tasks", "pakcing").stderr
+    assert "--tag routin: no task has this tag; did you mean 'routing'?" in here("tasks", "--tag", "routin").stderr
+    assert here("tasks", "qqqqq").returncode == 2
+
+
+def test_a_task_that_cannot_be_read_is_listed_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "task.toml").write_text("title = 3")
+    done = here("tasks", "--root", str(tmp_path), "bad")
+    assert done.returncode == 0 and "internal:bad\t\t\tbroken: " in done.stdout
+
+
+def test_trainers_have_a_line_each_and_all_about_one() -> None:
+    rows = dict(line.split("\t") for line in here("trainers").stdout.splitlines())
+    assert rows["NoOp"].endswith(".") and "NoOpTrainer" not in rows
+    every = dict(line.split("\t") for line in here("trainers", "--all").stdout.splitlines())
+    assert every["NoOpTrainer"] == "is NoOp" and every["SearchTemplate"].startswith("unavailable: ")
+    assert here("trainers", "PrioritySearch").stdout == here("list-trainers", "PrioritySearch").stdout
+    assert here("trainers", "--json").stdout == here("list-trainers", "--json").stdout

@@ -70,7 +70,7 @@ CONFIGS: dict[str, tuple[str | bytes, int | None, tuple[str, ...]]] = {
     "a seed twice": (TASKS + "seeds: [4, 4]\n", 2, ("is the same seed as", "delete one")),
     "no workers": (TASKS + "max_workers: 0\n", 2, ("max_workers must be at least 1",)),
     "a time with its unit": (TASKS + "job_timeout: 10m\n", 2, ("job_timeout must be a number, not '10m'",)),
-    "a mode without a model": (TASKS + "mode: real\n", 2, ("mode real: names no model; write llm.model, or set",)),
+    "a mode without a model": (TASKS + "mode: real\n", 2, ("mode real: names no model; give one with -m",)),
     "a backend misspelt": (TASKS + "backend: dcoker\n", 2, ("must be one of 'auto', 'docker', 'modal', 'local'",)),
     "yes for true": (TASKS + "fail_fast: yes\n", 2, ("fail_fast must be true or false, not 'yes'; write true",)),
     "a path as the run's name": (TASKS + "run_id: a/b\n", 2, ("run_id must be a folder name",)),
@@ -84,7 +84,7 @@ CONFIGS: dict[str, tuple[str | bytes, int | None, tuple[str, ...]]] = {
 
 # name: (arguments, what the sentence begins with, what else it says)
 ARGUMENTS: dict[str, tuple[list[str], str, tuple[str, ...]]] = {
-    "no config": (["run"], "Missing option '--config'", ("see trace-bench run --help",)),
+    "no config": (["run"], "nothing is named to run; name a config", ("see trace-bench run --help",)),
     "a config that is not there": (["run", "-c", "none.yaml"], "none.yaml: does not exist", ("check the path",)),
     "a folder as config": (["run", "-c", "folder"], "folder: is a folder", ("name the config file in it",)),
     "a command misspelt": (["rnu"], "No such command 'rnu'", ("did you mean 'run'? See trace-bench --help",)),

@@ -93,7 +93,7 @@ def test_ids_are_resolved_in_every_way_of_writing_them(written: str, task_id: st
         ("nosuch:thing", "there is no suite 'nosuch'"),
         (
             "internal:qqqqzzzz",
-            "'trace-bench list-tasks --bench internal' lists what there is, --root FOLDER adds tasks of",
+            "'trace-bench tasks --bench internal' lists what there is, --root FOLDER adds tasks of",
         ),
         ("internal:../internal/numeric_param", "there is no task"),
     ],

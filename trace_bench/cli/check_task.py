@@ -1,4 +1,4 @@
-"""``check-task`` and ``new task``: what a task's author needs."""
+"""``check-task``: what the programs of a task score."""
 
 from __future__ import annotations
 
@@ -52,15 +52,6 @@ def check_task_command(
     if as_json:
         emit_json({"ok": not any(row["problems"] for row in rows), "tasks": rows})
     return int(ExitCode.JOB_FAILED if any(row["problems"] for row in rows) else ExitCode.OK)
-
-
-def new_task_command(name: str, root: Path, interaction: str) -> None:
-    """Write the folder of a new task and say how to go on."""
-    from trace_bench.suites.new_task import new_task
-
-    for path in new_task(name, root, interaction):
-        emit(str(path))
-    note(f"check it with: trace-bench check-task --root {root} llm4ad:{name}")
 
 
 def _row(check: ProblemCheck, resolved: Resolved) -> dict[str, Any]:

@@ -49,7 +49,13 @@ def emit_sentence(text: str, *, strong: bool = False) -> None:
         emit(at.strong(line) if strong else line)
 
 
-def emit_rows(header: Sequence[str], rows: Sequence[Sequence[str]], *, elastic: Mapping[str, int] = NOTHING) -> None:
+def emit_rows(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    elastic: Mapping[str, int] = NOTHING,
+    spare: Sequence[str] = (),
+) -> None:
     """`rows` below `header` on a terminal; in a pipe without it, with tabs between the cells that a row has."""
     at = screen()
     if at is None:
@@ -58,7 +64,7 @@ def emit_rows(header: Sequence[str], rows: Sequence[Sequence[str]], *, elastic: 
         return
     full = [(*row, *[""] * (len(header) - len(row))) for row in rows]
     if full:
-        emit(framed(header, full, screen=at, elastic=elastic).rstrip("\n"))
+        emit(framed(header, full, screen=at, elastic=elastic, spare=spare).rstrip("\n"))
 
 
 def emit_pairs(pairs: Sequence[tuple[str, str]]) -> None:

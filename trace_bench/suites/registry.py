@@ -196,7 +196,7 @@ def not_found(
         ]
         near = f"; did you mean {same[0]!r}?" if same else hint(task_id, everywhere)
         if "did you mean" not in near:
-            near = f"; 'trace-bench list-tasks --bench {suite}' lists what there is, --root FOLDER adds tasks of yours"
+            near = f"; 'trace-bench tasks --bench {suite}' lists what there is, --root FOLDER adds tasks of yours"
     return f"there is no task {written!r}{near}"
 
 

@@ -22,7 +22,7 @@ _HEAD = """# Trainers
 
 A trainer is the search algorithm around an optimizer and a guide. Its parameters go into `params` or
 `params_variants` of the trainer's entry in the config; one that is unknown, or has no effect beside the others, is an
-error before anything starts. `trace-bench list-trainers NAME` shows the same as this page.
+error before anything starts. `trace-bench trainers NAME` shows the same as this page.
 
 **Equal terms.** Every trainer runs on one loop. It first scores the start on all examples of the *selection split*
 (the validation data, or the training data where a task has none): step 0, candidate `seed`, the same for each search

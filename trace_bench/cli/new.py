@@ -1,0 +1,126 @@
+"""``new``: a config, a task or a trainer that works, to be changed piece by piece."""
+
+from __future__ import annotations
+
+import importlib.util
+import keyword
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from trace_bench.cli.output import emit, note
+from trace_bench.errors import ConfigError
+
+SCAFFOLD = Path(__file__).parent / "scaffold"
+INTERACTIONS = ("solve", "policy")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PATH = re.compile(rf"{_NAME.pattern}(/{_NAME.pattern})*")
+_CONTENT = (".py", ".toml", ".yaml")
+
+
+def new_config_command(path: Path) -> None:
+    """Write a config to `path` and say how to go on."""
+    if path.suffix not in (".yaml", ".yml"):
+        path = path.with_name(f"{path.name}.yaml")
+    shown = shlex.quote(str(path))
+    emit(str(new_config(path)))
+    note(f"run it with: trace-bench run {shown}")
+
+
+def new_task_command(name: str, root: Path, interaction: str) -> None:
+    """Write the folder of a task and say how to go on."""
+    for path in new_task(name, root, interaction):
+        emit(str(path))
+    note(f"check it with: trace-bench check-task --root {root} llm4ad:{name}")
+
+
+def new_trainer_command(name: str, root: Path) -> None:
+    """Write the package of a trainer and say how to go on."""
+    written = new_trainer(name, root)
+    for path in written:
+        emit(str(path))
+    folder = shlex.quote(str(written[0].parent))
+    note(f"try it with: pip install -e {folder} && trace-bench run {folder}/try.yaml")
+
+
+def new_config(path: Path) -> Path:
+    """Write a commented config to `path`, which is returned.
+
+    Raises:
+        ConfigError: there is a file already, or it cannot be written.
+    """
+    if path.exists():
+        raise ConfigError(f"{path} is there already; choose another name")
+    return _copy(SCAFFOLD / "config.yaml", path, {"config_file": shlex.quote(str(path))})
+
+
+def new_task(name: str, root: Path, interaction: str = "solve") -> list[Path]:
+    """Write the folder ``root/name`` of a task of the suite ``llm4ad``; return its files.
+
+    Raises:
+        ConfigError: the name is none, the interaction is unknown, or the folder is there and not empty.
+    """
+    last = name.rpartition("/")[2]
+    if not _PATH.fullmatch(name) or keyword.iskeyword(last):
+        raise ConfigError(
+            f"{name!r} is no name for a task: give letters, digits and underscores, '/' between groups (my_group/sum)"
+        )
+    if interaction not in INTERACTIONS:
+        raise ConfigError(f"--interaction {interaction}: there is no scaffold for it; give {' or '.join(INTERACTIONS)}")
+    return _copy_folder(SCAFFOLD / "task" / interaction, root / name, {"task_entry": last, "task_title": _title(last)})
+
+
+def new_trainer(name: str, root: Path) -> list[Path]:
+    """Write the package of a trainer with the class `name` in a folder of its own below `root`; return its files, the
+    one at the top first.
+
+    Raises:
+        ConfigError: the name is none or taken, or the folder is there and not empty.
+    """
+    from trace_bench.resources import plug_ins
+    from trace_bench.trainers.names import canonical
+    from trace_bench.trainers.registry import GROUP
+
+    if not _NAME.fullmatch(name) or keyword.iskeyword(name):
+        raise ConfigError(f"{name!r} is no name for a trainer: give letters and digits, such as MySearch")
+    if canonical(name) in {point.name for point in plug_ins(GROUP)}:
+        raise ConfigError(f"there is a trainer {name} already; choose another name")
+    package = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    if keyword.iskeyword(package) or importlib.util.find_spec(package) is not None:
+        raise ConfigError(f"{name!r} would be the Python package {package!r}, which is taken; choose another name")
+    words = {"TrainerName": name, "package_name": package, "package-name": package.replace("_", "-").strip("-")}
+    return _copy_folder(SCAFFOLD / "trainer", root / package, words)
+
+
+def _copy_folder(source: Path, folder: Path, words: Mapping[str, str]) -> list[Path]:
+    """Copy the files of `source` to `folder` with `words` replaced in texts and paths; return the copies.
+
+    Raises:
+        ConfigError: the folder is there and not empty, or it cannot be written.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(f"{folder} is there already and not empty; choose another name, or another --root")
+    files = [path for path in source.rglob("*") if path.is_file() and path.suffix in _CONTENT]
+    files.sort(key=lambda path: (len(path.relative_to(source).parts), path))
+    return [_copy(path, folder / _worded(str(path.relative_to(source)), words), words) for path in files]
+
+
+def _copy(source: Path, target: Path, words: Mapping[str, str]) -> Path:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(_worded(source.read_text(encoding="utf-8"), words), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{target} cannot be written: {error.strerror or error}") from error
+    return target
+
+
+def _worded(text: str, words: Mapping[str, str]) -> str:
+    for word, value in words.items():
+        text = text.replace(word, value)
+    return text
+
+
+def _title(name: str) -> str:
+    words = name.replace("_", " ").strip()
+    return words[:1].upper() + words[1:]
