@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.audit.forger import Forger
 from tests.integration.cli import cli
 from trace_bench.artifacts import schema
 from trace_bench.artifacts.layout import RunLayout
@@ -129,6 +130,21 @@ def test_a_salt_that_is_published_too_early_or_left_behind_is_told(killed: RunLa
     change(killed.lock, salt=killed.salt.read_text())
     told = evidence(audit(killed), "held_out.salt")
     assert "while jobs have no ending that counts" in told and "meta/.salt" in told
+
+
+@pytest.mark.parametrize(("adopted", "verdict"), [(True, "unverifiable"), (False, "contradicted")])
+def test_an_attempt_without_a_row_was_cut_off_if_the_next_one_has_its_sandbox(
+    forger: Forger, adopted: bool, verdict: str
+) -> None:
+    """Its controller was killed between the record and the row, and the next one took up the sandbox."""
+    job = forger.failed
+    meta = json.loads(job.meta.read_text())
+    for attempt in meta["attempts"]:
+        attempt["sandbox_id"] = "one" if adopted else f"of {attempt['number']}"
+    change(job.meta, attempts=meta["attempts"])
+    (job.attempt(1) / job.results.name).unlink()
+    write_files_index(forger.run)
+    assert verdicts(audit(forger.run))["conduct.attempts"] == verdict
 
 
 # ---------------------------------------------------------------------------------------------------- held-out data

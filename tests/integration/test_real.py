@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import random
 import signal
 import subprocess
 import sys
@@ -18,6 +19,9 @@ import pytest
 from tests.gateway.openai_server import PLAIN, Asked, Behaviour, OpenAIServer, failing
 from tests.integration.cli import cli, environment, result_of, run, write_config
 from tests.integration.files import check_files
+from trace_bench.artifacts.records import LlmCall
+from trace_bench.artifacts.usage import is_answer, is_lost
+from trace_bench.artifacts.writers import read_journal
 
 pytestmark = pytest.mark.docker
 
@@ -126,18 +130,54 @@ def test_what_was_paid_before_the_controller_died_is_not_paid_again(
     finally:
         first.send_signal(signal.SIGKILL)
         first.communicate()
-    _ended(child)
-    go_on.set()
     (cassette,) = (tmp_path / "runs").glob("*/jobs/*/llm.jsonl")
     paid = [json.loads(line) for line in cassette.read_text().splitlines()]
     assert len(paid) == 2
+    assert _is_there(child), "it waits for the answer that is under way"
+    go_on.set()
+    _ended(child)
     done = cli("run", "--config", str(config), home=images)
     assert done.returncode == 0, done.stderr
     calls = [json.loads(line) for line in cassette.read_text().splitlines()]
     assert calls[:2] == paid
     fresh = [call for call in calls if call["reused_from"] is None]
     assert len({(call["slot"], call["request_hash"]) for call in fresh}) == len(fresh), "nothing is asked twice"
-    assert len(server.asked("/v1/chat/completions")) == len(fresh) + 1, "but for the one that was under way"
+    assert len(server.asked("/v1/chat/completions")) == len(fresh), "nor the one that was under way"
+
+
+@pytest.mark.slow
+def test_what_a_provider_answered_is_recorded_whenever_controllers_are_killed(
+    server: OpenAIServer, images: Path, tmp_path: Path
+) -> None:
+    """Six kills at random instants of a run whose answers take a third of a second each."""
+    server.choose = lambda asked: Behaviour(delay=0.3)
+    luck = random.Random(20)
+    search = {**SEARCH, "params": {**SEARCH["params"], "num_steps": 4}}
+    config = write_config(tmp_path, mode="real", tasks=BOTH[:1], trainers=[search], seeds=[1, 2, 3, 4], max_workers=2,
+                          llm=llm(server))  # fmt: skip
+    for kill in range(1, 7):
+        first = subprocess.Popen(
+            [sys.executable, "-m", "trace_bench", "run", "--config", str(config)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(images),
+        )  # fmt: skip
+        before, deadline = len(server.asked()), time.monotonic() + 120
+        while len(server.asked()) < before + 3 and first.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        time.sleep(luck.uniform(0, 0.8))
+        first.send_signal(signal.SIGKILL)
+        first.communicate()
+        assert kill == 1 or first.returncode in (0, -signal.SIGKILL)
+    done = cli("run", "--config", str(config), home=images)
+    assert done.returncode == 0, done.stderr
+    (folder,) = (tmp_path / "runs").iterdir()
+    calls = [LlmCall.model_validate(line) for path in folder.glob("jobs/*/llm.jsonl")
+             for line in read_journal(path).lines]  # fmt: skip
+    answers = [call for call in calls if is_answer(call)]
+    assert not [call for call in calls if is_lost(call)], "no provider process was killed"
+    assert len(answers) == len(server.asked("/v1/chat/completions")), "each is in a cassette, and none was asked twice"
+    assert not list(folder.glob("jobs/*/llm.asked"))
+    assert check_files(str(folder)) > 0
+    assert cli("audit", str(folder), home=images).returncode == 0
 
 
 def _gateway_of(pid: int) -> int:
@@ -146,16 +186,20 @@ def _gateway_of(pid: int) -> int:
 
 
 def _ended(pid: int) -> None:
-    """The gateway's process goes when its controller does."""
+    """The gateway's process goes when its controller has, and no answer is under way."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-                return
-        except FileNotFoundError:
+        if not _is_there(pid):
             return
         time.sleep(0.1)
     raise AssertionError("the gateway's process outlives its controller")
+
+
+def _is_there(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def test_validate_and_a_dry_run_ask_no_provider_and_need_no_key(

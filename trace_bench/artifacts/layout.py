@@ -36,6 +36,15 @@ def is_unfinished(name: str) -> bool:
     return name.endswith(".tmp") or (name.startswith(".") and name[1:] in OUT_FILES)
 
 
+def asked_beside(cassette: Path) -> Path:
+    """The folder of calls that are with a provider and have no line in `cassette` yet.
+
+    >>> asked_beside(Path("jobs/0123456789ab/llm.jsonl")).as_posix()
+    'jobs/0123456789ab/llm.asked'
+    """
+    return cassette.with_suffix(".asked")
+
+
 @dataclass(frozen=True)
 class JobLayout:
     """The folder of one job, ``jobs/<job_id>/``."""
@@ -65,6 +74,11 @@ class JobLayout:
     @property
     def cassette(self) -> Path:
         return self.root / "llm.jsonl"
+
+    @property
+    def asked(self) -> Path:
+        """A file for each call that is with a provider; gone once its line is in the cassette."""
+        return asked_beside(self.cassette)
 
     @property
     def checkpoint(self) -> Path:

@@ -105,7 +105,8 @@ class LlmCall(Model):
         tries: every request to the provider for it; the last one's answer is the response.
         cached_tokens: of the prompt tokens, those that the provider had in its cache.
         reasoning_tokens: of the completion tokens, those that were thought and not said.
-        estimated: the provider reported no usage; the tokens are the gateway's own count.
+        estimated: the provider reported no usage; the tokens are the gateway's own count. With status 502: the request
+            was sent and its answer is lost; it may have been paid, and the tokens are those that a budget sets aside.
         cached: the answer came from the response cache of earlier runs, and cost nothing.
         refused: the gateway said no, at the end of a budget say; nobody was asked, and `request` is not kept.
         replayed_from: line of the recorded cassette that the answer, its tokens, cost and latency are of.

@@ -8,6 +8,9 @@ from fractions import Fraction
 
 from trace_bench.artifacts.records import LlmCall, Usage
 
+NO_ANSWER = 502
+"""Status of a line whose call has no answer. No provider's answer is passed on with it."""
+
 
 def usage_of(calls: Iterable[LlmCall]) -> Usage:
     """What lines of a cassette come to, in whatever order; dollars are the exact sum, rounded once."""
@@ -20,6 +23,11 @@ def usage_of(calls: Iterable[LlmCall]) -> Usage:
 def is_answer(call: LlmCall) -> bool:
     """It was asked of a provider, or found in the response cache, and answered."""
     return call.reused_from is None and call.status < 500 and not call.refused
+
+
+def is_lost(call: LlmCall) -> bool:
+    """It was sent to a provider and its answer is lost: it may have been paid, and its tokens are an estimate."""
+    return call.reused_from is None and call.status == NO_ANSWER and call.estimated
 
 
 @dataclass
@@ -52,11 +60,11 @@ class Tally:
         self.completion_tokens += call.completion_tokens
         self.cached_tokens += call.cached_tokens
         self.reasoning_tokens += call.reasoning_tokens
+        self.estimated += call.estimated
         if is_answer(call):
             self.calls += 1
             self.cached += call.cached
             self.inert += call.inert
-            self.estimated += call.estimated
 
     def join(self, other: Tally) -> None:
         for name, value in vars(other).items():

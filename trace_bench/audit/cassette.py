@@ -12,7 +12,7 @@ from typing import NamedTuple
 from trace_bench.artifacts.contract import Budget
 from trace_bench.artifacts.records import JobMeta, LlmCall, ModelPrices, Usage
 from trace_bench.artifacts.secrets import MASK
-from trace_bench.artifacts.usage import Tally, is_answer, usage_of
+from trace_bench.artifacts.usage import Tally, is_answer, is_lost, usage_of
 from trace_bench.audit.claims import Book
 from trace_bench.audit.reading import Folder, Unreadable, parsed
 from trace_bench.gateway.asking import MAX_REFUSALS
@@ -117,13 +117,14 @@ def read_cassette(
                 calls.late.append((phase, usage_of([call])))
             calls.refused += call.refused
             source = known[call.reused_from - 1] if call.reused_from and call.reused_from < number else None
+            lost = is_lost(call)  # nobody was told of an answer
             line = _Line(
                 call.request_hash,
                 call.status,
-                source.prompt if source else call.prompt_tokens,
-                source.completion if source else call.completion_tokens,
+                source.prompt if source else 0 if lost else call.prompt_tokens,
+                source.completion if source else 0 if lost else call.completion_tokens,
                 call.reused_from is not None,
-                source.usd if source else call.cost_usd,
+                source.usd if source else 0.0 if lost else call.cost_usd,
             )
             known.append(line)
             if not call.unasked:
@@ -132,7 +133,7 @@ def read_cassette(
                 calls.told_usd += Fraction(line.usd)
             if not call.unasked:
                 times.append((time - call.latency, time, line.prompt, line.completion))
-            if call.status == PROVIDER_FAILURE:
+            if call.status == PROVIDER_FAILURE and not lost:
                 calls.unanswered.add(call.attempt)
             if is_answer(call):
                 began = time - call.latency

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import TypeVar
 
 from pydantic import BaseModel
@@ -95,11 +96,16 @@ class JobAudit:
 
     def _check_attempt_rows(self, meta: JobMeta) -> None:
         """Rows of earlier attempts: of this job, with the scores of their results."""
-        for attempt in meta.attempts[:-1]:
+        for attempt, following in pairwise(meta.attempts):
             place = self.job.attempt(attempt.number) / self.job.results.name
             row = self._model(Results, self._path(place))
             if row is None:
-                if self.run.folder.size(self._path(place)) is None:
+                if self.run.folder.size(self._path(place)) is not None:
+                    continue
+                if attempt.sandbox_id and attempt.sandbox_id == following.sandbox_id:
+                    # Its sandbox was adopted, which is removed once the row is there.
+                    self.book.unknown("conduct.attempts", "a controller died before it wrote the row of an attempt")
+                else:
                     key = f"attempts[{attempt.number}]"
                     self.book.wrong("conduct.attempts", self._path(place), key, None, "the row of an earlier attempt")
                 continue

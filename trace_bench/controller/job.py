@@ -222,7 +222,7 @@ class JobRunner:
 
             def record() -> Results:
                 failures = scope.provider_failures()
-                self._wait_for_answers(plan, ending)
+                self._wait_for_answers(plan, scope, ending)
                 found = ending.failure
                 lost = found is not None and found.boundary.is_infrastructure and found.kind != "interrupted"
                 if failures and (lost or (found is None and ending.failed_at_provider)):
@@ -244,7 +244,7 @@ class JobRunner:
                     row = record()
             except _Left as left:
                 # With its sandbox, and the record that says it is running, the job can be taken up again.
-                self._wait_for_answers(plan, ending)
+                self._wait_for_answers(plan, scope, ending)
                 raise left.error from None
             except TraceBenchError as error:
                 # It could not be made, or adopted.
@@ -478,7 +478,7 @@ class JobRunner:
                     f"the connection to the sandbox broke {times}, and was made again; nothing that was said is lost"
                 )
 
-    def _wait_for_answers(self, plan: JobPlan, ending: Ending) -> None:
+    def _wait_for_answers(self, plan: JobPlan, scope: Scope, ending: Ending) -> None:
         """See calls under way into the cassette: what they cost is paid, and the next attempt finds their answers."""
         if ending.answers is None:
             return
@@ -490,8 +490,10 @@ class JobRunner:
         if lost:
             ending.warnings.append(
                 f"{lost} LLM call{'s were' if lost > 1 else ' was'} under way when the job ended and came to no end in "
-                "time; what came of it is not recorded, though it may have been paid for"
+                "time; an answer that comes later is given to the next attempt, if there is one"
             )
+            if ending.failure is None:
+                scope.give_up()
 
     def _collect(self, sandbox: Sandbox, ending: Ending, out: Path) -> None:
         try:

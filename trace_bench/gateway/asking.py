@@ -3,26 +3,33 @@ written before anybody gets the answer."""
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from trace_bench.artifacts.contract import ModelRef
-from trace_bench.artifacts.records import LlmCall, LlmRequestRecord
+from trace_bench.artifacts.layout import asked_beside
+from trace_bench.artifacts.records import LlmCall, LlmRequestRecord, LlmTry
+from trace_bench.gateway.asked import Keep
 from trace_bench.gateway.base import (
     GatewayLimits,
     Hints,
+    NobodyWaits,
     Provider,
     ProviderError,
     ProviderReply,
     ProviderRequest,
+    Recovering,
     Refusal,
 )
-from trace_bench.gateway.cassettes import PROVIDER_FAILURE, Cassette
+from trace_bench.gateway.cassettes import Cassette
 from trace_bench.gateway.estimates import estimate
 from trace_bench.gateway.meter import Meter
+from trace_bench.gateway.recovery import Head, Recovery, asked_with, line_of, no_answer
 from trace_bench.gateway.requests import Call
 from trace_bench.gateway.response_cache import CachedAnswer, ResponseCache, Sample, identity_of
 from trace_bench.gateway.sampling import seed_of
@@ -65,6 +72,11 @@ class Asking:
         self._cache_job = cache_job
         self._cache_model = identity_of(provider, model) if cache is not None else {}
         self._lock = threading.Lock()
+        self._folder = asked_beside(cassette.path)
+        self._recovery = Recovery(self._folder, cassette, meter, provider, model.id, lambda: meter.left)
+        self._under_way: dict[Path, Keep] = {}
+        self._sent = 0
+        self._keeps = isinstance(provider, Recovering)
         self._refusals = sum(call.refused for call in cassette.restored)
         self._unslotted = sum(call.slot is None and call.reused_from is None for call in cassette.restored)
 
@@ -84,6 +96,28 @@ class Asking:
         except Refusal as refusal:
             self._note(call, refusal)
             raise
+
+    def recover(self) -> None:
+        """Have in the cassette what came of calls of earlier attempts, before any is looked for there.
+
+        Raises:
+            NobodyWaits: the session ended meanwhile.
+        """
+        self._recovery.recover(wait=True)
+
+    def give_up(self) -> None:
+        """Write down that the answers of calls under way are lost: the job has ended without them."""
+        with self._lock:
+            given_up = list(self._under_way.values())
+            self._under_way.clear()
+        for keep in given_up:
+            if keep.path.exists():  # else nothing was sent
+                keep.lost(())
+
+    @property
+    def lost(self) -> list[LlmCall]:
+        """Lines of requests that were sent and whose answers are not known, over all attempts."""
+        return self._recovery.lost
 
     def reuse(self, call: Call, n: int) -> LlmCall:
         """Give the answer of line `n` again."""
@@ -184,49 +218,50 @@ class Asking:
 
     def _pay(self, call: Call, request: ProviderRequest) -> tuple[LlmCall, ProviderReply]:
         """Ask the provider, and write its answer down, or that it gave none."""
+        head = self._head(call)
+        keep = self._keep(head) if self._keeps else None
         started = time.monotonic()
+        failure: ProviderError | None = None
         try:
-            reply = self._provider.complete(request)
+            reply = self._provider.complete(replace(request, keep=keep))
         except ProviderError as error:
-            self._meter.note(
-                self._cassette.add(
-                    lambda n, error=error: self._line(  # type: ignore[misc]
-                        n,
-                        call,
-                        status=PROVIDER_FAILURE,
-                        request=LlmRequestRecord(method="POST", path=call.path, body=call.body),
-                        response=_failure(error).body(),
-                        tries=error.tries,
-                        latency=time.monotonic() - started,
-                    )
-                )
-            )
-            raise
+            failure, reply = error, no_answer(error)
+        finally:
+            self._end(keep)
         if (n := self._cassette.replayed_as(reply.replayed_from)) is not None:
             return self._again(call, n), reply  # as the recorded job did: it was paid for once
         latency = time.monotonic() - started if reply.latency is None else reply.latency
         line = self._cassette.add(
-            lambda n: self._line(
-                n,
-                call,
-                status=reply.status,
-                request=LlmRequestRecord(method="POST", path=call.path, body=call.body),
-                response=dict(reply.body),
-                prompt_tokens=reply.prompt_tokens,
-                completion_tokens=reply.completion_tokens,
-                cached_tokens=reply.cached_tokens,
-                reasoning_tokens=reply.reasoning_tokens,
-                cost_usd=reply.cost_usd,
-                inert=reply.inert,
-                sent=dict(reply.sent),
-                tries=reply.tries,
-                estimated=reply.estimated,
-                cached=reply.cached,
-                latency=latency,
-                replayed_from=reply.replayed_from,
-            )
+            lambda n: line_of(n, head, self._provider.name, self._model.id, latency=latency, **asked_with(head, reply))
         )
+        if keep is not None:
+            keep.path.unlink(missing_ok=True)
+        if failure is not None:
+            self._meter.note(line)
+            raise failure
         return line, reply
+
+    def _keep(self, head: Head) -> Keep:
+        """Where the call `head` is written down while it is with the provider."""
+
+        def lost(tries: tuple[LlmTry, ...]) -> None:
+            self._recovery.note_lost(head, tries)
+            path.unlink(missing_ok=True)
+
+        with self._lock:
+            self._sent += 1
+            path = self._folder / f"{self._attempt:06d}-{self._sent:09d}-{secrets.token_hex(4)}.jsonl"
+            self._under_way[path] = keep = Keep(path, head, lost)
+        return keep
+
+    def _end(self, keep: Keep | None) -> None:
+        """
+        Raises:
+            NobodyWaits: the call was given up, and is written down as lost.
+        """
+        with self._lock:
+            if keep is not None and self._under_way.pop(keep.path, None) is None:
+                raise NobodyWaits("the job ended before the answer came, which counts as lost")
 
     def _again(self, call: Call, n: int) -> LlmCall:
         """The line that says that line `n` was given again; it holds no copy of it."""
@@ -245,21 +280,16 @@ class Asking:
             self._unslotted += 1
             return self._unslotted
 
+    def _head(self, call: Call) -> Head:
+        return {
+            "attempt": self._attempt,
+            "request_id": call.request.id,
+            "phase": call.request.phase,
+            "slot": call.slot,
+            "request_hash": call.request_hash,
+            "path": call.path,
+            "body": call.body,
+        }
+
     def _line(self, n: int, call: Call, **fields: Any) -> LlmCall:
-        return LlmCall(
-            n=n,
-            t=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-            attempt=self._attempt,
-            request_id=call.request.id,
-            phase=call.request.phase,
-            slot=call.slot,
-            request_hash=call.request_hash,
-            provider=self._provider.name,
-            model=self._model.id,
-            **fields,
-        )
-
-
-def _failure(error: ProviderError) -> Refusal:
-    """As the cassette has it."""
-    return Refusal(PROVIDER_FAILURE, "provider_failure", f"the provider gave no answer: {error}")
+        return line_of(n, self._head(call), self._provider.name, self._model.id, **fields)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from trace_bench.artifacts.contract import ModelRef
 from trace_bench.artifacts.records import LlmTry
 from trace_bench.errors import Boundary, SandboxError, TraceBenchError
+from trace_bench.gateway.asked import Keep
 
 SLOT_HEADER = "x-trace-bench-slot"
 VARIABLES_HEADER = "x-trace-bench-variables"
@@ -80,6 +81,7 @@ class ProviderRequest:
         draw: how often this attempt of the job has asked the same before and may get another answer now.
         sample_seed: a seed to send: another one for each asking of one request, the same in every attempt.
         number: of a call without a slot: how many of them the job has made so far, this one included; else 0.
+        keep: where a `Recovering` provider writes the call down while it asks.
     """
 
     path: str
@@ -93,6 +95,7 @@ class ProviderRequest:
     draw: int = 0
     phase: str = "train"
     number: int = 0
+    keep: Keep | None = None
 
 
 @dataclass(frozen=True)
@@ -140,6 +143,25 @@ class Provider(Protocol):
             ProviderError: no answer could be had. It is an infrastructure failure, never a score of zero.
             Refusal: the request cannot be answered, and the sandbox is told why.
             NotRecorded: in a replay.
+        """
+
+
+@runtime_checkable
+class Recovering(Protocol):
+    """A provider that is asked by another process, which writes answers down before it hands them on."""
+
+    def recover(
+        self, head: Mapping[str, Any], answer: Mapping[str, Any] | None, tries: tuple[LlmTry, ...]
+    ) -> ProviderReply:
+        """The reply to a call that an earlier process has asked.
+
+        Args:
+            head: what that process wrote of the call.
+            answer: what it wrote of the answer; None if that is lost. The reply then has status 502, and the tokens
+                and the cost that a budget sets aside for such a call, marked as estimated.
+
+        Raises:
+            ProviderError: the answer is that there was none.
         """
 
 

@@ -18,11 +18,11 @@ from pydantic import ValidationError
 
 from trace_bench.artifacts.jsonio import explain
 from trace_bench.artifacts.records import LlmCall
+from trace_bench.artifacts.usage import NO_ANSWER
 from trace_bench.artifacts.writers import Journal, Place
 from trace_bench.errors import HarnessError
 
-PROVIDER_FAILURE = 502
-"""Status of a line whose call the provider gave no answer to. No provider's answer is passed on with it."""
+PROVIDER_FAILURE = NO_ANSWER
 
 
 class Cassette:
@@ -43,6 +43,10 @@ class Cassette:
         self._replayed: dict[int, int] = {}
         self.torn = self._journal.torn
         self.restored: tuple[LlmCall, ...] = self._restore(path)
+
+    @property
+    def path(self) -> Path:
+        return self._journal.path
 
     def __len__(self) -> int:
         return len(self._places)

@@ -5,10 +5,12 @@ It reads frames from stdin and writes frames to what was its stdout:
 * first ``{"models", "limits_folder", "backoff"}``; it says ``{"ready": version}`` once litellm is imported;
 * then calls ``{"id", "model", "path", "body", "added", "tries"}``, any number at a time, each answered by
   ``{"id", "wait", "why"}`` before every wait, ``{"id", "try"}`` after every try, and in the end by
-  ``{"id", "status", "body", "counted", "estimated", "dropped"}`` or ``{"id", "error"}``;
+  ``{"id", "status", "body", "counted", "estimated", "dropped"}`` or ``{"id", "error"}``. ``keep`` of a call says where
+  it is written down;
 * and ``{"alive": true}`` every few seconds, so that a process that hangs is noticed.
 
-It ends when stdin does: no process is left behind by a controller that was killed.
+It ends when stdin does. Requests with ``keep`` that were sent are waited for first, so that their answers are written
+down (`trace_bench.gateway.asked`); no other process is left behind by a controller that was killed.
 """
 
 from __future__ import annotations
@@ -19,18 +21,23 @@ import dataclasses
 import importlib.metadata
 import os
 import resource
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
+from trace_bench.artifacts.records import LlmTry
+from trace_bench.artifacts.secrets import known
 from trace_bench.gateway import frames
+from trace_bench.gateway.asked import AskedFile
 from trace_bench.gateway.estimates import tokens_of
 from trace_bench.gateway.host_limits import HostLimits
 from trace_bench.gateway.real import HostLimit, RealModel, model_from
-from trace_bench.gateway.retries import Backoff, GaveUp, persist
+from trace_bench.gateway.retries import Backoff, GaveUp, TryFailed, persist
 
 ALIVE_EVERY = 5.0
 """Seconds."""
+AFTER_ITS_TIME = 30.0
+"""Seconds beyond the longest time limit of a request for which one is waited for once the controller is gone."""
 
 
 def main() -> None:
@@ -50,6 +57,7 @@ def main() -> None:
         _send(sink, {"broken": f"litellm cannot be imported: {error}"})
         return
     models = {model["id"]: model_from(model) for model in hello["models"]}
+    known.add(model.api_key for model in models.values() if model.api_key)
     worker = Worker(sink, models, Path(hello["limits_folder"]), Backoff(*hello["backoff"]))
     worker.caller = Caller(list(models.values()))
     _send(sink, {"ready": importlib.metadata.version("litellm")})
@@ -61,11 +69,15 @@ class Worker:
     """Answers calls at the same time, each by as many tries as its model allows."""
 
     caller: Any
+    _alone = False
+    """The controller is gone."""
 
     def __init__(self, sink: BinaryIO, models: Mapping[str, RealModel], limits: Path, backoff: Backoff) -> None:
         self._sink = sink
         self._models = models
         self._backoff = backoff
+        self._sent: set[asyncio.Task[None]] = set()
+        """Calls whose request is on its way, or whose answer is being written down."""
         self._limiters = {
             model.id: HostLimits(limits, f"{model.provider} {model.base_url} {model.api_key}", model.limits)
             for model in models.values()
@@ -81,8 +93,13 @@ class Worker:
             task = asyncio.create_task(self._serve(frame))
             running.add(task)
             task.add_done_callback(running.discard)
-        for task in running:
+        self._alone = True
+        sent = set(self._sent)
+        for task in running - sent:
             task.cancel()
+        if sent:
+            longest = max(model.timeout for model in self._models.values())
+            await asyncio.wait(sent, timeout=longest + AFTER_ITS_TIME)
 
     async def _say_alive(self) -> None:
         while True:
@@ -91,21 +108,32 @@ class Worker:
 
     async def _serve(self, frame: frames.Frame) -> None:
         number = frame["id"]
+        kept = _Kept(frame["keep"]) if "keep" in frame else None
         try:
-            answer = await self._ask(frame)
-        except GaveUp as why:
-            answer = {"error": str(why)}
-        except OSError as error:  # of the folder of limits; what the network does is a try's own affair
-            answer = {"error": f"the provider process failed: {error}"}
-        except Exception as error:
-            answer = {"error": f"the provider process failed: {type(error).__name__}"}
-        try:
-            _send(self._sink, {"id": number, **answer})
-        except (frames.BrokenFrame, ValueError, TypeError, RecursionError) as error:
-            # Nobody may be left waiting for an answer that no frame can hold.
-            _send(self._sink, {"id": number, "error": f"an answer that cannot be handed on: {error}"[:300]})
+            answer = await self._answer(frame, kept)
+            if kept is not None:
+                await kept.answered(answer)
+            try:
+                _send(self._sink, {"id": number, **answer})
+            except (frames.BrokenFrame, ValueError, TypeError, RecursionError) as error:
+                # Nobody may be left waiting for an answer that no frame can hold.
+                _send(self._sink, {"id": number, "error": f"an answer that cannot be handed on: {error}"[:300]})
+        finally:
+            self._sent.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+            if kept is not None:
+                kept.close()
 
-    async def _ask(self, frame: frames.Frame) -> frames.Frame:
+    async def _answer(self, frame: frames.Frame, kept: _Kept | None) -> frames.Frame:
+        try:
+            return await self._ask(frame, kept)
+        except GaveUp as why:
+            return {"error": str(why)}
+        except OSError as error:  # of the folder of limits, or of the calls; what the network does is a try's affair
+            return {"error": f"the provider process failed: {error}"}
+        except Exception as error:
+            return {"error": f"the provider process failed: {type(error).__name__}"}
+
+    async def _ask(self, frame: frames.Frame, kept: _Kept | None) -> frames.Frame:
         from trace_bench.gateway.litellm_calls import Answer, Call
 
         model = self._models[frame["model"]]
@@ -115,11 +143,29 @@ class Worker:
             result: tuple[int, int, Answer] = await self.caller.ask(call)
             return result
 
+        async def ask_and_keep() -> tuple[int, int, Answer]:
+            """Once the controller is gone nothing is sent, and what is sent is waited for."""
+            task = cast("asyncio.Task[None]", asyncio.current_task())
+            self._sent.add(task)
+            try:
+                if kept is not None:
+                    await kept.before_a_try(lambda: self._alone)
+                return await ask()
+            except TryFailed as failure:
+                self._sent.discard(task)
+                failure.again = failure.again and not self._alone
+                raise
+
+        def tried(made: LlmTry) -> None:
+            if kept is not None:
+                kept.tried(made)
+            _send(self._sink, {"id": frame["id"], "try": made.model_dump()})
+
         answer = await persist(
-            ask,
+            ask if kept is None else ask_and_keep,
             retries=model.retries,
             backoff=self._backoff,
-            on_try=lambda tried: _send(self._sink, {"id": frame["id"], "try": tried.model_dump()}),
+            on_try=tried,
             on_wait=lambda seconds, why: _send(self._sink, {"id": frame["id"], "wait": seconds, "why": why}),
             before=frame["tries"],
             limiter=self._limiters.get(model.id),
@@ -134,12 +180,52 @@ class Worker:
         }
 
 
+class _Kept:
+    """A call that is written down: its file is made before it is sent for the first time."""
+
+    def __init__(self, keep: Mapping[str, Any]) -> None:
+        self._path, self._head = Path(keep["path"]), keep["head"]
+        self._file: AskedFile | None = None
+
+    async def before_a_try(self, alone: Callable[[], bool]) -> None:
+        """
+        Raises:
+            OSError: it cannot be written down. TryFailed: the controller is gone, and nothing more is to be sent.
+        """
+        if alone():
+            raise _gone()
+        if self._file is not None:
+            await asyncio.to_thread(self._file.again)
+            return
+        self._file = await asyncio.to_thread(AskedFile, self._path, self._head)
+        if alone():
+            self._file.discard()
+            self._file = None
+            raise _gone()
+
+    def tried(self, made: LlmTry) -> None:
+        if self._file is not None:
+            self._file.tried(made)
+
+    async def answered(self, answer: frames.Frame) -> None:
+        """Write the answer down. A full disk does not keep it from the controller."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                await asyncio.to_thread(self._file.answered, answer)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def _gone() -> TryFailed:
+    return TryFailed("the controller ended before the request was sent", again=False)
+
+
 def _send(sink: BinaryIO, frame: frames.Frame) -> None:
-    try:
+    with contextlib.suppress(BrokenPipeError):  # the controller is gone, as stdin says too
         sink.write(frames.encode(frame))
         sink.flush()
-    except BrokenPipeError:
-        os._exit(0)  # the controller is gone
 
 
 if __name__ == "__main__":

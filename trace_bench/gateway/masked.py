@@ -4,13 +4,14 @@ It stands before everything that sees an answer: the sandbox, the cassette, the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
 from trace_bench.artifacts.records import LlmTry
 from trace_bench.artifacts.secrets import known
-from trace_bench.gateway.base import Provider, ProviderError, ProviderReply, ProviderRequest, Refusal
+from trace_bench.errors import HarnessError
+from trace_bench.gateway.base import Provider, ProviderError, ProviderReply, ProviderRequest, Recovering, Refusal
 from trace_bench.gateway.estimates import estimate
 from trace_bench.gateway.response_cache import Addressed
 
@@ -34,8 +35,22 @@ class Masked:
 
     def complete(self, request: ProviderRequest) -> ProviderReply:
         """Raises: as the provider."""
+        return self._of(lambda: self._provider.complete(request))
+
+    def recover(
+        self, head: Mapping[str, Any], answer: Mapping[str, Any] | None, tries: tuple[LlmTry, ...]
+    ) -> ProviderReply:
+        """See `Recovering`."""
+        provider = self._provider
+        if not isinstance(provider, Recovering):
+            raise HarnessError(
+                f"provider {self.name} has written no call down, and {len(tries)} tries of one are there"
+            )
+        return self._of(lambda: provider.recover(head, answer, tries))
+
+    def _of(self, reply_to: Callable[[], ProviderReply]) -> ProviderReply:
         try:
-            reply = self._provider.complete(request)
+            reply = reply_to()
         except ProviderError as error:
             raise ProviderError(known.text(str(error)), tries=_tries(error.tries)) from None
         except Refusal as error:

@@ -174,7 +174,8 @@ class Meter:
         self._run = run
         self._lock = threading.Lock()
         self._tallies: dict[str, Tally] = {}
-        self._left = False
+        self.left = False
+        """Nobody wants answers any more."""
         self.cut_by_run = False
         """The run's budget kept a call of this job out."""
         for call in before:
@@ -198,13 +199,13 @@ class Meter:
         price = self._account.price() * tokens if usd is None else Fraction(usd)
         expected = Amount(1, tokens, price)
         try:
-            self._account.hold(expected, lambda: self._left)
+            self._account.hold(expected, lambda: self.left)
         except Refusal:
             self.refuse(phase)
             raise
         if self._run is not None:
             try:
-                self._run.account.hold(expected, lambda: self._left)
+                self._run.account.hold(expected, lambda: self.left)
             except BaseException as error:
                 self._account.settle(expected, NOTHING)
                 if isinstance(error, Refusal):
@@ -215,7 +216,7 @@ class Meter:
 
     def leave(self) -> None:
         """Nobody wants answers any more: calls that wait for room are given up. Those under way are not."""
-        self._left = True
+        self.left = True
         self._account.wake()
         if self._run is not None:
             self._run.account.wake()
@@ -234,6 +235,13 @@ class Meter:
         """Count a line that nothing was set aside for: an answer from the cassette, or a call without an answer."""
         with self._lock:
             self._tally(call.phase).add(call)
+
+    def recover(self, call: LlmCall) -> None:
+        """Count a line of a call that an earlier process has asked."""
+        self.note(call)
+        self._account.restore(spent_by(call))
+        if self._run is not None:
+            self._run.account.restore(spent_by(call))
 
     def usage(self, phase: str | None = None) -> Usage:
         """All that was counted, or that of one phase."""

@@ -2,8 +2,9 @@
 
 The controller stays small and starts fast, and nothing that a library does (print, hang, leak, crash) happens in the
 process that holds the run. The keys travel over the pipe; the process is started with an environment that holds none.
-A process that dies or hangs is replaced, and the calls that it had under way are asked again: such a call may be paid
-twice (``docs/design/gateway.md``).
+Each call is written down beside the cassette before it is sent, and its answer before it is handed on (`asked`): a
+controller that dies loses no answer. A process that dies or hangs is replaced, and the calls that it had under way are
+asked again. What it had sent may have been paid: the cassette says so (``docs/design/gateway.md``).
 """
 
 from __future__ import annotations
@@ -25,10 +26,13 @@ from typing import IO, Any
 
 from trace_bench.artifacts import jsonio
 from trace_bench.artifacts.records import LlmTry
+from trace_bench.artifacts.secrets import known
+from trace_bench.artifacts.usage import NO_ANSWER
 from trace_bench.config.frozen import thaw
 from trace_bench.errors import EnvironmentUnavailable
 from trace_bench.gateway import frames
-from trace_bench.gateway.base import ProviderError, ProviderReply, ProviderRequest
+from trace_bench.gateway.asked import Keep, left_at
+from trace_bench.gateway.base import ProviderError, ProviderReply, ProviderRequest, Refusal
 from trace_bench.gateway.estimates import split
 from trace_bench.gateway.prices import cost, known_price
 from trace_bench.gateway.real import GET_LITELLM, OnWait, RealModel, model_to
@@ -49,6 +53,7 @@ SILENCE_SECONDS = 60.0
 """A process that says nothing for so long hangs; it says that it lives every five."""
 WATCH_SECONDS = 5.0
 """How often it is looked whether the process still speaks."""
+LOST = "the process that asks the providers ended, and the answer with it: it may have been paid"
 CLOSE_SECONDS = 3.0
 """How long it may take to end by itself."""
 
@@ -101,26 +106,40 @@ class ProviderProcess:
         with self._lock:
             return self._child.pid if self._child is not None and not self._child.ended else None
 
-    def ask(self, model: RealModel, call: frames.Frame, job_id: str = "") -> tuple[frames.Frame, tuple[LlmTry, ...]]:
-        """The last frame about `call`, and every try.
+    def ask(
+        self, model: RealModel, call: frames.Frame, job_id: str = "", keep: Keep | None = None
+    ) -> tuple[frames.Frame, tuple[LlmTry, ...]]:
+        """The last frame about `call`, and every try but those that `keep` was told of.
 
         Raises:
             ProviderError: the processes died more often than `model` allows tries.
         """
         tries: list[LlmTry] = []
+        made = 0
         while True:
-            outcome = self._living().ask({**call, "tries": len(tries)}, partial(self._on_wait, job_id))
-            tries += outcome.tries
+            outcome = self._living().ask({**call, "tries": made}, partial(self._on_wait, job_id))
             if outcome.frame is not None:
-                return outcome.frame, tuple(tries)
+                return outcome.frame, (*tries, *outcome.tries)
             if self._closed:
-                raise ProviderError("the run ended before an answer came", tries=tuple(tries))
-            tries.append(LlmTry(error=outcome.death))
-            if outcome.useless or len(tries) > model.retries:
+                raise ProviderError("the run ended before an answer came", tries=(*tries, *outcome.tries))
+            made += len(outcome.tries) + 1
+            left = left_at(keep.path) if keep is not None else None
+            if left is not None and left.answer is not None:
+                return dict(left.answer), (*tries, *left.tries)  # it was written down, and not handed on
+            if keep is not None and left is not None and left.lost:
+                keep.lost(left.tries)
+            else:
+                tries += [*outcome.tries, LlmTry(error=outcome.death)]
+                if keep is not None:
+                    keep.path.unlink(missing_ok=True)
+            if outcome.useless or made > model.retries:
                 raise ProviderError(f"{outcome.death}.", tries=tuple(tries))
 
     def close(self) -> None:
-        """End the process; calls that are under way get no answer. Twice does no harm."""
+        """End the process; calls that are under way get no answer. Twice does no harm.
+
+        A process that has sent requests which it writes down ends by itself, once it has written down their answers.
+        """
         with self._lock:
             self._closed = True
             child = self._child
@@ -185,7 +204,32 @@ class RealProvider:
             "body": {**thaw(dict(request.body)), **added},
             "added": [name for name in added if request.body.get(name) is None],
         }
-        frame, tries = self._process.ask(model, call, request.job_id)
+        if (keep := request.keep) is not None:
+            head = {**thaw(dict(keep.head)), "added": added, "timeout": model.timeout}
+            call["keep"] = {"path": str(keep.path.absolute()), "head": known.value(head)}
+        frame, tries = self._process.ask(model, call, request.job_id, keep)
+        return self._reply(frame, added, tries)
+
+    def recover(
+        self, head: Mapping[str, Any], answer: Mapping[str, Any] | None, tries: tuple[LlmTry, ...]
+    ) -> ProviderReply:
+        """See `Recovering`."""
+        if answer is not None:
+            return self._reply(answer, head["added"], tries)
+        prompt, completion = split({**head["body"], **head.get("added", {})})
+        counted = Counted(prompt=prompt, completion=completion)
+        return ProviderReply(
+            status=NO_ANSWER,
+            body=Refusal(NO_ANSWER, "answer_lost", f"{LOST}.").body(),
+            prompt_tokens=prompt,
+            completion_tokens=completion,
+            cost_usd=cost(counted, self._prices),
+            estimated=True,
+            tries=(*tries, LlmTry(error=LOST)),
+        )
+
+    def _reply(self, frame: Mapping[str, Any], added: Mapping[str, Any], tries: tuple[LlmTry, ...]) -> ProviderReply:
+        model = self._model
         if "error" in frame:
             times = "1 try" if len(tries) == 1 else f"{len(tries)} tries"
             raise ProviderError(
@@ -220,6 +264,7 @@ class _Outcome:
 @dataclass
 class _Pending:
     on_wait: Callable[[float, str], None]
+    kept: bool
     outcome: Future[_Outcome] = field(default_factory=Future)
     tries: list[LlmTry] = field(default_factory=list)
 
@@ -276,7 +321,7 @@ class _Child:
         return self._send(call, on_wait).result()
 
     def _send(self, call: frames.Frame, on_wait: Callable[[float, str], None]) -> Future[_Outcome]:
-        pending = _Pending(on_wait)
+        pending = _Pending(on_wait, "keep" in call)
         with self._lock:
             if self._ended is not None:
                 pending.outcome.set_result(self._ended)
@@ -299,8 +344,22 @@ class _Child:
         try:
             self._process.wait(CLOSE_SECONDS)
         except subprocess.TimeoutExpired:
+            if self._leave():
+                return
             self._process.kill()
         self._reader.join()
+
+    def _leave(self) -> bool:
+        """Leave the process to itself, if it writes down answers that it waits for."""
+        with self._lock:
+            if not any(pending.kept for pending in self._pending.values()):
+                return False
+            left, self._pending = list(self._pending.values()), {}
+            self._ended = _Outcome(None, (), "the run ended")
+        self._over.set()
+        for pending in left:
+            pending.outcome.set_result(_Outcome(None, tuple(pending.tries), "the run ended"))
+        return True
 
     def _write(self, frame: frames.Frame) -> None:
         with self._writing, contextlib.suppress(OSError, ValueError):  # it has ended: the reader tells

@@ -7,6 +7,7 @@ away. Keys never leave the provider; nothing that a sandbox sends but the checke
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +17,9 @@ from typing import Any, TypeVar
 
 from trace_bench.artifacts import jsonio
 from trace_bench.artifacts.contract import Budget, ModelRef
+from trace_bench.artifacts.layout import asked_beside
 from trace_bench.artifacts.records import LlmCall, Usage
+from trace_bench.artifacts.usage import is_lost, usage_of
 from trace_bench.errors import ConfigError, HarnessError
 from trace_bench.gateway.asking import Asking
 from trace_bench.gateway.base import (
@@ -96,18 +99,23 @@ class Gateway:
         meter = Meter(budget or Budget(), before=cassette.restored, run=self._run_meter, job_id=job_id)
         with self._lock:
             self._open[job_id] = meter
-        asking = Asking(
-            job_id=job_id,
-            seed=seed,
-            model=model,
-            provider=provider,
-            cassette=cassette,
-            meter=meter,
-            attempt=attempt,
-            limits=self._limits,
-            cache=self._cache,
-            cache_job=str(cassette_path.absolute()),
-        )
+        try:
+            asking = Asking(
+                job_id=job_id,
+                seed=seed,
+                model=model,
+                provider=provider,
+                cassette=cassette,
+                meter=meter,
+                attempt=attempt,
+                limits=self._limits,
+                cache=self._cache,
+                cache_job=str(cassette_path.absolute()),
+            )
+        except BaseException:
+            cassette.close()
+            self._closed(job_id)
+            raise
         return Scope(
             job_id,
             model,
@@ -164,7 +172,7 @@ class Scope:
         self._left_out: Counter[str] = Counter()
         self._not_recorded: list[NotRecorded] = []
         for call in cassette.restored:
-            if call.status == PROVIDER_FAILURE and call.attempt == attempt:
+            if call.status == PROVIDER_FAILURE and call.attempt == attempt and not is_lost(call):
                 self._failures.append(call.tries[-1].error if call.tries else "it gave no answer")
 
     def handle(self, request: LlmRequest) -> LlmResponse:
@@ -219,13 +227,26 @@ class Scope:
             return tuple(self._failures)
 
     def warnings(self) -> tuple[str, ...]:
-        """What of this attempt's requests was left out, and how often: a warning of the job."""
+        """Warnings of the job: what of this attempt's requests was left out, and how often; requests whose answers are
+        not known."""
         with self._lock:
             counts = dict(self._left_out)
-        return tuple(
+        told = [
             f"the gateway left '{jsonio.printable(name, 60)}' out of {count} request{'s' if count > 1 else ''}"
             for name, count in sorted(counts.items())
-        )
+        ]
+        if lost := self._asking.lost:
+            spent = usage_of(lost)
+            which = (
+                "1 request was sent whose answer is"
+                if len(lost) == 1
+                else f"{len(lost)} requests were sent whose answers are"
+            )
+            told.append(
+                f"{which} not known; it may have been paid: {spent.prompt_tokens + spent.completion_tokens} tokens and "
+                f"${spent.cost_usd:.6g} are counted for it"
+            )
+        return tuple(told)
 
     def not_recorded(self) -> NotRecorded | None:
         """The first request of this attempt that its recording does not hold: the job is to end."""
@@ -245,9 +266,15 @@ class Scope:
         """Begin no call that still waits for room in a budget: nobody wants its answer any more."""
         self._meter.leave()
 
+    def give_up(self) -> None:
+        """Write down that the answers of calls under way are not known, and may have been paid."""
+        self._asking.give_up()
+
     def close(self) -> None:
         """Flush the cassette to the disk and stop serving."""
         self._cassette.close()
+        with contextlib.suppress(OSError):
+            asked_beside(self._cassette.path).rmdir()  # unless calls are still under way
         self._on_close()
 
     def __enter__(self) -> Scope:
@@ -263,6 +290,7 @@ class Scope:
                     self._left_out[name] += 1
 
     def _answer(self, call: Call) -> LlmCall:
+        self._asking.recover()
         recorded = self._cassette.resent(self._attempt, call.request.id)
         if recorded is not None:
             return recorded
