@@ -131,37 +131,3 @@ def test_the_config_of_the_how_to_runs_and_continues(tmp_path: Path) -> None:
     done = cli(*local, cwd=tmp_path)
     assert done.returncode == 0 and "12 of 12 jobs ok" in done.stdout, done.stderr
     assert cli(*local, cwd=tmp_path).stderr.count("reused") == 12
-
-
-def test_the_trainer_of_the_how_to_searches(tmp_path: Path) -> None:
-    names = write_files_of("how-to/add-a-trainer.md", tmp_path)
-    source = (tmp_path / names[0]).read_text()
-    (entry,) = re.findall(r'^RandomSteps = "([\w.:]+)"$', (tmp_path / names[1]).read_text(), re.MULTILINE)
-    from trace_bench.trainers.base import Budget, Rollout, Step
-    from trace_bench.worker.problem import Parameter, Problem, examples
-    from trace_bench.worker.search_loop import run_search
-
-    space: dict[str, type] = {}
-    exec(compile(source, "add-a-trainer.md", "exec"), space)
-    trainer = space[entry.partition(":")[2]]()
-    steps: list[Step] = []
-
-    class Context:
-        seed, budget = 3, Budget()
-        chat = embed = programs = extra_dir = None
-
-        def evaluate(self, state: dict[str, float], indices: range, split: str) -> list[Rollout]:
-            return [Rollout(str(i), -abs(state["x"] - 3), "") for i in indices]
-
-        def record(self, step: Step) -> None:
-            steps.append(step)
-
-        @property
-        def best_state(self) -> dict[str, object]:
-            return max(steps, key=lambda step: step.rollouts[0].score).state  # type: ignore[return-value]
-
-    problem = Problem(parameters=(Parameter("x", 0.0, "float", bounds=(-10.0, 10.0)),), guide=lambda *_: (0.0, ""),
-                      train=examples(["only"]), objective="", direction="maximize", failure_score=-13.0)  # fmt: skip
-    best, reason = run_search(trainer, problem, {"num_steps": 10}, Context())  # type: ignore[arg-type]
-    assert reason == "completed" and [step.step for step in steps] == list(range(11))
-    assert -abs(best["x"] - 3) == max(step.rollouts[0].score for step in steps) > -3  # type: ignore[operator]

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.test_docs import commands_of, write_files_of
+from tests.cli.test_docs import commands_of
 from tests.integration.cli import REPOSITORY, Done, result_of
 
 PAGE = "how-to/add-a-trainer.md"
@@ -105,7 +105,7 @@ def host(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hos
 
     locked = json.loads((home / "images.lock.json").read_text())["images"]
     client = docker.from_env()
-    for name in [family.replace("+", "__") for family in locked if "random-steps" in family or "acme" in family]:
+    for name in [family.replace("+", "__") for family in locked if "hill-climb" in family or "acme" in family]:
         for repository in (f"trace-bench/{name}", f"trace-bench/{name}-deps"):
             for tag in [tag for image in client.images.list(repository) for tag in image.tags]:
                 if tag.startswith(f"{repository}:"):
@@ -115,33 +115,34 @@ def host(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hos
 
 @pytest.mark.docker
 def test_the_trainer_of_the_how_to_runs_in_a_container(host: Host) -> None:
-    names = write_files_of(PAGE, host.folder)
-    assert names == ["random-steps/random_steps/__init__.py", "random-steps/pyproject.toml", "try.yaml"]
-    host.install("-e", "random-steps")
-    listed, validated, ran = [host.trace_bench(*command) for command in commands_of(PAGE)]
-    assert "RandomSteps\tavailable" in listed.stdout.splitlines()
-    assert validated.returncode == 0 and "OK trainer RandomSteps" in validated.stdout, validated.stderr
+    new, shown, run_it, compared = commands_of(PAGE)
+    assert host.trace_bench(*new).returncode == 0
+    host.install("-e", "hill_climb")
+    assert "HillClimb" in host.trace_bench(*shown).stdout
+    planned = host.trace_bench(*compared, "--dry-run", "--backend", "local")
+    assert planned.returncode == 0 and "8 jobs: 8 to run" in planned.stdout, planned.stderr
+    ran = host.trace_bench(*run_it)
     assert ran.returncode == 0 and "2 of 2 jobs ok" in ran.stdout, ran.stdout + ran.stderr
     (run,) = (host.folder / "runs").iterdir()
     jobs = [json.loads(path.read_text()) for path in run.glob("jobs/*/job_meta.json")]
-    assert {(job["image"]["family"], job["integrity"]) for job in jobs} == {("core+random-steps", "protected")}
+    assert {(job["image"]["family"], job["integrity"]) for job in jobs} == {("core+hill-climb", "protected")}
     rows = [json.loads(path.read_text()) for path in run.glob("jobs/*/results.json")]
     assert all(row["score_best"] > row["score_initial"] for row in rows) and len(rows) == 2
     lock = json.loads((run / "meta" / "lock.json").read_text())
-    assert lock["images"]["core+random-steps"]["plugins"] == {"random-steps": "0.1.0"} and len(lock["images"]) == 1
+    assert lock["images"]["core+hill-climb"]["plugins"] == {"hill-climb": "0.1.0"} and len(lock["images"]) == 1
 
-    command = ("run", "--config", "try.yaml", "--run-id", run.name)
+    command = (*run_it, "--run-id", run.name)
     again = host.trace_bench(*command)
     assert again.stderr.count("reused") == 2, again.stderr
-    source = host.folder / names[0]
+    source = host.folder / "hill_climb" / "hill_climb" / "__init__.py"
     source.write_text(source.read_text() + "\n# another line\n")
     refused = host.trace_bench(*command, "--no-build")
     assert refused.returncode == 3 and refused.stderr.count("\n") == 1
-    assert "but its trainer package changed since; run `trace-bench images build core+random-steps`" in refused.stderr
+    assert "but its trainer package changed since; run `trace-bench images build core+hill-climb`" in refused.stderr
     fresh = host.trace_bench(*command)
     assert fresh.returncode == 0 and "reused" not in fresh.stderr, "a result of the old code is not that of the new"
     assert (
-        "changed since that image was built; building it anew\nbuilding trace-bench/core__random-steps:" in fresh.stderr
+        "changed since that image was built; building it anew\nbuilding trace-bench/core__hill-climb:" in fresh.stderr
     )
     keys = {json.loads(path.read_text())["image"]["key"] for path in run.glob("jobs/*/job_meta.json")}
     assert len(keys) == 1 and keys.isdisjoint(job["image"]["key"] for job in jobs)

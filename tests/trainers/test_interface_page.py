@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.integration.cli import REPOSITORY
 from tests.trainers.memory_context import MemoryContext, numeric, seeded, suggest
+from trace_bench.cli.new import new_trainer
 from trace_bench.trainers.base import Rollout, Search, Slot, Step, StopTraining, Trainer
 
 PAGE = (REPOSITORY / "docs" / "reference" / "trainer-interface.md").read_text(encoding="utf-8")
@@ -26,6 +28,11 @@ def example() -> Any:
 
 
 Make = Callable[..., MemoryContext]
+
+
+def test_the_example_is_what_the_command_writes(tmp_path: Path) -> None:
+    package = new_trainer("HillClimb", tmp_path)[0].parent
+    assert (package / "hill_climb" / "__init__.py").read_text(encoding="utf-8") == EXAMPLE
 
 
 def test_the_example_climbs_and_names_each_call(context: Make, example: Any) -> None:
