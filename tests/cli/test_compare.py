@@ -45,7 +45,7 @@ def test_what_differs_comes_before_any_number(folder: Path) -> None:
 def test_one_table_with_verdicts_and_one_line_of_caveats(folder: Path) -> None:
     done = compare(folder, "a", "--where", "trainer=NoOp", "--where", "trainer=P")
     title, header, *rows, caveats = done.stdout.splitlines()
-    assert title == "NoOp is the baseline; normalised score of the best state on held-out data"
+    assert title == "NoOp is the baseline; normalised held-out score of the best state"
     assert header.split()[-3:] == ["p", "(Holm)", "verdict"]
     assert [row.split()[-1] for row in rows] == ["equal"] * 4, "two tasks, these tasks, tasks like these"
     assert caveats.startswith("Caveats: ") and caveats.endswith("--explain says more.") and "arXiv" not in done.stdout
@@ -154,7 +154,7 @@ def test_a_real_run(recorded: RunLayout) -> None:
     )  # fmt: skip
     assert own.returncode == 0 and "multiobjective_convex ↓" in own.stdout
     only = here("compare", str(recorded.root), "--by", "variant", "--where", "task=llm4ad*", "--strict")
-    assert only.returncode == 0 and "normalised score of the best state on held-out data" in only.stdout
+    assert only.returncode == 0 and "normalised held-out score of the best state" in only.stdout
 
 
 def test_a_run_of_the_first_version() -> None:

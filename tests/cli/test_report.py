@@ -36,7 +36,7 @@ def test_a_report_has_the_audits_verdict(copied: RunLayout, tmp_path: Path, caps
     copied.summary.write_bytes(copied.summary.read_bytes().replace(b'"total_jobs": 18', b'"total_jobs": 19'))
     report_command([str(copied.root)], tmp_path / "r.md", Path("runs"), audited=True, force=False, as_json=False)
     text = (tmp_path / "r.md").read_text()
-    verdict = text[text.index("## The audit's verdict") :]
+    verdict = text[text.index("### The audit's verdict") :]
     assert "contradicted" in verdict and "tables.summary" in verdict and "Digest of the run" in verdict
     assert "the audit contradicts a claim" in capsys.readouterr().err
 

@@ -3,9 +3,11 @@ a run stays text. One browser for all of it."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +74,7 @@ def test_all_pictures_are_drawn_diffs_open_and_nothing_is_asked_for(
     browser: Any, opened: Open, recorded: RunLayout
 ) -> None:
     opened(recorded)
-    boxes = browser.find_elements("css selector", "section > .figure, .job:not([hidden]) .figure")
+    boxes = browser.find_elements("css selector", "header > .figure, section > .figure, .job:not([hidden]) .figure")
     assert len(boxes) >= 9
     for box in boxes:
         name = box.get_attribute("data-figure")
@@ -107,14 +109,58 @@ def test_all_pictures_are_drawn_diffs_open_and_nothing_is_asked_for(
     assert len(browser.find_elements("css selector", ".job:not([hidden])")) == 1
 
     # A table is sorted by the column that is clicked, and back.
-    head = browser.find_element("css selector", "#cost thead button:first-child")
-    column = "[...document.querySelectorAll('#cost tbody tr')].map(r => Number(r.cells[3].textContent))"
-    button = browser.find_elements("css selector", "#cost thead button")[3]
+    browser.execute_script("document.querySelector('#curves details').open = true")
+    head = browser.find_element("css selector", "#curves thead button:first-child")
+    column = "[...document.querySelectorAll('#curves tbody tr')].map(r => Number(r.cells[3].textContent))"
+    button = browser.find_elements("css selector", "#curves thead button")[3]
     for rising in (True, False):
         browser.execute_script("arguments[0].click()", button)
         numbers = browser.execute_script(f"return {column}")
         assert numbers == sorted(numbers, reverse=not rising) and len(set(numbers)) > 2
     assert head.is_displayed() and complaints(browser) == []
+
+
+BOXES = """
+const box = (e) => { const r = e.getBoundingClientRect(); return [r.left, r.top, r.right, r.bottom]; };
+return [...document.querySelectorAll(arguments[0])].map(box);
+"""
+
+
+@pytest.mark.parametrize("width", [1280, 1920])
+def test_the_layout_of_the_page(browser: Any, opened: Open, copied: RunLayout, width: int) -> None:
+    for job in copied.job_dirs():  # names as long as configs have them
+        row = json.loads(job.results.read_text())
+        if row["variant"] != "default":
+            row["variant"] += ",exploration_constant=0.75,num_proposals_per_step=12"
+        row["resolved_trainer_kwargs"]["x"] = 1
+        job.results.write_text(json.dumps(row))
+    height = 800 if width == 1280 else 1080
+    browser.set_window_size(width, height)
+    chrome = browser.execute_script("return [window.outerWidth - innerWidth, window.outerHeight - innerHeight]")
+    browser.set_window_size(width + chrome[0], height + chrome[1])
+    opened(copied)
+    browser.execute_script("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+
+    def boxes(selector: str) -> list[list[float]]:
+        found: list[list[float]] = browser.execute_script(BOXES, selector)
+        return [box for box in found if box[2] > box[0]]
+
+    view = browser.execute_script("return [document.documentElement.scrollWidth, innerWidth, innerHeight]")
+    assert view[0] <= view[1], "the page does not scroll sideways"
+    (sentence,), (picture,) = boxes(".outcome"), boxes("[data-figure=outcome]")
+    assert sentence[3] <= picture[1] and picture[3] <= view[2], "sentence and picture are on the first screen"
+    wide = "[...document.querySelectorAll('.wide')].filter(e => e.scrollWidth > e.clientWidth).map(e => e.innerText)"
+    assert browser.execute_script(f"return {wide}") == [], "no table is cut"
+    for legend in boxes(".legend"):
+        for bar in boxes(".modebar"):
+            apart = legend[2] <= bar[0] or bar[2] <= legend[0] or legend[3] <= bar[1] or bar[3] <= legend[1]
+            assert apart, "a legend lies under the buttons of a picture"
+    lines = boxes(".change[open] pre.diff span")
+    assert len(lines) > 10 and len({box[0] for box in lines}) == 1, "lines of a diff begin below one another"
+    tops = browser.execute_script(BOXES, ".change[open] pre.diff:first-of-type span")
+    assert all(second[1] >= first[3] - 0.5 for first, second in pairwise(tops) if second[1] >= first[1])
+    order = browser.execute_script("return [...document.querySelectorAll('header, section')].map(e => e.id)")
+    assert order[:5] == ["", "leaderboard", "differences", "curves", "changes"] and order[-1] == "provenance"
 
 
 def test_what_a_stranger_wrote_is_shown_and_does_nothing(browser: Any, opened: Open, copied: RunLayout) -> None:

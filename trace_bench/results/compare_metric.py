@@ -14,15 +14,14 @@ from trace_bench.errors import ConfigError, HarnessError
 from trace_bench.results.comparands import UNIT, Part
 
 NAMES: Mapping[str, str] = {
-    "normalised_test": "normalised score of the best state on held-out data",
-    "score_test": "score of the best state on held-out data",
-    "normalised": "normalised score of the best state on the data that it was chosen by",
-    "score_best": "score of the best state on the data that it was chosen by",
+    "normalised_test": "normalised held-out score of the best state",
+    "score_test": "held-out score of the best state",
+    "normalised": "normalised validation score of the best state",
+    "score_best": "validation score of the best state",
 }
 """Columns of `trace_bench.results.frames.jobs_frame`, the best choice first."""
 NOT_HELD_OUT = (
-    "the scores are on the data that states were chosen by: they flatter the search that tries more, and say nothing of"
-    " new data"
+    "validation scores chose the states: they flatter the search that tries more, and say nothing of new data"
 )
 
 

@@ -66,25 +66,29 @@ def summary(done: Compared) -> Section:
         title = "no task has a score of both parts that counts, so that there is nothing to compare yet"
     warnings = [f"WARNING: {text}" for text in dict.fromkeys(one.warning for one in done.comparisons) if text]
     above = [done.split] if done.split else []
-    return Section(title, [*above, *warnings, difference_table(done), caveats(done)])
+    return Section(title, [*above, *warnings, difference_table(done, labels), f"{caveats(done)} --explain says more."])
 
 
-def difference_table(done: Compared) -> Table:
-    """Each difference from the baseline with its verdict: by task, then over these tasks and for tasks like them."""
+def difference_table(done: Compared, labels: Sequence[str]) -> Table:
+    """Each difference from the baseline with its verdict: by task, then over these tasks and for tasks like them.
+
+    Args:
+        labels: what to call the parts.
+    """
     header = ("configuration", "task", "n", "baseline", "other", "difference", f"{done.level * 100:g} %",
               "p (Holm)", "verdict")  # fmt: skip
     rows = []
-    for label, one in zip(labels_of(done)[1:], done.comparisons, strict=True):
+    for label, one in zip(labels[1:], done.comparisons, strict=True):
         several = len({task.task_id for task in one.tasks}) < len(one.tasks)
         for task in one.tasks:
             told = _row(task, several)
             task_name = told[0].removesuffix(" ↑") if done.metric.scale_free else told[0]
             rows.append((label, task_name, *told[1:6], told[7], told[8]))
-        rows += [(label, *row) for row in _over_tasks(done, one)]
+        rows += [(label, *row) for row in over_tasks(done, one)]
     return Table.of(header, rows, header[2:8])
 
 
-def _over_tasks(done: Compared, one: Comparison) -> Iterable[tuple[str, ...]]:
+def over_tasks(done: Compared, one: Comparison) -> Iterable[tuple[str, ...]]:
     """The rows below the tasks of a comparison, where it has several."""
     if len(one.tasks) < 2:
         return
@@ -117,10 +121,10 @@ def caveats(done: Compared) -> str:
     found.append(f"a verdict takes p ≤ {done.alpha:g}{tests}")
     if sizes and max(sizes) < needed(done):
         pairs = "–".join(str(size) for size in sorted({min(sizes), max(sizes)}))
-        found.append(f"with {pairs} pairs no single task can have one, with {needed(done)} it can")
+        found.append(f"with {pairs} pair{'s' * (pairs != '1')} no single task can have one, with {needed(done)} it can")
     if done.tests > 1:
         found.append("intervals are not corrected")
-    return f"Caveats: {'; '.join(found)}. --explain says more."
+    return f"Caveats: {'; '.join(found)}."
 
 
 def labels_of(done: Compared) -> list[str]:

@@ -20,6 +20,7 @@ import pandas as pd
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.jsonio import canonical
 from trace_bench.artifacts.layout import RunLayout
+from trace_bench.results.bounds import normalised_bounds, within
 from trace_bench.results.frames import jobs_frame
 from trace_bench.results.parts import KEYS
 from trace_bench.results.proposals import KINDS, yields_of
@@ -135,7 +136,9 @@ def jobs_of(run: RunLayout) -> pd.DataFrame:
     frame = jobs_frame([*rows, *added])
     frame.loc[len(rows) :, ["outcome", "status"]] = PENDING
     frame.loc[len(rows) :, "failure_kind"] = None
-    return frame.assign(**yields_of(run, frame["job_id"]))
+    bounds = normalised_bounds(run, zip(frame["task_id"], frame["job_id"], strict=True))
+    known = [bounds.get(task) for task in frame["task_id"]]
+    return frame.assign(**yields_of(run, frame["job_id"]), _bounds=pd.Series(known, dtype="object"))
 
 
 def summarise_groups(
@@ -155,6 +158,7 @@ def summarise_groups(
         _eval_kwargs=_texts(jobs["eval_kwargs"]),
         resolved_guide=jobs["resolved_guide"].replace("", "default"),  # the first versions had no other
         **{kind: jobs.get(kind, 0) for kind in KINDS},
+        _bounds=jobs.get("_bounds"),
     )
     averaged = "task_id" not in by
     same = [*WAY] if averaged else [*_TASK, *WAY]
@@ -296,7 +300,14 @@ class _Groups:
             sample, unit = task_sample(self._columns["task"][rows], column[rows])
             samples.append(sample)
             units.append(unit)
-        return (estimates if iqm else means)(samples, self._level, units)
+        found = (estimates if iqm else means)(samples, self._level, units)
+        if not name.startswith("normalised"):
+            return found
+        bounds = [
+            dict(zip(self._columns["task"][rows], self._columns["_bounds"][rows], strict=True))
+            for rows in (counted[np.isfinite(column[counted])] for counted in self._counted)
+        ]
+        return [within(one, list(of.values())) for one, of in zip(found, bounds, strict=True)]
 
     def _tasks_without(self, counted: np.ndarray[Any, Any]) -> int:
         if not self._averaged:
@@ -309,6 +320,7 @@ class _Groups:
 _USED = (
     "outcome", "integrity", "integrity_flags", "failure_boundary", "failure_kind", "score_direction", "score_best",
     "score_test", "improvement", "normalised", "normalised_test", "total_tokens", "cost_usd", "time_seconds", *KINDS,
+    "_bounds",
 )  # fmt: skip
 
 

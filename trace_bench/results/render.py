@@ -322,9 +322,14 @@ def shared_parameters(variants: Collection[str]) -> list[str]:
     return [part for part in split[0] if all(part in parts for parts in split[1:])]
 
 
+def parameters_of(variant: str) -> list[str]:
+    """The ``name=value`` of a variant; itself where it has none."""
+    return _NEXT_PARAMETER.split(variant)
+
+
 def without(variant: str, shared: Collection[str]) -> str:
     """`variant` without the parameters in `shared`."""
-    return ",".join(part for part in _NEXT_PARAMETER.split(variant) if part not in shared)
+    return ",".join(part for part in parameters_of(variant) if part not in shared)
 
 
 def wide(text: str) -> int:

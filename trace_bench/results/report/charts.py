@@ -30,26 +30,24 @@ def curve_figure(number: int, task: str, report: Report, style: Style) -> Figure
         return None
     data: list[Trace] = []
     layout: dict[str, Any] = {}
-    seen: set[str] = set()
     for panel, (axis, of_way) in enumerate(bands.items(), start=1):
         ax = "" if panel == 1 else str(panel)
         for way, one in of_way.items():
-            data += _band_traces(way, one, style, ax, legend=way not in seen)
-            seen.add(way)
+            data += _band_traces(way, one, style, ax)
         where = {"domain": _domain(panel, len(bands)), "rangemode": "tozero"}
         layout[f"xaxis{ax}"] = {**where, "title": {"text": AXES[axis]}}
         same: Trace = {"matches": "y", "showticklabels": False} if panel > 1 else {}
         layout[f"yaxis{ax}"] = {"anchor": f"x{ax}", "automargin": True, **same}
     layout["yaxis"]["title"] = {"text": f"best score so far<br>({report.better(task)})"}
-    layout["legend"] = _legend()
+    layout["showlegend"] = False
     label = f"Best score so far on {task} against {', '.join(AXES[axis] for axis in bands)}"
     return Figure(f"curve-{number}", label, data, layout, 380)
 
 
-def _band_traces(way: str, one: Band, style: Style, ax: str, *, legend: bool) -> list[Trace]:
+def _band_traces(way: str, one: Band, style: Style, ax: str) -> list[Trace]:
     single = len(one.grid) == 1
-    common: Trace = {"type": "scatter", "x": list(one.grid), "xaxis": f"x{ax}", "yaxis": f"y{ax}", "legendgroup": way}
-    edge = {**common, "mode": "lines", "line": {"width": 0, "shape": "hv"}, "showlegend": False, "hoverinfo": "skip"}
+    common: Trace = {"type": "scatter", "x": list(one.grid), "xaxis": f"x{ax}", "yaxis": f"y{ax}"}
+    edge = {**common, "mode": "lines", "line": {"width": 0, "shape": "hv"}, "hoverinfo": "skip"}
     middle = {
         **common,
         "y": list(one.median),
@@ -57,7 +55,6 @@ def _band_traces(way: str, one: Band, style: Style, ax: str, *, legend: bool) ->
         "line": {**style.line(way), "shape": "hv"},
         "marker": style.marker(way, 10 if single else 1),
         "name": plain(way),
-        "showlegend": legend,
         "customdata": [
             f"{plain(way)}<br>median {m:.6g}, quartiles {low:.6g} … {high:.6g}, {one.seeds} seeds"
             for m, low, high in zip(one.median, one.lower, one.upper, strict=True)
@@ -85,17 +82,13 @@ def _domain(panel: int, panels: int) -> list[float]:
     return [round(start, 4), round(min(start + width, 1.0), 4)]
 
 
-def _legend() -> Trace:
-    return {"orientation": "h", "yanchor": "bottom", "y": 1.02, "x": 0, "font": {"size": 11}}
-
-
 # ------------------------------------------------------------------------------------------------- distributions
 
 
 def distribution_figure(number: int, task: str, report: Report, style: Style) -> Figure | None:
-    """Scores of all seeds by way, on the selection split and on held-out data."""
+    """Validation and held-out scores of all seeds by configuration."""
     jobs = report.counted[report.counted["task"] == task]
-    panels = [("score_best", "selection split (the best state was chosen on it)"), ("score_test", "held-out data")]
+    panels = [("score_best", "validation score, which chose the state"), ("score_test", "held-out score")]
     panels = [(column, told) for column, told in panels if jobs[column].notna().any()]
     ways = [way for way in report.ways if (jobs["way"] == way).any()]
     if not panels:
@@ -127,16 +120,19 @@ def distribution_figure(number: int, task: str, report: Report, style: Style) ->
         layout[f"xaxis{ax}"] = {"domain": _domain(panel, len(panels)), "title": {"text": told}}
     order = [plain(way) for way in ways]
     layout["yaxis"] = {"type": "category", "automargin": True, "categoryorder": "array", "categoryarray": order[::-1]}
-    return Figure(f"distribution-{number}", f"Scores on {task} by way and seed", data, layout, 110 + 42 * len(ways))
+    return Figure(
+        f"distribution-{number}", f"Scores on {task} by configuration and seed", data, layout, 110 + 42 * len(ways)
+    )
 
 
 # -------------------------------------------------------------------------------------------------------- Pareto
 
 
 def pareto_figure(number: int, task: str, report: Report, style: Style) -> Figure | None:
-    """The fronts of the jobs that count, on their first two metrics; of each way the one of the largest hypervolume as
-    a line."""
+    """The fronts of the jobs that count and traded metrics off, on their first two metrics; of each configuration the
+    one of the largest hypervolume as a line."""
     jobs = report.counted[(report.counted["task"] == task) & report.counted["pareto_path"].notna()]
+    jobs = jobs[jobs["objective"] != "scalar"]
     data: list[Trace] = []
     axes: tuple[str, str] | None = None
     ways: Mapping[str, str] = {}
@@ -159,8 +155,6 @@ def pareto_figure(number: int, task: str, report: Report, style: Style) -> Figur
                 "x": [point.metrics[axes[0]] for point in points],
                 "y": [point.metrics[axes[1]] for point in points],
                 "name": plain(row.way),
-                "legendgroup": row.way,
-                "showlegend": first,
                 "line": {**style.line(row.way), "width": 1},
                 "marker": {**style.marker(row.way), "opacity": 1.0 if first else 0.4},
                 "text": [f"{plain(row.way)}, seed {row.seed}<br>{plain(point.candidate)}" for point in points],
@@ -174,7 +168,7 @@ def pareto_figure(number: int, task: str, report: Report, style: Style) -> Figur
     layout = {
         "xaxis": {"title": {"text": titles[0]}},
         "yaxis": {"title": {"text": titles[1]}, "automargin": True},
-        "legend": _legend(),
+        "showlegend": False,
     }
     return Figure(f"pareto-{number}", f"Pareto fronts on {task}: {axes[0]} against {axes[1]}", data, layout, 420)
 
@@ -198,7 +192,7 @@ def _objectives(metrics: Iterable[str]) -> list[str]:
 
 
 def cost_figure(report: Report, style: Style) -> Figure | None:
-    """Means over all jobs that ran, by way: tokens, dollars, seconds."""
+    """Means over all jobs that ran, by configuration: tokens, dollars, seconds."""
     jobs = report.jobs[report.jobs["status"] != "skipped"]
     panels = [("total_tokens", "tokens a job"), ("cost_usd", "US dollars a job"), ("time_seconds", "seconds a job")]
     panels = [(column, told) for column, told in panels if (jobs[column] > 0).any()]
@@ -224,7 +218,7 @@ def cost_figure(report: Report, style: Style) -> Figure | None:
         layout[f"xaxis{ax}"] = {"domain": _domain(panel, len(panels)), "title": {"text": told}}
     order = [plain(way) for way in ways]
     layout["yaxis"] = {"type": "category", "automargin": True, "categoryorder": "array", "categoryarray": order[::-1]}
-    return Figure("cost", "What a job cost, by way", data, layout, 110 + 34 * len(ways))
+    return Figure("cost", "What a job cost, by configuration", data, layout, 110 + 34 * len(ways))
 
 
 def tree_figure(job: JobLineage, report: Report) -> Figure:

@@ -1,7 +1,7 @@
-"""What a report is of: runs as their files have them, and their jobs in one frame, by task and way.
+"""What a report is of: runs as their files have them, and their jobs in one frame, by task and configuration.
 
-A *way* is how a task was solved: trainer, variant, optimizer, model, and of several runs which one. Which jobs count is
-as in the leaderboard: ok, with a score, and unprotected ones only where there are no others.
+A *configuration* (``way`` in frames) is trainer, parameters, optimizer, guide, model, and of several runs which one.
+Which jobs count is as in the leaderboard: ok, with a score, and unprotected ones only where there are no others.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ from trace_bench.artifacts.jsonio import JsonError, canonical, printable, read_m
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import EnvInfo, GitInfo, Lock, Manifest, Results
 from trace_bench.errors import HarnessError
+from trace_bench.results.bounds import normalised_bounds
 from trace_bench.results.frames import jobs_frame, steps_frame
 from trace_bench.results.job_states import Course
 from trace_bench.results.leaderboard import LeaderboardRow, shown_to_people
-from trace_bench.results.render import shared_parameters, shortened, without
+from trace_bench.results.proposals import KINDS, proposals_of
+from trace_bench.results.render import parameters_of, shared_parameters, shortened, without
 from trace_bench.results.runs import RunLine, describe
+from trace_bench.results.statistics import Interval
 from trace_bench.results.tables import read_manifest, read_rows
 
 LABEL = 70
@@ -116,8 +119,10 @@ class Report:
 
     Attributes:
         jobs: `trace_bench.results.frames.jobs_frame` of all of them, and ``source`` (number of the run), ``task`` and
-            ``way`` (labels), ``counts`` (whether its score is one of the way's).
+            ``way`` (labels), ``counts`` (whether its score is one of the configuration's), and the counts of
+            `trace_bench.results.proposals`.
         tasks, ways: labels in the order of the plans.
+        bounds: lowest and highest normalised score of the tasks that declare them.
         steps: `trace_bench.results.frames.steps_frame` of the jobs that count, with ``source``, ``task``, ``way``.
     """
 
@@ -128,6 +133,7 @@ class Report:
     steps: pd.DataFrame
     notes: tuple[str, ...] = ()
     signs: Mapping[str, float] = field(default_factory=dict)
+    bounds: Mapping[str, Interval] = field(default_factory=dict)
 
     @classmethod
     def of(cls, sources: Sequence[Source]) -> Report:
@@ -147,6 +153,13 @@ class Report:
             & jobs["score_best"].notna()
             & ((jobs["integrity"] == "protected") | (not protected))
         )
+        yields = [proposals_of(sources[number].layout.job(row.job_id)) for number, row in named]
+        for kind in KINDS:
+            jobs[kind] = pd.Series([counts[kind] for counts in yields], dtype="int64")
+        bounds: dict[str, Interval] = {}
+        for number, source in enumerate(sources):
+            ours = jobs[jobs["source"] == number]
+            bounds |= normalised_bounds(source.layout, zip(ours["task"], ours["job_id"], strict=True))
         notes = [note for source in sources for note in source.notes]
         return cls(
             sources=tuple(sources),
@@ -156,6 +169,7 @@ class Report:
             steps=_steps(sources, jobs, notes),
             notes=tuple(dict.fromkeys(notes)),
             signs=dict(zip(jobs["task"], jobs["sign"], strict=True)),
+            bounds=bounds,
         )
 
     @property
@@ -206,7 +220,7 @@ def _way_labels(named: Sequence[tuple[int, Row]], sources: Sequence[Source]) -> 
         several = len(variants[row.trainer_id]) > 1
         parts = [
             row.trainer_id,
-            without(row.variant, shared[row.trainer_id]) if several else "",
+            ", ".join(parameters_of(without(row.variant, shared[row.trainer_id]))) if several else "",
             row.resolved_optimizer if len(optimizers[row.trainer_id]) > 1 else "",
             f"guide {row.resolved_guide or 'default'}" if len(guides[row.trainer_id]) > 1 else "",
             row.model if len(models) > 1 else "",

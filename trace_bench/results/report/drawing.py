@@ -12,7 +12,10 @@ from typing import Any
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#8c6d31")
 """Okabe and Ito's, without what cannot be seen on white or black; colour-blind safe."""
 DASHES = ("solid", "dash", "dot", "dashdot")
+DRAWN_DASHES = ("━━", "╍╍", "┅┅", "━ ·")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "hexagon")
+DRAWN_SYMBOLS = "●■◆▲✚✖★⬢"
+"""The dashes and symbols as letters."""
 GRADIENT = "Cividis"
 
 Trace = dict[str, Any]
@@ -37,6 +40,16 @@ def plain(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
+def wrapped(way: str, width: int) -> str:
+    """The label of a configuration in at most five lines of about `width` letters."""
+    lines = [""]
+    for part in way.replace(",", ", ").split(" "):
+        if lines[-1] and len(lines[-1]) + len(part) > width:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {part}".strip()
+    return "<br>".join(plain(line[: width + 8]) for line in lines[:5])
+
+
 def short(task: str, tasks: Iterable[str]) -> str:
     """The last part of a task's name, if that alone tells it from the others."""
     ends = [_end(other) for other in tasks]
@@ -50,7 +63,7 @@ def _end(task: str) -> str:
 
 @dataclass(frozen=True)
 class Style:
-    """How each way looks in every picture."""
+    """How each configuration looks in every picture."""
 
     ways: tuple[str, ...]
 
@@ -63,6 +76,12 @@ class Style:
 
     def marker(self, way: str, size: int = 7) -> Trace:
         return {"color": self.color(way), "size": size, "symbol": SYMBOLS[self.ways.index(way) % len(SYMBOLS)]}
+
+    def letters(self, way: str) -> str:
+        """The line and the symbol as letters, for a legend."""
+        number = self.ways.index(way)
+        dash = DRAWN_DASHES[number // len(PALETTE) % len(DRAWN_DASHES)]
+        return f"{dash}{DRAWN_SYMBOLS[number % len(SYMBOLS)]}"
 
     def faint(self, way: str) -> str:
         red, green, blue = (int(self.color(way)[at : at + 2], 16) for at in (1, 3, 5))

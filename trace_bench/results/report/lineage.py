@@ -16,6 +16,7 @@ from trace_bench.artifacts.contract import Value
 from trace_bench.artifacts.jsonio import HIDDEN, JsonError, dumps, printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.writers import read_journal
+from trace_bench.artifacts.yamlio import read_state
 from trace_bench.errors import HarnessError
 from trace_bench.results.report.content import Report
 
@@ -61,17 +62,20 @@ class Candidate:
 
 @dataclass(frozen=True)
 class JobLineage:
-    """The candidates of one job, in the order of its history; `left_out` more are not here."""
+    """The candidates of one job, in the order of its history; `left_out` more are not here. `change` is what the best
+    state changed in the initial one, by parameter."""
 
     source: int
     job_id: str
     task: str
     way: str
     seed: int
+    start: float | None
     score: float
     candidates: tuple[Candidate, ...]
     best: int
     left_out: int
+    change: Mapping[str, tuple[str, ...]]
 
     @property
     def key(self) -> str:
@@ -79,9 +83,10 @@ class JobLineage:
 
 
 def lineages(report: Report) -> tuple[list[JobLineage], list[str]]:
-    """Of the best job of each way on each task, as far as there is room; and sentences about what there was none for.
+    """Of the best job of each configuration on each task, as far as there is room; and sentences about what there was
+    none for.
 
-    Ways without a search (one candidate) have none.
+    Configurations without a search (one candidate) have none.
     """
     jobs = report.counted
     lengths = report.steps.groupby(["source", "job_id"]).size()
@@ -101,15 +106,31 @@ def lineages(report: Report) -> tuple[list[JobLineage], list[str]]:
         candidates, left_out, spent = _candidates(layout, row.job_id, row.sign, room)
         room -= spent
         if candidates:
-            who = (row.source, row.job_id, row.task, row.way, row.seed, row.score_best)
-            found.append(JobLineage(*who, candidates, _best(candidates, row.sign), left_out))
+            start = None if pd.isna(row.score_initial) else row.score_initial
+            who = (row.source, row.job_id, row.task, row.way, row.seed, start, row.score_best)
+            change, spent = _change(layout, row.job_id, room)
+            room -= spent
+            found.append(JobLineage(*who, candidates, _best(candidates, row.sign), left_out, change))
     if len(jobs) > len(found):
-        said.append(f"Shown is the best job of each way on each task: {len(found)} of {len(jobs)} jobs with a score.")
+        said.append(
+            f"Shown is the best job of each configuration on each task: {len(found)} of {len(jobs)} jobs with a score."
+        )
     if len(chosen) > MOST_JOBS:
         said.append(f"{len(chosen) - MOST_JOBS} more were left out, for the page shows {MOST_JOBS} at most.")
     if room <= 0:
         said.append(f"Diffs beyond {MOST_BYTES >> 20} MiB in all were left out.")
     return found, said
+
+
+def _change(layout: RunLayout, job_id: str, room: int) -> tuple[Mapping[str, tuple[str, ...]], int]:
+    """What the saved best state changed in the initial one, and its bytes; nothing where a state cannot be read."""
+    files = layout.job(job_id)
+    try:
+        before, after = read_state(files.initial_state), read_state(files.best_state)
+    except (OSError, ValueError):
+        return {}, 0
+    diffs, _ = _diffs(before, after) if room > 0 else ({}, True)
+    return diffs, sum(len(text) for texts in diffs.values() for text in texts)
 
 
 def _best(candidates: Sequence[Candidate], sign: float) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from trace_bench.results.markup import Table, markdown_text
 from trace_bench.results.markup import markdown as table_text
-from trace_bench.results.report import tables
+from trace_bench.results.report import outcome, tables
 from trace_bench.results.report.content import Report
 from trace_bench.results.report.matrix import matrices
 
@@ -16,35 +16,36 @@ BEGINNING = "<!-- trace-bench report -->"
 
 def markdown(report: Report) -> str:
     """The whole text."""
+    over = outcome.ranked(report)
+    found = outcome.differences(report)
     parts = [BEGINNING, "# Trace-Bench: " + ", ".join(_text(source.name) for source in report.sources)]
-    parts += ["## What ran", *_table(tables.overview(report)), *_table(tables.what_ran(report))]
-    parts += [f"**{_text(note)}**" for note in report.notes]
-    parts += ["## Leaderboard"]
-    boards = [*tables.standings(report), *tables.leaderboards(report)]
+    parts += [_text(outcome.sentence(report, over, found)), "## Leaderboard"]
+    ranking = tables.overall(report, over)
+    boards = [*([ranking] if ranking else []), *tables.leaderboards(report)]
     for table in boards:
         parts += _table(table)
     parts.append(
-        "Means over seeds of jobs that are ok, ranked by the selection split, on which the best state was chosen; that "
-        "flatters it: quote held-out scores. Jobs that failed are in no mean."
+        "Of a task: means over seeds of jobs that are ok, ranked by the validation score, which flatters the states "
+        "that it chose: quote held-out scores. Jobs that failed are in no mean."
         if boards
         else "Nothing yet."
     )
-    parts.append("## Tasks by ways")
-    shown = matrices(report)
-    for matrix in shown:
+    for matrix in matrices(report):
         parts.append("Normalised held-out means over seeds; 1 is the task's bound or target, 0 a failure."
                      if matrix.normalised else
                      "Tasks without a normalised held-out score: the rank within the task, and the mean.")  # fmt: skip
         parts += _table(tables.matrix_table(matrix))
-    parts += [] if shown else ["Nothing yet."]
+    parts += ["## Paired differences", *([_text(found)] if isinstance(found, str) else _table(found.table))]
+    parts += ["## Cost", *_table(tables.costs(report))]
     failed, flagged = tables.failures(report)
     parts += [
         "## Failures",
         *(_table(failed) if failed.rows else ["No job failed." if len(report.jobs) else "Nothing yet."]),
     ]
     parts += _table(flagged) if flagged else []
-    parts += ["## Cost", *_table(tables.costs(report)), "## Environment", *_table(tables.environment(report))]
-    parts.append("## The audit's verdict")
+    parts += ["## Provenance", *_table(tables.overview(report)), *_table(tables.what_ran(report))]
+    parts += [f"**{_text(note)}**" for note in report.notes]
+    parts += ["### Environment", *_table(tables.environment(report)), "### The audit's verdict"]
     for source in report.sources:
         where = f"{_text(source.name)}: " if report.several else ""
         parts.append(f"{where}{tables.verdict_sentence(source.audit)}."

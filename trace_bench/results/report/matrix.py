@@ -1,4 +1,4 @@
-"""The matrix of tasks by ways: a mean in each cell, and a dot for each seed beside it."""
+"""The matrix of tasks by configurations: a mean in each cell, and a dot for each seed beside it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pandas as pd
 from trace_bench.results.frames import NORMALISED
 from trace_bench.results.render import shortened
 from trace_bench.results.report.content import Report
-from trace_bench.results.report.drawing import GRADIENT, Figure, Style, Trace, plain, short
+from trace_bench.results.report.drawing import GRADIENT, Figure, Style, Trace, plain, short, wrapped
 
 MOST_ROWS, MOST_COLUMNS = 70, 24
 WRAPPED = 5
@@ -20,8 +20,9 @@ _LONGEST = 46
 
 @dataclass(frozen=True)
 class Matrix:
-    """Tasks × ways. `cells` has what the colour says, from 0 (worst) to 1 (best) or as `normalised`; `texts` what is
-    written in it; `dots` a row, a way, an x and a text for each seed. `left_out` ways are not here."""
+    """Tasks × configurations. `cells` has what the colour says, from 0 (worst) to 1 (best) or as `normalised`; `texts`
+    what is written in it; `dots` a row, a configuration, an x and a text for each seed. `left_out` configurations are
+    not here."""
 
     tasks: tuple[str, ...]
     ways: tuple[str, ...]
@@ -32,9 +33,9 @@ class Matrix:
     left_out: int = 0
 
 
-def matrices(report: Report) -> list[Matrix]:
-    """Of tasks whose every job that counts has a normalised held-out score, and of the others by rank within the
-    task."""
+def matrices(report: Report, most: int = MOST_ROWS) -> list[Matrix]:
+    """At most two, each of `most` tasks: of tasks whose every job that counts has a normalised held-out score, and of
+    the others by rank within the task."""
     jobs = report.counted
     whole = jobs.groupby("task")[f"{NORMALISED}_test"].apply(lambda column: bool(column.notna().all()))
     absolute = [task for task in report.tasks if whole.get(task, False)]
@@ -42,7 +43,7 @@ def matrices(report: Report) -> list[Matrix]:
     found = []
     for tasks, normalised in ((absolute, True), (relative, False)):
         if tasks:
-            found.append(_matrix(report, jobs, tuple(tasks[:MOST_ROWS]), normalised=normalised))
+            found.append(_matrix(report, jobs, tuple(tasks[:most]), normalised=normalised))
     return found
 
 
@@ -79,7 +80,8 @@ def _score_column(jobs: pd.DataFrame) -> str:
     return "score_test" if jobs["score_test"].notna().all() else "score_best"
 
 
-def matrix_figure(matrix: Matrix, report: Report, style: Style) -> Figure:
+def matrix_figure(matrix: Matrix, report: Report, style: Style, name: str = "") -> Figure:
+    """The matrix as a picture called `name`."""
     rows, ways = len(matrix.tasks), matrix.ways
     known = [cell for line in matrix.cells for cell in line if cell is not None]
     low = min(0.9, math.floor(min(known, default=0.0) * 10) / 10) if matrix.normalised else 0.0
@@ -135,7 +137,7 @@ def matrix_figure(matrix: Matrix, report: Report, style: Style) -> Figure:
             }
         )
     slanted = len(ways) > WRAPPED
-    labels = [plain(way) for way in shortened(ways, _LONGEST)] if slanted else [_wrapped(way) for way in ways]
+    labels = [plain(way) for way in shortened(ways, _LONGEST)] if slanted else [wrapped(way, 24) for way in ways]
     lines = max((label.count("<br>") + 1 for label in labels), default=1)
     top = 20 + 5 * max(map(len, labels)) if slanted else 30 + 15 * lines
     ticks: Trace = {"tickvals": list(range(len(ways))), "ticktext": labels, "tickangle": -45 if slanted else 0}
@@ -155,16 +157,7 @@ def matrix_figure(matrix: Matrix, report: Report, style: Style) -> Figure:
         "showlegend": False,
         "margin": {"t": top, "l": 130},
     }
-    label = f"Matrix of {rows} tasks by {len(ways)} ways, {'normalised held-out mean' if matrix.normalised else 'rank'}"
-    name = "matrix" if matrix.normalised else "matrix-ranks"
+    cell = "normalised held-out mean" if matrix.normalised else "rank"
+    label = f"Matrix of {rows} tasks by {len(ways)} configurations: {cell}"
+    name = name or ("matrix" if matrix.normalised else "matrix-ranks")
     return Figure(name, label, [heat, *dots], layout, top + 100 + max(60, 11 * len(ways)) * rows)
-
-
-def _wrapped(way: str) -> str:
-    """A label of a column in lines of about 24 letters."""
-    lines = [""]
-    for part in way.replace(",", ", ").split(" "):
-        if lines[-1] and len(lines[-1]) + len(part) > 24:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {part}".strip()
-    return "<br>".join(plain(line[:32]) for line in lines[:5])

@@ -7,7 +7,7 @@ escaped where they are written as HTML, and the pictures' data stand in a block 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from typing import Any
@@ -16,7 +16,7 @@ from trace_bench.artifacts.jsonio import HIDDEN
 from trace_bench.results.frames import OUTCOMES
 from trace_bench.results.markup import Table
 from trace_bench.results.render import dollars, number
-from trace_bench.results.report import charts, tables
+from trace_bench.results.report import charts, outcome, tables
 from trace_bench.results.report.content import Report
 from trace_bench.results.report.drawing import Figure, Style
 from trace_bench.results.report.lineage import Candidate, JobLineage, lineages
@@ -29,6 +29,9 @@ _POLICY = (
     "form-action 'none'"
 )
 NOTHING = "Nothing yet."
+_LONG = 44
+_FIRST = 8
+"""Tasks in the matrix that stands on the first screen where no mean over tasks does."""
 
 Section = tuple[str, str, str]
 """Anchor, title, HTML."""
@@ -38,19 +41,21 @@ def page(report: Report) -> str:
     """The whole page."""
     drawn: list[Figure] = []
     style = Style(report.ways)
+    over = outcome.ranked(report)
+    found = outcome.differences(report)
+    head = _outcome(report, over, found, style, drawn)
+    trees, said = lineages(report)
     sections: list[Section] = [
-        ("overview", "What ran", _overview(report)),
-        ("leaderboard", "Leaderboard", _leaderboard(report)),
-        ("matrix", "Tasks by ways", _matrix(report, style, drawn)),
-        ("curves", "Score against what was spent", _curves(report, style, drawn)),
+        ("leaderboard", "Leaderboard", _leaderboard(report, over, style, drawn)),
+        ("differences", "Paired differences", _said(found) if isinstance(found, str) else _table(found.table)),
+        ("curves", "Score against cost", _curves(report, style, drawn)),
+        ("changes", "From start to best", _changes(report, trees, said, drawn)),
         ("distributions", "Distributions over seeds", _distributions(report, style, drawn)),
         ("pareto", "Pareto fronts", _pareto(report, style, drawn)),
-        ("lineage", "Lineage of candidates", _lineage(report, drawn)),
         ("failures", "Failures", _failures(report)),
-        ("cost", "Cost", _cost(report, style, drawn)),
-        ("environment", "Environment", _environment(report)),
-        ("audit", "The audit's verdict", _audit(report)),
+        ("provenance", "Provenance", _provenance(report)),
     ]
+    sections = [section for section in sections if section[2]]
     title = "Trace-Bench: " + ", ".join(source.name for source in report.sources)
     menu = "".join(f'<a href="#{anchor}">{escape(name)}</a>' for anchor, name, _ in sections)
     body = "".join(f'<section id="{anchor}"><h2>{escape(name)}</h2>{html}</section>' for anchor, name, html in sections)
@@ -62,7 +67,7 @@ def page(report: Report) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="referrer" content="no-referrer">\n'
         f"<title>{escape(title)}</title>\n<style>{_asset('page.css')}</style></head>\n"
-        f"<body><header><h1>{escape(title)}</h1>{_tiles(report)}</header><nav>{menu}</nav>\n<main>{body}</main>\n"
+        f"<body><header><h1>{escape(title)}</h1>{head}</header><nav>{menu}</nav>\n<main>{body}</main>\n"
         f'<script type="application/json" id="figures">{_embedded(specs)}</script>\n{scripts}\n</body></html>\n'
     )
 
@@ -98,7 +103,9 @@ def _table(table: Table, *, empty: str = NOTHING, head_column: bool = False) -> 
     )
     rows = []
     for row in table.rows:
-        cells = [f"<td{_numeric(is_number)}>{escape(cell)}</td>" for cell, is_number in zip(row, numeric, strict=True)]
+        cells = [
+            f"<td{_class(cell, is_number)}>{escape(cell)}</td>" for cell, is_number in zip(row, numeric, strict=True)
+        ]
         if head_column:
             cells[0] = f'<th scope="row">{escape(row[0])}</th>'
         rows.append(f"<tr>{''.join(cells)}</tr>")
@@ -107,6 +114,11 @@ def _table(table: Table, *, empty: str = NOTHING, head_column: bool = False) -> 
         f'{title}<div class="wide" tabindex="0"><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>{notes}"
     )
+
+
+def _class(cell: str, is_number: bool) -> str:
+    """A cell with a word that is too long for a column may be broken anywhere."""
+    return _numeric(is_number) or (" class=long" if max(map(len, cell.split()), default=0) > _LONG else "")
 
 
 def _numeric(is_number: bool) -> str:
@@ -127,61 +139,74 @@ def _folded(summary: str, html: str) -> str:
     return f"<details><summary>{escape(summary)}</summary>{html}</details>"
 
 
+def _diff(diffs: Mapping[str, Sequence[str]]) -> str:
+    """What changed, by parameter: a line of the page for each line."""
+    return "".join(
+        f"<h4>{escape(name)}</h4><pre class=diff>{''.join(map(_diff_line, lines))}</pre>"
+        for name, lines in diffs.items()
+    )
+
+
+def _diff_line(line: str) -> str:
+    kind = {"+": "add", "-": "del", "@": "at"}.get(line[:1], "same")
+    return f"<span class={kind}>{escape(line)}</span>"
+
+
+def _legend(report: Report, style: Style) -> str:
+    """What colours, lines and marks stand for. In the page and not in the pictures, whose buttons it would cover."""
+    items = "".join(
+        f'<li><span style="color:{style.color(way)}" aria-hidden="true">{style.letters(way)}</span> {escape(way)}</li>'
+        for way in report.ways
+    )
+    return f"<ul class=legend>{items}</ul>"
+
+
 # ------------------------------------------------------------------------------------------------------ sections
 
 
-def _tiles(report: Report) -> str:
+def _outcome(
+    report: Report,
+    over: Sequence[outcome.Overall],
+    found: outcome.Differences | str,
+    style: Style,
+    drawn: list[Figure],
+) -> str:
+    """The first screen: one sentence, one picture, and the counts that are warnings."""
     jobs = report.jobs
     counts = jobs["outcome"].value_counts()
-    verdicts = {tables.verdict_sentence(source.audit) for source in report.sources}
-    bad = any(claim.verdict == "contradicted" for source in report.sources for claim in source.claims)
-    tiles = [
-        ("jobs", str(len(jobs))),
-        *((name, str(counts[name])) for name in OUTCOMES if counts.get(name)),
-        ("tasks", str(len(report.tasks))),
-        ("ways", str(len(report.ways))),
-        ("tokens", f"{int(jobs['total_tokens'].sum()):,}".replace(",", " ")),
-        ("US dollars", dollars(float(jobs["cost_usd"].sum()))),
-        ("audit", "; ".join(sorted(verdicts)) if len(verdicts) == 1 else "see below"),
-    ]  # fmt: skip
-    shown = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in tiles)
-    warning = '<p class="warning">The audit contradicts a claim of this report: see its verdict.</p>' if bad else ""
+    html = f"<p class=outcome>{escape(outcome.sentence(report, over, found))}</p>"
+    figure = outcome.outcome_figure(report, over, style)
+    if figure is None:
+        figure = next((matrix_figure(one, report, style, "outcome") for one in matrices(report, _FIRST)), None)
+    html += _figure(figure, drawn) if figure is not None else ""
+    verdicts = sorted({tables.verdict_sentence(source.audit) for source in report.sources})
+    facts = [
+        f"{len(jobs)} jobs: " + ", ".join(f"{counts[name]} {name}" for name in OUTCOMES if counts.get(name)),
+        f"{len(report.tasks)} tasks",
+        f"{len(report.ways)} configurations",
+        f"{dollars(float(jobs['cost_usd'].sum()))} US dollars",
+        f"audit: {'; '.join(verdicts)}",
+    ]
+    html += f"<p class=facts>{escape(' · '.join(facts))}</p>" if len(jobs) else ""
     unprotected = int(((jobs["status"] != "skipped") & (jobs["integrity"] == "unprotected")).sum())
+    if any(claim.verdict == "contradicted" for source in report.sources for claim in source.claims):
+        html += '<p class="warning">The audit contradicts a claim of this report: see its verdict.</p>'
     if unprotected:
         shown_too = bool((report.counted["integrity"] == "unprotected").any())
         told = "no job is protected, so they are shown" if shown_too else "they are left out of every score"
-        warning += (
+        html += (
             f'<p class="warning">{unprotected} of {len(jobs)} jobs are unprotected: a candidate could have written its '
             f"own score; {told}.</p>"
         )
-    return f"<dl class=tiles>{shown}</dl>{warning}"
+    return html
 
 
-def _overview(report: Report) -> str:
-    html = _table(tables.overview(report)) + _table(tables.what_ran(report), head_column=True)
-    for source in report.sources:
-        if source.config:
-            text = HIDDEN.sub(lambda found: ascii(found[0])[1:-1], source.config)
-            html += _folded(f"config of {source.name}, resolved", f"<pre>{escape(text)}</pre>")
-    return html + "".join(f'<p class="warning">{escape(note)}</p>' for note in report.notes)
-
-
-def _leaderboard(report: Report) -> str:
-    over = "".join(_table(table) for table in tables.standings(report))
-    html = "".join(_table(table) for table in tables.leaderboards(report))
-    if not html:
-        return _said(NOTHING)
-    told = (
-        "By task: means over seeds of jobs that are ok, ranked by the selection split, on which the best state was "
-        "chosen; that flatters it: quote held-out scores, which the interval is of (Student's t over seeds; = where "
-        "all are equal). Jobs that failed are in no mean; 3/5 says that three of five seeds count."
-    )
-    return over + html + _said(told)
-
-
-def _matrix(report: Report, style: Style, drawn: list[Figure]) -> str:
-    html = ""
-    for matrix in matrices(report):
+def _leaderboard(report: Report, over: Sequence[outcome.Overall], style: Style, drawn: list[Figure]) -> str:
+    table = tables.overall(report, over)
+    html = _table(table) if table is not None else ""
+    for place, matrix in enumerate(matrices(report)):
+        if place == 0 and not over and len(matrix.tasks) <= _FIRST:
+            continue  # it is on the first screen
         told = (
             "Colour and number: mean over seeds of the normalised held-out score; 1 is the task's bound or target, 0 a "
             "failure."
@@ -189,13 +214,19 @@ def _matrix(report: Report, style: Style, drawn: list[Figure]) -> str:
             else "Tasks without a normalised held-out score: colour is the rank within the task, the number the mean "
             "in its own units."
         )
-        told += " Beside it a dot for each seed, ways from top to bottom as the columns from left to right."
-        html += _said(told) + _figure(matrix_figure(matrix, report, style), drawn)
-        html += _folded("the numbers", _table(tables.matrix_table(matrix), head_column=True))
+        told += " Beside it a dot for each seed, configurations from top to bottom as the columns from left to right."
+        html += "<h3>By task</h3>" + _figure(matrix_figure(matrix, report, style), drawn) + _said(told)
         if matrix.left_out:
-            html += _said(f"{matrix.left_out} ways were left out.")
+            html += _said(f"{matrix.left_out} configurations were left out.")
     if len(report.tasks) > MOST_ROWS:
         html += _said(f"A matrix shows {MOST_ROWS} tasks at most; the tables have them all.")
+    by_task = "".join(_table(table) for table in tables.leaderboards(report))
+    if by_task:
+        told = (
+            "Means over seeds of jobs that are ok, ranked by the validation score, which flatters the states that it "
+            "chose: quote held-out scores. Jobs that failed are in no mean; 3/5 says that three of five seeds count."
+        )
+        html += _folded("each task in its own units", by_task + _said(told))
     return html or _said(NOTHING)
 
 
@@ -212,12 +243,21 @@ def _by_task(report: Report, draw: Callable[[int, str], Figure | None], drawn: l
 
 def _curves(report: Report, style: Style, drawn: list[Figure]) -> str:
     html = _by_task(report, lambda place, task: charts.curve_figure(place, task, report, style), drawn)
-    told = (
-        "The best score so far as training saw it (no official score), natural units: median and quartiles over seeds. "
-        "A search keeps its best score after its end, which is what its job spent in all. Curves begin where every "
-        "seed has a score."
-    )
-    return _said(told) + html if html else _said(NOTHING)
+    figure = charts.cost_figure(report, style)
+    if html:
+        told = (
+            "The best score so far as training saw it (no official score), natural units: median and quartiles over "
+            "seeds. A search keeps its best score after its end, which is what its job spent in all. Curves begin "
+            "where every seed has a score."
+        )
+        html = _legend(report, style) + _said(told) + html
+    if figure is not None:
+        html += "<h3>What a job cost</h3>" + _figure(figure, drawn)
+    costs = tables.costs(report)
+    if costs.rows:
+        told = _said("Sums over all jobs that ran, whatever came of them.")
+        html += _folded("what was spent, by task and configuration", _table(costs) + told)
+    return html or _said(NOTHING)
 
 
 def _distributions(report: Report, style: Style, drawn: list[Figure]) -> str:
@@ -226,21 +266,30 @@ def _distributions(report: Report, style: Style, drawn: list[Figure]) -> str:
 
 
 def _pareto(report: Report, style: Style, drawn: list[Figure]) -> str:
+    """Empty where no search had several objectives."""
     html = _by_task(report, lambda place, task: charts.pareto_figure(place, task, report, style), drawn)
     told = (
-        "States that no other one of their search dominates, as training saw them. A line joins the front of the way's "
-        "job with the largest hypervolume; other seeds are pale."
+        "States that no other one of their search dominates, as training saw them. A line joins the front of the "
+        "configuration's job with the largest hypervolume; other seeds are pale."
     )
-    return _said(told) + html if html else _said("No job has a front of two metrics.")
+    return _legend(report, style) + _said(told) + html if html else ""
 
 
-def _lineage(report: Report, drawn: list[Figure]) -> str:
-    jobs, said = lineages(report)
+def _changes(report: Report, jobs: Sequence[JobLineage], said: Sequence[str], drawn: list[Figure]) -> str:
+    """What the best states changed in the initial ones, and by which candidates the searches came there."""
     if not jobs:
         return _said("No search made a candidate." if len(report.jobs) else NOTHING)
+    html = ""
+    for place, job in enumerate(jobs):
+        title = f"{job.task}: {job.way}, seed {job.seed}: {number(job.start)} → {number(job.score)}"
+        body = _diff(job.change) or "<p>The best state is the initial one.</p>"
+        opened = " open" if place == 0 else ""
+        html += f"<details class=change{opened}><summary>{escape(title)}</summary>{body}</details>"
     names = {job.key: f"{job.task} — {job.way}, seed {job.seed}: {number(job.score)}" for job in jobs}
     options = "".join(f'<option value="{escape(key)}">{escape(name)}</option>' for key, name in names.items())
-    html = f'<label for="choose-job">Job </label><select id="choose-job">{options}</select>'
+    html += (
+        f'<h3>Lineage of candidates</h3><label for="choose-job">Job </label><select id="choose-job">{options}</select>'
+    )
     html += _said(
         "Right is later, colour is the score; the star is the best, an open circle was judged on a part of the "
         "examples. A click on a candidate opens what it changed in its parent."
@@ -253,7 +302,7 @@ def _lineage(report: Report, drawn: list[Figure]) -> str:
 def _job(job: JobLineage, report: Report, drawn: list[Figure], *, hidden: bool) -> str:
     items = "".join(_candidate(job, place, node) for place, node in enumerate(job.candidates))
     more = _said(f"{job.left_out} more candidates were left out.") if job.left_out else ""
-    head = f"<h3>{escape(job.task)}: {escape(job.way)}, seed {job.seed}, job {escape(job.job_id)}</h3>"
+    head = f"<h4>{escape(job.task)}: {escape(job.way)}, seed {job.seed}, job {escape(job.job_id)}</h4>"
     return (
         f'<article class="job" data-job="{escape(job.key)}"{" hidden" if hidden else ""}>{head}'
         f"{_figure(charts.tree_figure(job, report), drawn)}{items}{more}</article>"
@@ -267,20 +316,13 @@ def _candidate(job: JobLineage, place: int, node: Candidate) -> str:
     told = f"{node.name} · step {node.step} · {origin} · {number(node.score)}" + "".join(f" · {mark}" for mark in marks)
     facts = [f"Also from {', '.join(node.others)}." if node.others else "", node.reason, node.feedback]
     body = "".join(f"<p>{escape(text)}</p>" for text in facts if text)
-    for name, lines in node.diffs.items():
-        body += f"<h4>{escape(name)}</h4><pre class=diff>{''.join(_diff_line(line) for line in lines)}</pre>"
+    body += _diff(node.diffs)
     if not node.diffs and not node.cut:
         body += "<p>It is equal to its parent.</p>"
     if node.cut:
         body += _said("Cut: there is more of it in state_history.jsonl.")
     anchor = escape(f"c-{job.key}-{place}")
     return f'<details class="candidate" id="{anchor}"><summary>{escape(told)}</summary>{body}</details>'
-
-
-def _diff_line(line: str) -> str:
-    kind = {"+": "add", "-": "del", "@": "at"}.get(line[:1])
-    text = f"{escape(line)}\n"
-    return f"<span class={kind}>{text}</span>" if kind else text
 
 
 def _failures(report: Report) -> str:
@@ -293,23 +335,17 @@ def _failures(report: Report) -> str:
     return html + (_table(flagged) if flagged else "")
 
 
-def _cost(report: Report, style: Style, drawn: list[Figure]) -> str:
-    figure = charts.cost_figure(report, style)
-    html = _figure(figure, drawn) if figure else ""
-    return html + _table(tables.costs(report)) + (
-        _said("Sums over all jobs that ran, whatever came of them.") if len(report.jobs) else ""
-    )  # fmt: skip
-
-
-def _environment(report: Report) -> str:
-    return _table(tables.environment(report), head_column=True)
-
-
-def _audit(report: Report) -> str:
-    html = ""
+def _provenance(report: Report) -> str:
+    """What was run, where, and what an audit found."""
+    html = "<h3>What ran</h3>" + _table(tables.overview(report)) + _table(tables.what_ran(report), head_column=True)
     for source in report.sources:
-        if report.several:
-            html += f"<h3>{escape(source.name)}</h3>"
+        if source.config:
+            text = HIDDEN.sub(lambda found: ascii(found[0])[1:-1], source.config)
+            html += _folded(f"config of {source.name}, resolved", f"<pre>{escape(text)}</pre>")
+    html += "".join(f'<p class="warning">{escape(note)}</p>' for note in report.notes)
+    html += "<h3>Environment</h3>" + _table(tables.environment(report), head_column=True)
+    for source in report.sources:
+        html += f"<h3>The audit's verdict{f' on {escape(source.name)}' if report.several else ''}</h3>"
         if source.audit is None:
             html += _said(f"Not audited when the page was made; trace-bench audit {source.name} does that.")
         else:

@@ -15,11 +15,12 @@ from trace_bench.results.frames import NORMALISED
 from trace_bench.results.integrity import FLAGS, flag_counts
 from trace_bench.results.leaderboard import LeaderboardRow
 from trace_bench.results.markup import Table, coverage
-from trace_bench.results.render import dollars, shared_parameters, without
+from trace_bench.results.proposals import KINDS
+from trace_bench.results.render import UNPROTECTED, dollars
 from trace_bench.results.report.content import Report, Source
 from trace_bench.results.report.matrix import Matrix
-from trace_bench.results.standings import standings_of
-from trace_bench.results.statistics import LEVEL, Estimate, estimates
+from trace_bench.results.report.outcome import Overall
+from trace_bench.results.statistics import LEVEL, Estimate, means
 
 MESSAGES = 5
 """Different messages shown of one kind of failure."""
@@ -27,7 +28,6 @@ MESSAGE = 500
 VERDICTS = ("contradicted", "unverifiable", "verified")
 _UNKNOWN = "–"
 _EMPTY = ("", "-", _UNKNOWN)
-_NO_INTERVAL = (_UNKNOWN, _UNKNOWN)
 _INTERVAL = f"{100 * LEVEL:g} % CI"
 
 
@@ -124,126 +124,100 @@ def matrix_table(matrix: Matrix) -> Table:
     return Table.of(header, rows, matrix.ways)
 
 
-def standings(report: Report) -> list[Table]:
-    """Ways over all tasks with a normalised held-out score, one table a run."""
-    found = []
-    header = ("rank", "trainer", "variant", "optimizer", "model", "held-out", _INTERVAL, "covers", "tasks", "seeds",
-              "selection", "USD a job")  # fmt: skip
-    for source in report.sources:
-        ended = [row for row in source.rows if row.status != "skipped"]
-        unprotected = bool(ended) and all(row.integrity == "unprotected" for row in ended)
-        board = standings_of(source.rows, unprotected=unprotected)
-        rows = [
+def overall(report: Report, over: Sequence[Overall]) -> Table | None:
+    """Configurations over the tasks whose held-out scores are normalised; None where there is none."""
+    if not over:
+        return None
+    tasks = max(len(one.of_task) for one in over)
+    rows = []
+    for one in over:
+        jobs = report.jobs[report.jobs["way"] == one.configuration]
+        counted = jobs[jobs["counts"]]
+        proposals = "/".join(str(int(jobs[kind].sum())) for kind in KINDS)
+        rows.append(
             (
                 _UNKNOWN if one.rank is None else str(one.rank),
-                printable(one.trainer_id, 80) + (" (unprotected)" if one.unprotected else ""),
-                printable(one.variant, 200),
-                printable(one.optimizer, 60),
-                printable(one.model, 80),
-                _fixed(one.test.mean),
-                _interval(one.test, _fixed),
-                coverage(one.test.coverage),
-                f"{one.tasks} of {len(board.tasks)}",
-                str(one.seeds),
+                one.configuration + _unprotected(counted),
+                _fixed(one.held_out.mean),
+                _interval(one.held_out, _fixed),
                 _fixed(one.validation.mean),
-                dollars(one.cost_usd),
+                f"{len(one.of_task)} of {tasks}",
+                f"{len(counted)} of {len(jobs)}",
+                _UNKNOWN if proposals == "0/0/0" else proposals,
+                dollars(float(counted["cost_usd"].mean())),
             )
-            for one in board.standings
-        ]
-        if rows:
-            where = f" of {source.name}" if report.several else ""
-            notes = (
-                "Mean over tasks of each task's mean over seeds of the normalised held-out score, and Student's t "
-                "interval over the tasks (arXiv:2411.00640, section 2.2), over the seeds of a single task. covers: "
-                "below ten values, the share of simulated intervals that held the truth. A way that is not on every "
-                "task is not ranked.",
-            )
-            found.append(Table.of(header, rows, (header[0], *header[5:]), f"Over tasks{where}", notes))
-    return found
+        )
+    header = ("rank", "configuration", "held-out", _INTERVAL, "validation", "tasks", "jobs", "proposals", "USD a job")
+    believed = coverage(over[0].held_out.coverage)
+    notes = (
+        "Means over tasks of each task's mean over seeds of the normalised score: 1 is a task's bound or target, 0 a "
+        "failure. The interval is Student's t over the tasks (arXiv:2411.00640, section 2.2), over the seeds of a "
+        "single task, cut at the score's declared bounds"
+        + (f"; of so few values it holds the true mean in {believed} of simulations. " if believed != "-" else ". ")
+        + "Validation scores chose the best states, which flatters them. Proposals: new/duplicate/unusable. A "
+        "configuration that lacks a task is not ranked.",
+    )
+    return Table.of(header, rows, (header[0], *header[2:]), notes=notes)
 
 
 def leaderboards(report: Report) -> list[Table]:
-    """One a run and task."""
+    """One a run and task, in the task's units."""
     found = []
     intervals = _intervals(report)
-    for source, board in report.leaderboards():
+    labels = {(row.source, row.job_id): row.way for row in report.counted.itertuples()}
+    for number, (source, board) in enumerate(report.leaderboards()):
         for task in dict.fromkeys(row.task_id for row in board):
             ranked = [row for row in board if row.task_id == task]
             where = f" in {source.name}" if report.several else ""
-            cells = [intervals.get((source.layout.run_id, row.best_job_id), _NO_INTERVAL) for row in ranked]
-            found.append(_leaderboard(f"{printable(task, 200)}{where}", ranked, cells))
+            better = "higher" if ranked[0].score_direction == "maximize" else "lower"
+            names = [str(labels.get((number, row.best_job_id), row.trainer_id)) for row in ranked]
+            ends = [intervals.get((source.layout.run_id, row.best_job_id), _UNKNOWN) for row in ranked]
+            found.append(_leaderboard(f"{printable(task, 200)}{where} ({better} is better)", ranked, names, ends))
     return found
 
 
-def _intervals(report: Report) -> dict[tuple[str, str], tuple[str, str]]:
-    """By run and any of the jobs that count: the interval of the way's held-out mean on the task, over seeds, and what
-    was measured of how often such an interval holds the truth."""
+def _intervals(report: Report) -> dict[tuple[str, str], str]:
+    """By run and any of the jobs that count: the interval of the configuration's held-out mean on the task."""
     jobs = report.counted[report.counted["score_test"].notna()]
     groups = [group for _, group in jobs.groupby(["source", "task", "way"], sort=False)]
-    found = estimates([group["score_test"].tolist() for group in groups], LEVEL)
+    found = means([group["score_test"].tolist() for group in groups], LEVEL)
     return {
-        (report.sources[row.source].layout.run_id, row.job_id): (_interval(one, _number), coverage(one.coverage))
+        (report.sources[row.source].layout.run_id, row.job_id): _interval(one, _number)
         for group, one in zip(groups, found, strict=True)
         for row in group.itertuples()
     }
 
 
-def _leaderboard(title: str, ranked: Sequence[LeaderboardRow], intervals: list[tuple[str, str]]) -> Table:
-    """What all rows share, optimizer and model among it, is said once, in the title; ways that have none of it, as one
-    that does not search, are named there."""
-    shared = shared_parameters([row.variant for row in ranked])
+def _leaderboard(title: str, ranked: Sequence[LeaderboardRow], names: list[str], intervals: list[str]) -> Table:
     columns: dict[str, list[str]] = {
         "rank": [str(row.rank) for row in ranked],
-        "trainer": [_trainer(row) for row in ranked],
-        "variant": [printable(without(row.variant, shared), 200) or _UNKNOWN for row in ranked],
-        "optimizer": [printable(row.optimizer, 60) for row in ranked],
-        "model": [printable(row.model, 80) for row in ranked],
+        "configuration": [
+            name + (UNPROTECTED if row.integrity == "unprotected" else "")
+            for name, row in zip(names, ranked, strict=True)
+        ],
         "seeds": [f"{row.jobs}/{row.seeds}" if row.jobs != row.seeds else str(row.jobs) for row in ranked],
         "start": [_number(row.score_initial) for row in ranked],
-        "selection": [_number(row.score_mean) for row in ranked],
-        "± sd": [_number(row.score_std, 2) for row in ranked],
+        "validation": [_number(row.score_mean) for row in ranked],
         "held-out": [_number(row.score_test) for row in ranked],
-        _INTERVAL: [ends for ends, _ in intervals],
-        "covers": [covers for _, covers in intervals],
+        _INTERVAL: intervals,
         "normalised": [_fixed(row.metrics.get(NORMALISED)) for row in ranked],
         "evaluations": [_number(row.evaluations, 4) for row in ranked],
         "tokens": [f"{row.total_tokens:.0f}" for row in ranked],
         "USD": [dollars(row.cost_usd) for row in ranked],
-        "s": [_number(row.time_seconds, 3) for row in ranked],
         "flags": [printable(row.integrity_flags, 120) for row in ranked],
     }
-    said = [f"{'higher' if ranked[0].score_direction == 'maximize' else 'lower'} is better"]
-    if shared:
-        said.append(", ".join(shared) + _but(ranked, ["=" not in row.variant for row in ranked]))
-    for name in ("optimizer", "model"):
-        if len({cell for cell in columns[name] if cell != "none"}) == 1:
-            without_it = [cell == "none" for cell in columns[name]]
-            said.append(f"{name} {next(cell for cell in columns[name] if cell != 'none')}{_but(ranked, without_it)}")
-            del columns[name]
     columns = {name: cells for name, cells in columns.items() if any(cell not in _EMPTY for cell in cells)}
-    rows = list(zip(*columns.values(), strict=True))
-    numeric = columns.keys() - {"trainer", "variant", "optimizer", "model", "flags"}
-    return Table.of(list(columns), rows, numeric, f"{title} ({'; '.join(said)})")
+    numeric = columns.keys() - {"configuration", "flags"}
+    return Table.of(list(columns), list(zip(*columns.values(), strict=True)), numeric, title)
 
 
-def _but(ranked: Sequence[LeaderboardRow], left: Sequence[bool]) -> str:
-    """Of which rows it does not hold: by trainer, and variant where it holds of another one of that trainer."""
-    there = {row.trainer_id for row, is_left in zip(ranked, left, strict=True) if not is_left}
-    names = dict.fromkeys(
-        printable(f"{row.trainer_id} {row.variant}" if row.trainer_id in there else row.trainer_id, 80)
-        for row, is_left in zip(ranked, left, strict=True)
-        if is_left
-    )
-    return f" (all but {', '.join(names)})" if names else ""
-
-
-def _trainer(row: LeaderboardRow) -> str:
-    return printable(row.trainer_id, 80) + (" (unprotected)" if row.integrity == "unprotected" else "")
+def _unprotected(jobs: pd.DataFrame) -> str:
+    return UNPROTECTED if (jobs["integrity"] == "unprotected").any() else ""
 
 
 def failures(report: Report) -> tuple[Table, Table | None]:
     """Failed jobs by boundary and kind, and what the flags of flagged jobs mean."""
-    header = ("boundary: kind", "jobs", "tasks", "ways", "messages")
+    header = ("boundary: kind", "jobs", "tasks", "configurations", "messages")
     jobs = report.jobs[report.jobs["outcome"].isin(["failed", "infrastructure", "interrupted"])]
     keys = jobs["failure_boundary"].fillna("").astype(str) + ": " + jobs["failure_kind"].fillna("").astype(str)
     keys = keys.where(jobs["failure_kind"].notna(), "interrupted: " + jobs["stop_reason"].fillna("").astype(str))
@@ -268,8 +242,19 @@ def failures(report: Report) -> tuple[Table, Table | None]:
 
 
 def costs(report: Report) -> Table:
-    """What was spent, by task and way: sums over all jobs that ran, whatever came of them."""
-    header = ("task", "way", "jobs", "evaluations", "calls", "tokens in", "tokens out", "USD", "training s", "total s")
+    """What was spent, by task and configuration: sums over all jobs that ran, whatever came of them."""
+    header = (
+        "task",
+        "configuration",
+        "jobs",
+        "evaluations",
+        "calls",
+        "tokens in",
+        "tokens out",
+        "USD",
+        "training s",
+        "total s",
+    )
     columns = [
         "evaluations",
         "llm_calls",
