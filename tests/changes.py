@@ -28,7 +28,7 @@ COMMAND_LISTS = {"trace_bench.cli.app", "trace_bench.cli.app_results"}
 """They import each command when it is asked for. What tests ask for is found by the command's name."""
 READS_ALL = {"benchmarks/LLM4AD/": "tests.suites.llm4ad.test_llm4ad_suite"}
 """Tests that read all files below a folder, and name none of them."""
-BATTERY = ("trace_bench/suites/", "trace_bench/worker/evaluate.py", "tests/suites/")
+BATTERY = ("trace_bench/suites/llm4ad/", "trace_bench/suites/judge.py")
 """Code that every task of the suite llm4ad shares."""
 
 

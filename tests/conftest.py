@@ -22,8 +22,8 @@ settings.register_profile("trace-bench", deadline=None, suppress_health_check=[H
 settings.load_profile("trace-bench")
 
 GROUPS = ("docker", "modal", "gpu", "slow")
-PART = 5
-"""Properties are tried on one example in so many, unless --full says otherwise."""
+LEAST, PART = 6, 5
+"""Without --full, properties are tried on one example in `PART`, and on `LEAST` at least."""
 _ran: Counter[str] = Counter()
 _skipped: dict[str, Counter[str]] = {group: Counter() for group in GROUPS}
 
@@ -42,8 +42,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         test = getattr(item, "obj", None)
         own = getattr(test, "_hypothesis_internal_use_settings", None)
-        if own is not None and own.max_examples > 10:
-            test._hypothesis_internal_use_settings = settings(own, max_examples=max(10, own.max_examples // PART))
+        if own is not None and own.max_examples > LEAST:
+            test._hypothesis_internal_use_settings = settings(own, max_examples=max(LEAST, own.max_examples // PART))
+
+
+@pytest.fixture
+def full(request: pytest.FixtureRequest) -> bool:
+    """True under --full: a test that goes through very many cases takes all of them then, and else one in a few."""
+    return bool(request.config.getoption("--full"))
 
 
 _began = time.monotonic()

@@ -8,6 +8,7 @@ import pytest
 from tests.adversarial.attacks import BY_HEART, HONEST, INTERACTIONS
 from tests.adversarial.attacks.registry import ATTACKS
 from tests.adversarial.campaign import SPLITS, Campaign, Job
+from tests.changes import changed_files
 
 pytestmark = pytest.mark.docker
 
@@ -17,13 +18,20 @@ TALLIES = True
 """Whether it counts what candidates leave."""
 
 
+EVERY = 3
+GUARDED = ("trace_bench/worker/", "trace_bench/suites/", "tests/adversarial/")
+"""What the attacks are on. Where it has changed, every attack is made."""
+
+
 def pairs() -> list[object]:
-    """Every attack in one interaction at least, by turns; in all of them under --full."""
+    """One attack in `EVERY`, each in one interaction, by turns; every attack where `GUARDED` has changed; all in all
+    interactions under --full."""
     found = []
+    every = 1 if any(path.startswith(GUARDED) for path in changed_files()) else EVERY
     for at, attack in enumerate(ATTACKS.values()):
         own = attack.interactions[at % len(attack.interactions)]
         for interaction in attack.interactions:
-            marks = [] if interaction == own else [pytest.mark.slow]
+            marks = [] if interaction == own and at % every == 0 else [pytest.mark.slow]
             found.append(pytest.param(attack.name, interaction, marks=marks, id=f"{attack.name}-{interaction}"))
     return found
 

@@ -59,8 +59,8 @@ LARGE = {
 
 @pytest.mark.parametrize(
     "name",
-    # Half of them: each is a process that holds what is large.
-    [pytest.param(name, marks=pytest.mark.slow if number % 2 else []) for number, name in enumerate(LARGE)],
+    # One in six: each is a process that holds what is large.
+    [pytest.param(name, marks=pytest.mark.slow if number % 6 else []) for number, name in enumerate(LARGE)],
 )
 def test_what_is_large_takes_little_memory(tmp_path: Path, name: str) -> None:
     code, said = LARGE[name]

@@ -36,6 +36,7 @@ def change_worker(top: Path) -> None:
         file.write(f"# {uuid.uuid4()}\n")
 
 
+@pytest.mark.slow
 def test_drift_is_refused_or_accepted_and_recorded(checkout: Path, tmp_path: Path) -> None:
     def command(*arguments: str) -> Done:
         return cli(*arguments, home=tmp_path / "home", cwd=tmp_path, timeout=600, PYTHONPATH=str(checkout))

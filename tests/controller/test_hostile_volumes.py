@@ -17,6 +17,7 @@ from tests.controller.readers import all_read
 from tests.controller.supervisor import scores_of
 from tests.controller.volumes import LIMITS, TAKEN, VOLUMES, broken_off, whole
 from tests.integration.files import check_files
+from tests.thinning import thinned
 from trace_bench.artifacts.collector import CollectLimits
 from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.schema import validate
@@ -29,6 +30,7 @@ DEADLINE = 300.0
 """Seconds after which a run counts as one that hangs."""
 HOSTILE = {2 * place: volume for place, volume in enumerate(VOLUMES)}
 """By seed; the job after each of them is an honest one."""
+EACH = "test_a_hostile_volume_ends_its_own_job_in_one_clear_way"
 SEARCH = {"id": "PrioritySearch", "params_variants": [{"num_steps": 1}]}
 
 
@@ -79,8 +81,8 @@ def outside(folder: Path) -> dict[str, tuple[int, int, bytes]]:
 
 
 @pytest.fixture(scope="module")
-def result(folder: Path, outside: Any) -> Iterator[RunResult]:
-    """One run with a job for every volume, and an honest one after each."""
+def result(request: pytest.FixtureRequest, folder: Path, outside: Any) -> Iterator[RunResult]:
+    """One run with a job for every volume that a collected test is about, and an honest one after each."""
 
     def archive(job: Mapping[str, Any], files: dict[str, bytes]) -> Iterator[bytes]:
         volume = HOSTILE.get(job["seed"])
@@ -96,7 +98,9 @@ def result(folder: Path, outside: Any) -> Iterator[RunResult]:
         patch.setattr(run_module, "JobRunner", functools.partial(JobRunner, limits=LIMITS))
         bench = Bench(folder)
         bench.backend.archive = archive
-        seeds = list(range(2 * len(VOLUMES)))
+        asked = [item for item in request.session.items if item.name.startswith(EACH)]
+        hostile = [item.callspec.params["seed"] for item in asked if isinstance(item, pytest.Function)]
+        seeds = [seed for first in hostile or HOSTILE for seed in (first, first + 1)]
         yield within(
             DEADLINE,
             lambda: bench.run(tasks=["internal:numeric_param"], trainers=[SEARCH], seeds=seeds, max_workers=1),
@@ -114,7 +118,7 @@ def test_there_are_many_and_each_has_a_name() -> None:
     assert len(names) == len(set(names)) >= 100
 
 
-@pytest.mark.parametrize("seed", HOSTILE, ids=[volume.name for volume in VOLUMES])
+@pytest.mark.parametrize("seed", thinned(HOSTILE, every=5), ids=[volume.name for volume in VOLUMES])
 def test_a_hostile_volume_ends_its_own_job_in_one_clear_way(
     seed: int, rows: dict[int, Results], result: RunResult
 ) -> None:
@@ -141,7 +145,8 @@ def test_a_hostile_volume_ends_its_own_job_in_one_clear_way(
 
 
 def test_the_job_after_each_is_what_it_always_is(rows: dict[int, Results]) -> None:
-    for seed in range(1, 2 * len(VOLUMES), 2):
+    assert any(seed % 2 for seed in rows)
+    for seed in (seed for seed in rows if seed % 2):
         initial, best = scores_of(rows[seed].job_id)
         assert (rows[seed].status, rows[seed].score_initial, rows[seed].score_best) == ("ok", initial, best)
 
@@ -156,12 +161,12 @@ def test_nothing_outside_the_run_changes(folder: Path, outside: Any, result: Run
 
 
 def test_every_file_of_the_run_is_indexed_and_fits_its_schema(result: RunResult) -> None:
-    assert check_files(result.layout.root) > 1000
+    assert check_files(result.layout.root) > 4 * len(result.rows)
 
 
 @pytest.mark.slow
 def test_every_reader_copes_with_what_was_taken(rows: dict[int, Results], result: RunResult) -> None:
-    for seed in (seed for seed, volume in HOSTILE.items() if volume.ends == TAKEN):
+    for seed in (seed for seed, volume in HOSTILE.items() if volume.ends == TAKEN and seed in rows):
         all_read(result.layout, rows[seed].job_id)
 
 

@@ -196,6 +196,7 @@ def test_an_answer_that_no_cassette_could_be_read_with_is_none(raw: Raw, process
     assert [t.status for t in caught.value.tries] == [200, 200]
 
 
+@pytest.mark.slow
 def test_a_folder_of_limits_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "limits").write_text("no folder")
     model = RealModel("m", "openai", "m", "http://127.0.0.1:9/v1", KEY, limits=HostLimit(concurrent=1))
@@ -237,6 +238,7 @@ def test_nothing_is_fetched_from_the_network_of_this_host(raw: Raw, process: Pro
     assert b"MAX_IMAGE_URL_DOWNLOAD_SIZE_MB=0" in Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
 
 
+@pytest.mark.slow
 def test_no_signal_leaves_a_call_without_an_end(raw: Raw, process: ProviderProcess) -> None:
     held = threading.Event()
     raw.asked.clear()
@@ -252,6 +254,7 @@ def test_no_signal_leaves_a_call_without_an_end(raw: Raw, process: ProviderProce
     assert caught.value.tries[0].error == "the process that asks the providers ended (signal 39)"
 
 
+@pytest.mark.slow
 def test_a_process_that_does_not_read_holds_up_no_end(tmp_path: Path) -> None:
     with OpenAIServer() as server, ThreadPoolExecutor(1) as pool:
         process = ProviderProcess(_models(server.url.removesuffix("/v1"))[:1], tmp_path, backoff=QUICKLY)

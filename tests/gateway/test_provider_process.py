@@ -94,18 +94,34 @@ def server(running: OpenAIServer) -> OpenAIServer:
 
 @pytest.fixture(scope="module")
 def process(running: OpenAIServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProviderProcess]:
-    models = list(_models(running.url).values())
-    with ProviderProcess(models, tmp_path_factory.mktemp("limits"), backoff=QUICKLY) as started:
+    """One for all that need none of their own: its start takes seconds."""
+    models = [*_models(running.url).values(), *_elsewhere(running.url), *_lacking(running.url)]
+    models.append(replace(_models("http://127.0.0.1:9/v1")["plain"], id="absent", retries=1))
+    folder = tmp_path_factory.mktemp("limits")
+    with ProviderProcess(models, folder, backoff=QUICKLY, on_wait=lambda *wait: WAITS.append(wait)) as started:
         yield started
 
 
-@pytest.fixture(scope="module")
-def elsewhere(running: OpenAIServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProviderProcess]:
+WAITS: list[tuple[str, float, str]] = []
+"""What the process has told of waits."""
+
+
+def _elsewhere(url: str) -> list[RealModel]:
     """Models of other providers, each with a try of its own left, at the same server."""
     names = ("openai", "nvidia_nim", "deepinfra", "fireworks_ai")
-    models = [RealModel(name, name, "m", base_url=running.url, api_key=KEY, retries=1, timeout=60) for name in names]
-    with ProviderProcess(models, tmp_path_factory.mktemp("limits"), backoff=QUICKLY) as started:
-        yield started
+    return [RealModel(name, name, "m", base_url=url, api_key=KEY, retries=1, timeout=60) for name in names]
+
+
+def _lacking(url: str) -> list[RealModel]:
+    """Models whose config lacks what they need, and one that needs no key."""
+    plain = _models(url)["plain"]
+    return [
+        replace(plain, id="keyless", base_url=None, api_key=None, api_key_env=None),
+        replace(plain, id="keyless-anthropic", provider="anthropic", base_url=None, api_key=None, api_key_env=None),
+        replace(plain, id="azure", provider="azure", base_url=None),
+        replace(plain, id="unknown", provider="nonesuch", base_url=None),
+        replace(plain, id="open", api_key=None),
+    ]
 
 
 Ask = Callable[..., ProviderReply]
@@ -342,13 +358,13 @@ def test_the_wait_that_a_provider_asks_for_reaches_the_next_try(
      ("deepinfra", CHAT), ("deepinfra", RESPONSES), ("fireworks_ai", COMPLETIONS)],
 )  # fmt: skip
 def test_every_request_is_a_try_that_is_seen(
-    server: OpenAIServer, elsewhere: ProviderProcess, provider: str, path: str
+    server: OpenAIServer, process: ProviderProcess, provider: str, path: str
 ) -> None:
     """Libraries below would try again by themselves, for some endpoints of some providers."""
     for behaviour in (rate_limited("0"), failing(500), DROPPED):
         server.requests.clear()
         server.script(behaviour)
-        reply = _ask(elsewhere, provider, path)
+        reply = _ask(process, provider, path)
         assert reply.status == 200
         assert len(reply.tries) == len(server.requests) == 2, behaviour
 
@@ -444,38 +460,25 @@ def test_a_request_that_cannot_be_sent_is_the_jobs_own_mistake(
     assert server.asked() == []
 
 
-def test_what_the_config_lacks_is_said_before_anything_is_sent(server: OpenAIServer, tmp_path: Path) -> None:
-    plain = _models(server.url)["plain"]
-    models = [
-        replace(plain, id="keyless", base_url=None, api_key=None, api_key_env=None),
-        replace(plain, id="keyless-anthropic", provider="anthropic", base_url=None, api_key=None, api_key_env=None),
-        replace(plain, id="azure", provider="azure", base_url=None),
-        replace(plain, id="unknown", provider="nonesuch", base_url=None),
-        replace(plain, id="open", api_key=None),
-    ]
-    with ProviderProcess(models, tmp_path, backoff=QUICKLY) as process:
-        for model, remedy in (
-            ("keyless", "openai asks for a key (401); set OPENAI_API_KEY"),
-            ("keyless-anthropic", "set ANTHROPIC_API_KEY"),
-            ("azure", "azure needs llm.base_url or llm.options"),
-            ("unknown", "litellm knows no provider 'nonesuch'; correct llm.provider"),
-        ):
-            with pytest.raises(ProviderError) as caught:
-                _ask(process, model)
-            assert remedy in str(caught.value)
-            assert len(caught.value.tries) == 1
-        assert server.asked() == []
-        assert _ask(process, "open").status == 200, "a server of one's own may take no key"
+def test_what_the_config_lacks_is_said_before_anything_is_sent(server: OpenAIServer, process: ProviderProcess) -> None:
+    for model, remedy in (
+        ("keyless", "openai asks for a key (401); set OPENAI_API_KEY"),
+        ("keyless-anthropic", "set ANTHROPIC_API_KEY"),
+        ("azure", "azure needs llm.base_url or llm.options"),
+        ("unknown", "litellm knows no provider 'nonesuch'; correct llm.provider"),
+    ):
+        with pytest.raises(ProviderError) as caught:
+            _ask(process, model)
+        assert remedy in str(caught.value)
+        assert len(caught.value.tries) == 1
+    assert server.asked() == []
+    assert _ask(process, "open").status == 200, "a server of one's own may take no key"
     assert KEY not in str(server.requests)
 
 
-def test_a_server_that_is_not_there_is_the_providers_failure(tmp_path: Path) -> None:
-    model = replace(_models("http://127.0.0.1:9/v1")["plain"], retries=1)
-    with (
-        ProviderProcess([model], tmp_path, backoff=QUICKLY) as alone,
-        pytest.raises(ProviderError, match="in 2 tries") as caught,
-    ):
-        _ask(alone)
+def test_a_server_that_is_not_there_is_the_providers_failure(process: ProviderProcess) -> None:
+    with pytest.raises(ProviderError, match="in 2 tries") as caught:
+        _ask(process, "absent")
     assert [t.status for t in caught.value.tries] == [None, None]
     assert not any(strange in str(caught.value) for strange in "<>{}"), "no object of a library's in a sentence"
 
@@ -593,21 +596,13 @@ def test_the_limits_of_the_host_are_kept(server: OpenAIServer, ask: Ask) -> None
     assert max(r.tries[0].waited for r in replies) > 0
 
 
-def test_a_wait_is_told_with_the_job_that_waits_and_why(server: OpenAIServer, tmp_path: Path) -> None:
-    told: list[tuple[str, float, str]] = []
+def test_a_wait_is_told_with_the_job_that_waits_and_why(server: OpenAIServer, process: ProviderProcess) -> None:
+    WAITS.clear()
     server.script(rate_limited("0.01"))
-    plain = _models(server.url)["plain"]
-    with ProviderProcess([plain], tmp_path, backoff=QUICKLY, on_wait=lambda *wait: told.append(wait)) as process:
-        request = ProviderRequest(
-            CHAT,
-            {"model": "plain", "messages": [{"role": "user", "content": "ping"}]},
-            ModelRef(id="plain"),
-            7,
-            "0" * 64,
-            job_id="j",
-        )
-        assert process.provider("plain").complete(request).status == 200
-    [(job_id, seconds, why)] = told
+    body = {"model": "plain", "messages": [{"role": "user", "content": "ping"}]}
+    request = ProviderRequest(CHAT, body, ModelRef(id="plain"), 7, "0" * 64, job_id="j")
+    assert process.provider("plain").complete(request).status == 200
+    [(job_id, seconds, why)] = WAITS
     assert (job_id, why) == ("j", "openai answered 429: Rate limit reached")
     assert seconds >= 0.01
 
@@ -646,6 +641,7 @@ def test_a_call_under_way_is_asked_again_when_the_process_is_killed(
     assert process.pid not in (None, dead)
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_for_want_of_memory_is_replaced(server: OpenAIServer, tmp_path: Path) -> None:
     held = threading.Event()
     with (
@@ -835,7 +831,8 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("how", ["whole", pytest.param("stream", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["whole", "stream"])
 def test_litellm_reckons_no_cost_and_keeps_no_log_of_its_own(server: OpenAIServer, how: str) -> None:
     command = [sys.executable, "-c", LITELLM_AT_WORK, server.url, how]
     environment = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION"}

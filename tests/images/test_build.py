@@ -16,6 +16,7 @@ import pytest
 from tests.images.conftest import Checkout
 
 pytestmark = pytest.mark.docker
+SLOW = pytest.mark.slow
 
 Built = tuple[Checkout, dict[str, Any]]
 
@@ -49,6 +50,7 @@ answer += [p for p in ("/root/.cache", "/install", "/etc/apt/sources.list") if o
     assert inside(engine, built[1]["ref"], code) == []
 
 
+@pytest.mark.slow
 def test_the_engine_keeps_no_stage_of_the_build(
     engine: Any, checkout: Checkout, remove_later: Callable[[str], None]
 ) -> None:
@@ -92,11 +94,17 @@ def test_environment_command_and_labels(engine: Any, built: Built) -> None:
 @pytest.mark.parametrize(
     ("remote", "source"),
     [
-        ("https://example.org/lab/trace-bench.git", "https://example.org/lab/trace-bench"),
+        pytest.param(
+            "https://example.org/lab/trace-bench.git", "https://example.org/lab/trace-bench", marks=pytest.mark.slow
+        ),
         ("https://user:word@example.org:8443/lab/trace-bench", "https://example.org/lab/trace-bench"),
-        ("git@example.org:lab/trace-bench.git", "https://example.org/lab/trace-bench"),
-        ("ssh://git@example.org/lab/trace-bench.git", "https://example.org/lab/trace-bench"),
-        ("/srv/somewhere/trace-bench", None),
+        pytest.param(
+            "git@example.org:lab/trace-bench.git", "https://example.org/lab/trace-bench", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            "ssh://git@example.org/lab/trace-bench.git", "https://example.org/lab/trace-bench", marks=pytest.mark.slow
+        ),
+        pytest.param("/srv/somewhere/trace-bench", None, marks=SLOW),
     ],
 )
 def test_labels_name_source_revision_and_version(checkout: Checkout, remote: str, source: str | None) -> None:

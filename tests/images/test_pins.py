@@ -58,8 +58,8 @@ def test_without_a_lock_and_without_leave_to_build_it_refuses(checkout: Checkout
 @pytest.mark.parametrize(
     ("name", "called"),
     [
-        ("images/core/Dockerfile", "Dockerfile"),
-        ("images/core/requirements.txt", "requirements"),
+        pytest.param("images/core/Dockerfile", "Dockerfile", marks=pytest.mark.slow),
+        pytest.param("images/core/requirements.txt", "requirements", marks=pytest.mark.slow),
         ("trace_bench/worker/problem.py", "worker sources"),
     ],
 )
@@ -97,6 +97,7 @@ def test_building_accepts_the_change(edited: Checkout, built: Built, remove_late
     assert edited.call("pins.ensure", "core", allow_build=False) == fresh
 
 
+@pytest.mark.slow
 def test_a_vanished_image_is_built_again_only_with_leave(edited: Checkout, engine: Any, remove_later: Any) -> None:
     edited.edit("trace_bench/worker/problem.py", "\n# vanishes\n")
     pin = edited.call("build.build", "core")

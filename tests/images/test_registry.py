@@ -66,6 +66,7 @@ def test_pushed_image_runs_by_digest_and_is_pulled_again(
     assert stranger.call("pins.verify", "core")["ref"] == pushed["ref"]
 
 
+@pytest.mark.slow
 def test_a_family_with_a_layer_is_pushed_and_pulled(
     registry: str, built: tuple[Checkout, dict[str, Any]], tmp_path: Path, remove_later: Callable[[str], None]
 ) -> None:

@@ -69,6 +69,10 @@ TRAINERS: list[dict[str, Any]] = [
 ]
 
 
+EACH = [pytest.param(trainer, marks=pytest.mark.slow if at else ()) for at, trainer in enumerate(LAYERS)]
+"""The first one by default. Its layer is the only one that is built then."""
+
+
 def quoted(text: str) -> str:
     return json.dumps(text)[1:-1]
 
@@ -88,8 +92,18 @@ def built(home: Path, *layers: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def layers(images: Path) -> Path:
-    return built(images, *LAYERS.values())
+def trainers(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
+    """Those of which there are tests to run, or all where a test is about all of them."""
+    here = [item for item in request.session.items if isinstance(item, pytest.Function) and item.path == request.path]
+    params = [item.callspec.params for item in here if hasattr(item, "callspec")]
+    of_one = {each["trainer"] for each in params if "trainer" in each}
+    of_all = any("trainers" in item.fixturenames and "trainer" not in item.fixturenames for item in here)
+    return [trainer for trainer in TRAINERS if of_all or trainer["id"] in of_one]
+
+
+@pytest.fixture(scope="module")
+def layers(images: Path, trainers: list[dict[str, Any]]) -> Path:
+    return built(images, *(LAYERS[trainer["id"]] for trainer in trainers))
 
 
 @pytest.fixture(scope="module")
@@ -98,10 +112,12 @@ def with_dspy(images: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def recorded(layers: Path, script: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def recorded(
+    layers: Path, trainers: list[dict[str, Any]], script: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
     done = run(
         tmp_path_factory.mktemp("adapters"), layers, tasks=["internal:numeric_param", "internal:code_param"],
-        trainers=TRAINERS, seeds=[1], llm=script,
+        trainers=trainers, seeds=[1], llm=script,
     )  # fmt: skip
     assert done["code"] == 0, done["stderr"]
     return done
@@ -111,7 +127,7 @@ def events_of(done: dict[str, Any], row: dict[str, Any]) -> list[dict[str, Any]]
     return values_in(Path(done["folder"], "jobs", row["job_id"], "events.jsonl"))
 
 
-@pytest.mark.parametrize("trainer", LAYERS)
+@pytest.mark.parametrize("trainer", EACH)
 class TestEach:
     @pytest.fixture
     def number(self, recorded: dict[str, Any], trainer: str) -> dict[str, Any]:
@@ -152,6 +168,7 @@ class TestEach:
 
 
 @pytest.mark.parametrize(("what", "most"), [("calls", 2), ("evaluations", 4)])
+@pytest.mark.slow
 def test_a_budget_ends_them(layers: Path, script: dict[str, str], tmp_path: Path, what: str, most: int) -> None:
     done = run(tmp_path, layers, tasks=["internal:numeric_param"], trainers=TRAINERS, seeds=[1], llm=script,
                budget={what: most})  # fmt: skip
@@ -161,11 +178,13 @@ def test_a_budget_ends_them(layers: Path, script: dict[str, str], tmp_path: Path
         assert row["llm_calls"] == most if what == "calls" else history(done, row)[-1]["evaluations"] <= most
 
 
+@pytest.mark.slow
 def test_a_run_of_them_is_replayed_to_the_bit(recorded: dict[str, Any], layers: Path, tmp_path: Path) -> None:
     assert_equal(recorded["folder"], replay(recorded["folder"], tmp_path, layers))
     assert check_files(recorded["folder"]) > 40
 
 
+@pytest.mark.slow
 def test_with_the_stub_they_run_and_the_run_says_that_it_is_inert(layers: Path, tmp_path: Path) -> None:
     done = run(tmp_path, layers, tasks=["internal:numeric_param"], trainers=TRAINERS, seeds=[1])
     assert [(row["status"], row["score_best"]) for row in done["jobs"]] == [("ok", -3.0)] * 3, done["stderr"]
@@ -224,7 +243,7 @@ def check_search(found: dict[str, Any]) -> None:
     assert max(first["scores"]) > first["scores"][0]
 
 
-@pytest.mark.parametrize("trainer", LAYERS)
+@pytest.mark.parametrize("trainer", EACH)
 def test_each_parameter_has_its_effect_and_the_same_seed_the_same_steps(layers: Path, trainer: str) -> None:
     found = probed(layers, trainer, LAYERS[trainer])
     check_parameters(trainer, found)

@@ -10,6 +10,7 @@ from trace_bench.audit.verify import audit
 pytestmark = pytest.mark.docker
 
 
+@pytest.mark.slow
 def test_a_run_in_containers_is_verified_as_far_as_files_can_tell(recorded_in_containers: RunLayout) -> None:
     report = audit(recorded_in_containers)
     verdicts = {claim.claim: claim.verdict for claim in report.claims}

@@ -26,6 +26,7 @@ def lines_of(result: dict[str, Any]) -> list[dict[str, Any]]:
     return [line for line in lines if line["reused_from"] is None and not line["refused"]]
 
 
+@pytest.mark.slow
 def test_eight_jobs_on_four_workers_share_one_budget(images: Path, tmp_path: Path) -> None:
     cut = run(tmp_path, images, **WHOLE, run_id="shared", budget={"run": {"calls": 20}})
     assert len(lines_of(cut)) == 20

@@ -78,6 +78,7 @@ def test_curve_and_lineage_of_a_search_can_be_drawn_from_its_history_alone(usual
         assert lines[0]["candidate"] == "seed" and len(known) > 3
 
 
+@pytest.mark.slow
 def test_a_job_whose_sandbox_and_controller_die_goes_on_where_it_was(usual: Path, images: Path, tmp_path: Path) -> None:
     undisturbed = Undisturbed.of(usual)
     whole = {job_id: (history_of(job), opened(job)) for job_id, job in jobs_of(usual).items()}

@@ -52,6 +52,7 @@ def given_base(images: Path) -> Iterator[str]:
     subprocess.run(["docker", "rmi", name], check=True, capture_output=True)
 
 
+@pytest.mark.slow
 def test_families_stand_on_the_base_that_is_named(given_base: str, images: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
     usual = json.loads(cli("images", "lock", home=images).stdout)["images"]["core"]
@@ -141,6 +142,7 @@ def loopback_registry(state: Path) -> Iterator[str]:
         subprocess.run([SCRIPTS / "loopback-registry", "stop"], env=env, check=True, capture_output=True)
 
 
+@pytest.mark.slow
 def test_a_run_from_a_pushed_digest_pulls_what_the_engine_has_lost(images: Path, tmp_path: Path) -> None:
     home, config = tmp_path / "home", {"tasks": [TASK], "trainers": ["NoOp"]}
     built = json.loads(cli("images", "build", "core", "--json", home=home, timeout=600).stdout)[0]

@@ -80,6 +80,7 @@ def _pause(container: str) -> None:
     docker("unpause", container)
 
 
+@pytest.mark.slow
 @behind_a_door
 def test_whatever_happens_to_a_container_costs_its_job_an_attempt_at_most(
     undisturbed: Undisturbed, images: Path, tmp_path: Path

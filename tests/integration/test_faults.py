@@ -84,6 +84,7 @@ def test_many_more_kills_at_random_instants_lose_nothing(
     trial.check(undisturbed)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not ENGINE.is_socket(), reason="the engine is not behind /var/run/docker.sock")
 def test_an_engine_that_goes_and_comes_back(
     undisturbed: Undisturbed, images: Path, tmp_path: Path, engine: str

@@ -58,6 +58,7 @@ def test_a_controller_that_is_killed_with_calls_under_way(
     trial.check(undisturbed)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not ENGINE.is_socket(), reason="the engine is not behind /var/run/docker.sock")
 @pytest.mark.parametrize(
     "moment", [0.2, pytest.param(0.0, marks=pytest.mark.slow), pytest.param(0.4, marks=pytest.mark.slow)]

@@ -72,6 +72,7 @@ def nothing_is_left(pair: list[OtherEngine]) -> None:
         assert engine.containers() == engine.volumes() == [], engine.name
 
 
+@pytest.mark.slow
 def test_jobs_are_spread_over_hosts_by_labels_and_slots_and_come_out_the_same(
     pair: list[OtherEngine], images: Path, tmp_path: Path, undisturbed: Undisturbed
 ) -> None:

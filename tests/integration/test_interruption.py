@@ -129,6 +129,7 @@ def test_a_new_controller_adopts_the_running_job_and_pays_no_call_twice(
     assert containers(run_id) == []
 
 
+@pytest.mark.slow
 def test_a_job_that_ended_while_nobody_listened_is_collected(images: Path, tmp_path: Path, run_id: str) -> None:
     """Training needs its gateway, so a job without calls is the one that can go on alone up to its scoring."""
     task = {"id": "internal:slow", "eval_kwargs": {"seconds": 2.0}}
@@ -147,6 +148,7 @@ def test_a_job_that_ended_while_nobody_listened_is_collected(images: Path, tmp_p
     assert {c["name"] for c in meta["controls"] if c["in_force"]} >= {"network", "capabilities"}
 
 
+@pytest.mark.slow
 def test_a_sandbox_that_died_with_its_controller_is_collected(images: Path, tmp_path: Path, run_id: str) -> None:
     config, _ = killed_in_the_middle(tmp_path, images, run_id)
     subprocess.run(["docker", "kill", containers(run_id)[0]["Id"]], check=True, capture_output=True)
@@ -168,6 +170,7 @@ def test_clean_removes_what_a_dead_controller_left(images: Path, tmp_path: Path,
     assert containers(run_id) == []
 
 
+@pytest.mark.slow
 def test_clean_leaves_a_running_controllers_sandbox_alone(images: Path, tmp_path: Path, run_id: str) -> None:
     config = slow_config(tmp_path, 0.4, run_id)
     process = start("run", "--config", str(config), "--root", str(TASKS), home=images)
@@ -212,6 +215,7 @@ def test_an_attempt_that_the_sandbox_failed_is_kept_and_made_again(images: Path,
     assert containers(run_id) == []
 
 
+@pytest.mark.slow
 def test_a_container_killed_in_the_middle_leaves_everything_up_to_then(
     images: Path, tmp_path: Path, run_id: str
 ) -> None:
@@ -237,6 +241,7 @@ def test_a_container_killed_in_the_middle_leaves_everything_up_to_then(
     assert containers(run_id) == []
 
 
+@pytest.mark.slow
 def test_a_run_that_is_repeated_reuses_what_is_done(images: Path, tmp_path: Path, run_id: str) -> None:
     config = write_config(tmp_path, tasks=["internal:numeric_param"], trainers=["NoOp"], run_id=run_id)
     first = cli("run", "--config", str(config), home=images)

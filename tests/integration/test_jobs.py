@@ -35,6 +35,7 @@ def test_both_tasks_improve_under_the_stub_model(smoke: dict[str, Any]) -> None:
         assert row["llm_calls"] > 0 and row["total_tokens"] > 0
 
 
+@pytest.mark.slow
 def test_the_same_config_gives_the_same_searches_again(smoke: dict[str, Any], images: Path, tmp_path: Path) -> None:
     again = run(tmp_path, images, tasks=BOTH, trainers=[SEARCH], seeds=[1, 2], max_workers=1)
     for one, two in zip(smoke["jobs"], again["jobs"], strict=True):

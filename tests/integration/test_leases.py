@@ -139,6 +139,7 @@ def test_what_a_killed_controllers_sandbox_holds_is_free_once_it_has_ended(
     assert theirs["begin"] > mine["end"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["local", pytest.param("docker", marks=pytest.mark.slow)])
 def test_an_exclusive_job_is_alone_and_gets_its_turn(
     backend: str, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -136,6 +136,7 @@ def late(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Jobs:
                     retries=2, max_workers=2, job_timeout=2, score_timeout=6))  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_busy_family_of_the_trainer_ends_with_its_time_and_what_it_had_is_scored(late: Jobs) -> None:
     row = late.row("trainer", "busy")
     assert (row["failure_boundary"], row["failure_kind"]) == ("trainer", "job_timeout"), row["feedback"]
@@ -193,6 +194,7 @@ def finish(folder: Path, home: Path, before: dict[str, int]) -> None:
     assert check_files(folder_of_run) > 0 and containers(folder_of_run.name) == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can make a control group")
 def test_a_controller_that_is_killed_for_want_of_memory_loses_nothing(images: Path, tmp_path: Path) -> None:
     config = write_config(tmp_path, **MATRIX)
@@ -210,6 +212,7 @@ def test_a_controller_that_is_killed_for_want_of_memory_loses_nothing(images: Pa
     finish(tmp_path, images, before)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can mount a small disk")
 @pytest.mark.parametrize(
     "room", [120, pytest.param(40, marks=pytest.mark.slow), pytest.param(260, marks=pytest.mark.slow)]

@@ -140,7 +140,7 @@ def test_a_job_is_judged_on_published_data_and_held_out_files_reach_the_score_al
 @pytest.mark.parametrize(
     ("task", "counted"),
     [("llm4ad:optimization/online_bin_packing_2O", ["bins", "operations"]),
-     ("llm4ad:optimization/tsp_gls_2O", ["length", "operations"])],
+     pytest.param("llm4ad:optimization/tsp_gls_2O", ["length", "operations"], marks=pytest.mark.slow)],
 )  # fmt: skip
 def test_a_task_of_two_objectives_has_a_front(task: str, counted: list[str], images: Path, tmp_path: Path) -> None:
     objective = {"mode": "pareto", "pareto_metrics": counted}

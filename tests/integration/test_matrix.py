@@ -37,6 +37,7 @@ def test_sixteen_of_sixteen_are_ok_with_four_workers(sixteen: dict[str, Any]) ->
     assert len(csv) == 17 and Path(sixteen["folder"], "results.parquet").is_file()
 
 
+@pytest.mark.slow
 def test_sixteen_of_sixteen_again_with_equal_scores(sixteen: dict[str, Any], images: Path, tmp_path: Path) -> None:
     again = run(tmp_path, images, tasks=TASKS, trainers=[SEARCH], seeds=SEEDS, max_workers=4)
     assert again["code"] == 0 and again["run_id"] != sixteen["run_id"]
@@ -56,6 +57,7 @@ def test_seeds_matter(sixteen: dict[str, Any]) -> None:
         assert len(different) >= 6, f"{task}: only {len(different)} of 8 seeds search differently"
 
 
+@pytest.mark.slow
 def test_neither_order_nor_neighbours_nor_workers_change_a_score(
     sixteen: dict[str, Any], images: Path, tmp_path: Path
 ) -> None:

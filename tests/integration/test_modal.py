@@ -55,6 +55,7 @@ def test_a_job_there_is_protected_and_says_what_was_in_force(
     assert audit.returncode == 0, audit.stdout
 
 
+@pytest.mark.slow
 def test_what_is_required_and_cannot_be_had_there_ends_in_one_sentence(
     pushed: Pushed, server: ModalServer, tmp_path: Path
 ) -> None:
@@ -66,6 +67,7 @@ def test_what_is_required_and_cannot_be_had_there_ends_in_one_sentence(
     assert re.fullmatch(r"error: .* in force: pids \(the service has no .*\)\. Use --backend docker\.\n", done.stderr)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("modal", "says"),
     [
@@ -101,6 +103,7 @@ put("found", os.fdopen(reader, "rb").read())
 DEVICES = {f"/dev/{name}" for name in ("full", "null", "ptmx", "pts/ptmx", "random", "tty", "urandom", "zero")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["core", "llm4ad"])
 def test_a_candidate_finds_no_place_to_write_to(pushed: Pushed, server: ModalServer, family: str) -> None:
     """The root is writable there, for uid 0; nothing in an image may be open to others."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.modal_server.server import ModalServer
     from tests.modal_server.state import Sandbox
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
 FAULTS: tuple[tuple[str, tuple[str, ...], int, int], ...] = (
     ("the answer is lost", ("cut off in train", "cut off in score"), 0, 1),

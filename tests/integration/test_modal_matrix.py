@@ -20,7 +20,7 @@ from tests.integration.test_interruption import wait_for
 if TYPE_CHECKING:
     from tests.modal_server.server import ModalServer
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
 SEARCH = {"id": "PrioritySearch", "params": {"num_steps": 2, "num_candidates": 2, "num_proposals": 2}}
 MATRIX: dict[str, Any] = {

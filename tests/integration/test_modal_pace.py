@@ -14,7 +14,7 @@ from tests.integration.modal_runs import VARIABLES, Pushed, found_by_controllers
 if TYPE_CHECKING:
     from tests.modal_server.server import ModalServer
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
 
 def creations(server: ModalServer) -> list[float]:

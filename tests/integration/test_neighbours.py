@@ -24,6 +24,7 @@ def bombs(seconds: float) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.slow
 def test_fork_bombs_leave_the_neighbours_score_alone(images: Path, tmp_path: Path) -> None:
     """A trainer and a candidate that fork as fast as they may; beside them an honest search of many candidates, and a
     candidate that starts one process after another and is refused none: limits count by uid over all containers."""

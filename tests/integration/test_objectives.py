@@ -135,6 +135,7 @@ def test_the_model_is_told_what_counts_and_each_metric(runs: dict[str, dict[str,
     assert "higher is better; base_loss 5.733333333, lower is better; reg_loss 5, lower is better)" in lines
 
 
+@pytest.mark.slow
 def test_a_weighted_run_replays_with_its_metrics(runs: dict[str, dict[str, Any]], images: Path, tmp_path: Path) -> None:
     folder = Path(runs["weighted"]["folder"])
     done = cli("run", "--replay", str(folder), "--runs-dir", str(tmp_path), home=images)
@@ -142,6 +143,7 @@ def test_a_weighted_run_replays_with_its_metrics(runs: dict[str, dict[str, Any]]
     assert "2 of 2 jobs came out equal (to the bit)" in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_the_shipped_config_runs(images: Path, tmp_path: Path) -> None:
     path = REPOSITORY / "configs" / "multiobjective_demo.yaml"
     done = cli("run", "--config", str(path), "--runs-dir", str(tmp_path), home=images)

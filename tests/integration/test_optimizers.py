@@ -66,6 +66,7 @@ def improved(value: str) -> str:
     return f"<IMPROVED_VARIABLE>{value}</IMPROVED_VARIABLE>"
 
 
+@pytest.mark.slow
 def test_searches_of_several_calls_for_a_proposal_are_replayed_to_the_bit(
     stub_run: dict[str, Any], images: Path, tmp_path: Path
 ) -> None:
@@ -143,6 +144,7 @@ def bad_run(images: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     return run(folder, images, tasks=["internal:code_param"], trainers=trainers, seeds=[5], llm=llm)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", BAD)
 def test_bad_answers_cost_proposals_are_told_in_order_and_end_no_job(bad_run: dict[str, Any], optimizer: str) -> None:
     assert bad_run["code"] == 0, bad_run["stderr"]

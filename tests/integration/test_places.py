@@ -25,6 +25,7 @@ def pair(images: Path) -> Iterator[list[OtherEngine]]:
         yield found
 
 
+@pytest.mark.slow
 def test_what_a_dead_controller_left_on_several_hosts_is_seen_and_removed_without_its_config(
     pair: list[OtherEngine], images: Path, tmp_path: Path, run_id: str
 ) -> None:

@@ -106,6 +106,7 @@ def test_a_provider_that_stays_down_is_its_failure_and_the_next_run_continues(
     assert again["score_best"] > again["score_initial"]
 
 
+@pytest.mark.slow
 def test_what_was_paid_before_the_controller_died_is_not_paid_again(
     server: OpenAIServer, images: Path, tmp_path: Path
 ) -> None:
@@ -217,6 +218,7 @@ def test_validate_and_a_dry_run_ask_no_provider_and_need_no_key(
     assert server.requests == []
 
 
+@pytest.mark.slow
 def test_the_environment_alone_names_model_and_address(server: OpenAIServer, images: Path, tmp_path: Path) -> None:
     config = str(write_config(tmp_path, mode="real", tasks=BOTH[:1], trainers=[SEARCH]))
     given = {
@@ -232,6 +234,7 @@ def test_the_environment_alone_names_model_and_address(server: OpenAIServer, ima
     }
 
 
+@pytest.mark.slow
 def test_the_shipped_config_runs_within_its_budget(server: OpenAIServer, images: Path, tmp_path: Path) -> None:
     given = {"TRACE_LITELLM_MODEL": "openai/gpt-4o-mini", "OPENAI_API_BASE": server.url}
     arguments = ("run", "--config", "smoke_real.yaml", "--runs-dir", str(tmp_path / "runs"), "--json")

@@ -88,6 +88,7 @@ class Crowded:
         return self.met
 
 
+@pytest.mark.slow
 def test_two_runs_at_once_keep_one_limit_of_calls_at_a_time(server: OpenAIServer, images: Path, tmp_path: Path) -> None:
     """One asks one call after the other, so that the second place is the other's, which could use twelve. Each has a
     home of its own."""
@@ -112,6 +113,7 @@ def test_two_runs_at_once_keep_one_limit_of_calls_at_a_time(server: OpenAIServer
     assert crowded.most == 2
 
 
+@pytest.mark.slow
 def test_without_a_limit_more_calls_come_together(server: OpenAIServer, images: Path, tmp_path: Path) -> None:
     server.answer = crowded = Crowded(0.2)
     done = run(tmp_path, images, **ONE, llm=llm(server, temperature=0.2), seeds=[1, 2, 3], max_workers=3)

@@ -108,6 +108,7 @@ def test_a_clock_ended_the_recording_and_is_not_asked_again(
     assert_equal(done["folder"], replay(done["folder"], tmp_path, images))
 
 
+@pytest.mark.slow
 def test_an_interruption_is_repeated(images: Path, tmp_path: Path) -> None:
     config = slow_config(tmp_path, 0.3, "mine")
     process = start("run", "--config", str(config), "--root", str(TASKS), home=images)
@@ -132,6 +133,7 @@ def test_a_job_that_was_adopted_in_the_middle_is_repeated_whole(images: Path, tm
     assert_equal(folder, replay(folder, tmp_path, images))
 
 
+@pytest.mark.slow
 def test_a_request_changed_in_the_cassette_is_told_with_the_difference(images: Path, tmp_path: Path) -> None:
     done = run(tmp_path, images, tasks=["internal:numeric_param"], trainers=[LONG], seeds=[1, 2])
     job_id = done["jobs"][0]["job_id"]
@@ -153,6 +155,7 @@ def test_a_request_changed_in_the_cassette_is_told_with_the_difference(images: P
     assert check_files(again["folder"]) > 10
 
 
+@pytest.mark.slow
 def test_a_config_that_asks_for_another_job_is_refused(images: Path, tmp_path: Path) -> None:
     done = run(tmp_path, images, tasks=["internal:numeric_param"], trainers=["NoOp"], seeds=[1], run_id="first")
     assert done["code"] == 0

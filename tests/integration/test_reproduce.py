@@ -27,6 +27,7 @@ def other(report: dict[str, Any]) -> set[str]:
     return {pin["what"] for pin in report["pins"] if not pin["same"]}
 
 
+@pytest.mark.slow
 def test_containers_score_equal_again_with_other_workers(
     recorded_in_containers: RunLayout, images: Path, tmp_path: Path
 ) -> None:
@@ -43,6 +44,7 @@ def test_saved_states_are_scored_in_containers(recorded_in_containers: RunLayout
     assert {"score", "normalised"} <= metrics
 
 
+@pytest.mark.slow
 def test_a_run_in_containers_is_made_again_without_an_engine(
     recorded_in_containers: RunLayout, images: Path, tmp_path: Path
 ) -> None:

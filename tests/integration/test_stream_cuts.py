@@ -117,6 +117,7 @@ def events(folder: Path, job_id: str) -> list[Any]:
     return [(event["event"], event.get("step"), event.get("phase")) for event in map(json.loads, lines)]
 
 
+@pytest.mark.slow
 def test_a_connection_that_is_cut_inside_frames_changes_nothing(
     images: Path, tmp_path: Path, scissors: tuple[Scissors, Path]
 ) -> None:

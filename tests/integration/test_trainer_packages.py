@@ -149,6 +149,7 @@ def test_the_trainer_of_the_how_to_runs_in_a_container(host: Host) -> None:
     assert "building" not in host.trace_bench(*command).stderr
 
 
+@pytest.mark.slow
 @pytest.mark.docker
 def test_layers_and_requirements_of_a_package_are_in_its_images(host: Host) -> None:
     config = {"tasks": ["internal:numeric_param"], "trainers": ["Layered", "Pinned"], "runs_dir": "others"}

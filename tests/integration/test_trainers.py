@@ -73,5 +73,6 @@ def test_the_files_of_the_run_are_whole(all_of_them: dict[str, Any]) -> None:
     assert check_files(all_of_them["folder"]) > 15 * len(SEARCHES)
 
 
+@pytest.mark.slow
 def test_the_run_is_repeated_from_its_cassettes(all_of_them: dict[str, Any], images: Path, tmp_path: Path) -> None:
     assert_equal(all_of_them["folder"], replay(all_of_them["folder"], tmp_path, images))

@@ -77,6 +77,7 @@ def test_all_that_ships_builds_in_its_image(every: bool, images: Path, tmp_path:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["config.json"]
 
 
+@pytest.mark.slow
 def test_the_shipped_config_is_valid_strictly(images: Path, tmp_path: Path) -> None:
     config = REPOSITORY / "configs" / "m1_validation.yaml"
     arguments = ["--bench", "internal+trace_examples", "--strict", "--runs-dir", str(tmp_path / "runs")]
@@ -125,6 +126,7 @@ def job_of(home: Path, arguments: list[str]) -> str:
     return str(json.loads(done.stdout)["jobs"][0]["job_id"])
 
 
+@pytest.mark.slow
 def test_ctrl_c_removes_the_sandbox(building: tuple[Path, list[str]], tmp_path: Path) -> None:
     home, arguments = building
     job = job_of(home, arguments)
@@ -137,6 +139,7 @@ def test_ctrl_c_removes_the_sandbox(building: tuple[Path, list[str]], tmp_path: 
     assert containers(job) == []
 
 
+@pytest.mark.slow
 def test_clean_finds_what_a_killed_validation_left_and_run_does_not_adopt_it(
     building: tuple[Path, list[str]], tmp_path: Path
 ) -> None:

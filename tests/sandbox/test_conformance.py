@@ -20,29 +20,33 @@ def test_local(local_lab: Lab, check: Check) -> None:
     _pass(local_lab, check)
 
 
-_LONG = {
-    "forty_megabytes_go_in_by_the_stream_and_come_back_as_a_file",
-    "frames_keep_their_order_both_ways_while_the_sandbox_is_busy",
-    "names_of_all_kinds_come_back",
-    "many_sandboxes_at_once",
-    "sandbox_that_vanished_says_so_whatever_is_asked",
-    "controller_that_was_killed_leaves_what_the_next_one_adopts",
-    "exit_codes_come_back",
-    "find_goes_by_labels_in_every_state",
-    "attaching_to_a_torrent_tears_no_bytes",
-    "wait_returns_none_after_its_timeout",
-    "collect_brings_what_was_written_while_it_runs_and_afterwards",
-    "folder_that_vanishes_while_it_is_collected_is_no_whole_folder",
-    "cpu_time_stops_at_the_limit",
+_SHORT = {
+    "what_it_can_and_cannot_is_declared_and_no_name_twice",
+    "every_control_is_reported",
+    "what_it_cannot_put_in_force_it_refuses_when_required",
+    "nothing_of_the_hosts_environment_comes_in",
+    "nothing_outside_can_be_reached",
+    "stream_carries_all_bytes_exactly",
+    "stdout_ends_with_the_command",
+    "stderr_is_kept_apart",
+    "death_by_signal_is_128_plus_its_number",
+    "kill_ends_grandchildren",
+    "status_follows_the_life_of_a_sandbox",
+    "collect_follows_no_link",
+    "labels_come_back_as_they_were_given",
+    "remove_takes_everything_and_twice_does_no_harm",
 }
-"""On Modal's loopback server: more than two seconds each. What they look at is tried on it elsewhere, on a smaller
-scale (``tests/sandbox/modal``, ``tests/integration/test_modal.py``)."""
+"""What is tried on Modal's loopback server without --full: one check of each part of the protocol."""
+
+
+def test_the_short_run_names_checks_that_there_are() -> None:
+    assert {check.name for check in CHECKS} >= _SHORT
 
 
 @pytest.mark.docker
 @pytest.mark.parametrize(
     "check",
-    [pytest.param(check, marks=pytest.mark.slow if check.name in _LONG else ()) for check in CHECKS],
+    [pytest.param(check, marks=() if check.name in _SHORT else pytest.mark.slow) for check in CHECKS],
     ids=lambda check: check.name,
 )
 def test_modal(modal_lab: Lab, check: Check) -> None:

@@ -1,4 +1,7 @@
-"""What holds for every task of the suite. On two instances of each; on the default number of them with --full."""
+"""What holds for every task of the suite, on one or two instances of each.
+
+The whole battery, with all instances of a task, is for tasks whose folder or shared code has changed, and for --full.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.changes import changed_files, changed_tasks
 from tests.suites.llm4ad.conftest import folders, task_of
 from trace_bench.arguments import hint
 from trace_bench.errors import ConfigError
@@ -27,15 +31,30 @@ from trace_bench.worker.problem import Problem, Programs
 from trace_bench.worker.training import Rollout
 
 TASKS = sorted(task for task, folder in folders().items() if (folder / "programs").is_dir())
-SLICE = {"num_train": 2, "num_validate": 0}
+SLICE = {"num_train": 1, "num_validate": 0}
+DRAWS = {
+    "llm4ad:optimization/co_bench/resource_constrained_shortest_path_co_bench": 2,
+    "llm4ad:optimization/set_cover_construct": 2,
+    "llm4ad:optimization/tsp_gls_2O": 2,
+}
+"""Tasks on which one instance does not show the order of their programs, with how many do."""
 SINGLE = "single-instance"
 """Tag of a task whose one instance has no random data."""
 BuildTask = Callable[..., Problem]
 every = pytest.mark.parametrize("task", TASKS)
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give a test of the battery its tasks: one, and those that have changed, or all. The others are marked slow."""
+    if "battery" not in metafunc.fixturenames:
+        return
+    changed = changed_tasks([(task, folders()[task]) for task in TASKS], changed_files())
+    whole = {TASKS[0]} | changed | set(TASKS if metafunc.config.getoption("--full") else ())
+    metafunc.parametrize("battery", [pytest.param(t, marks=() if t in whole else pytest.mark.slow) for t in TASKS])
+
+
 def sliced(task: str) -> dict[str, int]:
-    return SLICE | {"num_train": 1} if SINGLE in task_of(task).spec.tags else SLICE
+    return SLICE | {"num_train": DRAWS.get(task, 1)}
 
 
 def run(problem: Problem, task: str, name: str, programs: Programs) -> list[Rollout]:
@@ -114,13 +133,11 @@ def test_reference_beats_template_beats_worse(task: str, build_task: BuildTask, 
     check_order(build_task(task, **sliced(task)), task, programs)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", [2, 3])
-@every
 def test_reference_beats_template_beats_worse_on_all_instances(
-    task: str, seed: int, build_task: BuildTask, programs: Programs
+    battery: str, seed: int, build_task: BuildTask, programs: Programs
 ) -> None:
-    check_order(build_task(task, seed=seed), task, programs)
+    check_order(build_task(battery, seed=seed), battery, programs)
 
 
 @every
@@ -214,7 +231,7 @@ print(json.dumps({task: scores_of(task, programs) for task in sys.argv[1:]}))
 def elsewhere(request: pytest.FixtureRequest) -> dict[str, Any]:
     """The same scores from another process, with another hash seed, of the tasks that a collected test asks for."""
     asking = [item for item in request.session.items if item.name.startswith("test_two_processes_agree_to_the_bit[")]
-    tasks = [item.callspec.params["task"] for item in asking if isinstance(item, pytest.Function)]
+    tasks = [item.callspec.params["battery"] for item in asking if isinstance(item, pytest.Function)]
     root = str(Path(__file__).parents[3])
     environment = os.environ | {"PYTHONHASHSEED": "77", "PYTHONPATH": root}
     done = subprocess.run(
@@ -231,8 +248,5 @@ def elsewhere(request: pytest.FixtureRequest) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(
-    "task", [pytest.param(task, marks=pytest.mark.slow if n % 5 else ()) for n, task in enumerate(TASKS)]
-)
-def test_two_processes_agree_to_the_bit(task: str, elsewhere: dict[str, Any], programs: Programs) -> None:
-    assert scores_of(task, programs) == elsewhere[task]
+def test_two_processes_agree_to_the_bit(battery: str, elsewhere: dict[str, Any], programs: Programs) -> None:
+    assert scores_of(battery, programs) == elsewhere[battery]
