@@ -72,6 +72,7 @@ def test_a_dry_run_of_a_run_that_has_a_controller_is_refused_as_the_run_is(tmp_p
         assert "another controller is running this run" in said and said == refused(*arguments)
 
 
+@pytest.mark.slow
 def test_a_run_whose_only_fault_is_a_cancelled_job_ends_with_1_and_says_how_to_continue(tmp_path: Path) -> None:
     process = _begun(tmp_path, 2.0)
     (job,) = (tmp_path / "runs" / RUN_ID / "jobs").iterdir()

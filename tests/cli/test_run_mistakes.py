@@ -41,6 +41,7 @@ def test_a_runs_folder_without_rights_is_refused_before_anything_is_done(small: 
     assert said == f"error: {small} cannot be written; name another folder with --runs-dir"
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_sentence_and_keeps_what_was_finished(small: Path, tmp_path: Path) -> None:
     search = {"id": "PrioritySearch", "params": {"num_steps": 2}}
     path = write_config(tmp_path, tasks=[TASK], trainers=[search], seeds=list(range(12)))

@@ -102,6 +102,7 @@ def test_an_interrupted_run_says_how_to_continue(tmp_path: Path) -> None:
     assert result_of(cli(*run).stdout)["ok"]
 
 
+@pytest.mark.slow
 def test_what_an_interrupted_run_came_to_is_printed(tmp_path: Path) -> None:
     task = {"id": "internal:slow", "eval_kwargs": {"seconds": 3.0}}
     run = (*_config(tmp_path, tasks=[TASK, task], run_id="mine"), "--root", str(TASKS), "--force")

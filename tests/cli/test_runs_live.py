@@ -111,6 +111,7 @@ def test_cancel_of_a_job_leaves_the_others(tmp_path: Path) -> None:
         assert has_controller(RunLayout(tmp_path / "runs" / "mine")), "the run goes on"
 
 
+@pytest.mark.slow
 def test_a_kill_of_a_job_leaves_the_others(tmp_path: Path) -> None:
     with controller(tmp_path, 30.0, seeds=2, wait=lambda: LocalBackend().find({})) as process:
         (first,) = events(tmp_path, "job.start")
@@ -119,6 +120,7 @@ def test_a_kill_of_a_job_leaves_the_others(tmp_path: Path) -> None:
         assert process.poll() is None, process.communicate()
 
 
+@pytest.mark.slow
 def test_cancel_without_waiting_returns_at_once(tmp_path: Path) -> None:
     with controller(tmp_path, 0.2) as process:
         done = cli("cancel", "mine", "--no-wait", cwd=tmp_path)

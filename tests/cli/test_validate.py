@@ -14,6 +14,7 @@ import pytest
 
 from tests.cli.conftest import NO_ENGINE, refused
 from tests.integration.cli import Done, cli, run, start, write_config
+from tests.thinning import thinned
 from trace_bench.artifacts.schema import validate as fits_schema
 
 NUMBER = "internal:numeric_param"
@@ -79,15 +80,20 @@ def test_every_trainer_and_task_has_a_line_and_nothing_is_created(tmp_path: Path
     assert list((tmp_path / "state").iterdir()) == [], "sandboxes are removed"
 
 
+def slow(build: str, said: str) -> Any:
+    """One that others stand for."""
+    return pytest.param(build, said, marks=pytest.mark.slow)
+
+
 @pytest.mark.parametrize(
     ("build", "said"),
     [
         ("def build(context): return 1 / 0", "task: task_build: task/problem.py, line 10: ZeroDivisionError"),
-        ("def build(context): raise ProblemError('no data\\x1b[2J')", "task: task_build: no data\\x1b[2J"),
-        ("def build(context): os._exit(3)", "task: build_died: the build process exited with code 3"),
+        slow("def build(context): raise ProblemError('no data\\x1b[2J')", "task: task_build: no data\\x1b[2J"),
+        slow("def build(context): os._exit(3)", "task: build_died: the build process exited with code 3"),
         ("def build(context): time.sleep(600)", "task: build_timeout: build took more than score_timeout = 2 s"),
-        ("def build(context): return 5", "returned int where a Problem is due"),
-        ("def build(context): return problem(train=())", "task: task_build: the problem has no training example"),
+        slow("def build(context): return 5", "returned int where a Problem is due"),
+        slow("def build(context): return problem(train=())", "task: task_build: the problem has no training example"),
     ],
 )
 def test_a_problem_that_does_not_build_has_a_line_and_the_exit_code_1(tmp_path: Path, build: str, said: str) -> None:
@@ -254,7 +260,7 @@ def test_without_an_engine_it_ends_with_3(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["config.json"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", thinned([signal.SIGINT, signal.SIGTERM], every=2))
 def test_interrupted_it_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     marker = tmp_path / "building"
     root = write_task(tmp_path, "slow", f"def build(c):\n    open({str(marker)!r}, 'w').close()\n    time.sleep(600)")

@@ -126,6 +126,7 @@ def test_labels_name_source_revision_and_version(checkout: Checkout, remote: str
     assert checkout.python(ask)[prefix + "revision"] == git("rev-parse", "HEAD") + "-dirty"
 
 
+@pytest.mark.slow
 def test_a_second_build_keeps_the_key(engine: Any, built: Built) -> None:
     checkout, pin = built
     engine.images.remove(pin["ref"], force=True)

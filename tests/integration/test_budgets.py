@@ -66,6 +66,7 @@ def state_of(row: dict[str, Any]) -> str:
     return "cut" if row["cut_by_run_budget"] else "whole"
 
 
+@pytest.mark.slow
 def test_when_the_time_of_a_run_is_up_its_jobs_end_in_order(images: Path, tmp_path: Path) -> None:
     task = {"id": "internal:slow", "eval_kwargs": {"seconds": 0.2}}
     endless = {"id": "PrioritySearch", "params": {"num_steps": 100_000, "num_candidates": 1, "num_proposals": 1}}

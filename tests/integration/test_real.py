@@ -82,6 +82,7 @@ def test_two_models_improve_both_tasks_each_in_rows_of_its_own(
     assert check_files(str(folder)) > 40
 
 
+@pytest.mark.slow
 def test_a_provider_that_stays_down_is_its_failure_and_the_next_run_continues(
     server: OpenAIServer, images: Path, tmp_path: Path
 ) -> None:

@@ -115,7 +115,7 @@ def test_identical_requests_have_seeds_of_their_own_and_what_was_sent_is_recorde
     assert len(set(equal)) < len(equal), "two proposals of one prompt"
 
 
-@pytest.mark.parametrize("workers", ["1", "4"])
+@pytest.mark.parametrize("workers", [pytest.param("1", marks=pytest.mark.slow), "4"])
 def test_it_comes_out_equal_without_provider_key_and_litellm(
     recorded: dict[str, Any], images: Path, tmp_path: Path, workers: str
 ) -> None:

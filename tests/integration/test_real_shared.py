@@ -121,6 +121,7 @@ def test_without_a_limit_more_calls_come_together(server: OpenAIServer, images: 
     assert crowded.most > 2
 
 
+@pytest.mark.slow
 def test_dollars_of_a_run_are_counted_exactly_under_four_workers(
     server: OpenAIServer, images: Path, tmp_path: Path
 ) -> None:

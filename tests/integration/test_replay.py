@@ -78,7 +78,12 @@ def test_an_agent_with_a_client_of_its_own_is_answered_without_slots(recorded: P
 
 @pytest.mark.parametrize(
     ("budget", "trainer"),
-    [({"calls": 3}, SEARCH), ({"tokens": 2500}, SEARCH), ({"calls": 6}, THREADS), ({"tokens": 5000}, THREADS)],
+    [
+        ({"calls": 6}, THREADS),
+        pytest.param({"calls": 3}, SEARCH, marks=pytest.mark.slow),
+        pytest.param({"tokens": 2500}, SEARCH, marks=pytest.mark.slow),
+        pytest.param({"tokens": 5000}, THREADS, marks=pytest.mark.slow),
+    ],
 )
 def test_a_budget_ends_a_replay_where_it_ended_the_recording(
     images: Path, tmp_path: Path, budget: dict[str, int], trainer: dict[str, Any]
@@ -93,6 +98,7 @@ def slow(folder: Path, home: Path, **config: Any) -> dict[str, Any]:
     return run(folder, home, tasks=[task], trainers=[LONG], seeds=[1], **config)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limit", "reason", "code"),
     [

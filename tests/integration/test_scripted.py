@@ -43,7 +43,7 @@ def test_it_improves_and_costs_what_its_script_says(once: dict[str, Any]) -> Non
     assert len(list(Path(once["folder"], "meta", "scripts").iterdir())) == 1
 
 
-@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.slow), 4])
 def test_it_is_the_same_each_time_with_any_number_of_threads(
     once: dict[str, Any], images: Path, tmp_path: Path, threads: int
 ) -> None:

@@ -99,6 +99,7 @@ def end_of_mirror(said: str) -> None:
     os.kill(int(words[words.index("process") + 1].rstrip(",")), signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_server_that_hangs_harms_no_run_and_no_password_is_written(tmp_path: Path) -> None:
     bad(tmp_path / "hangs", "hangs")
 

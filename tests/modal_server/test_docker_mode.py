@@ -16,7 +16,7 @@ from tests.modal_server.conftest import REFERENCE, Account
 from tests.modal_server.server import ModalServer
 from tests.modal_server.walk import walk
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,8 @@ from modal.types import FileType, FileWatchEventType
 
 from tests.modal_server.conftest import Account
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def files(processes: Account) -> Iterator[modal.Sandbox]:

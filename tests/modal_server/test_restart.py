@@ -16,6 +16,8 @@ from modal_proto import api_pb2
 from tests.modal_server.conftest import image
 from tests.modal_server.server import ModalServer
 
+pytestmark = pytest.mark.slow
+
 
 def _serve(state: Path, port: int, *options: str) -> tuple[subprocess.Popen[str], str]:
     command = [sys.executable, "-m", "tests.modal_server", "--state", str(state), "--port", str(port), *options]

@@ -22,6 +22,8 @@ from tests.modal_server.conftest import Account, image
 from tests.modal_server.server import ModalServer
 from tests.modal_server.trouble import Break, Delay, LoseReply, Refuse, Starts, refusal
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("status", "error", "tries"),

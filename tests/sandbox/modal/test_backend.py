@@ -336,6 +336,7 @@ def test_a_sandbox_that_its_maker_left_unstarted_can_be_started_by_another(lab: 
         assert ended is not None and ended.code == 4
 
 
+@pytest.mark.slow
 def test_many_at_once_pull_an_image_once(server: ModalServer, lab: Lab) -> None:
     with server.client() as client:
         fresh = Lab(ModalBackend(client=client), "registry.test/other@sha256:" + "1" * 64)
