@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import shlex
 import tomllib
+from functools import cache
+from pathlib import Path
 from typing import get_args
 
 import pytest
 
+from tests.console import here
 from tests.integration.cli import REPOSITORY
 from trace_bench.config.models import RunConfig
 from trace_bench.suites.registry import discover, short_names, suite_names
@@ -29,7 +33,7 @@ def tasks() -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
-def test_tasks_that_a_page_names_exist(page, tasks: set[str]) -> None:  # type: ignore[no-untyped-def]
+def test_tasks_that_a_page_names_exist(page: Path, tasks: set[str]) -> None:
     suites = "|".join([*suite_names(), *PLANNED])
     for named in re.findall(rf"(?<![\w-])((?:{suites}):[a-z][a-z0-9_/]*+)(?![\w=*])", page.read_text()):
         assert named.endswith((":all", "/")) or named in tasks, named
@@ -51,3 +55,30 @@ def test_the_readme_lists_the_extras_that_install_something() -> None:
     section = (REPOSITORY / "README.md").read_text().split("\n## Extras\n")[1].split("\n## ")[0]
     listed = re.findall(r"^\| `([\w-]+)` \|", section, re.MULTILINE)
     assert listed and all(extras[name] for name in listed)
+
+
+@cache
+def options_of(*command: str) -> set[str]:
+    """What ``trace-bench COMMAND --help`` names."""
+    done = here(*command, "--help")
+    assert done.returncode == 0, (command, done.stderr)
+    return set(re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*", done.stdout))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_commands_that_a_page_shows_exist_with_their_options(page: Path) -> None:
+    shown = re.findall(r"^ *\$ trace-bench (.*)$", page.read_text(), re.MULTILINE)
+    groups = ("new", "llm", "images", "mirror")
+    for line in shown:
+        words = shlex.split(line.partition("  #")[0])
+        command = words[: 2 if words[0] in groups else 1]
+        options = {word for word in words if re.match(r"--?[a-zA-Z]", word)}
+        if command[0].startswith("-"):
+            command = []
+        assert options <= options_of(*command) | {"--version"}, (line, options - options_of(*command))
+
+
+def test_links_of_the_readme_lead_somewhere() -> None:
+    readme = REPOSITORY / "README.md"
+    for target in re.findall(r"\]\(([^)\s#]+)", readme.read_text()):
+        assert "://" in target or (REPOSITORY / target).exists(), target
