@@ -126,7 +126,9 @@ def test_the_task_of_the_how_to_works(tmp_path: Path) -> None:
 
 def test_the_config_of_the_how_to_runs_and_continues(tmp_path: Path) -> None:
     assert write_files_of("how-to/run-a-config.md", tmp_path) == ["compare.yaml"]
-    first, again, local = commands_of("how-to/run-a-config.md")
+    options, first, again, local = commands_of("how-to/run-a-config.md")
+    done = cli(*options, "--backend", "local", cwd=tmp_path)
+    assert done.returncode == 0 and "4 of 4 jobs ok" in done.stdout, done.stderr
     assert first == again and local[-2:] == ["--backend", "local"]
     done = cli(*local, cwd=tmp_path)
     assert done.returncode == 0 and "12 of 12 jobs ok" in done.stdout, done.stderr

@@ -143,6 +143,15 @@ def test_a_dry_run_leaves_nothing_behind(tmp_path: Path) -> None:
     assert _tree(tmp_path) == before, "neither folder nor lock nor state"
 
 
+@pytest.mark.docker
+def test_a_dry_run_builds_no_image_and_keeps_no_state(tmp_path: Path) -> None:
+    places = {name: str(tmp_path / name.lower()) for name in ("HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")}
+    done = cli("run", "smoke.yaml", "--backend", "docker", "--dry-run", cwd=tmp_path, home=tmp_path / "own", **places)
+    assert done.returncode == 0, done.stderr
+    assert "core  to be built" in done.stdout and "llm4ad  to be built" in done.stdout
+    assert "run         a new one" in done.stdout and list(tmp_path.iterdir()) == []
+
+
 def test_a_dry_run_of_a_run_that_is_there_touches_nothing(tmp_path: Path) -> None:
     run = _config(tmp_path, seeds=[1, 2], run_id="mine")
     assert cli(*run).returncode == 0

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.console import here
 from tests.images.conftest import TOP
 
 
@@ -113,6 +115,29 @@ def test_runsc_config_without_runsc_says_what_to_install(tmp_path: Path) -> None
 def test_helpers_show_their_usage(name: str) -> None:
     done = _run(TOP / "scripts" / name)
     assert done.returncode == 2 and done.stderr.startswith("usage: ")
+
+
+@pytest.mark.parametrize("has_litellm", [False, True])
+def test_quickstart_ends_with_the_one_command_for_a_real_model(bare: Path, has_litellm: bool) -> None:
+    """On an environment that is there and does nothing, apart from saying whether it has litellm."""
+    bin_ = bare / ".venv" / "bin"
+    bin_.mkdir(parents=True)
+    for name, script in {
+        "python": f'case "$*" in *litellm*) exit {int(not has_litellm)};; esac',
+        "trace-bench": 'echo "$*"',
+    }.items():
+        (bin_ / name).write_text(f"#!/bin/sh\n{script}\n")
+        (bin_ / name).chmod(0o755)
+    for stamp in (bare / "pyproject.toml", bare / ".venv" / ".trace-bench-installed"):
+        stamp.write_text("")
+    done = _run(bare / "scripts" / "quickstart", "--local")
+    assert done.returncode == 0 and done.stdout == "run configs/smoke.yaml --backend local\n", done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert "put your key in OPENAI_API_KEY" in last and (".venv/bin/pip install -e '.[llm]' && " in last) != has_litellm
+    command = shlex.split(last[last.index(".venv/bin/trace-bench") :])[1:]
+    assert command == ["run", "smoke_real.yaml", "-m", "openai/gpt-4o-mini", "--backend", "local"]
+    plan = here(*command, "--dry-run", "--json")
+    assert plan.returncode == 0 and {job["model"] for job in json.loads(plan.stdout)["jobs"]} == {"gpt-4o-mini"}
 
 
 @pytest.mark.docker
