@@ -12,13 +12,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import typer
 
 import trace_bench
 from tests.cli.conftest import refused
 from tests.console import here
 from tests.integration.cli import REPOSITORY, cli
-from trace_bench.cli.app import app
+from trace_bench.cli.app import root_command
 from trace_bench.cli.usage import ORDER, PANELS, near_option
 
 COMMANDS = (
@@ -143,14 +142,15 @@ def options_of(command: Any) -> list[str]:
 
 
 def commands_of(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    for name, command in group.commands.items():
+    for name in group.commands:
+        command = group.commands[name]
         yield (*words, name), command
         if hasattr(command, "commands"):
             yield from commands_of(command, (*words, name))
 
 
 def test_a_misspelt_option_is_told_an_option_of_that_very_command() -> None:
-    for words, command in commands_of(typer.main.get_command(app)):
+    for words, command in commands_of(root_command()):
         own = options_of(command)
         for option in own:
             for wrong in {option[:-1], f"--{option[2:].replace('-', '_')}", option + "x", option[:3] + option[4:]}:

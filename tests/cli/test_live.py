@@ -330,8 +330,7 @@ def test_ctrl_c_is_answered_above_the_table(tmp_path: Path) -> None:
 def test_an_error_of_the_run_comes_after_the_table(command: list[str], tmp_path: Path) -> None:
     """The journal cannot be opened: a folder is in its place."""
     runs = json.loads((tmp_path / "config.json").read_text())["runs_dir"]
-    subprocess.run([*command, "--run-id", "broken", "--dry-run"], cwd=tmp_path, check=True, capture_output=True)
-    Path(runs, "broken", "events.jsonl").mkdir()
+    Path(runs, "broken", "events.jsonl").mkdir(parents=True)
     code, said, out = _on_a_terminal([*command, "--run-id", "broken"], tmp_path)
     assert code == 3 and out == "" and said.count(HIDE) == said.count(SHOW) == 1
     (line,) = [line for line in _screen(said, 100) if line]

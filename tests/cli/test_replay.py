@@ -111,7 +111,7 @@ def test_the_plan_of_a_replay_is_shown_without_running_it(place: Path, tmp_path:
     done = cli("run", "--replay", str(place / "runs" / "compare"), "--runs-dir", str(tmp_path), "--dry-run",
                "--backend", "local")  # fmt: skip
     assert done.returncode == 0 and "2 jobs: 2 to run" in done.stdout, done.stderr
-    assert not list(latest(tmp_path).glob("jobs/*"))
+    assert not any(tmp_path.iterdir())
 
 
 def test_a_difference_ends_with_1_and_is_named(place: Path, tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def test_without_the_client_or_an_address_the_run_goes_on_with_a_warning(
 
 def test_a_warning_is_recorded_with_the_run(tmp_path: Path) -> None:
     path = write_config(tmp_path, backend="local", tasks=["internal:numeric_param"], trainers=["NoOp"], run_id="w")
-    done = cli("run", "--config", str(path), "--mirror", "mlflow", "--dry-run", home=tmp_path / "home", cwd=tmp_path,
+    done = cli("run", "--config", str(path), "--mirror", "mlflow", home=tmp_path / "home", cwd=tmp_path,
                MLFLOW_TRACKING_URI="")  # fmt: skip
     assert done.returncode == 0 and "warning: option --mirror: mirrors.mlflow: the run is not mirrored" in done.stderr
     manifest = read_manifest(RunLayout(tmp_path / "runs" / "w"))

@@ -14,8 +14,8 @@ from trace_bench.artifacts.secrets import known, secrets_in
 from trace_bench.cli import complete
 from trace_bench.cli.app_images import images_app
 from trace_bench.cli.app_results import results_commands
-from trace_bench.cli.app_runs import llm_app, runs_commands
-from trace_bench.cli.app_tasks import new_app, tasks_commands
+from trace_bench.cli.app_runs import runs_commands
+from trace_bench.cli.app_tasks import tasks_commands
 from trace_bench.cli.options import (
     RUNS,
     BackendName,
@@ -33,10 +33,10 @@ from trace_bench.cli.options import (
     one_config,
 )
 from trace_bench.cli.usage import (
+    Commands,
     InPanels,
     help_without_command,
     limit_in_seconds,
-    plain,
     seed_list,
     sentence,
     whole_number,
@@ -56,6 +56,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+main_commands = typer.Typer()
+
 # typer depended on click and now brings a copy of its own; in both, this is the base of every mistake in arguments.
 _UsageError: Any = typer.BadParameter.__base__
 
@@ -76,12 +78,19 @@ def run_app() -> int:
 def _answer() -> int:
     wide = {} if sys.stdout.isatty() else {"terminal_width": UNWRAPPED, "max_content_width": UNWRAPPED}
     try:
-        code = app(prog_name="trace-bench", standalone_mode=False, **wide)
+        code = root_command()(prog_name="trace-bench", standalone_mode=False, **wide)
     except _UsageError as error:
         raise ConfigError(sentence(error)) from error
     if code == ExitCode.INTERRUPTED:  # what typer makes of a KeyboardInterrupt
         raise KeyboardInterrupt
     return code if isinstance(code, int) else int(ExitCode.OK)
+
+
+def root_command() -> Any:
+    """The whole command line, as typer hands it to its click."""
+    root: Any = typer.main.get_command(app)
+    root.commands = Commands(main_commands, runs_commands, results_commands, tasks_commands)
+    return root
 
 
 def _version(wanted: bool) -> None:
@@ -100,7 +109,7 @@ def _top(
     help_without_command(ctx)
 
 
-@app.command(epilog="Example: trace-bench run -t llm4ad:circle_packing -T PrioritySearch -T NoOp --seeds 5")
+@main_commands.command(epilog="Example: trace-bench run -t llm4ad:circle_packing -T PrioritySearch -T NoOp --seeds 5")
 def run(
     config: ConfigArgument = None,
     config_option: ConfigOption = None,
@@ -199,7 +208,7 @@ def run(
     raise typer.Exit(code)
 
 
-@app.command(
+@main_commands.command(
     short_help="Check a config and build its problems; nothing is trained.",
     epilog="Example: trace-bench validate smoke.yaml --strict",
 )
@@ -243,7 +252,7 @@ def validate(
     raise typer.Exit(code)
 
 
-@app.command(epilog="Example: trace-bench doctor")
+@main_commands.command(epilog="Example: trace-bench doctor")
 def doctor(
     conformance: Annotated[
         bool, typer.Option("--conformance", help="Run the checks that every backend passes, on one of them.")
@@ -275,7 +284,7 @@ def doctor(
     raise typer.Exit(doctor_command(backend, path, as_json=as_json))
 
 
-@app.command(epilog="Example: trace-bench clean --run 20260101-120000-0123abcd")
+@main_commands.command(epilog="Example: trace-bench clean --run 20260101-120000-0123abcd")
 def clean(
     run_id: Annotated[str | None, typer.Option("--run", metavar="RUN", help="Only the sandboxes of this run.")] = None,
     expired: Annotated[
@@ -292,8 +301,4 @@ def clean(
     clean_command(run_id, runs_dir, backend, config, expired=expired, as_json=as_json)
 
 
-for commands in (runs_commands, results_commands, tasks_commands):
-    app.registered_commands += commands.registered_commands
-    app.registered_groups += commands.registered_groups
-app.add_typer(images_app, name="images")
-plain(app, images_app, llm_app, new_app)
+main_commands.add_typer(images_app, name="images")

@@ -10,6 +10,8 @@ from trace_bench.cli.options import Base, Families, Json
 from trace_bench.cli.usage import help_without_command
 
 images_app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
     short_help="Build, check, push and pull the images that jobs run in.",
     help="The images that jobs run in: one per family, built from pinned recipes.",
     epilog="Example: trace-bench images build core llm4ad",

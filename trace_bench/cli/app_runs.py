@@ -11,6 +11,8 @@ from trace_bench.cli.usage import help_without_command, whole_number
 
 runs_commands = typer.Typer()
 llm_app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
     short_help="Look at the LLM calls of a run, or of one job.",
     help="The LLM calls of a run as its cassettes have them, and the response cache.",
     epilog="Example: trace-bench llm ls latest",

@@ -13,6 +13,8 @@ from trace_bench.cli.usage import help_without_command, whole_number
 
 tasks_commands = typer.Typer()
 new_app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
     short_help="Make a config, a task or a trainer to start from.",
     help="Make a config, a task or a trainer that works, to be changed piece by piece.",
     epilog="Example: trace-bench new config",

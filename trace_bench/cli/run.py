@@ -169,7 +169,11 @@ def _plan(config: RunConfig, *, roots: Sequence[Path], build: bool, say: Callabl
     for warning in plan.warnings:
         if warning not in config.warnings:
             note(f"warning: {warning}")
-    print_plan(plan.jobs, {"run": f"{plan.run_id}{'' if plan.continued else ' (new)'}" if named else "a new one"})
+    if plan.continued:
+        layout = plan.layout
+        print_plan(plan.jobs, {"run": layout.run_id, "folder": layout.root, "manifest": layout.manifest})
+    else:
+        print_plan(plan.jobs, {"run": f"{plan.run_id} (new)" if named else "a new one"})
     print_outlook(plan, outlook)
     return int(ExitCode.OK)
 

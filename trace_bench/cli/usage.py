@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +51,39 @@ class Plain(TyperCommand):
             formatter.write_dl = write
 
 
+class Commands(dict[str, Any]):
+    """The commands of typer apps by name. Each is made when it is asked for: all of them take a third of a start."""
+
+    def __init__(self, *apps: typer.Typer) -> None:
+        super().__init__()
+        for app in apps:
+            for command in app.registered_commands:
+                command.cls = Plain
+                assert command.callback is not None
+                self[command.name or command.callback.__name__.replace("_", "-")] = command
+            for group in app.registered_groups:
+                assert group.typer_instance is not None
+                for command in group.typer_instance.registered_commands:
+                    command.cls = Plain
+                self[str(group.name)] = group.typer_instance
+
+    def __getitem__(self, name: str) -> Any:
+        found = super().__getitem__(name)
+        if not isinstance(found, TyperCommand | TyperGroup):
+            app = found
+            if not isinstance(app, typer.Typer):
+                app = typer.Typer(add_completion=False, rich_markup_mode=None)
+                app.registered_commands.append(found)
+            found = self[name] = typer.main.get_command(app)
+            found.name = name
+        return found
+
+    def get(self, name: str, default: Any = None) -> Any:
+        if name not in self:
+            return default
+        return self[name]
+
+
 class InPanels(TyperGroup):
     """A group that shows its commands in `PANELS`."""
 
@@ -72,13 +104,6 @@ def help_without_command(ctx: typer.Context) -> None:
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())
         raise typer.Exit(int(ExitCode.USAGE))
-
-
-def plain(*apps: typer.Typer) -> None:
-    """Make all commands of `apps` `Plain`."""
-    for app in apps:
-        for command in app.registered_commands:
-            command.cls = Plain
 
 
 # ------------------------------------------------------------------------------------------------------ arguments
@@ -196,7 +221,7 @@ def near_option(unknown: str, ctx: Any) -> str:
 
 def _shown_commands(ctx: Any) -> list[str]:
     commands = getattr(ctx.command, "commands", {})
-    return [name for name, command in commands.items() if not command.hidden]
+    return [name for name in commands if not commands[name].hidden]
 
 
 def _near(unknown: str, known: Sequence[str]) -> str:
@@ -207,6 +232,8 @@ def _near(unknown: str, known: Sequence[str]) -> str:
     >>> _near("--workers", ["--force", "--max-workers"]), _near("--confg", ["--config", "--json"])
     ('; did you mean --max-workers?', '; did you mean --config?')
     """
+    from difflib import SequenceMatcher
+
     plain = unknown.replace("_", "-").lower()
     bare = plain.strip("-")
 
