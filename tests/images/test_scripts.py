@@ -7,6 +7,8 @@ import os
 import shlex
 import shutil
 import subprocess
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -111,7 +113,56 @@ def test_runsc_config_without_runsc_says_what_to_install(tmp_path: Path) -> None
     assert "runsc is not on PATH; install it" in done.stderr and done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("name", ["second-engine", "loopback-registry"])
+@pytest.mark.parametrize("ending", ["its owner", "what watches it"])
+def test_a_virtual_machine_ends_with(tmp_path: Path, ending: str) -> None:
+    """However that ends. A program of ours stands in for QEMU."""
+    tools, run = tmp_path / "bin", tmp_path / "run-trixie"
+    tools.mkdir()
+    run.mkdir()
+    (tools / "qemu-system-x86_64").write_text("#!/bin/sh\nexec sleep 600\n")
+    (tools / "qemu-system-x86_64").chmod(0o755)
+    env = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "TRACE_BENCH_VM_CACHE": str(tmp_path)}
+    script = [TOP / "scripts" / "vm-host", "--release", "trixie"]
+    with subprocess.Popen(["sleep", "600"]) as owner:
+        with subprocess.Popen([*script, "keep", "--while", str(owner.pid)], env=env) as keeper:
+            _until(lambda: (run / "pid").exists() and (run / "pid").read_text().endswith("\n"))
+            machine = int((run / "pid").read_text())
+            _until(lambda: Path(f"/proc/{machine}/comm").read_text() == "sleep\n")
+            (owner if ending == "its owner" else keeper).kill()
+            _until(lambda: not Path(f"/proc/{machine}").exists() or _is_over(machine))
+        owner.kill()
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def _is_over(pid: int) -> bool:
+    """True for a process that only its parent has to take note of."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def test_a_virtual_machine_is_off_and_takes_no_command_before_it_is_started(tmp_path: Path) -> None:
+    script, where = TOP / "scripts" / "vm-host", {"TRACE_BENCH_VM_CACHE": str(tmp_path)}
+    done = _run(script, "status", **where)
+    assert (done.returncode, done.stdout) == (1, "bookworm is off\n")
+    for command in (["link", "off"], ["ssh", "true"]):
+        done = _run(script, *command, **where)
+        assert (done.returncode, done.stderr) == (3, "vm-host: bookworm does not run.\n")
+
+
+def test_the_debian_mirror_is_not_looked_for_where_there_is_no_apt(tmp_path: Path) -> None:
+    for name in ("bash", "env"):
+        (tmp_path / name).symlink_to(str(shutil.which(name)))
+    done = _run(TOP / "scripts" / "debian-mirror", PATH=str(tmp_path))
+    assert done.returncode == 3 and done.stdout == ""
+    assert "this is not Debian" in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["second-engine", "loopback-registry", "engine-certificates", "vm-host"])
 def test_helpers_show_their_usage(name: str) -> None:
     done = _run(TOP / "scripts" / name)
     assert done.returncode == 2 and done.stderr.startswith("usage: ")

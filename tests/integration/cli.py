@@ -12,6 +12,7 @@ from typing import Any
 
 from tests import forked
 from tests.engine import on_runtime
+from trace_bench.sandbox.conformance.lab import SLOWNESS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TASKS = REPOSITORY / "tests" / "tasks"
@@ -45,7 +46,7 @@ def started(
     """As `cli`, by an interpreter that starts afresh: half a second more."""
     done = subprocess.run(
         [sys.executable, "-m", "trace_bench", *arguments],
-        capture_output=True, text=True, timeout=timeout, cwd=cwd, env=environment(home, **env), check=False,
+        capture_output=True, text=True, timeout=timeout * SLOWNESS, cwd=cwd, env=environment(home, **env), check=False,
     )  # fmt: skip
     return Done(done.returncode, done.stdout, done.stderr)
 

@@ -29,6 +29,7 @@ from tests.integration.controls import FLOOD, INSIDE, LIMITS, OUTSIDE, Facts, Sh
 from tests.sandbox.conformance import SLEEP, Lab, read_all
 from trace_bench.sandbox import CONTROLS, Resources
 from trace_bench.sandbox import docker as docker_backend
+from trace_bench.sandbox.conformance.lab import PATIENCE
 from trace_bench.sandbox.docker import DockerBackend
 from trace_bench.sandbox.errors import ImageMissing
 from trace_bench.sandbox.labels import LEASE, OWNER, VOLUME, job_labels
@@ -64,7 +65,7 @@ def probe(lab: Lab, flood: int = 0, resources: Resources = LIMITS) -> Shared:
     with lab.running("", command=command, resources=resources, labels=labels) as (sandbox, stream):
         said = read_all(stream).splitlines()
         assert said, stream.stderr_tail()
-        assert sandbox.wait(30) is not None
+        assert sandbox.wait(PATIENCE) is not None
         log = docker("logs", sandbox.id)
         facts = inspect(sandbox.name)
         assert isinstance(lab.backend, DockerBackend)
@@ -194,7 +195,7 @@ def test_labels_say_whose_it_is(shared: Shared) -> None:
 
 def test_a_container_that_fails_is_not_started_again_and_is_kept_for_its_evidence(lab: Lab) -> None:
     with lab.running("sys.exit(3)\n") as (sandbox, _):
-        ended = sandbox.wait(30)
+        ended = sandbox.wait(PATIENCE)
         facts = inspect(sandbox.name)
     assert ended is not None and ended.code == 3
     assert facts["HostConfig"]["RestartPolicy"] == {"Name": "no", "MaximumRetryCount": 0}

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from tests.integration.cli import TASKS, cli, result_of, start, write_config
+from trace_bench.sandbox.conformance.lab import SLOWNESS
 
 pytestmark = pytest.mark.docker
 SEARCH = {"id": "PrioritySearch", "params": {"num_steps": 6, "num_candidates": 2, "num_proposals": 2}}
@@ -31,7 +32,7 @@ def run_id() -> Iterator[str]:
 
 
 def wait_for(condition: Any, timeout: float = 60) -> Any:
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + timeout * SLOWNESS
     while time.monotonic() < deadline:
         value = condition()
         if value:

@@ -7,7 +7,7 @@ import json
 import secrets
 
 from trace_bench.sandbox.base import Resources
-from trace_bench.sandbox.conformance.lab import SLEEP, Lab, content, members, needs, read_until
+from trace_bench.sandbox.conformance.lab import PATIENCE, SLEEP, Lab, content, members, needs, read_until
 
 
 def collect_brings_what_was_written_while_it_runs_and_afterwards(lab: Lab) -> None:
@@ -24,7 +24,7 @@ def collect_brings_what_was_written_while_it_runs_and_afterwards(lab: Lab) -> No
             assert content(sandbox, "a/ü b/日本.txt").decode() == "Grüße"
             assert content(sandbox, "big") == b"0123456789" * 100_000
             sandbox.kill()
-            assert sandbox.wait(20) is not None
+            assert sandbox.wait(PATIENCE) is not None
 
 
 def collect_of_an_empty_folder_is_an_empty_folder(lab: Lab) -> None:
@@ -79,7 +79,7 @@ def names_of_all_kinds_come_back(lab: Lab) -> None:
     code = "for name in json.loads(sys.argv[1]): put(name, name.encode())\n"
     request = lab.request(code)
     with lab.running("", command=(*request.command, json.dumps(NAMES))) as (sandbox, _):
-        ended = sandbox.wait(30)
+        ended = sandbox.wait(PATIENCE)
         assert ended is not None and ended.code == 0, sandbox.last_words()
         assert set(members(sandbox)) == {"out", *(f"out/{name}" for name in NAMES)}
         assert all(content(sandbox, name) == name.encode() for name in NAMES)
@@ -97,7 +97,7 @@ def owners_and_modes_come_back(lab: Lab) -> None:
     )
     with lab.running(code) as (sandbox, stream):
         assert read_until(stream, b"\n") == b"5\n"
-        assert sandbox.wait(20) is not None
+        assert sandbox.wait(PATIENCE) is not None
         found = members(sandbox)
         assert (found["out/of root"].uid, found["out/extra"].uid) == (0, base + 1)
         assert (found["out/extra/of phase"].uid, found["out/extra/of phase"].mode & 0o777) == (base + 1, 0o640)

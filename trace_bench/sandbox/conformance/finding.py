@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 
-from trace_bench.sandbox.conformance.lab import ECHO, SLEEP, Lab, members, raises, read_until
+from trace_bench.sandbox.conformance.lab import ECHO, PATIENCE, SLEEP, Lab, members, raises, read_until
 from trace_bench.sandbox.errors import NameConflict, SandboxGone
 from trace_bench.sandbox.labels import JOB, RUN, UID_BASE
 
@@ -21,7 +21,7 @@ def find_goes_by_labels_in_every_state(lab: Lab) -> None:
         lab.running("", labels=marks) as (exited, _),
         lab.created(SLEEP) as other,
     ):
-        assert exited.wait(20) is not None
+        assert exited.wait(PATIENCE) is not None
         found = {sandbox.name: sandbox for sandbox in lab.backend.find(marks)}
         assert {name: sandbox.status() for name, sandbox in found.items()} == {
             created.name: "created",
@@ -61,7 +61,7 @@ def name_used_again_starts_clean(lab: Lab) -> None:
     request = lab.request("put('old', b'old')\n")
     first = lab.backend.create(request)
     first.start()
-    assert first.wait(20) is not None
+    assert first.wait(PATIENCE) is not None
     first.remove()
     second = lab.backend.create(request)
     try:
@@ -103,7 +103,7 @@ def controller_that_was_killed_leaves_what_the_next_one_adopts(lab: Lab) -> None
         assert read_until(stream, b"me\n").endswith(b"me\n")
         stream.close()
         found[0].kill()
-        ended = found[0].wait(20)
+        ended = found[0].wait(PATIENCE)
         assert ended is not None and ended.code == 128 + signal.SIGKILL
     finally:
         for sandbox in lab.backend.find({RUN: lab.run, JOB: request.labels[JOB]}):

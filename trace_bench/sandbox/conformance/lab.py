@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import secrets
 import tarfile
 import time
@@ -14,6 +15,10 @@ from typing import Any, Protocol
 from trace_bench.sandbox.base import CONTROLS, FEATURES, Backend, ExitStatus, Resources, Sandbox, SandboxRequest, Stream
 from trace_bench.sandbox.labels import JOB, RUN
 
+SLOWNESS = float(os.environ.get("TRACE_BENCH_SLOWNESS") or 1)
+"""Times as long as usual that everything may take: more than 1 on an engine whose machine is emulated."""
+PATIENCE = 30.0 * SLOWNESS
+"""Seconds for a sandbox to end, or to say something."""
 PRELUDE = """
 import json, os, sys, time
 def folder(flag, default):
@@ -106,7 +111,7 @@ class Lab:
         """Run `code` to its end: stdout, stderr, and how it ended."""
         with self.running(code, **changes) as (sandbox, stream):
             out = read_all(stream)
-            ended = sandbox.wait(30)
+            ended = sandbox.wait(PATIENCE)
             assert ended is not None
             return out, stream.stderr_tail(), ended
 
@@ -180,6 +185,7 @@ def read_all(stream: Stream, seconds: float = 60) -> bytes:
 
 
 def read_while(stream: Stream, more: Callable[[bytes], bool], seconds: float, *, to_end: bool = False) -> bytes:
+    seconds *= SLOWNESS
     deadline = time.monotonic() + seconds
     data = bytearray()
     while more(bytes(data[-64:]) if to_end else bytes(data)):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from trace_bench.errors import SandboxError
 from trace_bench.sandbox.base import ExitStatus, Sandbox
-from trace_bench.sandbox.conformance.lab import ECHO, GRANDCHILD, SLEEP, Lab, content, read_until
+from trace_bench.sandbox.conformance.lab import ECHO, GRANDCHILD, PATIENCE, SLEEP, Lab, content, read_until
 
 
 def exit_codes_come_back(lab: Lab) -> None:
@@ -32,7 +32,7 @@ def command_that_is_not_there_is_named(lab: Lab) -> None:
     try:
         sandbox = lab.backend.create(lab.request(ECHO, command=("no-such-command",)))
         sandbox.start()
-        ended = sandbox.wait(20)
+        ended = sandbox.wait(PATIENCE)
         assert ended is not None and ended.code == 127
         assert "no-such-command" in sandbox.last_words()
     except SandboxError as error:
@@ -46,7 +46,7 @@ def flood_that_nobody_reads_can_be_killed(lab: Lab) -> None:
     with lab.running("say('ready')\nwhile True: os.write(1, b'x' * 65536)\n") as (sandbox, _):
         time.sleep(0.5)
         sandbox.kill()
-        ended = sandbox.wait(20)
+        ended = sandbox.wait(PATIENCE)
         assert ended is not None and ended.code == 128 + signal.SIGKILL
 
 
@@ -54,14 +54,14 @@ def kill_ends_grandchildren(lab: Lab) -> None:
     with lab.running(GRANDCHILD + "time.sleep(600)\n") as (sandbox, stream):
         read_until(stream, b"ready\n")
         sandbox.kill()
-        assert sandbox.wait(20) is not None
+        assert sandbox.wait(PATIENCE) is not None
         _assert_silent(sandbox)
 
 
 def end_of_the_command_ends_grandchildren(lab: Lab) -> None:
     with lab.running(GRANDCHILD) as (sandbox, stream):
         read_until(stream, b"ready\n")
-        ended = sandbox.wait(20)
+        ended = sandbox.wait(PATIENCE)
         assert ended is not None and ended.code == 0
         _assert_silent(sandbox)
 
@@ -75,7 +75,7 @@ def _assert_silent(sandbox: Sandbox) -> None:
 def kill_does_no_harm_before_the_start_nor_twice(lab: Lab) -> None:
     with lab.running(SLEEP) as (sandbox, _):
         sandbox.kill()
-        assert sandbox.wait(20) is not None
+        assert sandbox.wait(PATIENCE) is not None
         sandbox.kill()
     with lab.created(SLEEP) as sandbox:
         sandbox.kill()
@@ -105,7 +105,7 @@ def status_follows_the_life_of_a_sandbox(lab: Lab) -> None:
         sandbox.start()
         assert sandbox.status() == "running"
         sandbox.kill()
-        assert sandbox.wait(20) is not None
+        assert sandbox.wait(PATIENCE) is not None
         assert sandbox.status() == "exited"
         sandbox.remove()
         assert sandbox.status() == "removed"

@@ -7,7 +7,7 @@ import threading
 import time
 
 from trace_bench.errors import SandboxError
-from trace_bench.sandbox.conformance.lab import ECHO, SLEEP, Lab, raises, read_all, read_bytes, read_until
+from trace_bench.sandbox.conformance.lab import ECHO, PATIENCE, SLEEP, Lab, raises, read_all, read_bytes, read_until
 
 
 def stream_carries_all_bytes_exactly(lab: Lab) -> None:
@@ -86,7 +86,7 @@ def stderr_is_bounded(lab: Lab) -> None:
 def last_words_are_kept_without_anybody_attached(lab: Lab) -> None:
     with lab.created("os.write(2, b'went wrong\\n')\nsys.exit(3)\n") as sandbox:
         sandbox.start()
-        ended = sandbox.wait(30)
+        ended = sandbox.wait(PATIENCE)
         assert ended is not None and ended.code == 3
         assert sandbox.last_words() == "went wrong\n"
 
@@ -120,7 +120,7 @@ def attaching_to_a_torrent_tears_no_bytes(lab: Lab) -> None:
 
 def writing_to_what_has_ended_is_an_error(lab: Lab) -> None:
     with lab.running("") as (sandbox, stream):
-        assert sandbox.wait(20) is not None
+        assert sandbox.wait(PATIENCE) is not None
         read_all(stream)
         with raises(SandboxError):
             for _ in range(50):

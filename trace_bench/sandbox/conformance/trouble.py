@@ -17,7 +17,7 @@ from pathlib import Path
 
 from trace_bench.errors import SandboxError
 from trace_bench.sandbox.base import ExitStatus, Sandbox, Stream
-from trace_bench.sandbox.conformance.lab import ECHO, SLEEP, Lab, content, needs, raises, read_until
+from trace_bench.sandbox.conformance.lab import ECHO, PATIENCE, SLEEP, Lab, content, needs, raises, read_until
 from trace_bench.sandbox.errors import SandboxGone
 from trace_bench.sandbox.labels import JOB
 from trace_bench.worker import frames
@@ -27,7 +27,6 @@ LOAD = 120_000
 """Numbered messages each way; as many acknowledgements are on the way beside them."""
 TORN = 15_000
 CUTS = 8
-PATIENCE = 30.0
 
 SPEAKER = """
 import select, zlib
@@ -158,7 +157,7 @@ def frames_keep_their_order_both_ways_while_the_sandbox_is_busy(lab: Lab) -> Non
         teller.join(PATIENCE)
         assert not teller.is_alive()
         speaker.check()
-        ended = sandbox.wait(20)
+        ended = sandbox.wait(PATIENCE)
         assert ended is not None and ended.code == 0
 
 
@@ -192,7 +191,7 @@ def connection_that_is_cut_inside_a_frame_loses_and_doubles_nothing(lab: Lab) ->
             stream = sandbox.attach()
         stream.close()
         speaker.check()
-        ended = sandbox.wait(20)
+        ended = sandbox.wait(PATIENCE)
         assert ended is not None and ended.code == 0
 
 
@@ -219,7 +218,7 @@ def sandbox_that_vanished_says_so_whatever_is_asked(lab: Lab) -> None:
                 if state != "created":
                     sandbox.start()
                 if state == "exited":
-                    assert sandbox.wait(20) is not None
+                    assert sandbox.wait(PATIENCE) is not None
                 if state == "running":
                     read_until(stream, b"ready\n")
                 assert sandbox.status() == state
