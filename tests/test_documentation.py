@@ -82,3 +82,11 @@ def test_links_of_the_readme_lead_somewhere() -> None:
     readme = REPOSITORY / "README.md"
     for target in re.findall(r"\]\(([^)\s#]+)", readme.read_text()):
         assert "://" in target or (REPOSITORY / target).exists(), target
+
+
+FOR_USERS = [page for page in PAGES if page.parent in (REPOSITORY, DOCS, DOCS / "how-to", DOCS / "tutorial")]
+
+
+@pytest.mark.parametrize("page", FOR_USERS, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_pages_for_users_are_in_plain_words(page: Path) -> None:
+    assert not re.findall(r"(?i)\b(?:nobody|whoever|somebody|anybody|what became of)\b", page.read_text())

@@ -47,6 +47,8 @@ def test_one_that_was_never_built_is_to_be_built_first(pin: ImagePin, tmp_path: 
 
 def test_drift_is_refused_unless_it_is_accepted(pin: ImagePin, tmp_path: Path) -> None:
     record(replace(pin, parts={**pin.parts, "worker": "0" * 64}), home=tmp_path)
-    with pytest.raises(EnvironmentUnavailable, match="worker sources changed since"):
+    with pytest.raises(EnvironmentUnavailable, match="worker sources changed since") as caught:
         pushed("core", "ghcr.io/lab", home=tmp_path)
+    both = "run `trace-bench images build core && trace-bench images push core --registry ghcr.io/lab`"
+    assert both in str(caught.value)
     assert pushed("core", "ghcr.io/lab", accept_drift=True, home=tmp_path).drift == ("worker",)

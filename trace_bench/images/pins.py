@@ -167,15 +167,16 @@ def pushed(family: str, registry: str, *, accept_drift: bool = False, home: Path
     """
     target = family_named(family)
     pin = read_lock(home).images.get(family)
-    built = "" if pin is not None else f"trace-bench images build {family} && "
+    build_it = f"trace-bench images build {family}"
+    push_it = f"trace-bench images push {family} --registry {registry.rstrip('/')}"
     if pin is None or pin.repo_digest is None or not pin.repo_digest.startswith(registry.rstrip("/") + "/"):
         raise EnvironmentUnavailable(
             f"the image of family {family} is not in {registry}; "
-            f"run `{built}trace-bench images push {family} --registry {registry.rstrip('/')}`"
+            f"run `{push_it if pin is not None else f'{build_it} && {push_it}'}`"
         )
     drift = _recipe_drift(pin, target)
     if drift and not accept_drift:
-        raise _refusal(pin, drift)
+        raise _refusal(pin, drift, f"{build_it} && {push_it}")
     return replace(pin, ref=pin.repo_digest, drift=drift)
 
 
@@ -275,10 +276,14 @@ def fetched(engine: DockerClient, pin: ImagePin, progress: Progress) -> bool:
     return _present(engine, pin)
 
 
-def _refusal(pin: ImagePin, drift: tuple[str, ...]) -> EnvironmentUnavailable:
+def _refusal(pin: ImagePin, drift: tuple[str, ...], remedy: str = "") -> EnvironmentUnavailable:
+    """
+    Args:
+        remedy: the command that accepts the change; empty builds the image.
+    """
     changed = " and ".join(_PART_NAMES[part] for part in drift)
+    remedy = remedy or f"trace-bench images build {pin.family}"
     return EnvironmentUnavailable(
         f"the image of family {pin.family} is locked as {pin.ref}, but its {changed} changed since; "
-        f"run `trace-bench images build {pin.family}` to accept the change, or pass --accept-drift to run "
-        f"the locked image"
+        f"run `{remedy}` to accept the change, or pass --accept-drift to run the locked image"
     )
