@@ -121,7 +121,7 @@ def run(folder: Path, url: str, attempt: int, point: str = "") -> None:
 
 
 def end_before_the_answer(folder: Path, url: str, *, give_up: bool) -> None:
-    """Ask one call, and end in order while it is with the provider.
+    """Ask one call, and end in order while it is with the provider, once there is a file ``end``.
 
     Args:
         give_up: say that its answer is lost, as a job does that has ended well.
@@ -132,7 +132,7 @@ def end_before_the_answer(folder: Path, url: str, *, give_up: bool) -> None:
         gateway = Gateway({"m": Masked(process.provider("m"))})
         with gateway.open(JOB, 7, ModelRef(id="m"), folder / "llm.jsonl") as scope:
             threading.Thread(target=scope.handle, args=(_request(1),), daemon=True).start()
-            while not list((folder / "llm.asked").glob("*")):
+            while not (folder / "end").exists():
                 time.sleep(0.01)
             (folder / "pid").write_text(str(process.pid))
             if give_up:

@@ -170,6 +170,8 @@ def test_an_answer_that_comes_after_an_end_in_order_is_lost_or_left_to_the_next_
         target=asking_program.end_before_the_answer, args=(job.folder, job.server.url), kwargs={"give_up": give_up}
     )
     first.start()
+    _until(lambda: len(job.server.asked()) == 1)
+    (job.folder / "end").touch()
     first.join(60)
     assert first.exitcode == 0, "it does not wait"
     assert (len(job.answers), len(job.lost)) == (0, int(give_up))

@@ -59,16 +59,18 @@ class AskedFile:
             os.close(self._lock)
             raise
 
-    def tried(self, made: LlmTry) -> None:
-        """A try has ended."""
+    def failed(self, made: LlmTry) -> None:
+        """A try has come to nothing."""
         self._journal.append({"try": made.model_dump()})
 
     def again(self) -> None:
         """The request is about to be sent once more."""
         self._journal.append({"again": True})
 
-    def answered(self, answer: Mapping[str, Any]) -> None:
-        self._journal.append({"answer": dict(answer)})
+    def answered(self, answer: Mapping[str, Any], made: LlmTry | None) -> None:
+        """The last word, and the try that brought it; None where no try did."""
+        last = {} if made is None else {"try": made.model_dump()}
+        self._journal.append({**last, "answer": dict(answer)})
 
     def discard(self) -> None:
         """Nothing was sent."""
@@ -85,7 +87,7 @@ class Left:
     """What is known of a call that was sent.
 
     Attributes:
-        tries: without one whose answer is lost.
+        tries: those that have ended, as far as is known.
         answer: the provider's, or the failure after which it was not asked again; None where there is neither.
         lost: the answer to the last request is not known.
     """
@@ -117,10 +119,7 @@ def left_at(path: Path) -> Left | None:
         os.close(lock)
     tries = tuple(LlmTry.model_validate(line["try"]) for line in lines if "try" in line)
     answer = next((line["answer"] for line in lines if "answer" in line), None)
-    if answer is not None:
-        return Left(lines[0]["asked"], tries, answer, lost=False)
-    failed = tuple(one for one in tries if one.error)
-    return Left(lines[0]["asked"], failed, None, lost="try" not in lines[-1] or failed != tries)
+    return Left(lines[0]["asked"], tries, answer, lost=answer is None and "try" not in lines[-1])
 
 
 def files_in(folder: Path) -> list[Path]:

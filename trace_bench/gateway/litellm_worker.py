@@ -186,6 +186,7 @@ class _Kept:
     def __init__(self, keep: Mapping[str, Any]) -> None:
         self._path, self._head = Path(keep["path"]), keep["head"]
         self._file: AskedFile | None = None
+        self._last: LlmTry | None = None
 
     async def before_a_try(self, alone: Callable[[], bool]) -> None:
         """
@@ -203,15 +204,18 @@ class _Kept:
             self._file = None
             raise _gone()
 
+    # A full disk keeps no answer from the controller: what is not written down there counts as lost.
+
     def tried(self, made: LlmTry) -> None:
-        if self._file is not None:
-            self._file.tried(made)
+        self._last = None if made.error else made
+        if self._file is not None and made.error:
+            with contextlib.suppress(OSError):
+                self._file.failed(made)
 
     async def answered(self, answer: frames.Frame) -> None:
-        """Write the answer down. A full disk does not keep it from the controller."""
         if self._file is not None:
             with contextlib.suppress(OSError):
-                await asyncio.to_thread(self._file.answered, answer)
+                await asyncio.to_thread(self._file.answered, answer, self._last)
 
     def close(self) -> None:
         if self._file is not None:

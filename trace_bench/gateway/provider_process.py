@@ -53,9 +53,10 @@ SILENCE_SECONDS = 60.0
 """A process that says nothing for so long hangs; it says that it lives every five."""
 WATCH_SECONDS = 5.0
 """How often it is looked whether the process still speaks."""
-LOST = "the process that asks the providers ended, and the answer with it: it may have been paid"
 CLOSE_SECONDS = 3.0
 """How long it may take to end by itself."""
+LOST = "the process that asks the providers ended, and the answer with it: it may have been paid"
+"""What a try says whose answer nobody can have."""
 
 
 class ProviderProcess:
