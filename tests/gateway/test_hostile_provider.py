@@ -287,7 +287,7 @@ def test_an_answer_that_no_frame_holds_is_an_error_and_no_silence(
     sink = io.BytesIO()
     worker = Worker(sink, {}, tmp_path, QUICKLY)
 
-    async def too_long(frame: frames.Frame) -> frames.Frame:
+    async def too_long(frame: frames.Frame, kept: object) -> frames.Frame:
         return {"body": "x" * 1000}
 
     monkeypatch.setattr(worker, "_ask", too_long)

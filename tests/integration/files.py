@@ -12,6 +12,7 @@ from trace_bench.artifacts.jsonio import read_model
 from trace_bench.artifacts.layout import RunLayout, schema_of
 from trace_bench.artifacts.records import FilesIndex
 from trace_bench.artifacts.schema import validate
+from trace_bench.artifacts.usage import NO_ANSWER
 
 
 def check_files(folder: str | Path) -> int:
@@ -45,6 +46,6 @@ def paid_calls(folder: str | Path) -> list[tuple[str, str, str]]:
         for line in path.read_text().splitlines():
             if line.endswith("}"):
                 call = json.loads(line)
-                if call["reused_from"] is None:
+                if call["reused_from"] is None and call["status"] != NO_ANSWER:
                     found.append((path.parent.name, str(call["slot"]), str(call["request_hash"])))
     return found

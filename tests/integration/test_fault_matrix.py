@@ -9,8 +9,10 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -297,10 +299,6 @@ def _child_of(pid: int) -> int | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _calls(folder: Path) -> int:
-    return sum(len(p.read_text().splitlines()) for p in (folder / "runs").glob("*/jobs/*/llm.jsonl"))
-
-
 def _lost(folder: Path) -> int:
     """Tries that came to nothing because the process ended."""
     lines = [line for p in run_of(folder).glob("jobs/*/llm.jsonl") for line in p.read_text().splitlines()]
@@ -319,14 +317,33 @@ def _posts(server: OpenAIServer) -> list[Asked]:
     return server.asked("/v1/chat/completions")
 
 
+@contextmanager
+def _under_way(server: OpenAIServer) -> Iterator[threading.Event]:
+    """Hold the fifth request until the end of the block; the event is set once it is there."""
+    there, go_on = threading.Event(), threading.Event()
+
+    def choose(asked: Asked) -> Behaviour:
+        if len(_posts(server)) != 5 or there.is_set():
+            return Behaviour(delay=0.2)
+        there.set()
+        return Behaviour(hold=go_on)
+
+    server.choose = choose
+    try:
+        yield there
+    finally:
+        go_on.set()
+
+
 @pytest.mark.slow
 def test_a_provider_process_that_is_killed_costs_the_calls_under_way_a_try(
     provider: OpenAIServer, images: Path, tmp_path: Path
 ) -> None:
     trial = Trial(tmp_path, images, _asking(tmp_path, provider))
     with trial.controller() as process:
-        wait_for(lambda: _calls(tmp_path) >= 3)
-        os.kill(wait_for(lambda: _child_of(process.pid)), signal.SIGKILL)
+        with _under_way(provider) as there:
+            assert there.wait(120)
+            os.kill(wait_for(lambda: _child_of(process.pid)), signal.SIGKILL)
         said = trial.ended(process)
         assert process.returncode == 0, said
     assert _lost(tmp_path) > 0
@@ -337,8 +354,9 @@ def test_a_provider_process_that_is_killed_costs_the_calls_under_way_a_try(
 def test_a_provider_process_that_hangs_is_replaced(provider: OpenAIServer, images: Path, tmp_path: Path) -> None:
     trial = Trial(tmp_path, images, _asking(tmp_path, provider))
     with trial.controller() as process:
-        wait_for(lambda: _calls(tmp_path) >= 3)
-        os.kill(wait_for(lambda: _child_of(process.pid)), signal.SIGSTOP)
+        with _under_way(provider) as there:
+            assert there.wait(120)
+            os.kill(wait_for(lambda: _child_of(process.pid)), signal.SIGSTOP)
         said = trial.ended(process, 200)
         assert process.returncode == 0, said
     assert _lost(tmp_path) > 0

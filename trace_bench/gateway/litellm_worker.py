@@ -214,7 +214,7 @@ class _Kept:
 
     async def answered(self, answer: frames.Frame) -> None:
         if self._file is not None:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, ValueError, TypeError, RecursionError):  # the latter as of frames
                 await asyncio.to_thread(self._file.answered, answer, self._last)
 
     def close(self) -> None:
