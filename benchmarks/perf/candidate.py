@@ -14,69 +14,37 @@ NumPy).
 from __future__ import annotations
 
 import argparse
-import io
-import json
-import os
 import random
 import socket
 import statistics
-import subprocess
-import sys
-import tarfile
-import tempfile
 import time
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import spawned
+
 TASKS = {"circle_packing": "circle_packing", "online_bin_packing": "optimization/online_bin_packing"}
-UID_BASE = 0x70000000
-SANDBOX = [
-    *("--network", "none", "--cap-drop", "ALL", "--read-only", "--security-opt", "no-new-privileges", "--ipc", "none"),
-    *("--cap-add", "CHOWN", "--cap-add", "KILL", "--cap-add", "SETGID", "--cap-add", "SETUID", "--init"),
-    *("--tmpfs", "/tmp:rw,nosuid,nodev,noexec,mode=0755", "--cpus", "1", "--pids-limit", "256"),
-    *("--memory", "2g", "--memory-swap", "2g"),
-]
 
 
-def main() -> None:
+def run() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--where", default="container,local")
     parser.add_argument("--runtime", help="of the engine, for the container")
     chosen = parser.parse_args()
-    runtime = ["--runtime", chosen.runtime, "--pids-limit", "4096"] if chosen.runtime else []
+    options = ["--runtime", chosen.runtime, "--pids-limit", "4096"] if chosen.runtime else []
     from timing import image_of, load
 
-    source = Path(__file__).read_text(encoding="utf-8")
+    tasks = Path(__file__).parents[1] / "LLM4AD" / "benchmark_tasks"
+    files = {"candidate.py": Path(__file__)} | {name: tasks / folder for name, folder in TASKS.items()}
     for where in chosen.where.split(","):
-        if where == "container":
-            options = [*SANDBOX, *runtime, "--entrypoint", "python3", image_of("llm4ad")]
-            words = ["docker", "run", "--rm", "--interactive", *options, "-sP"]
-        else:
-            words = [sys.executable]
-        done = subprocess.run(
-            [*words, "-c", source, "inside", where, str(chosen.rounds)],
-            input=packed_tasks(),
-            env={**os.environ, "TRACE_BENCH_PRELOAD": "numpy", "OPENBLAS_NUM_THREADS": "1"},
-            capture_output=True,
-            timeout=300,
-            check=False,
-        )
-        if done.returncode != 0 or not done.stdout:
-            sys.exit(f"the {where} measurement failed: {done.stderr.decode(errors='replace').strip()}")
+        image = image_of("llm4ad") if where == "container" else None
+        (found,) = spawned.run(image, files, "candidate", where, str(chosen.rounds), options=options)
         print(f"\n{where} ({load()})")
-        for name, found in json.loads(done.stdout).items():
-            report(name, found)
-
-
-def packed_tasks() -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for name, folder in TASKS.items():
-            tar.add(Path(__file__).parents[1] / "LLM4AD" / "benchmark_tasks" / folder, arcname=name)
-    return buffer.getvalue()
+        for name, times in found.items():
+            report(name, times)
 
 
 def report(name: str, found: Mapping[str, Any]) -> None:
@@ -121,39 +89,14 @@ class WithinProgram:
     def close(self) -> None: ...
 
 
-def inside(where: str, rounds: int) -> None:
-    """Play the supervisor: fork the spawner, have it start one phase, print what that reports."""
-    from trace_bench.worker import phases, spawner, wire
-
-    with tempfile.TemporaryDirectory(dir="/tmp" if where == "container" else None) as name:
-        tmp = Path(name)
-        tmp.chmod(0o755)
-        with tarfile.open(fileobj=io.BytesIO(sys.stdin.buffer.read())) as tar:
-            for member in tar:  # tidy owners and modes: in there, root has no rights beyond its own files
-                member.uid = member.gid = os.getuid()
-                member.mode = 0o755 if member.isdir() else 0o644
-                tar.extract(member, tmp)
-        # The spawner is forked from here, so that its phases come here in place of their own entry.
-        phases.enter = lambda name, ctl, spawn: measure(ctl, spawn, tmp, rounds)
-        options = spawner.Options(UID_BASE if where == "container" else None, tmp, 256 << 20)
-        spawn = spawner.fork(options)
-        ours, theirs = socket.socketpair()
-        wire.send_datagram(spawn, {"op": "phase", "name": "score"}, (theirs.fileno(), 2))
-        theirs.close()
-        unpacker = wire.Unpacker()
-        reports = []
-        while data := ours.recv(1 << 16):
-            reports += unpacker.feed(data)
-        received = wire.receive_datagram(spawn)
-        while received is not None and received[0]["op"] != "exit":  # by then its home has been emptied
-            received = wire.receive_datagram(spawn)
-    for message in reports:
-        print(json.dumps(message))
+def main(folder: str, where: str, rounds: str) -> None:
+    """In the container, or the process that stands for it."""
+    base = spawned.UID_BASE if where == "container" else None
+    spawned.play({"score": lambda spawn: measure(spawn, Path(folder), int(rounds))}, base)
 
 
-def measure(ctl: socket.socket, spawn: socket.socket, tmp: Path, rounds: int) -> None:
-    """In a phase's process."""
-    from trace_bench.worker import wire
+def measure(spawn: socket.socket, folder: Path, rounds: int) -> dict[str, Any]:
+    """Seconds of each evaluation by task and way. In a phase's process."""
     from trace_bench.worker.candidates import CandidatePrograms, SpawnerClient
     from trace_bench.worker.evaluate import evaluate_example
 
@@ -161,7 +104,7 @@ def measure(ctl: socket.socket, spawn: socket.socket, tmp: Path, rounds: int) ->
     for name in TASKS:
         within = WithinPrograms()
         ways = {"apart": CandidatePrograms(SpawnerClient(spawn), 1), "within": within}
-        problems = {way: built(tmp / name, programs) for way, programs in ways.items()}
+        problems = {way: built(folder / name, programs) for way, programs in ways.items()}
         found: dict[str, Any] = {way: [] for way in ways}
         for number in range(rounds + 1):
             scores = set()
@@ -180,7 +123,7 @@ def measure(ctl: socket.socket, spawn: socket.socket, tmp: Path, rounds: int) ->
             if len(scores) != 1:
                 raise SystemExit(f"{name}: the two ways disagree: {scores}")
         results[name] = {**found, "calls": within.calls}
-    ctl.sendall(wire.pack(results))
+    return results
 
 
 def built(folder: Path, programs: Any) -> Any:
@@ -193,7 +136,4 @@ def built(folder: Path, programs: Any) -> Any:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["inside"]:
-        inside(sys.argv[2], int(sys.argv[3]))
-    else:
-        main()
+    run()

@@ -14,8 +14,6 @@ pytestmark = pytest.mark.docker
 
 SIGNS = True
 """Whether the sandbox looks for signs in sources."""
-TALLIES = True
-"""Whether it counts what candidates leave."""
 
 
 EVERY = 3
@@ -63,8 +61,6 @@ def test_the_score_is_not_the_attackers(campaign: Campaign, attack: str, interac
     assert len(job.meta["attempts"]) == 1, "a candidate's own failure is never a retry"
     if one.sign is not None:
         assert visible(job, one.sign), job.meta["integrity_report"]["signs"]
-    if one.tally is not None and TALLIES:
-        assert job.meta["integrity_report"]["candidates"]["score"][one.tally] > 0
 
 
 def check_what_is_known_by_heart(job: Job) -> None:

@@ -17,10 +17,13 @@ from trace_bench.suites.spec import load_task_spec, resolve_eval_kwargs
 from trace_bench.worker import candidate_runner
 from trace_bench.worker.candidates import CandidatePrograms
 from trace_bench.worker.problem import BuildContext, Limits, Problem, Programs
+from trace_bench.worker.seccomp import Filter
+
+FILTER = Filter()
 
 
 class ForkingSpawner:
-    """Serves `CandidatePrograms` in place of the sandbox's spawner: the same runner and wire, forked from here."""
+    """Serves `CandidatePrograms` in place of the sandbox's spawner: forked from here, with its filters."""
 
     def __init__(self) -> None:
         self.pids: list[int] = []
@@ -34,7 +37,8 @@ class ForkingSpawner:
                 null = os.open(os.devnull, os.O_RDWR)
                 for fd in (0, 1, 2):
                     os.dup2(null, fd)
-                candidate_runner.run(theirs)
+                FILTER.install("loading")
+                candidate_runner.run(theirs, lambda: FILTER.install("closed"), set())
             finally:
                 os._exit(0)
         theirs.close()

@@ -217,7 +217,7 @@ class ForkingSpawner:
         if pid == 0:
             try:
                 ours.close()
-                candidate_runner.run(theirs)
+                candidate_runner.run(theirs, lambda: None, set())
             finally:
                 os._exit(0)
         theirs.close()

@@ -49,7 +49,7 @@ def test_signs_tallies_and_files_are_told_and_a_forged_frame_of_signs_changes_no
     # Three examples of one state and twice of another in training; of two different states in scoring.
     assert said.candidates["train"].opened == 9 and said.candidates["score"].opened == 6
     assert said.candidates["train"].cpu_seconds > 0 and said.candidates["build"].opened == 0
-    assert {(t.left_processes, t.unswept, t.over_cpu) for t in said.candidates.values()} == {(0, 0, 0)}
+    assert {(t.needs, t.unswept, t.over_cpu) for t in said.candidates.values()} == {((), 0, 0)}
     assert said.scorer_files is not None and said.scorer_files.unchanged and said.scorer_files.files > 40
 
 

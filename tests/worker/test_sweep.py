@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from trace_bench.worker.sweep import empty, processes_of
+from trace_bench.worker.sweep import empty, living
 
 HEADLESS = """
 import ctypes, os, threading, time
@@ -24,7 +24,7 @@ def test_a_process_whose_first_thread_has_ended_is_alive_while_another_runs() ->
         while Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z":
             assert time.monotonic() < deadline
             time.sleep(0.01)
-        assert process.pid in processes_of(os.getuid())
+        assert process.pid in living([os.getuid()])
     finally:
         process.kill()
         process.wait()
@@ -35,7 +35,7 @@ def test_a_zombie_is_not_alive() -> None:
     if pid == 0:
         os._exit(0)
     deadline = time.monotonic() + 10
-    while pid in processes_of(os.getuid()):
+    while pid in living([os.getuid()]):
         assert time.monotonic() < deadline
     os.waitpid(pid, 0)
 

@@ -409,10 +409,11 @@ class CandidateTally(Model):
 
     Attributes:
         opened: how many there were.
-        left_processes: processes, beyond the first of a candidate, that were alive when it was closed.
+        left_processes: processes that candidates left behind, in runs of versions that let every candidate fork.
         unswept: uids that could not be emptied; they are not used again.
-        over_cpu: candidates that were ended because all their processes together had used up their CPU time.
+        over_cpu: candidates that were ended because they had used up their CPU time.
         cpu_seconds: of all of them.
+        needs: what their task declares that they need beyond computing.
     """
 
     opened: Count = 0
@@ -420,6 +421,7 @@ class CandidateTally(Model):
     unswept: Count = 0
     over_cpu: Count = 0
     cpu_seconds: Seconds = 0.0
+    needs: tuple[Literal["files", "processes"], ...] = ()
 
 
 class ScorerFiles(Model):

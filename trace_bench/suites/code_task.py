@@ -111,7 +111,8 @@ def limits(context: BuildContext) -> Limits:
         cpu = max(cpu, wall)
     if not (0 < wall < float("inf") and 0 < cpu < float("inf") and memory > 0):
         raise ProblemError("the limits of a candidate must be above zero and finite; see timeout_seconds and [limits]")
-    return replace(base, wall_seconds=wall, cpu_seconds=cpu, memory_bytes=int(memory * 2**20))
+    needs = frozenset(table.get("needs", ()))
+    return replace(base, wall_seconds=wall, cpu_seconds=cpu, memory_bytes=int(memory * 2**20), needs=needs)
 
 
 def objective(

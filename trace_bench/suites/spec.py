@@ -98,6 +98,7 @@ class LimitSpec(_Table):
     wall_seconds: Annotated[float, Field(gt=0)] = 30.0
     cpu_seconds: Annotated[float, Field(gt=0)] = 30.0
     memory_mb: Annotated[int, Field(ge=1)] = 1024
+    needs: Annotated[tuple[Literal["files", "processes"], ...], Strict(False)] = ()
 
 
 class EvalKwargSpec(_Table):

@@ -1,7 +1,8 @@
 """The candidate's own process: load source, answer calls with data, nothing else.
 
-Everything here runs under the candidate's uid with its filter and limits in force. Nothing that it says is believed,
-but for one thing: the signs of the source, which are read and sent before a line of that source has run.
+Everything here runs under the candidate's uid with limits and a filter in force, and what runs of the source itself
+under a second filter, without files and without processes. The host of the process believes nothing that it says but
+the signs of the source, which are read and sent before a line of that source has run.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import socket
 import sys
 import types
+from collections.abc import Callable
 from typing import Any
 
-from trace_bench.worker import channel
+from trace_bench.worker import channel, imports
 from trace_bench.worker.codec import CodecError
 from trace_bench.worker.seeding import seed_generators
 from trace_bench.worker.signs import signs_of
@@ -20,19 +22,30 @@ _FILE = "<candidate>"
 _MESSAGE_LIMIT = 2000
 
 
-def run(sock: socket.socket, request_limit: int = 1 << 30) -> None:
-    """Serve LOAD and CALL frames until the peer closes."""
+_REQUEST_LIMIT = 1 << 30
+
+
+def run(sock: socket.socket, close: Callable[[], None], mapped: set[str], *, files: bool = False) -> None:
+    """Serve LOAD and CALL frames until the peer closes.
+
+    Args:
+        close: takes away what only loading needs. It is called before the first line of the source runs.
+        mapped: files that this process maps, as far as they have been read whole.
+        files: the program may open files, and so import modules while it runs.
+    """
     function: Any = None
     while True:
         try:
-            op, nonce, value = channel.receive(sock, request_limit)
+            op, nonce, value = channel.receive(sock, _REQUEST_LIMIT)
         except channel.ChannelClosed:
             return
         try:
             if op == channel.LOAD:
                 if value["signs"]:
                     channel.send(sock, channel.SIGNS, nonce, _signs(value["source"]))
-                function = _load(value)
+                code = _compile(value["source"], mapped, files=files)
+                close()
+                function = _load(code, value)
                 reply_op, reply = channel.RESULT, None
             else:
                 reply_op, reply = channel.RESULT, function(*value)
@@ -48,11 +61,23 @@ def run(sock: socket.socket, request_limit: int = 1 << 30) -> None:
             return
 
 
-def _load(request: dict[str, Any]) -> Any:
+def _compile(source: str, mapped: set[str], *, files: bool) -> types.CodeType:
+    """The code of `source`, with all that it imports loaded."""
+    code = compile(source, _FILE, "exec")
+    before = len(sys.modules)
+    failures = imports.import_named(code)
+    if len(sys.modules) > before:
+        imports.read_mapped(mapped)
+    if not files:
+        imports.close(failures)
+    return code
+
+
+def _load(code: types.CodeType, request: dict[str, Any]) -> Any:
     seed_generators(request["seed"])
     module = types.ModuleType("candidate")
     sys.modules["candidate"] = module
-    exec(compile(request["source"], _FILE, "exec"), module.__dict__)
+    exec(code, module.__dict__)
     entry = request["entry"]
     function = module.__dict__.get(entry)
     if not callable(function):

@@ -41,6 +41,7 @@ class SpawnerClient:
                 "memory_bytes": limits.memory_bytes,
                 "processes": limits.processes,
             },
+            "needs": sorted(limits.needs),
         }
         reply, fds = self._ask(request)
         if reply["op"] != "opened":
@@ -48,7 +49,7 @@ class SpawnerClient:
         return int(reply["id"]), socket.socket(fileno=fds[0])
 
     def close(self, number: int, *, hung_up: bool = False) -> dict[str, Any]:
-        """Kill the candidate and sweep its uid: its ``code``, ``signal``, ``over_cpu`` and ``swept``.
+        """Kill the candidate: its ``code``, ``signal``, ``over_cpu``, and whether its uid is ``swept``.
 
         Args:
             hung_up: the candidate closed its end, so its exit is worth waiting for.
@@ -126,7 +127,7 @@ class CandidateProgram:
         return self._exchange(sock, channel.CALL, args)
 
     def close(self) -> None:
-        """Kill the process and sweep its uid. Idempotent."""
+        """Kill the process. Idempotent."""
         self._end()
 
     def _start(self) -> socket.socket:
@@ -224,7 +225,7 @@ def _death(ended: dict[str, Any], limits: Limits, oom_kills: int | None) -> Cand
         oom_kills: processes of the sandbox that the kernel killed for want of memory meanwhile; None if unknown.
     """
     number = ended.get("signal")
-    if ended.get("over_cpu") is True or number == signal.SIGXCPU:
+    if ended.get("over_cpu") is True:
         return CandidateError("timeout", f"the program used more than {limits.cpu_seconds:g} s of CPU time")
     if number is not None:
         name = wire.signal_name(number)

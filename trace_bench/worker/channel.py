@@ -71,7 +71,8 @@ def send(sock: socket.socket, op: int, nonce: int, value: Any, deadline: float |
     total = size + _HEAD.size
     try:
         if deadline is None:
-            sent = sock.sendmsg([head, *buffers])
+            # Not sendmsg, which could send a descriptor along, and which a candidate's filter refuses therefore.
+            sent = os.writev(sock.fileno(), [head, *buffers])
         else:
             try:
                 sent = sock.sendmsg([head, *buffers], (), socket.MSG_DONTWAIT)

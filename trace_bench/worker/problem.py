@@ -82,7 +82,9 @@ class Limits:
     output_bytes: int = 16 << 20
     """Of one encoded result."""
     processes: int = 32
-    """Processes and threads of the candidate's uid."""
+    """Threads of the process; with `needs` of processes, processes and threads of the candidate's uid."""
+    needs: frozenset[str] = frozenset()
+    """What the program needs beyond computing: ``files`` (to read), ``processes`` (to fork). The result names it."""
 
     @property
     def life_seconds(self) -> float:

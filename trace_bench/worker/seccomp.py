@@ -1,12 +1,15 @@
-"""The candidate's system-call filter, written as classic BPF: no library is needed in the image.
+"""The candidate's system-call filters, written as classic BPF: no library is needed in the image.
 
-It refuses (EPERM) what a computation does not need and an attack does: sockets, tracing and reading other processes,
-keys, namespaces (of clone too), mounts, System V and POSIX IPC, io_uring, performance counters, executing anything.
-It stands on top of the engine's own profile and of the uid; it is not the only wall. Under gVisor, which need not apply
-that profile, it is the only filter of candidates.
+Both are lists of what is allowed; everything else is refused (EPERM). A process takes them one after the other:
 
-Executing, and ``prctl(PR_SET_DUMPABLE)``, are more than a nuisance: either makes a process the owner of its own files
-in /proc again, and by ``oom_score_adj`` it then has the kernel kill the scorer in its place when memory runs out.
+* ``loading``: before the source is looked at. It may open files, so that imports work. It may not start a process.
+* ``closed``: before the first line of the source runs. What is left is memory, threads, clocks, random numbers and the
+  socket that the candidate answers on: no file can be opened, looked at, mapped, locked or evicted, no process started,
+  and no memory made executable.
+
+A task may need more (``[limits] needs``): ``files`` and ``processes`` widen both lists. Executing a program,
+``prctl(PR_SET_DUMPABLE)``, file locks and advice about the page cache are refused even then. The first two make a
+process the owner of its own files in /proc again, where ``oom_score_adj`` has the kernel kill the scorer in its place.
 """
 
 from __future__ import annotations
@@ -15,6 +18,11 @@ import ctypes
 import errno
 import os
 import struct
+from collections.abc import Collection, Iterator, Mapping
+from typing import NamedTuple
+
+NEEDS = ("files", "processes")
+"""What a task may declare that its candidates need beyond computing."""
 
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_SET_SECCOMP = 22
@@ -23,102 +31,190 @@ _ALLOW = 0x7FFF0000
 _ERRNO = 0x00050000
 _KILL_PROCESS = 0x80000000
 _X32_BIT = 0x40000000
-_CLONE = {"x86_64": 56, "aarch64": 220}
-_CLONE3 = 435
-"""Its flags lie in memory, where a filter cannot look; without it, the C library falls back to clone."""
-_NEW_NAMESPACES = 0x7E020000
-"""CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET."""
-_PR_SET_DUMPABLE = 4
-_PRCTL = {"x86_64": 157, "aarch64": 167}
-
 _AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-_DENIED: dict[str, dict[str, int]] = {
-    "x86_64": {
-        "socket": 41, "connect": 42, "accept": 43, "bind": 49, "listen": 50, "socketpair": 53, "accept4": 288,
-        "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "kcmp": 312, "pidfd_open": 434,
-        "pidfd_getfd": 438, "add_key": 248, "request_key": 249, "keyctl": 250, "unshare": 272, "setns": 308,
-        "mount": 165, "umount2": 166, "pivot_root": 155, "chroot": 161, "bpf": 321, "perf_event_open": 298,
-        "userfaultfd": 323, "shmget": 29, "shmat": 30, "shmctl": 31, "semget": 64, "semop": 65, "semctl": 66,
-        "semtimedop": 220, "msgget": 68, "msgsnd": 69, "msgrcv": 70, "msgctl": 71, "mq_open": 240, "mq_unlink": 241,
-        "io_uring_setup": 425, "memfd_create": 319, "personality": 135, "execveat": 322, "fanotify_init": 300,
-        "open_by_handle_at": 304, "init_module": 175, "kexec_load": 246, "execve": 59,
-    },
-    "aarch64": {
-        "socket": 198, "socketpair": 199, "bind": 200, "listen": 201, "accept": 202, "connect": 203, "accept4": 242,
-        "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "kcmp": 272, "pidfd_open": 434,
-        "pidfd_getfd": 438, "add_key": 217, "request_key": 218, "keyctl": 219, "unshare": 97, "setns": 268,
-        "mount": 40, "umount2": 39, "pivot_root": 41, "chroot": 51, "bpf": 280, "perf_event_open": 241,
-        "userfaultfd": 282, "shmget": 194, "shmctl": 195, "shmat": 196, "semget": 190, "semctl": 191,
-        "semtimedop": 192, "semop": 193, "msgget": 186, "msgctl": 187, "msgrcv": 188, "msgsnd": 189, "mq_open": 180,
-        "mq_unlink": 181, "io_uring_setup": 425, "memfd_create": 279, "personality": 92, "execveat": 281,
-        "fanotify_init": 262, "open_by_handle_at": 265, "init_module": 105, "kexec_load": 104, "execve": 221,
-    },
+_OWN_PID = 0xFFFF_FFF1
+"""Stands for the pid of the process that takes the filter."""
+
+_CLOSED = {
+    # What computing needs; the calls of a frame and of a thread first. Pairs: x86_64, aarch64.
+    "recvfrom": (45, 207), "writev": (20, 66), "munmap": (11, 215), "brk": (12, 214), "mremap": (25, 216),
+    "clock_gettime": (228, 113), "sched_yield": (24, 124), "read": (0, 63), "write": (1, 64), "sendto": (44, 206),
+    "close": (3, 57), "rt_sigaction": (13, 134), "rt_sigprocmask": (14, 135), "rt_sigreturn": (15, 139),
+    "sigaltstack": (131, 132), "clock_nanosleep": (230, 115), "nanosleep": (35, 101), "clock_getres": (229, 114),
+    "gettimeofday": (96, 169), "time": (201, None), "poll": (7, None), "ppoll": (271, 73), "select": (23, None),
+    "pselect6": (270, 72), "getrandom": (318, 278), "sched_getaffinity": (204, 123), "restart_syscall": (219, 128),
+    "setitimer": (38, 103), "getitimer": (36, 102), "alarm": (37, None), "pause": (34, None), "getpid": (39, 172),
+    "gettid": (186, 178), "getppid": (110, 173), "getuid": (102, 174), "geteuid": (107, 175), "getgid": (104, 176),
+    "getegid": (108, 177), "set_robust_list": (273, 99), "rseq": (334, 293), "exit": (60, 93), "exit_group": (231, 94),
 }  # fmt: skip
+_READING = {
+    "open": (2, None), "openat": (257, 56), "stat": (4, None), "lstat": (6, None), "fstat": (5, 80),
+    "newfstatat": (262, 79), "statx": (332, 291), "lseek": (8, 62), "pread64": (17, 67), "access": (21, None),
+    "faccessat": (269, 48), "faccessat2": (439, 439), "readlink": (89, None), "readlinkat": (267, 78),
+    "getdents64": (217, 61), "getcwd": (79, 17), "statfs": (137, 43), "fstatfs": (138, 44),
+}  # fmt: skip
+_LOADING = _READING | {
+    # What importing modules needs beyond reading them.
+    "mmap": (9, 222), "mprotect": (10, 226), "madvise": (28, 233), "ioctl": (16, 29), "uname": (63, 160),
+    "sysinfo": (99, 179), "getrlimit": (97, 163), "prlimit64": (302, 261), "getrusage": (98, 165),
+    "getsockname": (51, 204), "getsockopt": (55, 209),
+}  # fmt: skip
+_PROCESSES = {
+    "fork": (57, None), "vfork": (58, None), "wait4": (61, 260), "waitid": (247, 95), "pipe": (22, None),
+    "pipe2": (293, 59), "kill": (62, 129), "tgkill": (234, 131), "dup": (32, 23), "dup2": (33, None),
+    "dup3": (292, 24), "setsid": (112, 157), "setpgid": (109, 154), "getpgid": (121, 155),
+    "epoll_create1": (291, 20), "epoll_ctl": (233, 21), "epoll_wait": (232, None), "epoll_pwait": (281, 22),
+    "eventfd2": (290, 19),
+}  # fmt: skip
+
+
+class _Check(NamedTuple):
+    """Condition on an argument of a call: `argument` & `mask` is one of `values`."""
+
+    argument: int
+    mask: int
+    values: tuple[int, ...]
+
+
+class _Rule(NamedTuple):
+    """A call that is allowed if all `checks` hold. `refusal` is the error otherwise."""
+
+    numbers: tuple[int | None, int | None]
+    checks: tuple[_Check, ...]
+    refusal: int = errno.EPERM
+
+
+_LOW = 0xFFFF_FFFF
+_THREAD, _NAMESPACES = 0x10000, 0x7E020000
+_CLONE, _CLONE3 = (56, 220), (435, 435)
+_NO_CLONE3 = _Rule(_CLONE3, (_Check(0, 0, (1,)),), errno.ENOSYS)
+"""Its flags lie in memory, where a filter cannot look; without it, the C library falls back to clone."""
+_MEMORY = (
+    # FUTEX_WAIT, WAKE, REQUEUE, CMP_REQUEUE, WAKE_OP, WAIT_BITSET, WAKE_BITSET, private or not, on either clock.
+    _Rule((202, 98), (_Check(1, _LOW ^ 0x180, (0, 1, 3, 4, 5, 9, 10)),)),
+    # mmap: anonymous, of usual pages; mmap and mprotect: nothing that can be executed.
+    _Rule((9, 222), (_Check(2, 0x4, (0,)), _Check(3, 0x40020, (0x20,)))),
+    _Rule((10, 226), (_Check(2, 0x4, (0,)),)),
+    # MADV_NORMAL, DONTNEED, FREE, HUGEPAGE, NOHUGEPAGE. Others tell of the page cache, or evict from it.
+    _Rule((28, 233), (_Check(2, _LOW, (0, 4, 8, 14, 15)),)),
+)
+_THREADS_ONLY = _Rule(_CLONE, (_Check(0, _THREAD | _NAMESPACES, (_THREAD,)),))
+_NO_NAMESPACE = _Rule(_CLONE, (_Check(0, _NAMESPACES, (0,)),))
+_OWN_SIGNALS = (
+    _Rule((62, 129), (_Check(0, _LOW, (_OWN_PID,)),)),
+    _Rule((234, 131), (_Check(0, _LOW, (_OWN_PID,)),)),
+)
+_TAKE_A_FILTER = _Rule((157, 167), (_Check(0, _LOW, (_PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS)),))
+# F_DUPFD, GETFD, SETFD, GETFL, SETFL, DUPFD_CLOEXEC: no locks, no leases, no notices.
+_NO_LOCKS = _Rule((72, 25), (_Check(1, _LOW, (0, 1, 2, 3, 4, 1030)),))
+# TCGETS (is it a terminal?), FIONBIO, FIOCLEX.
+_TERMINAL = _Rule((16, 29), (_Check(1, _LOW, (0x5401, 0x5421, 0x5451)),))
+
+_LD_ARCH, _LD_NUMBER, _JEQ, _JGE, _AND, _RET = (0x20, 0, 0, 4), (0x20, 0, 0, 0), 0x15, 0x35, 0x54, 0x06
+_Instruction = tuple[int, int, int, int]
+
+
+def program(machine: str, stage: str, needs: Collection[str] = (), pid: int = _OWN_PID) -> bytes:
+    """The filter of `stage` for `machine` (``uname -m``) as an array of ``struct sock_filter``.
+
+    Args:
+        stage: ``loading`` or ``closed``.
+        needs: words of `NEEDS` that the task declares.
+        pid: the only process that `kill` reaches, unless it needs processes.
+
+    Raises:
+        KeyError: no table for this machine.
+    """
+    arch = _AUDIT_ARCH[machine]
+    column = 0 if machine == "x86_64" else 1
+    calls, rules = _allowed(stage, needs)
+    plain = [numbers[column] for numbers in calls.values() if numbers[column] is not None]
+    body: list[_Instruction] = [_LD_ARCH, (_JEQ, 1, 0, arch), (_RET, 0, 0, _KILL_PROCESS), _LD_NUMBER]
+    if machine == "x86_64":
+        body += [(_JGE, 0, 1, _X32_BIT), (_RET, 0, 0, _ERRNO | errno.EPERM)]
+    for left, number in zip(range(len(plain) - 1, -1, -1), plain, strict=True):
+        body.append((_JEQ, left, 0 if left else 1, number or 0))
+    body.append((_RET, 0, 0, _ALLOW))
+    for rule in rules:
+        body += _conditional(rule, column, pid)
+    body.append((_RET, 0, 0, _ERRNO | errno.EPERM))
+    return b"".join(struct.pack("<HBBI", *item) for item in body)
+
+
+def _allowed(stage: str, needs: Collection[str]) -> tuple[Mapping[str, tuple[int | None, int | None]], list[_Rule]]:
+    """Calls that are allowed whatever their arguments, and those that depend on them."""
+    processes, files = "processes" in needs, "files" in needs
+    calls = dict(_CLOSED)
+    rules = [_NO_CLONE3, _NO_NAMESPACE if processes else _THREADS_ONLY]
+    if stage == "loading":
+        calls |= _LOADING
+        rules += [_MEMORY[0], _TAKE_A_FILTER]
+    else:
+        rules += _MEMORY
+    if files:
+        calls |= _READING
+    if processes:
+        calls |= _PROCESSES
+    else:
+        rules += _OWN_SIGNALS
+    if files or processes or stage == "loading":
+        rules.append(_NO_LOCKS)
+    if (files or processes) and "ioctl" not in calls:
+        rules.append(_TERMINAL)
+    return calls, rules
+
+
+def _conditional(rule: _Rule, column: int, pid: int) -> Iterator[_Instruction]:
+    """Instructions that decide on the call of `rule` for good, and are passed over for every other one."""
+    number = rule.numbers[column]
+    if number is None:
+        return
+    refuse = (_RET, 0, 0, _ERRNO | rule.refusal)
+    block: list[_Instruction] = []
+    for check in rule.checks:
+        block.append((0x20, 0, 0, 16 + 8 * check.argument))  # the low half of the argument
+        block.append((_AND, 0, 0, check.mask))
+        for left, value in zip(range(len(check.values) - 1, -1, -1), check.values, strict=True):
+            # A match goes on behind the refusal; the last mismatch falls into it.
+            block.append((_JEQ, left + 1, 0, pid if value == _OWN_PID else value))
+        block.append(refuse)
+    block.append((_RET, 0, 0, _ALLOW))
+    yield (_JEQ, 0, len(block), number)
+    yield from block
 
 
 class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
 
 
-def program(machine: str) -> bytes:
-    """The filter for `machine` (``uname -m``) as an array of ``struct sock_filter``.
-
-    Raises:
-        KeyError: no table for this machine.
-    """
-    denied = sorted(_DENIED[machine].values())
-    load_arch, load_nr = (0x20, 0, 0, 4), (0x20, 0, 0, 0)
-    jeq, jge, ret = 0x15, 0x35, 0x06
-    jset, load_flags = 0x45, (0x20, 0, 0, 16)
-    body: list[tuple[int, int, int, int]] = [
-        load_arch,
-        (jeq, 1, 0, _AUDIT_ARCH[machine]),
-        (ret, 0, 0, _KILL_PROCESS),
-    ]
-    body.append(load_nr)
-    if machine == "x86_64":
-        body += [(jge, 0, 1, _X32_BIT), (ret, 0, 0, _ERRNO | errno.EPERM)]
-    body += [
-        (jeq, 0, 4, _CLONE[machine]),
-        load_flags,
-        (jset, 0, 1, _NEW_NAMESPACES),
-        (ret, 0, 0, _ERRNO | errno.EPERM),
-        (ret, 0, 0, _ALLOW),
-        (jeq, 0, 1, _CLONE3),
-        (ret, 0, 0, _ERRNO | errno.ENOSYS),
-        (jeq, 0, 4, _PRCTL[machine]),
-        (0x20, 0, 0, 16),  # the low half of the first argument
-        (jeq, 0, 1, _PR_SET_DUMPABLE),
-        (ret, 0, 0, _ERRNO | errno.EPERM),
-        (ret, 0, 0, _ALLOW),
-    ]
-    for index, number in enumerate(denied):
-        to_deny = len(denied) - index
-        body.append((jeq, to_deny, 0, number))
-    body += [(ret, 0, 0, _ALLOW), (ret, 0, 0, _ERRNO | errno.EPERM)]
-    return b"".join(struct.pack("<HBBI", *item) for item in body)
-
-
 class Filter:
-    """A filter prepared before the fork, so that the child only has to install it."""
+    """The filters of this machine. `prepare` before a fork what the child only has to install."""
 
     def __init__(self) -> None:
         self._prctl = ctypes.CDLL(None, use_errno=True).prctl
         self.machine = os.uname().machine
-        self.supported = self.machine in _DENIED
-        code = program(self.machine) if self.supported else b""
-        self._code = ctypes.create_string_buffer(code, len(code))
-        self._program = _Program(len(code) // 8, ctypes.addressof(self._code))
+        self.supported = self.machine in _AUDIT_ARCH
+        self._code: dict[tuple[str, frozenset[str]], bytes] = {}
+
+    def prepare(self, stage: str, needs: Collection[str] = ()) -> bytes:
+        """The program of `stage`, made once. Raises OSError where there is no table for this machine."""
+        if not self.supported:
+            raise OSError(errno.ENOSYS, f"no system-call table for {self.machine}")
+        key = (stage, frozenset(needs))
+        if key not in self._code:
+            self._code[key] = program(self.machine, stage, needs)
+        return self._code[key]
 
     def no_new_privileges(self) -> None:
         """Give up ever gaining privileges through exec. Raises OSError."""
         if self._prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
             raise OSError(ctypes.get_errno(), "no_new_privs was refused")
 
-    def install(self) -> None:
-        """Filter this process and its children from now on. Raises OSError if the kernel refuses."""
-        if not self.supported:
-            raise OSError(errno.ENOSYS, f"no system-call table for {self.machine}")
+    def install(self, stage: str, needs: Collection[str] = ()) -> None:
+        """Filter this process from now on, on top of what it has. Raises OSError if the kernel refuses."""
+        code = self.prepare(stage, needs).replace(struct.pack("<I", _OWN_PID), struct.pack("<I", os.getpid()))
         self.no_new_privileges()
-        if self._prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(self._program), 0, 0) != 0:
+        buffer = ctypes.create_string_buffer(code, len(code))
+        filters = _Program(len(code) // 8, ctypes.addressof(buffer))
+        if self._prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(filters), 0, 0) != 0:
             raise OSError(ctypes.get_errno(), "the system-call filter was refused")

@@ -4,7 +4,7 @@ A forked child sees whatever its parent had in memory. The supervisor reads the 
 candidate must not be forked from it: the spawner is forked off before the supervisor reads its first byte, and the only
 things it is ever told are uids and limits. It keeps SETUID, SETGID, KILL and CHOWN, imports only what the image's
 recipe names (NumPy, say, so that it is paid once), and does four things: start a phase, open a candidate, close
-a candidate (kill, sweep its uid, check), say who exited and what candidates it had.
+a candidate, say which phase exited and what candidates it had.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from trace_bench.worker import candidate_runner, sweep, wire
+from trace_bench.worker import candidate_runner, imports, sweep, wire
 from trace_bench.worker.confine import address_space, become, keep_only, limit, limits_of
-from trace_bench.worker.families import Candidate, Families, Tally, exit_of
 from trace_bench.worker.memory_guard import MemoryGuard
 from trace_bench.worker.preload import PRELOADABLE
-from trace_bench.worker.seccomp import Filter
+from trace_bench.worker.reaper import Candidate, Reaper, Tally, exit_of
+from trace_bench.worker.seccomp import NEEDS, Filter
 
 PHASE_OFFSETS = {"build": 0, "train": 1, "score": 2}
 CANDIDATE_OFFSETS = range(4, 16)
@@ -90,12 +90,13 @@ class Spawner:
         self._phases: dict[str, _Phase] = {}
         self._free = list(CANDIDATE_OFFSETS)
         self._next_id = 0
-        self._families = Families(self._ended_family, self._on_other_exit)
+        self._reaper = Reaper(self._end_family, self._on_other_exit)
         self._wake: int | None = None
         self._filter = Filter()
         self._guard = MemoryGuard()
         self._selector = selectors.DefaultSelector()
         self._preloaded: set[str] = set()
+        self._mapped: set[str] = set()
 
     def run(self) -> None:
         """The loop."""
@@ -111,19 +112,16 @@ class Spawner:
         # Ours first, and once: every phase is forked with it already there.
         for name in ("", ".build", ".train", ".score"):
             importlib.import_module("trace_bench.worker.phases" + name)
-        for module in filter(None, os.environ.get("TRACE_BENCH_PRELOAD", "").split(",")):
-            self._preload(module.strip())
+        self._preload(name.strip() for name in os.environ.get("TRACE_BENCH_PRELOAD", "").split(","))
         gc.freeze()
         self._selector.register(self._sock, selectors.EVENT_READ, self._on_supervisor)
         self._selector.register(wake_read, selectors.EVENT_READ, lambda: self._reap(wake_read))
         while True:
-            looks = (self._families.patience, self._guard.interval if self._phases else None)
-            for key, _ in self._selector.select(min((s for s in looks if s is not None), default=None)):
+            for key, _ in self._selector.select(self._guard.interval if self._phases else None):
                 handler: Callable[[], bool | None] = key.data
                 if handler() is False:
                     self._shut_down()
                     return
-            self._families.look()
             self._forget_ended_phases()
             self._guard_memory()
 
@@ -135,18 +133,20 @@ class Spawner:
         phases = [base + PHASE_OFFSETS[name] for name in self._phases]
         uid = self._guard.victim(candidates, phases, time.monotonic())
         if uid is not None:
-            sweep.sweep_uid(uid, base + SWEEPER_OFFSET)
+            sweep.sweep_uids([uid], base + SWEEPER_OFFSET, self._reaper.collect)
 
-    def _preload(self, module: str) -> None:
-        if module in self._preloaded or module not in PRELOADABLE:
-            return
-        self._preloaded.add(module)
-        # What cannot be imported here fails in the child, where it is reported.
-        with contextlib.suppress(Exception):
-            importlib.import_module(module)
-            if module == "numpy":
-                # NumPy 2 imports it on first use, which is the seeding in every phase and candidate: 15 ms each.
-                importlib.import_module("numpy.random")
+    def _preload(self, modules: Iterable[str]) -> None:
+        wanted = PRELOADABLE.intersection(modules) - self._preloaded
+        for module in sorted(wanted):
+            # What cannot be imported here fails in the child, where it is reported.
+            with contextlib.suppress(Exception):
+                importlib.import_module(module)
+                if module == "numpy":
+                    # NumPy 2 imports it on first use, which is the seeding in every phase and candidate: 15 ms each.
+                    importlib.import_module("numpy.random")
+        self._preloaded |= wanted
+        if wanted or not self._mapped:
+            imports.read_mapped(self._mapped)
 
     # -- the supervisor ------------------------------------------------------------------------------------------
 
@@ -214,7 +214,7 @@ class Spawner:
     def _reap(self, wake: int) -> None:
         with contextlib.suppress(BlockingIOError):
             os.read(wake, 4096)
-        if not self._families.collect() and self._wake is not None:
+        if not self._reaper.collect() and self._wake is not None:
             with contextlib.suppress(BlockingIOError):
                 os.write(self._wake, b"x")
         self._forget_ended_phases()
@@ -233,9 +233,7 @@ class Spawner:
     def _forget_phase(self, phase: _Phase, status: int) -> None:
         for number in list(phase.candidates):
             self._close_candidate(phase, number)
-        if self._options.uid_base is None:
-            sweep.kill_session(phase.pid)
-        elif not self._swept(PHASE_OFFSETS[phase.name]):
+        if not self._sweep_after(phase) and self._options.uid_base is not None:
             # What trained must not be there while others score: better no result than that one.
             raise RuntimeError(f"processes of the {phase.name} phase cannot be ended")
         with contextlib.suppress(KeyError):
@@ -249,14 +247,20 @@ class Spawner:
         told = {"op": "exit", "name": phase.name, **exit_of(status), "candidates": phase.tally.report()}
         wire.send_datagram(self._sock, told)
 
-    def _ended_family(self, candidate: Candidate) -> bool:
-        if candidate.uid is None or self._options.uid_base is None:
-            return sweep.kill_session(candidate.pid)
-        return self._swept(candidate.uid - self._options.uid_base)
-
-    def _swept(self, offset: int) -> bool:
+    def _end_family(self, candidate: Candidate) -> bool:
         base = self._options.uid_base
-        return base is None or sweep.sweep_uid(base + offset, base + SWEEPER_OFFSET)
+        if candidate.uid is None or base is None:
+            return sweep.kill_session(candidate.pid)
+        return sweep.sweep_uids([candidate.uid], base + SWEEPER_OFFSET, self._reaper.collect)
+
+    def _sweep_after(self, phase: _Phase) -> bool:
+        """End what a phase and its candidates may have left, whether or not anything is seen of it."""
+        base = self._options.uid_base
+        if base is None:
+            return sweep.kill_session(phase.pid)
+        used = {candidate.uid for other in self._phases.values() for candidate in other.candidates.values()}
+        uids = [base + offset for offset in (PHASE_OFFSETS[phase.name], *CANDIDATE_OFFSETS)]
+        return sweep.sweep_uids([uid for uid in uids if uid not in used], base + SWEEPER_OFFSET, self._reaper.collect)
 
     def _purge(self, folder: Path, owner: str) -> None:
         """Empty `folder` as the phase that owns it: root without DAC_OVERRIDE may not."""
@@ -277,7 +281,7 @@ class Spawner:
     def _shut_down(self) -> None:
         for phase in list(self._phases.values()):
             self._end_phase(phase.name)
-            self._families.kill(phase.candidates.values())
+            self._reaper.kill(phase.candidates.values())
 
     # -- phases and their candidates -----------------------------------------------------------------------------
 
@@ -313,9 +317,11 @@ class Spawner:
 
     def _open_candidate(self, phase: _Phase, message: dict[str, Any]) -> None:
         limits, modules = limits_of(message.get("limits")), message.get("modules", [])
-        if limits is None or not isinstance(modules, list):
+        asked = message.get("needs", [])
+        if limits is None or not isinstance(modules, list) or not isinstance(asked, list):
             self._reply(phase, {"op": "refused", "message": "the request has no limits that can be set"})
             return
+        needs = frozenset(need for need in NEEDS if need in asked)
         limits["memory_bytes"] = self._guard.room(limits["memory_bytes"])
         uid: int | None = None
         if self._options.uid_base is not None:
@@ -323,8 +329,7 @@ class Spawner:
                 self._reply(phase, {"op": "refused", "message": "too many candidates are open at once"})
                 return
             uid = self._options.uid_base + self._free.pop(0)
-        for module in modules:
-            self._preload(str(module))
+        self._preload(map(str, modules))
         ours, theirs = socket.socketpair()
         try:
             pid = os.fork()
@@ -336,16 +341,16 @@ class Spawner:
             self._reply(phase, {"op": "refused", "message": f"no process could be started ({error.strerror})"})
             return
         if pid == 0:
-            self._in_child(lambda: self._run_candidate(uid, limits, theirs.fileno()))
+            self._in_child(lambda: self._run_candidate(uid, limits, needs, theirs.fileno()))
         theirs.close()
         self._next_id += 1
-        candidate = Candidate(pid, uid, limits["cpu_seconds"], phase.tally)
+        candidate = Candidate(pid, uid, limits["cpu_seconds"], phase.tally, needs)
         phase.candidates[self._next_id] = candidate
-        self._families.add(candidate)
+        self._reaper.add(candidate)
         self._reply(phase, {"op": "opened", "id": self._next_id}, (ours.fileno(),))
         ours.close()
 
-    def _run_candidate(self, uid: int | None, limits: dict[str, int], sock_fd: int) -> None:
+    def _run_candidate(self, uid: int | None, limits: dict[str, int], needs: frozenset[str], sock_fd: int) -> None:
         null = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
             os.dup2(null, fd)
@@ -367,16 +372,21 @@ class Spawner:
             become(uid)
         os.chdir("/")
         os.environ.clear()
-        if self._filter.supported:
-            self._filter.install()
+        self._close("loading", needs)
         sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 - lives as long as the process
-        candidate_runner.run(socket.socket(fileno=sock_fd))
+        candidate_runner.run(
+            socket.socket(fileno=sock_fd), lambda: self._close("closed", needs), self._mapped, files="files" in needs
+        )
+
+    def _close(self, stage: str, needs: frozenset[str]) -> None:
+        if self._filter.supported:
+            self._filter.install(stage, needs)
 
     def _close_candidate(self, phase: _Phase, number: object, *, hung_up: bool = False) -> dict[str, Any]:
         candidate = phase.candidates.pop(number, None) if type(number) is int else None
         if candidate is None:
             return {"code": None, "signal": None, "swept": True}
-        ended, swept = self._families.end(candidate, hung_up=hung_up)
+        ended, swept = self._reaper.end(candidate, hung_up=hung_up)
         if swept and candidate.uid is not None and self._options.uid_base is not None:
             # A uid that could not be swept is never used again.
             self._free.append(candidate.uid - self._options.uid_base)

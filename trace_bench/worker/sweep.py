@@ -1,4 +1,4 @@
-"""Ends every process of a uid, and checks that none is left."""
+"""Ends every process of a uid, and proves that none is left."""
 
 from __future__ import annotations
 
@@ -7,47 +7,34 @@ import ctypes
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
 _PR_SET_CHILD_SUBREAPER = 36
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def processes_of(uid: int) -> list[int]:
-    """Pids of the live (not zombie) processes of `uid` in this pid namespace."""
-    return list(cpu_of(uid))
+def living(uids: Collection[int]) -> set[int]:
+    """Pids of the live (not zombie) processes of `uids` in this pid namespace, as a look through ``/proc`` finds them.
 
-
-def cpu_of(uid: int) -> dict[int, float]:
-    """Live processes of `uid`, each with its CPU seconds and those of the children that it has waited for."""
-    found = {}
-    for name in os.listdir("/proc"):  # noqa: PTH208 - names only, and it is on a hot path
-        if not name.isdigit():
-            continue
-        try:
-            if os.stat(f"/proc/{name}").st_uid == uid:  # noqa: PTH116 - hot path
-                fields = _fields(name)
-                if _is_alive(fields):
-                    found[int(name)] = _cpu(fields)
-        except OSError:
-            continue
+    A look is no proof: a process that forks and exits all the time is in no entry that is read.
+    """
+    found = set()
+    for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - names only, and it is on a hot path
+        with contextlib.suppress(OSError):
+            if os.stat(f"/proc/{name}").st_uid in uids and _is_alive(_fields(name)):  # noqa: PTH116 - hot path
+                found.add(int(name))
     return found
 
 
-def cpu_of_session(leader: int) -> dict[int, float]:
-    """As `cpu_of`, for the session that `leader` led (where there are no uids to tell by)."""
-    found = {}
-    for name in os.listdir("/proc"):  # noqa: PTH208
-        if not name.isdigit():
-            continue
-        try:
+def session_of(leader: int) -> set[int]:
+    """Pids of the live processes of the session that `leader` led (where there are no uids to tell by)."""
+    found = set()
+    for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
+        with contextlib.suppress(OSError):
             fields = _fields(name)
-        except OSError:
-            continue
-        if int(fields[3]) == leader and _is_alive(fields):
-            found[int(name)] = _cpu(fields)
+            if int(fields[3]) == leader and _is_alive(fields):
+                found.add(int(name))
     return found
 
 
@@ -62,10 +49,6 @@ def _is_alive(fields: list[str]) -> bool:
     return fields[0] not in "ZX" or int(fields[17]) > 1
 
 
-def _cpu(fields: list[str]) -> float:
-    return sum(map(int, fields[11:15])) / _TICKS
-
-
 def act_as(uid: int, sender: int) -> None:
     """Take the rights of `uid`, in a helper process, without becoming its prey.
 
@@ -78,39 +61,73 @@ def act_as(uid: int, sender: int) -> None:
     os.setresuid(sender, uid, 0)
 
 
-def sweep_uid(uid: int, sender: int, attempts: int = 50) -> bool:
-    """Kill all processes of `uid`; True once none is left.
+def sweep_uids(uids: Collection[int], sender: int, reap: Callable[[], object], attempts: int = 50) -> bool:
+    """Kill all processes of `uids`; True once none is left.
 
-    ``kill(-1)`` as that uid is atomic towards forks (the kernel holds the task list), so a fork bomb cannot outrun it.
+    ``kill(-1)`` as a uid is atomic towards forks: the kernel holds the task list, so no process can outrun it. It comes
+    before the first look, which a process that changes its pid all the time would dodge.
 
     Args:
         sender: a uid of the block that nothing runs under (see `act_as`).
+        reap: waits for orphans, which count as left until then.
     """
     for attempt in range(attempts):
-        left = processes_of(uid)
-        if not left:
-            return True
-        try:
-            pid = os.fork()
-        except OSError:
-            # No process is left to be had, most likely because of these. One by one makes room for the next attempt.
-            for target in left:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(target, signal.SIGKILL)
-        else:
-            if pid == 0:
-                with contextlib.suppress(OSError):
-                    act_as(uid, sender)
-                    os.kill(-1, signal.SIGKILL)
-                os._exit(0)
-            os.waitpid(pid, 0)
         if attempt:
             time.sleep(0.002 * attempt)
-    return not processes_of(uid)
+        if _kill(uids, sender):
+            reap()
+            if are_empty(uids, sender):
+                return True
+    return False
+
+
+def are_empty(uids: Collection[int], sender: int) -> bool:
+    """Whether `uids` have no process in this pid namespace.
+
+    ``getpriority`` of a uid goes once through the kernel's list of tasks. A new task is put at the end of that list
+    before its parent can leave it, so no chain of processes slips past, however fast it is.
+
+    Args:
+        sender: a uid that has none. A kernel that says otherwise (gVisor) does not know, and a look has to do.
+    """
+    if _has_process(sender):
+        return not living(uids)
+    return not any(map(_has_process, uids))
+
+
+def _has_process(uid: int) -> bool:
+    try:
+        os.getpriority(os.PRIO_USER, uid)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _kill(uids: Collection[int], sender: int) -> bool:
+    """Kill all processes of each uid, in a helper process; False if there was none to be had."""
+    try:
+        pid = os.fork()
+    except OSError:
+        # No process is left to be had, most likely because of these. One by one makes room for the next attempt.
+        for target in living(uids):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(target, signal.SIGKILL)
+        return False
+    if pid == 0:
+        code = 1
+        try:
+            for uid in uids:
+                os.seteuid(0)
+                act_as(uid, sender)
+                os.kill(-1, signal.SIGKILL)
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitpid(pid, 0)[1] == 0
 
 
 def become_subreaper() -> None:
-    """Orphans below this process become its children: it learns what CPU time they used."""
+    """Orphans below this process become its children, so that it can wait for them."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
@@ -120,14 +137,14 @@ def kill_session(leader: int, attempts: int = 50) -> bool:
     A process that started a session of its own escapes this: that is one reason why the local backend is unprotected.
     """
     for _ in range(attempts):
-        left = list(cpu_of_session(leader))
+        left = session_of(leader)
         if not left:
             return True
         for pid in left:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.002)
-    return not cpu_of_session(leader)
+    return not session_of(leader)
 
 
 def empty(folder: Path) -> None:

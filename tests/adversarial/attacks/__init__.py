@@ -27,7 +27,6 @@ class Attack:
         outcome: of the examples that it answers, for all interactions or by interaction: its honest score, or the
             failure score.
         says: what the feedback of its failed examples must have in it.
-        tally: what the record of its candidate processes must count.
         timeout_seconds: wall limit of a call; short where the attack is to hang.
         cpu_seconds: CPU limit of the process.
         by_guide: the guide opens it beside an honest state, for what no state can be.
@@ -39,7 +38,6 @@ class Attack:
     sign: str | None = None
     outcome: str | Mapping[str, str] = HONEST
     says: str = ""
-    tally: str | None = None
     timeout_seconds: float = 20.0
     interactions: tuple[str, ...] = INTERACTIONS
     whole: bool = False

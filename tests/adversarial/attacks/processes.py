@@ -16,7 +16,6 @@ def deed():
     os.wait()
 """,
         "processes",
-        tally="left_processes",
     ),
     Attack(
         "thread",
@@ -41,10 +40,8 @@ def attack(honest, *args):
     time.sleep(600)
 """,
         "processes",
-        # An honest answer of the same program, to as many calls as it may have processes.
-        {"solve": "honest", "policy": FAILED, "fit": "honest"},
-        tally="left_processes",
-        timeout_seconds=5.0,
+        FAILED,
+        "PermissionError",
     ),
     Attack(
         "fork_bomb",
@@ -59,7 +56,6 @@ def attack(honest, *args):
 """,
         "processes",
         FAILED,
-        tally="left_processes",
         timeout_seconds=2.0,
     ),
     Attack(
@@ -118,9 +114,7 @@ def attack(honest, *args):
 """,
         "processes",
         FAILED,
-        "CPU time",
-        tally="over_cpu",
-        cpu_seconds=2.0,
+        "PermissionError",
     ),
     Attack(
         "kill_everybody",
@@ -217,26 +211,63 @@ def deed():
     Attack(
         "hold_a_lock",
         """
-import fcntl, os, time
+import fcntl, struct
 def deed():
-    if os.fork() == 0:
-        os.setsid()
-        kept = []
-        for path in ("/etc/passwd", "/etc/hosts", "/proc/self/maps"):
+    # 37: F_OFD_SETLK, whose locks every process that opens the file can see
+    lock = struct.pack("hhqqi4x", fcntl.F_RDLCK, 0, 0, 0, 0)
+    for number in (0, 1, 2, 3):
+        for take in (lambda: fcntl.flock(number, fcntl.LOCK_SH), lambda: fcntl.fcntl(number, 37, lock),
+                     lambda: fcntl.lockf(number, fcntl.LOCK_SH)):
             try:
-                kept.append(open(path))
-                fcntl.flock(kept[-1], fcntl.LOCK_EX)
+                take()
             except OSError:
-                pass
-        time.sleep(600)
-    time.sleep(0.05)
-    if os.path.exists("/proc/locks"):
-        with open("/proc/locks") as file:
-            if sum("FLOCK" in line for line in file) > 1000:
-                raise Leak("locks")
+                continue
+            raise Leak(number)
 """,
-        "processes",
-        tally="left_processes",
+        "descriptors",
+    ),
+    Attack(
+        "advice_about_pages",
+        """
+import ctypes, mmap, resource
+def deed():
+    libc = ctypes.CDLL(None, use_errno=True)
+    page = mmap.mmap(-1, 4096)
+    place, seen = ctypes.addressof(ctypes.c_char.from_buffer(page)), ctypes.create_string_buffer(8)
+    # of the memory that the interpreter's own file is mapped to: populate, pageout, cold, willneed
+    for advice in (22, 21, 20, 3):
+        if libc.madvise(ctypes.c_void_p(id(int) & ~4095), ctypes.c_size_t(4096), advice) == 0:
+            raise Leak(advice)
+    if libc.mincore(ctypes.c_void_p(place), ctypes.c_size_t(4096), seen) == 0:
+        raise Leak("mincore")
+    if libc.posix_fadvise(0, 0, 0, 4) == 0 or libc.readahead(0, 0, 1) == 0:
+        raise Leak("files")
+    try:
+        resource.getrusage(0)
+    except OSError:
+        return
+    raise Leak("a count of page faults")
+""",
+        "native",
+    ),
+    Attack(
+        "memory_that_runs",
+        """
+import ctypes, mmap
+def deed():
+    both = mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
+    for rights in (both, mmap.PROT_READ | mmap.PROT_EXEC):
+        try:
+            mmap.mmap(-1, 4096, prot=rights)
+        except OSError:
+            continue
+        raise Leak("mmap")
+    page = mmap.mmap(-1, 8192)
+    place = -(-ctypes.addressof(ctypes.c_char.from_buffer(page)) // 4096) * 4096
+    if ctypes.CDLL(None).mprotect(ctypes.c_void_p(place), ctypes.c_size_t(4096), 5) == 0:
+        raise Leak("mprotect")
+""",
+        "native",
     ),
     Attack(
         "sleep_below_the_limit",

@@ -6,34 +6,17 @@ It is for containers: elsewhere it refuses to start.
 import json
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from trace_bench.worker.problem import CandidateError, Limits, Parameter, Problem, ProblemError, examples
 
 CPU = Limits(wall_seconds=40.0, cpu_seconds=1.0)
 WALL = Limits(wall_seconds=1.0, cpu_seconds=30.0)
+FORKING = replace(CPU, needs=frozenset({"processes"}))
+HIDDEN = replace(WALL, needs=frozenset({"processes"}))
+READING = Limits(wall_seconds=60.0, cpu_seconds=60.0, needs=frozenset({"files"}))
 
-CHILDREN = """
-import os, time
-def f(x):
-    for _ in range(4):
-        if os.fork() == 0:
-            while True: pass
-    time.sleep(60)
-"""
-ORPHANS = """
-import os, time
-def f(x):
-    while True:
-        child = os.fork()
-        if child == 0:
-            if os.fork() == 0:
-                end = time.process_time() + 0.1
-                while time.process_time() < end: pass
-            os._exit(0)
-        os.waitpid(child, 0)
-        time.sleep(0.02)
-"""
 DEAF = """
 import signal
 def f(x):
@@ -97,12 +80,10 @@ def f(x):
 HONEST = "def f(x): return x + 1"
 WAITING = "import time\nMARK = 'candidate-' + 'held'\ndef f(x):\n    time.sleep(x)\n    return x"
 SOURCES = {
-    "children": (CHILDREN, CPU),
-    "orphans": (ORPHANS, CPU),
     "deaf": (DEAF, CPU),
-    "hiding": (HIDING, WALL),
-    "leaving": (LEAVING, CPU),
-    "writing": (WRITING, Limits(wall_seconds=60.0, cpu_seconds=60.0)),
+    "hiding": (HIDING, HIDDEN),
+    "leaving": (LEAVING, FORKING),
+    "writing": (WRITING, READING),
     "honest": (HONEST, WALL),
 }
 

@@ -1,0 +1,144 @@
+"""The children of the spawner: candidates, phases, and the orphans of phases. Reaps them all, and ends candidates."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+_REAPED_AT_ONCE = 256
+
+
+@dataclass
+class Tally:
+    """`CandidateTally` of the contract: the candidates of one phase."""
+
+    opened: int = 0
+    unswept: int = 0
+    over_cpu: int = 0
+    cpu_seconds: float = 0.0
+    needs: set[str] = field(default_factory=set)
+
+    def report(self) -> dict[str, Any]:
+        """As the result has it."""
+        return {
+            "opened": self.opened,
+            "unswept": self.unswept,
+            "over_cpu": self.over_cpu,
+            "cpu_seconds": round(self.cpu_seconds, 3),
+            "needs": sorted(self.needs),
+        }
+
+
+@dataclass(eq=False)
+class Candidate:
+    """A candidate's process.
+
+    Attributes:
+        cpu_seconds: its limit.
+        needs: what its task declares that it needs (`seccomp.NEEDS`). Without ``processes`` it has no other process.
+        status: as ``wait`` gives it, once it has ended.
+        spent: CPU seconds that it had used by then.
+    """
+
+    pid: int
+    uid: int | None
+    cpu_seconds: int
+    tally: Tally
+    needs: frozenset[str] = frozenset()
+    status: int | None = None
+    spent: float = 0.0
+
+
+class Reaper:
+    """Waits for children.
+
+    Args:
+        swept: ends every process of a candidate that may have several; False if some are left.
+        on_other: called with pid and status of a child that is no candidate.
+    """
+
+    def __init__(self, swept: Callable[[Candidate], bool], on_other: Callable[[int, int], None]) -> None:
+        self._swept = swept
+        self._on_other = on_other
+        self._by_pid: dict[int, Candidate] = {}
+
+    def add(self, candidate: Candidate) -> None:
+        """A candidate has been forked."""
+        candidate.tally.opened += 1
+        candidate.tally.needs |= candidate.needs
+        self._by_pid[candidate.pid] = candidate
+
+    def collect(self) -> bool:
+        """Reap what has ended; False if there may be more: a flood of orphans must not hold up the spawner's loop."""
+        for _ in range(_REAPED_AT_ONCE):
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return True
+            if not pid:
+                return True
+            candidate = self._by_pid.get(pid)
+            if candidate is None:
+                self._on_other(pid, status)
+            else:
+                _ended(candidate, status, usage.ru_utime + usage.ru_stime)
+        return False
+
+    def end(self, candidate: Candidate, *, hung_up: bool) -> tuple[dict[str, Any], bool]:
+        """Kill the candidate: how it had ended, and whether nothing of it is left.
+
+        Args:
+            hung_up: it closed its socket, so it is about to end by itself; how, is worth knowing.
+        """
+        patience = 50 if hung_up else 0
+        while not _wait(candidate, os.WNOHANG) and patience:
+            time.sleep(0.002)
+            patience -= 1
+        by_itself = candidate.status is not None
+        if not by_itself:
+            os.kill(candidate.pid, signal.SIGKILL)
+            _wait(candidate, 0)
+        assert candidate.status is not None
+        del self._by_pid[candidate.pid]
+        exited = exit_of(candidate.status) if by_itself else {"code": None, "signal": None}
+        # A process that ignores SIGXCPU is killed a second later.
+        killed = exited["signal"] == signal.SIGKILL and candidate.spent > candidate.cpu_seconds
+        over_cpu = killed or exited["signal"] == signal.SIGXCPU
+        swept = "processes" not in candidate.needs or self._swept(candidate)
+        candidate.tally.over_cpu += over_cpu
+        candidate.tally.unswept += not swept
+        return {**exited, "over_cpu": over_cpu, "swept": swept}, swept
+
+    def kill(self, candidates: Iterable[Candidate]) -> None:
+        """Kill their processes, without waiting."""
+        for candidate in candidates:
+            if candidate.status is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(candidate.pid, signal.SIGKILL)
+
+
+def _wait(candidate: Candidate, flags: int) -> bool:
+    """Whether its process has ended; waits for it unless `flags` say otherwise."""
+    if candidate.status is None:
+        pid, status, usage = os.wait4(candidate.pid, flags)
+        if pid:
+            _ended(candidate, status, usage.ru_utime + usage.ru_stime)
+    return candidate.status is not None
+
+
+def _ended(candidate: Candidate, status: int, cpu_seconds: float) -> None:
+    candidate.status = status
+    candidate.spent = cpu_seconds
+    candidate.tally.cpu_seconds += cpu_seconds
+
+
+def exit_of(status: int) -> dict[str, int | None]:
+    """``{"code", "signal"}`` of a wait status."""
+    if os.WIFSIGNALED(status):
+        return {"code": None, "signal": os.WTERMSIG(status)}
+    return {"code": os.WEXITSTATUS(status), "signal": None}
