@@ -6,6 +6,7 @@ compiled code, functions and classes included; nothing of it is executed for tha
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import importlib
 import mmap
@@ -17,15 +18,24 @@ from types import CodeType, ModuleType
 from typing import Any
 
 _IMPORT_NAME, _IMPORT_FROM, _EXTENDED_ARG = (opmap[name] for name in ("IMPORT_NAME", "IMPORT_FROM", "EXTENDED_ARG"))
-_LATE = {"strptime": "_strptime"}
-"""Modules that the standard library imports when a function of this name is first called."""
+_LATE = {
+    "strptime": "_strptime",
+    "differential_evolution": "multiprocessing",
+    "brute": "multiprocessing",
+    "shgo": "scipy.stats",
+    "logm": "scipy.linalg._matfuncs_inv_ssq",
+    "fractional_matrix_power": "scipy.linalg._matfuncs_inv_ssq",
+    "pascal": "scipy.special",
+}
+"""Modules that a library imports when its function of this name is first called."""
+_CODING = frozenset({"encode", "decode"})
 
 Failures = Mapping[str, ImportError]
 
 
 def import_named(code: CodeType) -> Failures:
     """Import what `code` names: the errors by module. Whatever else an import raises becomes an ImportError."""
-    modules, names = _named(code)
+    modules, names, words = _named(code)
     failures: dict[str, ImportError] = {}
     for name, members in modules.items():
         module = _import(name, failures)
@@ -39,7 +49,11 @@ def import_named(code: CodeType) -> Failures:
         for depth in range(1, len(parts) + 1):
             _load_lazy(sys.modules.get(".".join(parts[:depth])), names)
     for name in names & _LATE.keys():
-        _import(_LATE[name], failures)
+        _import(_LATE[name], {})
+    if names & _CODING:
+        for word in words:
+            with contextlib.suppress(LookupError, ValueError):
+                codecs.lookup(word)  # imports the codec of that name
     return failures
 
 
@@ -64,22 +78,24 @@ def mapped_files() -> set[str]:
         return {line[line.index("/") :].rstrip("\n") for line in lines if "/" in line}
 
 
-def _named(code: CodeType) -> tuple[dict[str, set[str]], set[str]]:
-    """Modules that `code` imports, each with what is imported from it; and all names that it uses."""
+def _named(code: CodeType) -> tuple[dict[str, set[str]], set[str], set[str]]:
+    """Modules that `code` imports, each with what is imported from it; all names that it uses; its short texts."""
     modules: dict[str, set[str]] = {}
     names: set[str] = set()
+    words: set[str] = set()
     left = [code]
     while left:
         one = left.pop()
         names.update(one.co_names)
         left += (constant for constant in one.co_consts if isinstance(constant, CodeType))
+        words.update(constant for constant in one.co_consts if isinstance(constant, str) and len(constant) < 20)
         module: set[str] = set()
         for operation, name in _imports(one):
             if operation == _IMPORT_NAME:
                 module = modules.setdefault(name, set())
             else:
                 module.add(name)
-    return modules, names
+    return modules, names, words
 
 
 def _imports(code: CodeType) -> Iterator[tuple[int, str]]:
