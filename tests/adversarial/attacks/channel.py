@@ -258,14 +258,13 @@ def deed():
 import sys
 def deed():
     wire = sys.modules["trace_bench.worker.wire"]
-    import socket, os
+    import socket
     for number in range(64):
         try:
-            wire.send_datagram(socket.socket(fileno=os.dup(number)), {"op": "close", "id": 1})
+            wire.send_datagram(socket.socket(fileno=number), {"op": "close", "id": 1})
         except (OSError, ValueError):
             pass
 """,
         "introspection",
-        FAILED,
     ),
 )

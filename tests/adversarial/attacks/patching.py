@@ -239,8 +239,6 @@ def deed():
     sys.addaudithook(hook)
 """,
         sign="introspection",
-        outcome=FAILED,
-        says="died",
         interactions=("solve", "fit"),
     ),
 )
