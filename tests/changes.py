@@ -24,7 +24,7 @@ TOP = Path(__file__).resolve().parents[1]
 PACKAGES = ("trace_bench", "tests")
 RUNS_COMMANDS = {"tests.integration.cli", "tests.console", "tests.recorded", "tests.small"}
 """Modules through which tests run commands."""
-COMMAND_LISTS = {"trace_bench.cli.app", "trace_bench.cli.app_results"}
+COMMAND_LISTS = {f"trace_bench.cli.{path.stem}" for path in (TOP / "trace_bench/cli").glob("app*.py")}
 """They import each command when it is asked for. What tests ask for is found by the command's name."""
 READS_ALL = {"benchmarks/LLM4AD/": "tests.suites.llm4ad.test_llm4ad_suite"}
 """Tests that read all files below a folder, and name none of them."""
@@ -198,8 +198,8 @@ def _imported_as(tree: ast.Module, name: str) -> Iterator[str]:
 def _modules_by_word() -> dict[str, set[str]]:
     """Modules that tests name by a word: a command's, or those of an entry point."""
     found: defaultdict[str, set[str]] = defaultdict(set)
-    for name in ("app", "app_results"):
-        for node in ast.walk(ast.parse((TOP / f"trace_bench/cli/{name}.py").read_text(encoding="utf-8"))):
+    for name in COMMAND_LISTS:
+        for node in ast.walk(ast.parse((TOP / _path(name)).read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef):
                 words = {node.name.replace("_", "-")} | {
                     str(argument.value)
@@ -210,7 +210,7 @@ def _modules_by_word() -> dict[str, set[str]]:
                 }
                 used = {n.module for n in ast.walk(node) if isinstance(n, ast.ImportFrom) and n.module}
                 for word in words if used else ():
-                    found[word] |= {f"trace_bench.cli.{name}"} | used
+                    found[word] |= {name} | used
     points = tomllib.loads((TOP / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
     for group in points.values():
         for word, target in group.items():

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from trace_bench.suites.new_task import new_task
 
 from tests.integration.cli import cli
+from trace_bench.cli.new import new_task
 
 pytestmark = pytest.mark.docker
 
