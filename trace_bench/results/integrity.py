@@ -16,8 +16,8 @@ from trace_bench.artifacts.records import IntegrityReport, Results
 FLAGS: Mapping[str, str] = {
     "claim_differs": "training said of a saved state what the scorer did not find on the same examples",
     "suspicious_source": "the source of a scored state has what honest programs seldom need; read it",
-    "needs_files": "the task lets programs read files, where one may find notes that another left by timing",
-    "needs_processes": "the task lets programs start processes, which have more ways to reach each other",
+    "needs_files": "the task lets programs read files",
+    "needs_processes": "the task lets programs start processes",
     "left_processes": "a candidate left processes behind, which were killed before the next one started",
     "unswept": "a candidate's uid could not be emptied, and was retired",
     "scorer_changed": "a file that scoring depends on changed while it scored",
