@@ -190,6 +190,7 @@ def test_another_model_keeps_sampling_and_limits_and_drops_what_belongs_to_the_m
         ([*BOTH, "-p", "NoOp.x=1"], "-p: NoOp.x: no trainer of this run is called 'NoOp'; known are PrioritySearch"),
         ([*BOTH, "-p", "num_steps=sk-or-abcdefgh12345"], "-p: num_steps holds a secret; take it out"),
         ([*BOTH, "-m", "nonsense"], "-m: the provider of the model 'nonsense' is not known; write it as"),
+        ([*BOTH, "-m", "scripted:nope.yaml"], "-m: the script nope.yaml does not exist; check its path"),
         ([*BOTH, "--seeds", "many"], "--seeds must be a number of seeds, such as 5, or seeds with commas"),
         ([*BOTH, "--seeds", "0"], "--seeds must be a number of seeds"),
         ([*BOTH, "--seeds", "1,1"], "--seeds: seeds[1] is the same seed as seeds[0]"),

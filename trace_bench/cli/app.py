@@ -261,7 +261,7 @@ def doctor(
     config: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[CONFIG]", help="Check the hosts, or Modal, as it has them.", autocompletion=complete.configs
+            metavar="CONFIG", help="Check the hosts, or Modal, as it has them.", autocompletion=complete.configs
         ),
     ] = None,
     config_option: ConfigOption = None,

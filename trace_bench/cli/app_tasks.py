@@ -36,7 +36,7 @@ def tasks(
     patterns: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[PATTERN]...",
+            metavar="PATTERN",
             help="Only tasks with this in id or title, or as a config selects them: llm4ad:tag=NAME, 'llm4ad:tsp*'.",
             autocompletion=complete.tasks,
         ),
@@ -58,7 +58,7 @@ def tasks(
 def list_tasks(
     selectors: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TASK]...", help="Only these, as in a config: llm4ad:optimization/*, llm4ad:tag=NAME."),
+        typer.Argument(metavar="TASK", help="Only these, as in a config: llm4ad:optimization/*, llm4ad:tag=NAME."),
     ] = None,
     root: Roots = None,
     bench: Suites = None,
@@ -75,7 +75,7 @@ def trainers(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[TRAINER]...", help="Show these with all of their parameters.", autocompletion=complete.trainers
+            metavar="TRAINER", help="Show these with all of their parameters.", autocompletion=complete.trainers
         ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="List other names and unavailable trainers too.")] = False,
@@ -90,7 +90,7 @@ def trainers(
 @tasks_commands.command("list-trainers", hidden=True, epilog="Example: trace-bench list-trainers --all")
 def list_trainers(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[TRAINER]...", help="Trainers to be shown with their parameters.")
+        list[str] | None, typer.Argument(metavar="TRAINER", help="Trainers to be shown with their parameters.")
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Unavailable ones too, with the reason.")] = False,
     as_json: Json = False,
@@ -128,7 +128,7 @@ def check_task(
 
 @new_app.command("config", epilog="Example: trace-bench new config compare.yaml")
 def new_config(
-    name: Annotated[Path, typer.Argument(metavar="[FILE]", help="The file to write.")] = Path("trace-bench.yaml"),
+    name: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")] = Path("trace-bench.yaml"),
 ) -> None:
     """Write a commented config that runs at once, without a key."""
     from trace_bench.cli.new import new_config_command

@@ -23,7 +23,7 @@ DataRoot = Annotated[
 ConfigArgument = Annotated[
     Path | None,
     typer.Argument(
-        metavar="[CONFIG]", help="YAML or JSON; a shipped one by its file name.", autocompletion=complete.configs
+        metavar="CONFIG", help="YAML or JSON; a shipped one by its file name.", autocompletion=complete.configs
     ),
 ]
 ConfigOption = Annotated[

@@ -96,8 +96,9 @@ def _fitting(selector: str, entries: dict[str, TaskEntry], problems: list[str], 
             tags = {tag for entry in fitting(f"{suite}:{ALL}", list(entries.values()))
                     for tag in load_task_spec(entry.folder).tags}  # fmt: skip
             near = hint(name.removeprefix(TAG), sorted(tags))
+        near = f"{near} " if near.endswith("?") else f"{near}; "
         problems.append(
-            f"{where}: {selector!r} fits no task{near}; 'trace-bench tasks --bench {suite}' lists what there is"
+            f"{where}: {selector!r} fits no task{near}'trace-bench tasks --bench {suite}' lists what there is"
         )
     return found
 

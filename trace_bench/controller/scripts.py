@@ -79,7 +79,10 @@ def _script(config: RunConfig, llm: LlmConfig, *path: str | int) -> Script | Non
     copies = (data_dir("configs").parent / file, Path(config.source.file).parent / "scripts" / f"{wanted}.yaml")
     if path and (strange := sorted(set(llm.options) - {HASH})):
         raise ConfigError(f"{config.source.where((*path, 'options'))}: a script takes no {strange[0]!r}; take it out")
-    script = load_script(file if file.exists() else next((copy for copy in copies if copy.is_file()), file))
+    found = file if file.exists() else next((copy for copy in copies if copy.is_file()), file)
+    if path and not found.exists() and (option := config.source.origin((*path, "model"))):
+        raise ConfigError(f"{option}: the script {file} does not exist; check its path")
+    script = load_script(found)
     if wanted not in (None, script.sha256) and copies[-1].is_file():
         script = load_script(copies[-1])
     if wanted not in (None, script.sha256):

@@ -243,14 +243,14 @@ def load_script(path: Path) -> Script:
     Raises:
         ConfigError: it cannot be read, or is wrong. One line per problem: ``FILE, line N: key: what is wrong``.
     """
+    if not path.exists():
+        raise ConfigError(f"{path}: does not exist; check the path of the script")
     problems: list[Problem] = []
     try:
         root = read(path, problems)
         text = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except ConfigError as error:
-        raise ConfigError(str(error).replace("check the path", "check the path of the script")) from None
     source = Source(str(path), root)
     rules: Rules | None = None
     try:
