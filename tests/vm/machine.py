@@ -14,6 +14,7 @@ import pytest
 
 from tests.engine import BASE_IMAGE
 from tests.integration.cli import REPOSITORY, environment
+from trace_bench.sandbox.labels import RUN
 
 SCRIPT = REPOSITORY / "scripts" / "vm-host"
 BOOT = 1200.0
@@ -76,10 +77,10 @@ class Machine:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def left(self) -> list[str]:
-        """Containers and volumes of runs."""
-        of_runs = ("--filter", "label=trace-bench.run")
-        return [*self.docker("ps", "-aq", *of_runs).split(), *self.docker("volume", "ls", "-q", *of_runs).split()]
+    def left(self, run: str) -> list[str]:
+        """Containers and volumes of the run."""
+        of_it = ("-q", "--filter", f"label={RUN}={run}")
+        return [*self.docker("ps", "-a", *of_it).split(), *self.docker("volume", "ls", *of_it).split()]
 
     def give_images(self, home: Path) -> None:
         """Copy the images of the lock in `home`, and what they stand on, where they are not there yet. Its base, which

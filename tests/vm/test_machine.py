@@ -43,11 +43,11 @@ def test_smoke_has_the_ids_and_scores_of_another_kernel_and_apparmor_is_in_force
         assert [here[key] for key in same] == [there[key] for key in same]
     metas = [json.loads(path.read_text()) for path in (tmp_path / "1").glob("*/jobs/*/job_meta.json")]
     assert len(metas) == 2
+    assert [machine.left(folder.name) for folder in (tmp_path / "1").iterdir()] == [[]]
     for meta in metas:
         controls = {control["name"]: (control["in_force"], control["detail"]) for control in meta["controls"]}
         assert [name for name, (in_force, _) in controls.items() if not in_force] == []
         assert controls["apparmor"] == (True, "docker-default")
-    assert machine.left() == []
 
 
 def test_a_run_may_require_every_control(machine: Machine, elsewhere: Path, tmp_path: Path) -> None:
@@ -84,4 +84,3 @@ def test_no_score_can_be_forged(machine: Machine, elsewhere: Path) -> None:
 
 def test_a_job_is_adopted_after_its_controller_was_killed(machine: Machine, elsewhere: Path) -> None:
     machine.pytest(elsewhere, "tests/integration/test_interruption.py", "-k", "adopts or died_with")
-    assert machine.left() == []

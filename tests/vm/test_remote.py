@@ -17,6 +17,7 @@ from tests.integration.test_faults import matrix
 from tests.integration.test_hosts import TASKS, events, ran_on
 from tests.integration.test_interruption import wait_for
 from tests.vm.machine import Machine
+from trace_bench.sandbox.labels import RUN
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
@@ -40,8 +41,12 @@ def spread(folder: Path, hosts: list[dict[str, Any]]) -> Path:
     return matrix(folder, tasks=tasks, seeds=[1, 2], max_workers=3, job_timeout=900, docker={"hosts": labelled})
 
 
-def far_has_one_running(machine: Machine) -> Callable[[], bool]:
-    return lambda: bool(machine.docker("ps", "-q", "--filter", "label=trace-bench.run").strip())
+def has_one_running(machine: Machine, folder: Path) -> Callable[[], bool]:
+    return lambda: bool(machine.docker("ps", "-q", "--filter", f"label={RUN}={run_of(folder).name}").strip())
+
+
+def left(trial: Trial, machine: Machine) -> list[str]:
+    return machine.left(run_of(trial.folder).name)
 
 
 def nothing_is_left(trial: Trial, machine: Machine) -> None:
@@ -50,7 +55,7 @@ def nothing_is_left(trial: Trial, machine: Machine) -> None:
     def swept() -> bool:
         cleaned = cli("clean", "--config", str(trial.config), home=trial.home, timeout=300, **trial.env)
         assert cleaned.returncode == 0, cleaned.stderr
-        return machine.left() == []
+        return left(trial, machine) == []
 
     wait_for(swept, 300)
 
@@ -68,7 +73,7 @@ def test_jobs_are_placed_on_it_with_images_that_it_is_given(
     assert said.count("far: copying trace-bench/core:") == said.count("far: copied trace-bench/core:") == 1
     trial.check(undisturbed)
     assert set(ran_on(tmp_path).values()) == {"near", "far"}
-    assert bookworm.left() == []
+    assert left(trial, bookworm) == []
 
 
 def test_a_link_that_is_cut_for_a_while_loses_nothing_and_pays_nothing_twice(
@@ -77,7 +82,7 @@ def test_a_link_that_is_cut_for_a_while_loses_nothing_and_pays_nothing_twice(
     trial = Trial(tmp_path, images, spread(tmp_path, [bookworm.tls_host]))
     with trial.controller() as process:
         wait_for(lambda: len(finished(tmp_path)) >= 1, SLOW)
-        wait_for(far_has_one_running(bookworm), SLOW)
+        wait_for(has_one_running(bookworm, tmp_path), SLOW)
         bookworm.link("off")
         time.sleep(CUT)
         assert process.poll() is None, process.communicate()[1]
@@ -95,13 +100,12 @@ def test_jobs_of_a_machine_whose_plug_is_pulled_are_done_on_the_other(
     trial = Trial(tmp_path, images, spread(tmp_path, [{**NEAR, **labels}, {**bookworm.tls_host, **labels}]))
     with trial.controller() as process:
         wait_for(lambda: len(finished(tmp_path)) >= 1, SLOW)
-        wait_for(far_has_one_running(bookworm), SLOW)
+        wait_for(has_one_running(bookworm, tmp_path), SLOW)
         bookworm.pull_the_plug()
         said = trial.ended(process, SLOW)
         assert process.returncode == 0, said
     trial.check(undisturbed)
     assert [line["event"] for line in events(tmp_path) if line["event"].startswith("host.")] == ["host.lost"]
     bookworm.start("--same-disk")
-    assert bookworm.left() != [], "as its disk had them"
+    assert left(trial, bookworm) != [], "as its disk had them"
     nothing_is_left(trial, bookworm)
-    assert run_of(tmp_path).is_dir()
