@@ -108,12 +108,19 @@ def test_a_real_zsh_completes_a_task(tmp_path: Path) -> None:
     assert "internal\\\\:numeric_param" in done.stdout, done.stderr
 
 
-def test_completion_imports_nothing_large() -> None:
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"_TRACE_BENCH_COMPLETE": "complete_bash", "COMP_WORDS": "trace-bench\nrun\n-t\n", "COMP_CWORD": "3"},
+        {"_TRACE_BENCH_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": "trace-bench "},
+    ],
+)
+def test_completion_imports_nothing_large(asked: dict[str, str]) -> None:
     program = (
         "import sys, os, trace_bench.cli as cli\n"
-        "os.environ |= {'_TRACE_BENCH_COMPLETE': 'complete_bash', 'COMP_WORDS': 'trace-bench\\nrun\\n-t\\n',"
-        " 'COMP_CWORD': '3'}\n"
-        "cli._code()\n"
+        f"os.environ |= {asked!r}\n"
+        "try: cli._code()\n"
+        "except SystemExit: pass\n"
         "print([n for n in ('docker', 'rich.console', 'yaml', 'pandas') if n in sys.modules])\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -70,9 +70,11 @@ def run_app() -> int:
     """
     # Whatever a command prints, or writes for others to read, holds no secret of this environment.
     known.add(secrets_in(os.environ))
-    if os.environ.get("_TRACE_BENCH_COMPLETE") == "complete_bash":
-        return complete.whole_in_bash(_answer)
-    return _answer()
+    asked = os.environ.get("_TRACE_BENCH_COMPLETE", "")
+    if not asked.startswith("complete_"):
+        return _answer()
+    with complete.without_rich():
+        return complete.whole_in_bash(_answer) if asked == "complete_bash" else _answer()
 
 
 def _answer() -> int:
