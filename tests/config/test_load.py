@@ -118,7 +118,7 @@ def test_every_shipped_config_loads_and_survives_its_snapshot() -> None:
         config = load_config(path)
         assert config.warnings == () and parse_config(config.to_snapshot()) == config
         head = path.read_text().splitlines()
-        assert head[0].startswith("# ") and any(f"--config configs/{path.name}" in line for line in head[:6])
+        assert head[0].startswith("# ") and any(f"trace-bench run configs/{path.name}" in line for line in head[:6])
 
 
 def test_configs_differ_where_any_value_differs(tmp_path: Path) -> None:
