@@ -137,6 +137,20 @@ def test_options_choose_among_what_a_file_says_and_add_to_it() -> None:
     assert config.seeds == (7,)
 
 
+@pytest.mark.parametrize(
+    ("in_the_file", "option"),
+    [
+        ("llm4ad:optimization/tsp_construct", "tsp_construct"),
+        ("tsp_construct", "llm4ad:optimization/tsp_construct"),
+        ("optimization/tsp_construct", "llm4ad:optimization/tsp_construct"),
+    ],
+)
+def test_a_task_is_the_same_under_its_short_name(in_the_file: str, option: str) -> None:
+    file = written(tasks=[{"id": in_the_file, "eval_kwargs": {"n_instance": 3}}, TASKS[0]])
+    (task,) = select(load_config(file, {"task": [option]})).tasks
+    assert (task.id, dict(task.eval_kwargs)) == ("llm4ad:optimization/tsp_construct", {"n_instance": 3})
+
+
 def test_a_parameter_goes_over_what_the_file_says() -> None:
     variants = [{"num_steps": 1}, {"num_steps": 2}, {"num-steps": 2, "num_proposals": 3}]
     file = written(tasks=[TASKS[0]], trainers=[{"id": "PrioritySearch", "params_variants": variants}, "NoOp"])

@@ -22,6 +22,7 @@ from trace_bench.config.reader import value_of
 from trace_bench.config.secrets import find_secrets
 from trace_bench.config.source import Problem, Rows, Source, Table
 from trace_bench.errors import ConfigError
+from trace_bench.suites.registry import short_names
 from trace_bench.trainers.names import canonical
 
 _FLAGS = {"replay_from": "--replay", "tasks": "-t", "trainers": "-T", "model": "-m", "param": "-p"}
@@ -81,8 +82,11 @@ def _choose(top: Table, key: str, chosen: Rows, problems: list[Problem]) -> None
     written = list(enumerate(rows)) if isinstance(rows, Rows) else []
     lines = rows.lines if isinstance(rows, Rows) else []
     entries, places, new = Rows(single=True), [], True
+    theirs = short_names(str(row.get("id")) for _, row in written if isinstance(row, Table))
+    ours = short_names(map(str, ids))
     for entry in chosen:
-        same = [(n, row) for n, row in written if isinstance(row, Table) and row.get("id") == entry["id"]]
+        names = {entry["id"], theirs.get(entry["id"]), *(short for short, full in ours.items() if full == entry["id"])}
+        same = [(n, row) for n, row in written if isinstance(row, Table) and row.get("id") in names]
         for n, row in same:
             new = False
             entries.append(row)
