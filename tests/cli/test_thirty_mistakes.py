@@ -176,7 +176,7 @@ def assert_one_sentence(err: str, begins: str, parts: tuple[str, ...]) -> None:
         assert part in err, err
 
 
-@pytest.mark.parametrize("command", ["run", "validate"])
+@pytest.mark.parametrize("command", ["run", pytest.param("validate", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_mistake_in_a_config(
     name: str, command: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -247,7 +247,7 @@ def test_several_mistakes_are_one_sentence_each(
     assert [line.partition(": ")[0] for line in lines] == ["config.yaml, line 1", "config.yaml, line 2"]
 
 
-@pytest.mark.parametrize("command", ["run", "validate"])
+@pytest.mark.parametrize("command", ["run", pytest.param("validate", marks=pytest.mark.slow)])
 def test_what_is_no_mistake_of_the_user_is_another_exit_code(
     command: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -173,6 +173,7 @@ def test_no_variable_of_the_host_gets_in(tmp_path: Path) -> None:
             assert SECRET not in path.read_text(errors="replace"), path
 
 
+@pytest.mark.slow
 def test_a_timeout_kills_grandchildren(tmp_path: Path, state: Path) -> None:
     marker = tmp_path / "grandchild"
     sleeping_task(tmp_path / "tasks", marker)

@@ -35,6 +35,7 @@ def compared(one: list[Results], two: list[Results], **options: Any) -> tuple[Co
     return done, done.comparisons[0], "\n".join(told)
 
 
+@pytest.mark.slow
 def test_false_positives_are_at_most_nominal_where_several_trainers_share_the_luck_of_a_seed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

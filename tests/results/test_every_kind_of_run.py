@@ -57,7 +57,7 @@ CODES: dict[str, dict[str, int]] = {
     "newer": {**dict.fromkeys(COMMANDS, 3), "reproduce": 2},
     **dict.fromkeys(NO_RUNS, REFUSED),
 }
-ALWAYS = {"whole", "version_1", "going_on", "killed", "mixed", "planned", "damaged_manifest", "damaged_row", "newer"}
+ALWAYS = {"whole", "version_1", "going_on", "mixed", "damaged_row"}
 """Kinds that every command meets in every run of the tests; the others under --full."""
 Make = Callable[[str], RunLayout]
 

@@ -137,6 +137,7 @@ def test_dollars_that_were_not_spent_buy_nothing() -> None:
 LIKE_SCORES = [name for name in DISTRIBUTIONS if name != "strongly skewed"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["mean", pytest.param("iqm", marks=pytest.mark.slow)])
 def test_from_twenty_values_on_the_coverage_is_within_two_points_of_nominal(estimator: str) -> None:
     for name in LIKE_SCORES:
@@ -146,11 +147,15 @@ def test_from_twenty_values_on_the_coverage_is_within_two_points_of_nominal(esti
 @pytest.mark.parametrize(
     ("estimator", "n", "name", "experiments"),
     [
-        ("mean", 2, "all or nothing", 20_000), ("mean", 3, "normal", 20_000), ("mean", 5, "strongly skewed", 20_000),
-        ("mean", 9, "share of ten", 20_000), ("iqm", 4, "bounded", 2000), ("iqm", 6, "share of ten", 2000),
-        ("iqm", 9, "normal", 1500),
+        ("mean", 2, "all or nothing", 20_000),
+        pytest.param("mean", 3, "normal", 20_000, marks=pytest.mark.slow),
+        pytest.param("mean", 5, "strongly skewed", 20_000, marks=pytest.mark.slow),
+        pytest.param("mean", 9, "share of ten", 20_000, marks=pytest.mark.slow),
+        pytest.param("iqm", 4, "bounded", 2000, marks=pytest.mark.slow),
+        pytest.param("iqm", 6, "share of ten", 2000, marks=pytest.mark.slow),
+        pytest.param("iqm", 9, "normal", 1500, marks=pytest.mark.slow),
     ],
-)  # fmt: skip
+)
 def test_the_table_of_coverage_says_what_another_simulation_finds(
     estimator: str, n: int, name: str, experiments: int
 ) -> None:

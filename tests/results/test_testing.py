@@ -141,6 +141,7 @@ def test_false_positives_of_a_task_are_at_most_nominal(shape: str, pairs: int) -
         assert np.mean(p <= 0.05) > 0.03  # and it does not get there by never rejecting
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["skewed", "tied"])
 def test_false_positives_among_many_tasks_are_at_most_nominal(shape: str) -> None:
     tasks, pairs = 6, 8
@@ -152,6 +153,7 @@ def test_false_positives_among_many_tasks_are_at_most_nominal(shape: str) -> Non
         assert np.mean(rows.min(axis=1) <= 0.05) > 0.09  # what it would be without a correction
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tasks", [4, 8, 20])
 def test_false_positives_clustered_by_task_are_at_most_nominal(tasks: int) -> None:
     """Tasks differ in what the change does to them, and have five seeds each: pairs of a task are not independent."""
@@ -165,6 +167,7 @@ def test_false_positives_clustered_by_task_are_at_most_nominal(tasks: int) -> No
         assert np.mean(naive <= 0.05) > 0.1  # what it would be if pairs of a task were taken for independent
 
 
+@pytest.mark.slow
 def test_false_positives_over_these_tasks_and_without_pairs_are_at_most_nominal() -> None:
     rng = np.random.default_rng(11)
     experiments = 200
@@ -180,6 +183,7 @@ def test_false_positives_over_these_tasks_and_without_pairs_are_at_most_nominal(
     assert effects[0].exact and not_above(float(np.mean([effect.p <= 0.05 for effect in effects])), 0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pairs", [20, 30, 50])
 @pytest.mark.parametrize("shape", ["normal", "tied", "binary"])
 def test_intervals_of_a_difference_cover_it(shape: str, pairs: int) -> None:
@@ -190,6 +194,7 @@ def test_intervals_of_a_difference_cover_it(shape: str, pairs: int) -> None:
     assert covered == pytest.approx(0.95, abs=0.02)
 
 
+@pytest.mark.slow
 def test_what_is_called_detectable_is_detected_with_that_power() -> None:
     pairs, alpha = 10, 0.05
     shift = testing.detectable(1 / math.sqrt(pairs), pairs - 1, alpha)
@@ -198,6 +203,7 @@ def test_what_is_called_detectable_is_detected_with_that_power() -> None:
     assert exact and np.mean(p <= alpha) == pytest.approx(testing.POWER, abs=0.04)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shift", [pytest.param(0.5, marks=pytest.mark.slow), 1.5])
 def test_the_interval_of_the_probability_of_improvement_covers_it(
     shift: float, monkeypatch: pytest.MonkeyPatch
@@ -207,6 +213,7 @@ def test_the_interval_of_the_probability_of_improvement_covers_it(
     assert coverage_of_improvement(20, 1, shift, EXPERIMENTS) == pytest.approx(0.95, abs=0.02)
 
 
+@pytest.mark.slow
 def test_few_scores_have_the_coverage_that_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(testing, "BOOTSTRAP", 400)
     assert sorted(testing.SHARE_COVERAGE) == list(range(2, 10))

@@ -15,11 +15,6 @@ def test_docker(docker_lab: Lab, check: Check) -> None:
     _pass(docker_lab, check)
 
 
-@_all_checks
-def test_local(local_lab: Lab, check: Check) -> None:
-    _pass(local_lab, check)
-
-
 _SHORT = {
     "what_it_can_and_cannot_is_declared_and_no_name_twice",
     "every_control_is_reported",
@@ -36,7 +31,17 @@ _SHORT = {
     "labels_come_back_as_they_were_given",
     "remove_takes_everything_and_twice_does_no_harm",
 }
-"""What is tried on Modal's loopback server without --full: one check of each part of the protocol."""
+"""What is tried on other backends than Docker without --full: one check of each part of the protocol."""
+_short_checks = pytest.mark.parametrize(
+    "check",
+    [pytest.param(check, marks=() if check.name in _SHORT else pytest.mark.slow) for check in CHECKS],
+    ids=lambda check: check.name,
+)
+
+
+@_short_checks
+def test_local(local_lab: Lab, check: Check) -> None:
+    _pass(local_lab, check)
 
 
 def test_the_short_run_names_checks_that_there_are() -> None:
@@ -44,11 +49,7 @@ def test_the_short_run_names_checks_that_there_are() -> None:
 
 
 @pytest.mark.docker
-@pytest.mark.parametrize(
-    "check",
-    [pytest.param(check, marks=() if check.name in _SHORT else pytest.mark.slow) for check in CHECKS],
-    ids=lambda check: check.name,
-)
+@_short_checks
 def test_modal(modal_lab: Lab, check: Check) -> None:
     """The service's own client against a server of ours that runs each sandbox as a container."""
     _pass(modal_lab, check)

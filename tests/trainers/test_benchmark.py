@@ -17,6 +17,7 @@ from benchmarks.trainers.models import MODELS  # noqa: E402
 SEARCHES = sorted(searches())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in SEARCHES if n != "NoOp"])
 def test_every_search_finds_more_than_the_start_and_the_same_again(name: str) -> None:
     cells = [(name, "hill climbing", "internal:many_param", seed) for seed in (1, 2, 3)]
