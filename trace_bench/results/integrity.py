@@ -18,7 +18,7 @@ FLAGS: Mapping[str, str] = {
     "suspicious_source": "the source of a scored state has what honest programs seldom need; read it",
     "needs_files": "the task lets programs read files",
     "needs_processes": "the task lets programs start processes",
-    "left_processes": "a candidate left processes behind, which were killed before the next one started",
+    "left_processes": "a candidate left processes behind, which were killed (only in runs of earlier versions)",
     "unswept": "a candidate's uid could not be emptied, and was retired",
     "scorer_changed": "a file that scoring depends on changed while it scored",
 }
