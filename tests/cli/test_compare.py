@@ -12,7 +12,9 @@ from tests.console import here
 from tests.integration.cli import REPOSITORY
 from tests.results.experiments import job, jobs, make_experiment
 from trace_bench.artifacts.layout import RunLayout
+from trace_bench.cli.compare import Wanted, compare_command
 from trace_bench.errors import ExitCode
+from trace_bench.results.render import Screen
 
 
 def score(task: str, seed: int) -> float:
@@ -58,6 +60,25 @@ def test_a_verdict_takes_a_small_p(tmp_path: Path, seeds: int, verdicts: list[st
     lines = compare(tmp_path, "a", "--by", "trainer").stdout.splitlines()
     assert [line.split()[-1] for line in lines if " t:x " in line or " t:y " in line] == verdicts
     assert ("no single task can have one" in lines[-1]) == (seeds == 3)
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_the_table_fits_the_terminal_and_rows_can_be_told_apart(
+    tmp_path: Path, width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tasks = ["optimization/knapsack_construct", "optimization/online_bin_packing_construct"]
+    variants = [f"num_steps={n},num_candidates={n},num_proposals={n}" for n in (2, 3)]
+    searches = [jobs(score, tasks, range(6), trainer_id="PrioritySearch", variant=variant,
+                     resolved_trainer_kwargs={"n": variant}) for variant in variants]  # fmt: skip
+    make_experiment(tmp_path, "a", [*jobs(score, tasks, range(6)), *searches[0], *searches[1]])
+    monkeypatch.setattr("trace_bench.cli.tables.screen", lambda: Screen(width, styled=False))
+    wanted = Wanted(("a",), (), "trainer", None, None, 0.95, False, False, False, "table")
+    compare_command(wanted, tmp_path)
+    lines = capsys.readouterr().out.splitlines()
+    assert all(len(line) <= width for line in lines), max(lines, key=len)
+    assert [line for line in lines if line.startswith("PrioritySearch ")] == [f"PrioritySearch {v}" for v in variants]
+    for end in ("knapsack_construct", "packing_construct", "these 2 tasks", "tasks like these"):
+        assert sum(end in line and line.endswith("equal") for line in lines) == 2, end
 
 
 def test_trainers_with_several_variants_are_split_by_them_and_said_to_be(tmp_path: Path) -> None:

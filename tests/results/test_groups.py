@@ -276,18 +276,19 @@ def test_jobs_of_a_run_without_its_manifest_are_said_to_be_those_that_ended(
     assert "its manifest is missing" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("width", [80, 120, 200])
 @pytest.mark.parametrize("by", ["task,trainer", "trainer"])
 def test_on_a_narrow_terminal_the_table_fits_and_the_mean_stays(
-    by: str, recorded: RunLayout, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    by: str, width: int, recorded: RunLayout, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for place in ("results", "tables"):
-        monkeypatch.setattr(f"trace_bench.cli.{place}.screen", lambda: Screen(80, styled=False))
+        monkeypatch.setattr(f"trace_bench.cli.{place}.screen", lambda: Screen(width, styled=False))
     lines = printed(capsys, recorded, "table", by).splitlines()
     header = next(line for line in lines if line.startswith("trainer"))
     rows = [line for line in lines if line.startswith(("NoOp ", "PrioritySearch "))]
-    assert len(rows) == (9 if by == "task,trainer" else 3) and all(len(line) <= 80 for line in [header, *rows])
+    assert len(rows) == (9 if by == "task,trainer" else 3) and all(len(line) <= width for line in [header, *rows])
     assert "validation" in header and "95 % CI" in header
-    assert all(len(line) <= 80 for line in lines), "sentences are folded"
+    assert all(len(line) <= width for line in lines), "sentences are folded"
     assert "all: unprotected" in lines
     assert (f"{KNAPSACK}  higher is better" in lines) == (by == "task,trainer")
 
