@@ -66,21 +66,21 @@ def test_the_backend_does_what_every_backend_must(machine: Machine, elsewhere: P
     machine.pytest(elsewhere, "tests/sandbox/test_conformance.py", "-k", "test_docker")
 
 
-def test_memory_processes_and_disk_that_are_used_up_are_told_by_evidence(machine: Machine, elsewhere: Path) -> None:
+def test_memory_processes_and_disk_that_are_used_up_are_told_by_evidence(bookworm: Machine, elsewhere: Path) -> None:
     """The kernel's account of memory is that of version 2."""
-    machine.pytest(elsewhere, "tests/integration/test_hostile.py", "-k", "full_volume or fork_bomb or out_of_memory")
+    bookworm.pytest(elsewhere, "tests/integration/test_hostile.py", "-k", "full_volume or fork_bomb or out_of_memory")
 
 
-def test_no_score_can_be_forged(machine: Machine, elsewhere: Path) -> None:
+def test_no_score_can_be_forged(bookworm: Machine, elsewhere: Path) -> None:
     """Twenty attacks, from all over the registry."""
     names = list(ATTACKS)
     chosen = names[:: len(names) // 20][:20]
-    said = machine.pytest(
+    said = bookworm.pytest(
         elsewhere, "tests/adversarial/test_scores.py", "-k", " or ".join(f"{name}-" for name in chosen),
         marked="docker and not slow",
     )  # fmt: skip
     assert int(said.rpartition(" passed")[0].split()[-1]) >= 20
 
 
-def test_a_job_is_adopted_after_its_controller_was_killed(machine: Machine, elsewhere: Path) -> None:
-    machine.pytest(elsewhere, "tests/integration/test_interruption.py", "-k", "adopts or died_with")
+def test_a_job_is_adopted_after_its_controller_was_killed(bookworm: Machine, elsewhere: Path) -> None:
+    bookworm.pytest(elsewhere, "tests/integration/test_interruption.py", "-k", "adopts or died_with")
