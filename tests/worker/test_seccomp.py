@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import platform
+import queue
 import struct
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -154,23 +156,32 @@ def test_loading_may_read_files_and_take_the_next_filter() -> None:
         return verdict("x86_64", ARCH["x86_64"], number, *args, stage="loading")
 
     assert [loading(number) for number in (257, 5, 217, 9)] == [ALLOW] * 4
-    assert [loading(157, option) for option in (22, 38, 4, 15)] == [ALLOW, ALLOW, DENY, DENY]
+    assert [loading(317), *(loading(157, option) for option in (38, 22, 4, 15))] == [ALLOW, ALLOW, DENY, DENY, DENY]
     assert [loading(number) for number in (41, 57, 59, 221, 425)] == [DENY] * 5
 
 
-def in_force(body: Callable[[], bool]) -> bool:
-    """Whether `body` is true in a process that has both filters."""
+def in_process(body: Callable[[], bool]) -> bool:
+    """Whether `body` is true in a process of its own."""
     pid = os.fork()
     if pid == 0:
         code = 1
         try:
-            taken = Filter()
-            taken.install("loading")
-            taken.install("closed")
             code = 0 if body() else 2
         finally:
             os._exit(code)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def in_force(body: Callable[[], bool]) -> bool:
+    """Whether `body` is true in a process that has both filters."""
+
+    def filtered() -> bool:
+        taken = Filter()
+        taken.install("loading")
+        taken.install("closed")
+        return body()
+
+    return in_process(filtered)
 
 
 def refused(action: Callable[[], object]) -> bool:
@@ -185,6 +196,22 @@ def refused(action: Callable[[], object]) -> bool:
 def test_in_force_they_refuse_files_and_processes_and_let_computation_be() -> None:
     assert in_force(lambda: refused(Path("/etc/passwd").read_text) and refused(os.fork) and refused(Path("/").stat))
     assert in_force(lambda: sum(range(1000)) == 499500 and len(bytes(1 << 24)) == 1 << 24)
+
+
+@pytest.mark.skipif(platform.machine() not in ARCH, reason="no system-call table for this machine")
+def test_a_thread_that_was_there_before_is_filtered_too() -> None:
+    work: queue.Queue[Callable[[], object]] = queue.Queue()
+    answers: queue.Queue[bool] = queue.Queue()
+
+    def begin() -> bool:
+        threading.Thread(target=lambda: answers.put(refused(work.get())), daemon=True).start()
+        taken = Filter()
+        taken.install("loading")
+        taken.install("closed")
+        work.put(Path("/etc/passwd").read_text)
+        return answers.get(timeout=10)
+
+    assert in_process(begin)
 
 
 @pytest.mark.skipif(platform.machine() not in ARCH, reason="no system-call table for this machine")

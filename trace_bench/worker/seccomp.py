@@ -25,8 +25,8 @@ NEEDS = ("files", "processes")
 """What a task may declare that its candidates need beyond computing."""
 
 _PR_SET_NO_NEW_PRIVS = 38
-_PR_SET_SECCOMP = 22
-_MODE_FILTER = 2
+_SET_MODE_FILTER, _ALL_THREADS = 1, 1
+"""Arguments of seccomp(2). A module may start a thread while it is imported, which must not keep what loading needs."""
 _ALLOW = 0x7FFF0000
 _ERRNO = 0x00050000
 _KILL_PROCESS = 0x80000000
@@ -57,7 +57,7 @@ _LOADING = _READING | {
     # What importing modules needs beyond reading them.
     "mmap": (9, 222), "mprotect": (10, 226), "madvise": (28, 233), "ioctl": (16, 29), "uname": (63, 160),
     "sysinfo": (99, 179), "getrlimit": (97, 163), "prlimit64": (302, 261), "getrusage": (98, 165),
-    "getsockname": (51, 204), "getsockopt": (55, 209),
+    "getsockname": (51, 204), "getsockopt": (55, 209), "seccomp": (317, 277),
 }  # fmt: skip
 _PROCESSES = {
     "fork": (57, None), "vfork": (58, None), "wait4": (61, 260), "waitid": (247, 95), "pipe": (22, None),
@@ -104,7 +104,7 @@ _OWN_SIGNALS = (
     _Rule((62, 129), (_Check(0, _LOW, (_OWN_PID,)),)),
     _Rule((234, 131), (_Check(0, _LOW, (_OWN_PID,)),)),
 )
-_TAKE_A_FILTER = _Rule((157, 167), (_Check(0, _LOW, (_PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS)),))
+_NO_NEW_PRIVILEGES = _Rule((157, 167), (_Check(0, _LOW, (_PR_SET_NO_NEW_PRIVS,)),))
 # F_DUPFD, GETFD, SETFD, GETFL, SETFL, DUPFD_CLOEXEC: no locks, no leases, no notices.
 _NO_LOCKS = _Rule((72, 25), (_Check(1, _LOW, (0, 1, 2, 3, 4, 1030)),))
 # TCGETS (is it a terminal?), FIONBIO, FIOCLEX.
@@ -148,7 +148,7 @@ def _allowed(stage: str, needs: Collection[str]) -> tuple[Mapping[str, tuple[int
     rules = [_NO_CLONE3, _NO_NAMESPACE if processes else _THREADS_ONLY]
     if stage == "loading":
         calls |= _LOADING
-        rules += [_MEMORY[0], _TAKE_A_FILTER]
+        rules += [_MEMORY[0], _NO_NEW_PRIVILEGES]
     else:
         rules += _MEMORY
     if files:
@@ -191,7 +191,7 @@ class Filter:
     """The filters of this machine. `prepare` before a fork what the child only has to install."""
 
     def __init__(self) -> None:
-        self._prctl = ctypes.CDLL(None, use_errno=True).prctl
+        self._libc = ctypes.CDLL(None, use_errno=True)
         self.machine = os.uname().machine
         self.supported = self.machine in _AUDIT_ARCH
         self._code: dict[tuple[str, frozenset[str]], bytes] = {}
@@ -207,14 +207,19 @@ class Filter:
 
     def no_new_privileges(self) -> None:
         """Give up ever gaining privileges through exec. Raises OSError."""
-        if self._prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+        if self._libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
             raise OSError(ctypes.get_errno(), "no_new_privs was refused")
 
     def install(self, stage: str, needs: Collection[str] = ()) -> None:
-        """Filter this process from now on, on top of what it has. Raises OSError if the kernel refuses."""
+        """Filter all threads of this process from now on, on top of what they have.
+
+        Raises:
+            OSError: the kernel refuses.
+        """
         code = self.prepare(stage, needs).replace(struct.pack("<I", _OWN_PID), struct.pack("<I", os.getpid()))
         self.no_new_privileges()
         buffer = ctypes.create_string_buffer(code, len(code))
         filters = _Program(len(code) // 8, ctypes.addressof(buffer))
-        if self._prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(filters), 0, 0) != 0:
+        call = _LOADING["seccomp"][0 if self.machine == "x86_64" else 1]
+        if self._libc.syscall(call, _SET_MODE_FILTER, _ALL_THREADS, ctypes.byref(filters)) != 0:
             raise OSError(ctypes.get_errno(), "the system-call filter was refused")
