@@ -55,6 +55,8 @@ def run(
     """
     with tempfile.TemporaryDirectory(prefix="forked-") as folder:
         out, err = Path(folder, "out"), Path(folder, "err")
+        out.touch()
+        err.touch()
         process = _server.Process(  # type: ignore[attr-defined]
             target=_command, args=(list(arguments), dict(environment), str(cwd or Path.cwd()), str(out), str(err))
         )
@@ -69,7 +71,7 @@ def run(
 
 def _command(arguments: list[str], environment: dict[str, str], cwd: str, out: str, err: str) -> None:
     for number, path in ((1, out), (2, err)):
-        written = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        written = os.open(path, os.O_WRONLY | os.O_APPEND)
         os.dup2(written, number)
         os.close(written)
     os.environ.clear()
