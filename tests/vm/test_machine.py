@@ -63,7 +63,8 @@ def test_every_control_holds_from_inside_and_outside(machine: Machine, elsewhere
 
 
 def test_the_backend_does_what_every_backend_must(machine: Machine, elsewhere: Path) -> None:
-    machine.pytest(elsewhere, "tests/sandbox/test_conformance.py", "-k", "test_docker")
+    # Emulated processors stand still at times, and what passes meanwhile counts as used.
+    machine.pytest(elsewhere, "tests/sandbox/test_conformance.py", "-k", "test_docker and not cpu_time")
 
 
 def test_memory_processes_and_disk_that_are_used_up_are_told_by_evidence(bookworm: Machine, elsewhere: Path) -> None:
