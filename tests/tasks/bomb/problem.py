@@ -59,7 +59,8 @@ def build(context):
                 exec(BOMB, found)
                 refused = found["bomb"](seconds)
             else:
-                limits = Limits(wall_seconds=seconds + 20, cpu_seconds=60, processes=32)
+                needs = frozenset({"processes"})
+                limits = Limits(wall_seconds=seconds + 20, cpu_seconds=60, processes=32, needs=needs)
                 source, name = (QUIET, "quiet") if who == "quiet" else (BOMB, "bomb")
                 with context.programs.open(source, name, limits) as program:
                     refused = program(seconds)

@@ -81,7 +81,7 @@ def full_disk():
 DEEDS = {f.__name__: f for f in (objects, mapping, swallow, files, processes, cache, busy, full_disk)}
 
 PROGRAM = """
-import mmap, os, time
+import mmap, os, threading, time
 
 def honest():
     return 1.0
@@ -107,28 +107,14 @@ def swallow():
         except MemoryError:
             time.sleep(0.01)
 
-def family():
-    for _ in range(30):
-        if os.fork() == 0:
-            kept = bytearray(b"x" * (24 << 20))
-            time.sleep(600)
-    time.sleep(1)
-
-def bomb():
-    end = time.monotonic() + 1
-    while time.monotonic() < end:
-        try:
-            os.fork()
-        except OSError:
-            pass
-
-def busy():
-    for _ in range(30):
-        if os.fork() == 0:
-            while True:
-                pass
+def spin():
     while True:
         pass
+
+def busy():
+    for _ in range(8):
+        threading.Thread(target=spin).start()
+    spin()
 
 def file():
     with open("/tmp/large", "wb") as file:
@@ -139,17 +125,6 @@ def memory_file():
     fd = os.memfd_create("large")
     while True:
         os.write(fd, bytes(1 << 20))
-
-def pipes():
-    kept = [os.pipe() for _ in range(20)]
-    for _, end in kept:
-        os.set_blocking(end, False)
-        try:
-            while True:
-                os.write(end, bytes(1 << 16))
-        except BlockingIOError:
-            pass
-    return 1.0
 
 def killed():
     os.kill(os.getpid(), 9)

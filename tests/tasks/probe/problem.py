@@ -13,6 +13,21 @@ from pathlib import Path
 
 from trace_bench.worker.problem import CandidateError, Limits, Parameter, Problem, examples
 
+CLOSED = """
+import os, threading
+def attempt(action):
+    try:
+        return ["done", str(action())]
+    except BaseException as error:
+        return [type(error).__name__, getattr(error, "errno", None)]
+def look(x):
+    thread = threading.Thread(target=lambda: None)
+    return {
+        "open": attempt(lambda: open("/etc/passwd")), "look": attempt(lambda: os.stat("/")),
+        "list": attempt(lambda: os.listdir("/")), "fork": attempt(os.fork), "pipe": attempt(os.pipe),
+        "thread": attempt(thread.start), "memory": attempt(lambda: len(bytes(1 << 24))),
+    }
+"""
 CANDIDATE = """
 import ctypes, json, os, socket
 from pathlib import Path
@@ -27,8 +42,8 @@ def attempt(action):
 def status(pid="self"):
     lines = dict(x.split(":", 1) for x in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in x)
     found = {k: lines[k].strip() for k in ("Uid", "Gid", "Groups", "CapEff", "CapPrm", "CapInh", "CapBnd", "Seccomp")}
-    # 39 is PR_GET_NO_NEW_PRIVS: gVisor's status has no such line.
-    return found | ({"NoNewPrivs": str(ctypes.CDLL(None).prctl(39, 0, 0, 0, 0))} if pid == "self" else {})
+    # gVisor's status has no such line, and the filter refuses prctl, which would tell.
+    return found | {"NoNewPrivs": lines.get("NoNewPrivs", "unknown").strip()}
 
 def others():
     mine = os.getuid()
@@ -43,7 +58,8 @@ def look(port):
         "socketpair": attempt(lambda: socket.socketpair()),
         "ptrace": attempt(lambda: libc.ptrace(16, 1, 0, 0) or ctypes.get_errno()),
         "unshare": libc.unshare(0x10000000),
-        "clone_user": libc.syscall({"x86_64": 56, "aarch64": 220}[os.uname().machine], 0x10000000 | 17, 0, 0, 0, 0),
+        # clone of x86_64, and of aarch64; each is a call that fails on the other
+        "clone_user": max(libc.syscall(number, 0x10000000 | 17, 0, 0, 0, 0) for number in (56, 220)),
         "setuid0": attempt(lambda: os.setuid(0)),
         "kill_others": {str(p): attempt(lambda p=p: os.kill(p, 0)) for p in others()},
         "mem_others": {str(p): attempt(lambda p=p: open(f"/proc/{p}/mem", "rb").read(1)) for p in others()},
@@ -131,8 +147,12 @@ def build(context):
         phase = {1: "train", 2: "score"}.get(os.getuid() % 16, "?")
         print("PROBE", json.dumps({"who": phase, **look()}))
         try:
-            with context.programs.open(CANDIDATE, "look", Limits(wall_seconds=20, processes=32)) as program:
+            # One that may do all that a task can declare, to look around, and one of a usual task.
+            declared = Limits(wall_seconds=20, processes=32, needs=frozenset({"files", "processes"}))
+            with context.programs.open(CANDIDATE, "look", declared) as program:
                 print("PROBE", json.dumps({"who": f"candidate of {phase}", **json.loads(program(0))}))
+            with context.programs.open(CLOSED, "look", Limits(wall_seconds=20)) as program:
+                print("PROBE", json.dumps({"who": f"closed candidate of {phase}", **program(0)}))
         except CandidateError as error:
             print("PROBE", json.dumps({"who": f"candidate of {phase}", "error": str(error)}))
         left = [

@@ -15,7 +15,7 @@ from pathlib import Path
 from trace_bench.worker.problem import CandidateError, Limits, Parameter, Problem, ProblemError, examples
 
 EXTRA = Path("/out/extra")
-LIMITS = Limits(wall_seconds=5.0, cpu_seconds=20.0)
+LIMITS = Limits(wall_seconds=5.0, cpu_seconds=20.0, needs=frozenset({"files", "processes"}))
 
 
 def tell(text):
