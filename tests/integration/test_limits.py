@@ -21,8 +21,9 @@ from trace_bench.artifacts.layout import RunLayout
 pytestmark = pytest.mark.docker
 
 SMALL = {"memory": "160m", "tmp": "256m", "disk": "64m", "pids": 96}
-CANDIDATES = ("honest objects honest mapping honest touched honest swallow honest family honest bomb honest "
-              "file honest memory_file honest pipes honest killed honest")  # fmt: skip
+CANDIDATES = (
+    "honest objects honest mapping honest touched honest swallow honest file honest memory_file honest killed honest"
+)
 
 
 def task(who: str = "nobody", deed: str = "none", candidates: str = "honest") -> dict[str, Any]:
@@ -112,7 +113,7 @@ def test_a_candidate_that_uses_up_the_memory_fails_alone(exhausted: Jobs) -> Non
     scored = exhausted.scored("nobody", "none")
     words = dict(zip(CANDIDATES.split(), scored.values(), strict=False))
     for (score, feedback), word in zip(scored.values(), CANDIDATES.split(), strict=True):
-        assert score == (1.0 if word in ("honest", "pipes") else 0.0), (word, feedback)
+        assert score == (1.0 if word == "honest" else 0.0), (word, feedback)
     assert "for want of memory" in words["objects"][1] and "for want of memory" in words["touched"][1]
     assert "for want of memory" not in words["mapping"][1] and "memory" in words["mapping"][1], "its own limit"
     assert "SIGKILL" in words["killed"][1]
