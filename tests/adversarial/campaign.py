@@ -18,6 +18,7 @@ from tests.engine import on_runtime
 from tests.integration.cli import cli
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.identity import test_seed as held_out_seed
+from trace_bench.sandbox.conformance.lab import SLOWNESS
 from trace_bench.suites.registry import resolve
 from trace_bench.suites.spec import load_task_spec
 from trace_bench.suites.splits import split_seed
@@ -184,7 +185,8 @@ def wage(
     config = folder / "config.json"
     config.write_text(json.dumps({
         "runs_dir": str(folder / "runs"), "mode": "stub", "tasks": tasks, "trainers": trainers or ["NoOp"],
-        "seeds": [SEED], "max_workers": workers, "score_timeout": 120, "job_timeout": 120, "retries": 1,
+        "seeds": [SEED], "max_workers": workers, "score_timeout": 120 * SLOWNESS, "job_timeout": 120 * SLOWNESS,
+        "retries": 1,
         "sandbox": on_runtime({"memory": "1g"}), **(config_of or {}),
     }))  # fmt: skip
     root = prepare(folder / "tasks")
