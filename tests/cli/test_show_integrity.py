@@ -29,7 +29,7 @@ REPORT: dict[str, Any] = {
     },
     "found": {"initial": -3.0, "best": 0.3},
     "signs": {"best": [SIGN] * 30},
-    "candidates": {"score": {"opened": 4, "left_processes": 1, "unswept": 2, "over_cpu": 3, "cpu_seconds": 1.25}},
+    "candidates": {"score": {"opened": 4, "needs": ["files"], "unswept": 2, "over_cpu": 3, "cpu_seconds": 1.25}},
     "scorer_files": {"files": 12, "sha256": HASH, "unchanged": True},
     "flags": ["suspicious_source", "left_processes", "of_later"],
 }
@@ -47,7 +47,7 @@ def test_a_job_shows_its_whole_report(tmp_path: Path, capsys: pytest.CaptureFixt
     make_job(run, 0, integrity_report=REPORT)
     text = shown(tmp_path, capsys)
     for line in (
-        "score        - → -0.5 ↑ !",
+        "validation   - → -0.5 ↑ !",
         "flags        suspicious_source left_processes of_later",
         "  suspicious_source  the source of a scored state has what honest programs seldom need; read it",
         "  of_later           a flag that this version does not know",
@@ -58,7 +58,7 @@ def test_a_job_shows_its_whole_report(tmp_path: Path, capsys: pytest.CaptureFixt
         "final    9                    -      3 of train, which were not scored",
         "best   files  3     open('/proc/self/mem')",
         "best   …      -     10 more; --all shows them",
-        "score  4       1               2        3         1.2",
+        "score  4       files  2        3         1.2",
     ):
         assert line in text.splitlines(), (line, text)
     assert shown(tmp_path, capsys, every=True).count("/proc/self/mem") == 30

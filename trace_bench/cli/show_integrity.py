@@ -39,7 +39,7 @@ def print_integrity(meta: JobMeta, *, every: bool) -> None:
         ("signs in scored sources", ("state", "kind", "line", "text"), _signs(report, every=every), {"text": 16}),
         (
             "candidates",
-            ("phase", "opened", "left processes", "unswept", "over cpu", "cpu s"),
+            ("phase", "opened", "needs", "unswept", "over cpu", "cpu s"),
             _candidates(report),
             {},
         ),
@@ -106,7 +106,7 @@ def _candidates(report: IntegrityReport) -> list[tuple[str, ...]]:
         (
             printable(phase, 40),
             str(tally.opened),
-            str(tally.left_processes),
+            ", ".join(tally.needs) or "-",
             str(tally.unswept),
             str(tally.over_cpu),
             number(tally.cpu_seconds, 1),
