@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import functools
 import importlib
 import mmap
 import sys
@@ -126,11 +127,17 @@ def _import(name: str, failures: dict[str, ImportError]) -> ModuleType | None:
 
 def _load_lazy(module: Any, names: set[str]) -> None:
     """Have a package that loads parts of itself on first use load those that `names` may mean."""
-    if not isinstance(module, ModuleType) or "__getattr__" not in vars(module):
-        return
-    for name in sorted(names.intersection(dir(module)) - vars(module).keys()):
-        with contextlib.suppress(Exception):
-            getattr(module, name)
+    if isinstance(module, ModuleType):
+        for name in sorted(names & lazy_parts(module)):
+            if name not in vars(module):
+                with contextlib.suppress(Exception):
+                    getattr(module, name)
+
+
+@functools.cache
+def lazy_parts(module: ModuleType) -> frozenset[str]:
+    """Names in a package that loads parts of itself on first use; none in others. To list NumPy's takes a while."""
+    return frozenset(dir(module)) if "__getattr__" in vars(module) else frozenset()
 
 
 class _Closed:

@@ -140,7 +140,7 @@ class Spawner:
         for module in sorted(wanted):
             # What cannot be imported here fails in the child, where it is reported.
             with contextlib.suppress(Exception):
-                importlib.import_module(module)
+                imports.lazy_parts(importlib.import_module(module))
                 if module == "numpy":
                     # NumPy 2 imports it on first use, which is the seeding in every phase and candidate: 15 ms each.
                     importlib.import_module("numpy.random")
@@ -330,6 +330,9 @@ class Spawner:
                 return
             uid = self._options.uid_base + self._free.pop(0)
         self._preload(map(str, modules))
+        if self._filter.supported:
+            for stage in ("loading", "closed"):
+                self._filter.prepare(stage, needs)
         ours, theirs = socket.socketpair()
         try:
             pid = os.fork()
