@@ -37,7 +37,7 @@ OF_THE_PROVIDER_PROCESS = {
     "before the answer is written down": 1,
     "the answer is written down": 0,
 }
-"""Points, and how many answers are lost with the process there: what it had not sent, nobody can have paid."""
+"""Points, and how many answers are lost with the process there. A call that it had not sent costs nothing."""
 
 # A process that was forked from a clean one that has imported all: to start Python takes longer than the test.
 _forks = multiprocessing.get_context("forkserver")

@@ -116,7 +116,7 @@ class Worker:
             try:
                 _send(self._sink, {"id": number, **answer})
             except (frames.BrokenFrame, ValueError, TypeError, RecursionError) as error:
-                # Nobody may be left waiting for an answer that no frame can hold.
+                # The caller waits for an answer, also if no frame can hold it.
                 _send(self._sink, {"id": number, "error": f"an answer that cannot be handed on: {error}"[:300]})
         finally:
             self._sent.discard(cast("asyncio.Task[None]", asyncio.current_task()))

@@ -56,7 +56,7 @@ WATCH_SECONDS = 5.0
 CLOSE_SECONDS = 3.0
 """How long it may take to end by itself."""
 LOST = "the process that asks the providers ended, and the answer with it: it may have been paid"
-"""What a try says whose answer nobody can have."""
+"""What a try says whose answer is lost."""
 
 
 class ProviderProcess:
@@ -372,7 +372,7 @@ class _Child:
             while (frame := frames.read(self._stdout)) is not None:
                 self._heard += 1
                 self._take(frame)
-        except Exception as error:  # whatever it wrote: nobody may be left waiting
+        except Exception as error:  # whatever it wrote, the callers are told
             self._broken = f"{type(error).__name__}: {error}"
         self._process.kill()
         self._end(self._process.wait())

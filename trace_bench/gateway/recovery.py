@@ -70,7 +70,7 @@ class Recovery:
 
     Args:
         folder: of the files; those that are there now are of an earlier process.
-        left: whether nobody waits for an answer any more.
+        left: whether the session has ended, so that no caller waits for an answer.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Recovery:
             wait: for those that another process still asks. Without it, they and all later ones are left.
 
         Raises:
-            NobodyWaits: nobody does any more.
+            NobodyWaits: the session has ended.
             HarnessError: a file is damaged.
         """
         if not self._files:
@@ -113,7 +113,7 @@ class Recovery:
         self._write(Left(head, tries, None, lost=True))
 
     def _look(self, path: Path, wait: bool) -> Left | None:
-        """None if it is still with the provider, and nobody waits for it; a `Left` without head if nothing was sent."""
+        """None if it is still with the provider as the session ended. A `Left` without head if nothing was sent."""
         end: float | None = None
         while True:
             try:

@@ -263,7 +263,7 @@ class Scope:
         self._asking.carry_over(calls)
 
     def leave(self) -> None:
-        """Begin no call that still waits for room in a budget: nobody wants its answer any more."""
+        """Begin no call that still waits for room in a budget: its session has ended."""
         self._meter.leave()
 
     def give_up(self) -> None:
