@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import random
 import socket
+import ssl
 import struct
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.engines import make_certificates
 from trace_bench.errors import SandboxError
 from trace_bench.sandbox.dial import Connection
 from trace_bench.sandbox.docker import DockerStream
@@ -116,3 +119,41 @@ def test_tail_keeps_the_end_only() -> None:
     assert tail.text() == "fghü"
     tail.add(b"0123456789\xff")
     assert tail.text() == "6789\ufffd"
+
+
+def test_a_stream_over_tls_carries_both_directions_at_once(tmp_path: Path) -> None:
+    """OpenSSL does not allow two threads in one connection: a reader took the state that a writer left for the end."""
+    make_certificates(folder := tmp_path / "tls")
+    ours, theirs = socket.socketpair()
+    accepts = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    accepts.load_cert_chain(folder / "server.pem", folder / "server-key.pem")
+    dials = ssl.create_default_context(cafile=folder / "ca.pem")
+    message, count = bytes(300), 100_000
+
+    def peer() -> None:
+        with accepts.wrap_socket(theirs, server_side=True) as engine:
+            left = len(message) * count
+            while left and (data := engine.recv(4096)):
+                left -= len(data)
+                engine.sendall(frame(1, data))
+
+    engine = threading.Thread(target=peer)
+    engine.start()
+    connection = dials.wrap_socket(ours, server_hostname="127.0.0.1")
+    connection.setblocking(False)
+    stream = DockerStream(Connection(connection, b""))
+
+    def write() -> None:
+        for _ in range(count):
+            stream.write(message)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    got = 0
+    while got < len(message) * count:
+        piece = stream.read(20)
+        assert piece, f"the stream ended, or stood still, after {got} bytes of {len(message) * count}"
+        got += len(piece)
+    writer.join()
+    engine.join()
+    stream.close()

@@ -12,7 +12,7 @@ import ssl
 import subprocess
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO
 from urllib.parse import urlencode, urlsplit
 
@@ -63,11 +63,18 @@ class Endpoint:
 
 @dataclass
 class Connection:
-    """An upgraded connection. `leftover` came together with the header and belongs to the stream."""
+    """An upgraded connection.
+
+    Attributes:
+        leftover: bytes that came together with the header and belong to the stream.
+        turn: held for each call of `sock`, which does not block. A TLS connection has one state for reading and
+            writing: without the lock, a reader takes what a writer left there for the end of the stream.
+    """
 
     sock: socket.socket
     leftover: bytes
     helper: subprocess.Popen[bytes] | None = None
+    turn: threading.Lock = field(default_factory=threading.Lock)
 
     def close(self) -> None:
         self.sock.close()

@@ -459,7 +459,8 @@ class DockerStream(PolledStream):
             data, self._connection.leftover = self._connection.leftover, b""
             return self._demultiplex(data)
         try:
-            data = self._connection.sock.recv(CHUNK)
+            with self._connection.turn:
+                data = self._connection.sock.recv(CHUNK)
         except _NOT_NOW as error:
             raise BlockingIOError from error
         except OSError as error:
@@ -469,7 +470,8 @@ class DockerStream(PolledStream):
 
     def _send(self, data: memoryview) -> int:
         try:
-            return self._connection.sock.send(data[:CHUNK])
+            with self._connection.turn:
+                return self._connection.sock.send(data[:CHUNK])
         except _NOT_NOW as error:
             raise BlockingIOError from error
         except OSError as error:
