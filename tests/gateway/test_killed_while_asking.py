@@ -125,7 +125,7 @@ def test_an_answer_that_comes_after_the_controller_was_killed_is_in_the_cassette
     os.kill(first.pid or 0, signal.SIGKILL)
     first.join(60)
     second = job.start()
-    time.sleep(1.0)
+    time.sleep(0.6)
     assert second.is_alive() and len(job.answers) == 1, "it waits"
     held.set()
     second.join(60)

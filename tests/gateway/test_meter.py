@@ -20,7 +20,7 @@ from tests.gateway.conftest import STUB, OpenScope, chat, error
 from trace_bench.artifacts.contract import Budget, ModelRef
 from trace_bench.artifacts.records import LlmCall, LlmTry, Usage
 from trace_bench.artifacts.usage import usage_of
-from trace_bench.gateway.base import LlmRequest, ProviderError, ProviderReply, ProviderRequest, Refusal
+from trace_bench.gateway.base import LlmRequest, NobodyWaits, ProviderError, ProviderReply, ProviderRequest, Refusal
 from trace_bench.gateway.estimates import estimate, tokens_of
 from trace_bench.gateway.meter import Meter, RunMeter
 from trace_bench.gateway.server import Gateway, Scope
@@ -226,6 +226,18 @@ def test_a_failed_call_lets_those_that_wait_for_it_go_on(open_scope: OpenScope) 
         provider.gate.set()
         assert (first.result(60).status, second.result(60).status) == (502, 200)
     assert scope.usage().calls == 1
+
+
+@pytest.mark.parametrize("whose", ["job", "run"])
+def test_no_call_begins_after_the_session_has_ended_although_there_is_room_again(whose: str) -> None:
+    """A call that waits may wake only after the call before it has given its room back."""
+    limit = Budget(calls=1)
+    meter = Meter(limit) if whose == "job" else Meter(Budget(), run=RunMeter(limit))
+    under_way = meter.hold("train")
+    meter.leave()
+    meter.release(under_way)
+    with pytest.raises(NobodyWaits):
+        meter.hold("train")
 
 
 def test_what_a_cassette_holds_counts_against_the_budget() -> None:

@@ -82,18 +82,20 @@ class Account:
         """Set aside what a call is expected to spend. Waits while only other calls under way are in its way.
 
         Args:
-            left: whether nobody wants an answer any more; `wake` has it looked at.
+            left: whether the session of the call has ended; `wake` has it looked at.
 
         Raises:
             Refusal: 429 ``budget_exhausted``: a limit is reached.
-            NobodyWaits
+            NobodyWaits: the session has ended, whether there is room now or not.
         """
         with self._changed:
-            while self._is_met(self._spent + self._held):
+            while True:
                 if reached := self._is_met(self._spent):
                     raise Refusal(429, "budget_exhausted", f"{self._sentence(*reached)}; training ends here")
                 if left():
-                    raise NobodyWaits("the session ended before the budget had room for the call")
+                    raise NobodyWaits("the session ended before the call was made")
+                if not self._is_met(self._spent + self._held):
+                    break
                 self._changed.wait()
             self._held += expected
 
@@ -194,7 +196,7 @@ class Meter:
 
         Raises:
             Refusal: 429 ``budget_exhausted``, of the job or of its run.
-            NobodyWaits: `leave` was called while the call waited for room.
+            NobodyWaits: `leave` was called before the call had its place.
         """
         price = self._account.price() * tokens if usd is None else Fraction(usd)
         expected = Amount(1, tokens, price)
@@ -215,7 +217,7 @@ class Meter:
         return Hold(expected)
 
     def leave(self) -> None:
-        """Nobody wants answers any more: calls that wait for room are given up. Those under way are not."""
+        """Let no further call begin: the session has ended. Calls under way go on."""
         self.left = True
         self._account.wake()
         if self._run is not None:

@@ -263,7 +263,7 @@ class Scope:
         self._asking.carry_over(calls)
 
     def leave(self) -> None:
-        """Begin no call that still waits for room in a budget: its session has ended."""
+        """Begin no further call: the session has ended. Calls under way go on."""
         self._meter.leave()
 
     def give_up(self) -> None:
