@@ -32,6 +32,16 @@ def test_required_control_is_refused(local_lab: Lab) -> None:
         local_lab.backend.create(local_lab.request(SLEEP, require_controls=frozenset({"network"})))
 
 
+def test_a_name_is_used_again_and_an_id_is_not(local_lab: Lab) -> None:
+    """By its id an audit knows an attempt that adopted the sandbox of the one before."""
+    ids = set()
+    for _ in range(2):
+        sandbox = local_lab.backend.create(local_lab.request(SLEEP, name="twice"))
+        ids.add(sandbox.id)
+        sandbox.remove()
+    assert len(ids) == 2
+
+
 def test_module_of_this_package_runs_isolated_without_being_installed(local_lab: Lab, tmp_path: Path) -> None:
     command = ("python3", "-I", "-m", "trace_bench.sandbox.launcher", str(tmp_path / "none"))
     with local_lab.created("", command=command) as sandbox:

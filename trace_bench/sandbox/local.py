@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -119,18 +120,20 @@ class LocalBackend:
             own_labels = {**request.labels, UID_BASE: str(request.uid_base)}
             if request.cpuset:
                 own_labels[CPUSET] = ",".join(map(str, request.cpuset))
-            launcher.write_json(folder / "state.json", {"labels": own_labels})
+            own_id = uuid.uuid4().hex
+            launcher.write_json(folder / "state.json", {"id": own_id, "labels": own_labels})
         except BaseException:
             _remove_tree(folder)
             raise
-        return LocalSandbox(folder, own_labels)
+        return LocalSandbox(folder, own_id, own_labels)
 
     def find(self, labels: Mapping[str, str]) -> list[Sandbox]:
         found: list[Sandbox] = []
         for folder in sorted(self._root().iterdir()):
-            own_labels = (_read_json(folder / "state.json") or {}).get("labels")
+            state = _read_json(folder / "state.json") or {}
+            own_labels = state.get("labels")
             if isinstance(own_labels, dict) and matches(own_labels, labels):
-                found.append(LocalSandbox(folder, own_labels))
+                found.append(LocalSandbox(folder, str(state.get("id") or folder.name), own_labels))
         return found
 
     def uid_bases_in_use(self) -> frozenset[int]:
@@ -169,11 +172,12 @@ class LocalBackend:
 
 
 class LocalSandbox:
-    """A folder, and the process that its launcher started."""
+    """A folder, and the process that its launcher started. Its name is used again for the next attempt of a job, its id
+    is not."""
 
-    def __init__(self, folder: Path, own_labels: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, own_id: str, own_labels: Mapping[str, str]) -> None:
         self._folder = folder
-        self.id = folder.name
+        self.id = own_id
         self.name = folder.name
         self.host = ""
         self.labels: Mapping[str, str] = dict(own_labels)
