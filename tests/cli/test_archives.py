@@ -6,12 +6,12 @@ import json
 import os
 import pty
 import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from tests import forked
 from tests.integration.cli import cli, environment
 from tests.results.folders import make_run, row
 from trace_bench.artifacts.layout import RunLayout
@@ -199,10 +199,8 @@ def test_rm_asks_on_a_terminal_and_refuses_without_one(run: RunLayout) -> None:
     assert (refused.returncode, refused.stderr) == (2, "error: rm asks on a terminal; without one, give --yes\n")
     for answer, gone in (("\n", False), ("y\n", True)):
         leader, follower = pty.openpty()
-        command = [sys.executable, "-m", "trace_bench", "rm", run.run_id, "--runs-dir", str(run.root.parent)]
-        with subprocess.Popen(
-            command, stdin=follower, stderr=subprocess.PIPE, text=True, env=environment(None)
-        ) as process:
+        command = ["rm", run.run_id, "--runs-dir", str(run.root.parent)]
+        with forked.start(*command, stdin=follower, stderr=subprocess.PIPE, env=environment(None)) as process:
             os.close(follower)
             os.write(leader, answer.encode())
             assert process.stderr is not None and "Remove it for good? [y/N]" in process.stderr.read()

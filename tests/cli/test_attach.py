@@ -6,7 +6,6 @@ import json
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests import forked
 from tests.integration.cli import TASKS, cli, environment, write_config
 from tests.results.folders import entry, job_id, make_run, row
 from trace_bench.artifacts.layout import RunLayout
@@ -37,10 +37,7 @@ def processes() -> Iterator[list[subprocess.Popen[str]]]:
 
 
 def _process(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "trace_bench", *arguments],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd, env=environment(),
-    )  # fmt: skip
+    return forked.start(*arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=cwd, env=environment())
 
 
 def _config(folder: Path, seconds: float, **config: Any) -> str:
@@ -64,7 +61,7 @@ def _wait_for(condition: Any, timeout: float = 30) -> None:
 def test_a_run_looks_alike_from_another_terminal_and_once_it_is_over(
     tmp_path: Path, processes: list[subprocess.Popen[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = _config(tmp_path, 0.15, seeds=[1, 2])
+    config = _config(tmp_path, 0.05, seeds=[1, 2])
     controller = _process("run", "--config", config, "--root", str(TASKS), cwd=tmp_path)
     processes.append(controller)
     _wait_for((tmp_path / "runs" / "mine" / "events.jsonl").exists)

@@ -42,6 +42,11 @@ def test_tasks_trainers_models_and_backends_are_offered(offered) -> None:  # typ
     assert offered("run", "-m", "st") == ["stub"] and offered("run", "--backend", "l") == ["local"]
 
 
+def test_parameters_of_the_trainers_that_are_named_are_offered(offered) -> None:  # type: ignore[no-untyped-def]
+    assert offered("run", "-T", "PrioritySearch", "-p", "num_st") == ["num_steps="]
+    assert offered("run", "-p", "") == [] == offered("run", "-T", "Priority", "-p", "")
+
+
 def test_configs_are_those_of_the_folder_and_the_shipped_ones(offered) -> None:  # type: ignore[no-untyped-def]
     Path("mine.yaml").write_text("tasks: []")
     Path("mine.txt").write_text("")

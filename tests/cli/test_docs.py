@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from tests.console import here
 from tests.integration.cli import REPOSITORY, Done, cli
 
 DOCS = REPOSITORY / "docs"
@@ -70,17 +72,20 @@ def test_the_index_knows_every_page() -> None:
     assert pages == linked
 
 
+@cache
+def help_of(command: str) -> str:
+    return here(*command.split(), "--help").stdout
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_option_is_in_the_reference(command: str) -> None:
     text = (DOCS / "reference" / "cli.md").read_text()
-    for option in set(re.findall(r"--[a-z][a-z-]+", cli(*command.split(), "--help").stdout)) - {"--help"}:
+    for option in set(re.findall(r"--[a-z][a-z-]+", help_of(command))) - {"--help"}:
         assert f"`{option}" in text, f"{command} {option}"
 
 
 def test_the_reference_names_no_option_that_is_not_there() -> None:
-    known = {
-        option for command in COMMANDS for option in re.findall(r"--[a-z-]+", cli(*command.split(), "--help").stdout)
-    }
+    known = {option for command in COMMANDS for option in re.findall(r"--[a-z-]+", help_of(command))}
     known |= {"--base", "--opentrace", "--registry", "--install-completion", "--show-completion"}
     for option in re.findall(r"--[a-z][a-z-]+", (DOCS / "reference" / "cli.md").read_text()):
         assert option in known, option

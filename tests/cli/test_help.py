@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import trace_bench
+from tests import forked
 from tests.cli.conftest import refused
 from tests.console import here
 from tests.integration.cli import REPOSITORY, cli
@@ -72,7 +73,7 @@ def test_arguments_have_names_and_no_braces_types_or_odd_defaults() -> None:
     assert cli("cancel", "--help").stdout.startswith("Usage: trace-bench cancel [OPTIONS] RUN [JOB]...\n")
     assert cli("show", "--help").stdout.startswith("Usage: trace-bench show [OPTIONS] RUN [JOB]\n")
     for command in COMMANDS:
-        text = cli(*command.split(), "--help").stdout
+        text = here(*command.split(), "--help").stdout
         assert "{" not in text and "<" not in text and "[[" not in text and "[default: 0]" not in text, command
 
 
@@ -82,9 +83,8 @@ def test_help_on_a_terminal_fits_it() -> None:
 
 def on_a_terminal(*arguments: str, columns: int) -> str:
     leader, follower = pty.openpty()
-    command = [sys.executable, "-m", "trace_bench", *arguments]
     env = {**os.environ, "COLUMNS": str(columns), "TERM": "dumb"}
-    with subprocess.Popen(command, stdout=follower, env=env) as process:
+    with forked.start(*arguments, stdout=follower, env=env) as process:
         os.close(follower)
         said = b""
         while True:

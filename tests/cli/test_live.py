@@ -8,7 +8,6 @@ import pty
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from tests import forked
 from tests.cli.sample_run import NASTY, RUN_ID, STEP, Terminal, failed, job, row, skipped, start
 from tests.integration.cli import TASKS, environment, write_config
 from tests.thinning import thinned
@@ -256,8 +256,8 @@ def _on_a_terminal(command: list[str], cwd: Path, *, stop_at: bytes | None = Non
     for name in ("COLUMNS", "LINES", "NO_COLOR"):
         variables.pop(name, None)
     said = b""
-    with subprocess.Popen(command, cwd=cwd, env=variables, stdin=follower, stdout=subprocess.PIPE, stderr=follower,
-                          text=True) as process:  # fmt: skip
+    pipes = {"stdin": follower, "stdout": subprocess.PIPE, "stderr": follower}
+    with forked.start(*command, cwd=cwd, env=variables, **pipes) as process:
         os.close(follower)
         while True:
             try:
@@ -281,7 +281,7 @@ def _on_a_terminal(command: list[str], cwd: Path, *, stop_at: bytes | None = Non
 def command(tmp_path: Path) -> list[str]:
     """A run of two jobs that are over at once."""
     path = write_config(tmp_path, tasks=["internal:numeric_param"], trainers=["NoOp"], seeds=[1, 2])
-    return [sys.executable, "-m", "trace_bench", "run", "--config", str(path), "--backend", "local"]
+    return ["run", "--config", str(path), "--backend", "local"]
 
 
 def test_a_run_on_a_terminal_leaves_it_clean(command: list[str], tmp_path: Path) -> None:
@@ -293,7 +293,7 @@ def test_a_run_on_a_terminal_leaves_it_clean(command: list[str], tmp_path: Path)
 
 def test_a_failure_stays_on_the_terminal(tmp_path: Path) -> None:
     path = write_config(tmp_path, tasks=["internal:multi_param"], trainers=["NoOp"], job_timeout=1e-6)
-    command = [sys.executable, "-m", "trace_bench", "run", "--config", str(path), "--backend", "local"]
+    command = ["run", "--config", str(path), "--backend", "local"]
     code, said, out = _on_a_terminal(command, tmp_path)
     (line,) = [line for line in _screen(said, 100) if line.startswith("failed")]
     assert code == 1 and "internal:multi_param" in line and "0 of 1 jobs ok, 1 failed" in out
@@ -319,7 +319,7 @@ def test_a_terminal_without_the_letters_gets_escapes(command: list[str], tmp_pat
 def test_ctrl_c_is_answered_above_the_table(tmp_path: Path) -> None:
     task = {"id": "internal:slow", "eval_kwargs": {"seconds": 1.0}}
     path = write_config(tmp_path, tasks=[task], trainers=["NoOp"], seeds=[1, 2], run_id="mine")
-    command = [sys.executable, "-m", "trace_bench", "run", "--config", str(path), "--backend", "local"]
+    command = ["run", "--config", str(path), "--backend", "local"]
     code, said, out = _on_a_terminal([*command, "--root", str(TASKS)], tmp_path, stop_at=b"1 running")
     assert code == 130 and "0 of 2 jobs ok, 1 interrupted, 1 skipped" in out
     assert said.count(HIDE) == said.count(SHOW) == 1 and "Traceback" not in said

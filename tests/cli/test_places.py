@@ -155,10 +155,10 @@ def test_doctor_asks_a_service_that_does_not_answer_once(
 
 
 def test_watching_ends_when_nobody_reads(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "trace_bench", "ps", "--watch", "--json", "--backend", "local"],
-        stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=environment(),
-    )  # fmt: skip
+    program = "from trace_bench.cli import main, ps; ps.INTERVAL = 0.2; main()"
+    command = [sys.executable, "-c", program, "ps", "--watch", "--json", "--backend", "local"]
+    alone = environment(TRACE_BENCH_STATE_DIR=str(tmp_path / "state"))  # what others left has an age, which grows
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=alone)
     assert process.stdout is not None
     assert json.loads(process.stdout.readline()) == json.loads(process.stdout.readline())
     process.stdout.close()

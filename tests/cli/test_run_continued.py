@@ -20,21 +20,26 @@ from trace_bench.controller.ownership import alone_in
 RUN_ID = "mine"
 
 
-def _arguments(folder: Path, seconds: float) -> tuple[str, ...]:
-    task = {"id": "internal:slow", "eval_kwargs": {"seconds": seconds}}
+def _arguments(folder: Path) -> tuple[str, ...]:
+    """A run of one job, whose evaluations take until `_released`."""
+    task = {"id": "internal:slow", "eval_kwargs": {"seconds": 60.0, "until": str(folder / "released")}}
     path = write_config(folder, tasks=[task], trainers=["NoOp"], run_id=RUN_ID)
     return ("run", "--config", str(path), "--backend", "local", "--root", str(TASKS))
 
 
-def _begun(folder: Path, seconds: float) -> subprocess.Popen[str]:
+def _released(folder: Path) -> Path:
+    """`folder`, whose evaluations are over at once from now on."""
+    (folder / "released").touch()
+    return folder
+
+
+def _begun(folder: Path) -> subprocess.Popen[str]:
     """A controller whose job is in the middle of its training."""
-    process = start(*_arguments(folder, seconds), home=folder / "home")
-    journal = folder / "runs" / RUN_ID / "events.jsonl"
+    process = start(*_arguments(folder), home=folder / "home")
     deadline = time.monotonic() + 30
-    while not (journal.is_file() and "job.start" in journal.read_text()):
+    while not (folder / "released.begun").exists():
         assert time.monotonic() < deadline and process.poll() is None
-        time.sleep(0.05)
-    time.sleep(0.5)
+        time.sleep(0.02)
     return process
 
 
@@ -45,9 +50,10 @@ def _row(folder: Path) -> dict[str, Any]:
 
 
 def test_a_second_controller_of_a_run_is_refused_and_harms_nothing(tmp_path: Path) -> None:
-    first = _begun(tmp_path, 2.0)
-    said = refused(*_arguments(tmp_path, 2.0))
+    first = _begun(tmp_path)
+    said = refused(*_arguments(tmp_path))
     assert "another controller is running this run" in said and "--run-id" in said
+    _released(tmp_path)
     _, err = first.communicate(timeout=60)
     assert first.returncode == 0, err
     assert _row(tmp_path)["score_best"] == -3.0
@@ -55,18 +61,22 @@ def test_a_second_controller_of_a_run_is_refused_and_harms_nothing(tmp_path: Pat
 
 
 def test_an_interrupted_job_runs_again_when_the_run_is_continued(tmp_path: Path) -> None:
-    process = _begun(tmp_path, 2.0)
+    process = _begun(tmp_path)
     process.send_signal(signal.SIGINT)
+    assert process.stderr is not None
+    while not process.stderr.readline().startswith("stopping"):
+        assert process.poll() is None
+    _released(tmp_path)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130 and "0 of 1 jobs have finished" in err and f"--run-id {RUN_ID}" in err, err
     assert _row(tmp_path)["stop_reason"] == "interrupted"
-    done = cli(*_arguments(tmp_path, 2.0))
+    done = cli(*_arguments(tmp_path))
     assert done.returncode == 0 and "reused" not in done.stderr, done.stderr
     assert _row(tmp_path)["stop_reason"] == "completed"
 
 
 def test_a_dry_run_of_a_run_that_has_a_controller_is_refused_as_the_run_is(tmp_path: Path) -> None:
-    arguments = _arguments(tmp_path, 0.0)
+    arguments = _arguments(_released(tmp_path))
     with alone_in(RunLayout(tmp_path / "runs" / RUN_ID)):
         said = refused(*arguments, "--dry-run")
         assert "another controller is running this run" in said and said == refused(*arguments)
@@ -74,21 +84,23 @@ def test_a_dry_run_of_a_run_that_has_a_controller_is_refused_as_the_run_is(tmp_p
 
 @pytest.mark.slow
 def test_a_run_whose_only_fault_is_a_cancelled_job_ends_with_1_and_says_how_to_continue(tmp_path: Path) -> None:
-    process = _begun(tmp_path, 2.0)
+    process = _begun(tmp_path)
     (job,) = (tmp_path / "runs" / RUN_ID / "jobs").iterdir()
-    assert cli("cancel", RUN_ID, job.name, cwd=tmp_path, timeout=60).returncode == 0
+    assert cli("cancel", RUN_ID, job.name, "--no-wait", cwd=tmp_path, timeout=60).returncode == 0
+    time.sleep(2.0)  # the controller looks for it each half second
+    _released(tmp_path)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 1 and "0 of 1 jobs ok, 1 interrupted" in out, (out, err)
     assert err.splitlines()[-1] == (
         f"1 of 1 jobs has no ending that counts; the same command continues the run, or --run-id {RUN_ID}"
     )
     assert json.loads((tmp_path / "runs" / RUN_ID / "summary.json").read_text())["counts"]["interrupted"] == 1
-    done = cli(*_arguments(tmp_path, 2.0))
+    done = cli(*_arguments(tmp_path))
     assert done.returncode == 0 and "no ending" not in done.stderr, done.stderr
 
 
 def test_force_runs_a_finished_run_again_and_it_can_be_continued_without(tmp_path: Path) -> None:
-    arguments = _arguments(tmp_path, 0.0)
+    arguments = _arguments(_released(tmp_path))
     for extra, reused in (((), False), (("--force",), False), ((), True)):
         done = cli(*arguments, *extra)
         assert done.returncode == 0, done.stderr

@@ -21,6 +21,7 @@ from trace_bench.cli.outcome import counts_text, print_outcome, print_plan
 from trace_bench.cli.progress import name_of
 
 TASK = "internal:numeric_param"
+SHORT = {"id": "PrioritySearch", "params": {"num_steps": 1}}
 FAILING = {"tasks": ["internal:multi_param"], "job_timeout": 1e-6}
 """A job that fails whatever its trainer does."""
 
@@ -54,7 +55,7 @@ def test_the_plain_command_does_not_import_rich(tmp_path: Path) -> None:
 
 
 def test_json_lines_of_a_run_and_of_its_continuation(tmp_path: Path) -> None:
-    run = (*_config(tmp_path, seeds=[1, 2], trainers=["NoOp", "PrioritySearch"], run_id="mine"), "--json")
+    run = (*_config(tmp_path, seeds=[1, 2], trainers=["NoOp", SHORT], run_id="mine"), "--json")
     first = _events(cli(*run))
     ids = [entry["job_id"] for entry in first[0]["jobs"]]
     assert len(set(ids)) == 4
@@ -86,15 +87,19 @@ def test_json_says_what_failed_and_what_was_left_out(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_run_says_how_to_continue(tmp_path: Path) -> None:
-    task = {"id": "internal:slow", "eval_kwargs": {"seconds": 1.0}}
+    released = tmp_path / "released"
+    task = {"id": "internal:slow", "eval_kwargs": {"seconds": 60.0, "until": str(released)}}
     run = (*_config(tmp_path, tasks=[task], seeds=[1, 2], run_id="mine"), "--root", str(TASKS), "--json")
     process = start(*run, home=tmp_path / "home")
-    assert process.stdout is not None
+    assert process.stdout is not None and process.stderr is not None
     lines = [process.stdout.readline() for _ in range(3)]  # as they happen, not at the end
     assert [json.loads(line)["event"] for line in lines[1:]] == ["job.start", "job.up"]
     process.send_signal(signal.SIGINT)
+    said = process.stderr.readline()
+    assert said.startswith("stopping: running jobs end in order"), said
+    released.touch()
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 130 and err.startswith("stopping: running jobs end in order"), err
+    assert process.returncode == 130, err
     end = json.loads(out.splitlines()[-1])
     assert (end["event"], end["interrupted"], end["exit_code"]) == ("run.end", True, 130)
     assert end["counts"] == {"ok": 0, "failed": 0, "interrupted": 1, "skipped": 1}
@@ -217,7 +222,10 @@ def test_options_stand_above_the_config(tmp_path: Path) -> None:
 
 
 def test_verbose_adds_candidates_and_very_verbose_the_output(tmp_path: Path) -> None:
-    run = (*_config(tmp_path, trainers=[{"id": "PrioritySearch", "params": {"verbose": True}}]), "--force")
+    run = (
+        *_config(tmp_path, trainers=[{"id": "PrioritySearch", "params": {"num_steps": 1, "verbose": True}}]),
+        "--force",
+    )
     plain, verbose, very = (cli(*run, *extra) for extra in ((), ("-v",), ("-vv",)))
     assert plain.returncode == verbose.returncode == very.returncode == 0
     assert "step   " not in plain.stderr and " train | " in very.stderr and " train | " not in verbose.stderr

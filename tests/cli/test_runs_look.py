@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import pty
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
+from tests import forked
 from tests.cli.conftest import refused
 from tests.cli.test_docs import commands_of
 from tests.integration.cli import REPOSITORY, cli, write_config
@@ -389,10 +388,8 @@ def test_damage_is_one_sentence(runs: Path) -> None:
 
 def on_a_terminal(*arguments: str, columns: int, **env: str) -> str:
     leader, follower = pty.openpty()
-    command = [sys.executable, "-m", "trace_bench", *arguments]
-    with subprocess.Popen(
-        command, stdout=follower, env={**os.environ, "COLUMNS": str(columns), "TERM": "dumb", **env}
-    ) as process:
+    variables = {**os.environ, "COLUMNS": str(columns), "TERM": "dumb", **env}
+    with forked.start(*arguments, stdout=follower, env=variables) as process:
         os.close(follower)
         said = b""
         while True:

@@ -19,6 +19,7 @@ from trace_bench.artifacts.schema import validate as fits_schema
 
 NUMBER = "internal:numeric_param"
 FIXED = "internal:non_trainable"
+SHORT = {"id": "PrioritySearch", "params": {"num_steps": 1, "num_candidates": 1}}
 TOML = """
 title = "A task of this test"
 statement = "Do as the code says."
@@ -196,7 +197,7 @@ def test_strict_fails_a_problem_without_trainable_parameters(tmp_path: Path) -> 
 
 
 def test_strict_prints_the_matrix_and_writes_the_manifest_that_run_goes_on_from(tmp_path: Path) -> None:
-    config: dict[str, Any] = {"tasks": [NUMBER], "trainers": ["NoOp", "PrioritySearch"], "seeds": [1, 2]}
+    config: dict[str, Any] = {"tasks": [NUMBER], "trainers": ["NoOp", SHORT], "seeds": [1, 2]}
     done = check(tmp_path, "--strict", **config)
     assert done.returncode == 0, done.stderr
     jobs = [line for line in done.stdout.splitlines() if line.startswith("run  ")][:4]

@@ -16,6 +16,7 @@ HOSTS = TASKS + "docker:\n  hosts:\n"
 BAD: dict[str, tuple[str, int, tuple[str, ...]]] = {
     "unknown_key": (TASKS + "max_worker: 2\n", 2, ("unknown key 'max_worker'", "did you mean 'max_workers'?")),
     "unknown_key_far_from_any": (TASKS + "zzz: 2\n", 2, ("unknown key 'zzz'",)),
+    "unknown_key_like_a_second_name": (TASKS + "seedz: [1]\n", 2, ("unknown key 'seedz'", "did you mean 'seeds'?")),
     "nested_unknown_key": (TASKS + "sandbox:\n  memori: 2g\n", 3, ("'sandbox.memori'", "did you mean 'memory'?")),
     "top_level_key_in_trainer": (
         TASKS + "trainers:\n  - id: NoOp\n    seeds: [1]\n",

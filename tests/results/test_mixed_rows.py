@@ -151,7 +151,7 @@ def test_marks_are_seen_on_a_narrow_terminal(
     lines = [line for line in jobs.splitlines() if line[:12] in {row.job_id for row in ROWS}]
     assert all(len(line) <= columns for line in lines)
     assert [n for n, line in enumerate(lines) if " !" in line] == [1, 3, 6]
-    assert [n for n, line in enumerate(lines) if "(unp" in line or "ected)" in line] == [11], lines[11]
+    assert [n for n, line in enumerate(lines) if "(unprotected)" in line] == [11], lines[11]
     assert "  2/12  " in leaderboard and "2 ± 1.4 !" in leaderboard
     ls_command(run.root.parent, as_json=False)
     header, line, *_ = capsys.readouterr().out.splitlines()

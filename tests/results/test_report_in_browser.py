@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.results.poison import poisoned
+from tests.thinning import thinned
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.results.report import Report, page, read_source
 
@@ -126,7 +127,7 @@ return [...document.querySelectorAll(arguments[0])].map(box);
 """
 
 
-@pytest.mark.parametrize("width", [1280, 1920])
+@pytest.mark.parametrize("width", thinned([1280, 1920], every=2))
 def test_the_layout_of_the_page(browser: Any, opened: Open, copied: RunLayout, width: int) -> None:
     for job in copied.job_dirs():  # names as long as configs have them
         row = json.loads(job.results.read_text())

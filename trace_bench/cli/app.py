@@ -132,7 +132,13 @@ def run(
     ] = None,
     param: Annotated[
         list[str] | None,
-        typer.Option("--param", "-p", metavar="KEY=VALUE", help="Set a parameter of all trainers, or TRAINER.KEY."),
+        typer.Option(
+            "--param",
+            "-p",
+            metavar="KEY=VALUE",
+            help="Set a parameter of all trainers, or TRAINER.KEY.",
+            autocompletion=complete.params,
+        ),
     ] = None,
     replay: Annotated[
         str | None,

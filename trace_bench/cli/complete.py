@@ -1,7 +1,7 @@
 """Values that a shell is offered for the arguments and options of a command line.
 
-A shell waits for them, so they come from folders and from the metadata of packages. No task, trainer or engine is
-looked into, and what cannot be read is left out.
+A shell waits for them, so they come from folders and from the metadata of packages. No task or engine is looked into,
+no trainer but those that the line names, and what cannot be read is left out.
 """
 
 from __future__ import annotations
@@ -36,6 +36,17 @@ def trainers(incomplete: str) -> list[str]:
     from trace_bench.resources import plug_ins
 
     return [point.name for point in plug_ins("trace_bench.trainers")]
+
+
+def params(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Parameters of the trainers that are named before."""
+    from trace_bench.trainers.registry import load_trainer
+
+    found: dict[str, None] = {}
+    for name in ctx.params.get("trainer") or ():
+        with contextlib.suppress(TraceBenchError):
+            found |= dict.fromkeys(f"{param.name}=" for param in load_trainer(name).params)
+    return list(found)
 
 
 def models(incomplete: str) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from trace_bench.arguments import describe, hint
 from trace_bench.config.models import RunConfig, SandboxConfig, TaskConfig, TrainerConfig
-from trace_bench.config.names import SECTIONS, keys_of, section_at
+from trace_bench.config.names import ALIASES, SECTIONS, keys_of, section_at
 from trace_bench.config.source import Path_, Problem, Source
 from trace_bench.config.values import Section
 
@@ -89,7 +89,14 @@ def _unknown(source: Source, path: Path_) -> str:
             f"{source.shown(path)}: rights, namespaces, networks, mounts, devices and settings of a sandbox are fixed; "
             "take it out (sandbox.allow_weaker names the controls that can be given up)"
         )
-    return f"unknown key {source.shown(path)!r}{_elsewhere(str(key), section) or hint(str(key), keys_of(section))}"
+    return f"unknown key {source.shown(path)!r}{_elsewhere(str(key), section) or _nearest(str(key), section)}"
+
+
+def _nearest(key: str, section: type[Section]) -> str:
+    """The nearest key of `section`. A second name of a key is suggested only where no first name is near."""
+    every = keys_of(section)
+    first = hint(key, [name for name in every if name not in ALIASES.get(section, {})])
+    return first if "did you mean" in first else hint(key, every)
 
 
 def _elsewhere(key: str, section: type[Section]) -> str:

@@ -239,7 +239,7 @@ def fitted(
         widths, _ = _shrunk(whole, width, {place: 1 for place in places.values() if place in whole})
     for place, room in widths.items():
         if header[place] in _NAMES:
-            cells[place] = shortened(cells[place], room)
+            cells[place] = _shortened_before_marks(cells[place], room)
     lines = [_line([cells[place][n] for place in widths], header, widths, numeric) for n in range(len(rows))]
     return Fitted(_line([header[place] for place in widths], header, widths, numeric), lines, left_out, legend)
 
@@ -247,9 +247,24 @@ def fitted(
 def _fewest(name: str, cells: Sequence[str], least: int) -> int:
     """Columns that the cells under `name` need, which are cut down to `least` where that says enough."""
     start, widest = max(least, len(name)), max(map(wide, cells))
+    if any(cell.endswith(UNPROTECTED) for cell in cells):
+        start += len(UNPROTECTED)
     if name not in _NAMES or widest <= start or len(set(cells)) > _MOST_NAMES:
         return start
-    return next((room for room in range(start, widest) if _apart(shortened(cells, room), cells)), widest)
+    return next((room for room in range(start, widest) if _apart(_shortened_before_marks(cells, room), cells)), widest)
+
+
+def _shortened_before_marks(cells: Sequence[str], width: int) -> list[str]:
+    """`cells` in at most `width` columns each. The mark of an unprotected job stays whole where it fits."""
+    room = width - len(UNPROTECTED)
+    if room < 1 or not any(cell.endswith(UNPROTECTED) for cell in cells):
+        return shortened(cells, width)
+    names = shortened([cell.removesuffix(UNPROTECTED) for cell in cells], room)
+    plain = shortened([cell.removesuffix(UNPROTECTED) for cell in cells], width)
+    return [
+        name + UNPROTECTED if cell.endswith(UNPROTECTED) else free
+        for cell, name, free in zip(cells, names, plain, strict=True)
+    ]
 
 
 def _shrunk(whole: dict[int, int], width: int, fewest: Mapping[int, int]) -> tuple[dict[int, int], int]:
