@@ -116,9 +116,12 @@ class OtherEngine:
     def vanish(self) -> None:
         """End it with all that it runs, at once."""
         if self._process is not None:
+            family = _children(self._process.pid)
             self._process.kill()
             self._process.wait()
             self._process = None
+            # Its namespace is empty once the first process there has ended.
+            _wait_for(lambda: not any(map(_lives, family)), f"engine {self.name} does not end")
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
@@ -206,6 +209,12 @@ def _children(pid: int) -> list[int]:
     with suppress(OSError):
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     return []
+
+
+def _lives(pid: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False
 
 
 def _last_line(log: Path) -> str:

@@ -1,7 +1,7 @@
 """Processes that begin where Python and the package have been imported already.
 
-A command that a test starts spends most of its time on imports. `run` forks it from a server that has done them
-once. It is a process of its own all the same: its arguments, environment, folder, output and exit are those of a
+A command that a test starts spends most of its time on imports. `run` and `Command` fork it from a server that has done
+them once. It is a process of its own all the same: its arguments, environment, folder, output and exit are those of a
 command that was started afresh.
 """
 
@@ -18,8 +18,10 @@ import time
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from pkgutil import iter_modules
+from typing import Any
 
 # What Python and the C library read once, when a process starts.
 _READ_AT_START = ("PYTHON", "LD_", "LC_", "LANG", "FAKETIME")
@@ -35,8 +37,12 @@ def preload() -> None:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     for module in iter_modules(trace_bench.cli.__path__, "trace_bench.cli."):
         import_module(module.name)
-    for name in ("controller.run", "sandbox.local", "sandbox.docker_hosts", "suites.registry", "results.tables", "api"):
+    for name in (
+        "controller.run", "sandbox.local", "sandbox.docker_hosts", "suites.registry", "results.tables", "api",
+        "gateway.scripted", "results.standings",
+    ):  # fmt: skip
         import_module(f"trace_bench.{name}")
+    import_module("pyarrow.parquet")
 
 
 def can_run(environment: Mapping[str, str]) -> bool:
@@ -55,12 +61,8 @@ def run(
     """
     with tempfile.TemporaryDirectory(prefix="forked-") as folder:
         out, err = Path(folder, "out"), Path(folder, "err")
-        out.touch()
-        err.touch()
-        process = _server.Process(  # type: ignore[attr-defined]
-            target=_command, args=(list(arguments), dict(environment), str(cwd or Path.cwd()), str(out), str(err))
-        )
-        process.start()
+        with out.open("ab") as to_out, err.open("ab") as to_err:
+            process = _start(arguments, environment, cwd, {1: to_out.fileno(), 2: to_err.fileno()})
         process.join(timeout)
         if process.exitcode is None:
             process.kill()
@@ -69,11 +71,68 @@ def run(
         return process.exitcode, out.read_text(encoding="utf-8"), err.read_text(encoding="utf-8")
 
 
-def _command(arguments: list[str], environment: dict[str, str], cwd: str, out: str, err: str) -> None:
-    for number, path in ((1, out), (2, err)):
-        written = os.open(path, os.O_WRONLY | os.O_APPEND)
-        os.dup2(written, number)
-        os.close(written)
+class Command(subprocess.Popen[str]):
+    """``trace-bench ARGUMENTS`` as a fork, to be talked to while it runs. The keywords are those of `subprocess.Popen`;
+    without ``stdin`` it reads nothing."""
+
+    def _execute_child(  # type: ignore[override]
+        self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env, startupinfo, creationflags, shell,
+        p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite, *_,
+    ) -> None:  # fmt: skip
+        theirs = {0: p2cread, 1: c2pwrite, 2: errwrite}
+        given = {number: descriptor for number, descriptor in theirs.items() if descriptor != -1}
+        self._process = _start(args, os.environ if env is None else env, cwd, given)
+        self.pid = self._process.pid
+        self._child_created = True
+        self._close_pipe_fds(p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite)
+
+    def _internal_poll(self, *_: Any, **__: Any) -> int | None:
+        self.returncode = self._process.exitcode
+        return self.returncode
+
+    def _wait(self, timeout: float | None) -> int:
+        self._process.join(timeout)
+        if self._internal_poll() is None:
+            assert timeout is not None
+            raise subprocess.TimeoutExpired(self.args, timeout)
+        return self.returncode
+
+
+def start(*arguments: str, env: Mapping[str, str], **how: Any) -> subprocess.Popen[str]:
+    """Start ``trace-bench ARGUMENTS``, as a fork if one can have the environment `env`; `how` is for
+    `subprocess.Popen`."""
+    if can_run(env):
+        return Command(arguments, env=env, text=True, **how)
+    return subprocess.Popen([sys.executable, "-m", "trace_bench", *arguments], env=env, text=True, **how)
+
+
+def _start(
+    arguments: Sequence[str], environment: Mapping[str, str], cwd: Path | None, descriptors: Mapping[int, int]
+) -> Any:
+    """Fork the command. Of `descriptors` of this process it has copies, under their numbers.
+
+    It is ended with this process if it still runs.
+    """
+    given = {
+        number: Connection(os.dup(ours), writable=number > 0, readable=number == 0)
+        for number, ours in descriptors.items()
+    }
+    process = _server.Process(  # type: ignore[attr-defined]
+        target=_command, args=(list(arguments), dict(environment), str(cwd or Path.cwd()), given), daemon=True
+    )
+    process.start()
+    for connection in given.values():
+        connection.close()
+    return process
+
+
+def _command(arguments: list[str], environment: dict[str, str], cwd: str, descriptors: dict[int, Connection]) -> None:
+    for number, connection in descriptors.items():
+        os.dup2(connection.fileno(), number)
+        connection.close()
+    for name, number in (("stdout", 1), ("stderr", 2)):  # line by line on a terminal, as in a new process
+        getattr(sys, name).reconfigure(line_buffering=number == 2 or os.isatty(number))
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()

@@ -25,7 +25,11 @@ CONFIG: dict[str, Any] = {
     "seeds": [1, 2],
     "max_workers": 2,
     "llm": {"model": f"scripted:{REPOSITORY}/configs/scripted/references.yaml"},
-    "tasks": ["internal:numeric_param", "internal:multiobjective_convex", "llm4ad:optimization/knapsack_construct"],
+    "tasks": [
+        "internal:numeric_param",
+        "internal:multiobjective_convex",
+        {"id": "llm4ad:optimization/knapsack_construct", "eval_kwargs": {"n_instance": 8}},
+    ],
     "trainers": [
         {"id": "NoOp"},
         {

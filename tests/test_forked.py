@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from tests import forked
-from tests.integration.cli import cli, environment, started
+from tests import forked, unflushed
+from tests.integration.cli import cli, environment, start, started
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,37 @@ def test_one_that_takes_too_long_is_killed(tmp_path: Path) -> None:
     with pytest.raises(subprocess.TimeoutExpired):
         forked.run(("validate", "--strict"), environment=environment(), cwd=tmp_path, timeout=0.001)
     assert time.monotonic() - began < 60
+
+
+WATCH = ("ps", "--watch", "--json", "--backend", "local")
+
+
+def test_one_that_runs_can_be_read_from_and_interrupted(tmp_path: Path) -> None:
+    with start(*WATCH, home=tmp_path, cwd=tmp_path) as process:
+        assert isinstance(process, forked.Command) and process.stdout is not None
+        assert process.stdout.readline().startswith("[") and process.poll() is None
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(timeout=0.01)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, process.poll(), err) == (130, 130, "error: interrupted\n")
+
+
+def test_one_that_is_killed_says_by_which_signal(tmp_path: Path) -> None:
+    with start(*WATCH, home=tmp_path, cwd=tmp_path) as process:
+        process.kill()
+        assert process.wait(timeout=60) == -signal.SIGKILL
+
+
+def test_files_are_flushed_with_full_alone(full: bool) -> None:
+    assert (unflushed.VARIABLE in os.environ) is not full
+    with Path(__file__).open() as closed:
+        descriptor = closed.fileno()
+    if full:
+        with pytest.raises(OSError):
+            os.fsync(descriptor)
+    else:
+        os.fsync(descriptor)
 
 
 @pytest.mark.parametrize("name", ["PYTHONHASHSEED", "LD_PRELOAD", "LC_ALL"])

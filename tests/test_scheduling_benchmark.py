@@ -11,7 +11,7 @@ SCRIPT = Path(__file__).parents[1] / "benchmarks" / "perf" / "scheduling.py"
 
 def test_a_few_jobs_keep_all_limits() -> None:
     """The script itself refuses to end well if they are passed, or an attempt is lost."""
-    command = [sys.executable, str(SCRIPT), "--jobs", "40", "--compress", "10", "--rate", "20", "--slots", "10"]
+    command = [sys.executable, str(SCRIPT), "--jobs", "20", "--compress", "10", "--rate", "20", "--slots", "10"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     for part in ("bound by creations", "against the bound", "refused creations", "peak of memory"):

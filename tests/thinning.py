@@ -8,6 +8,13 @@ from typing import Any
 import pytest
 
 
+def slow_is_asked(request: pytest.FixtureRequest) -> bool:
+    """True if a collected test of the fixture's module is slow: the fixture then prepares what those tests need."""
+    own = request.node.nodeid.partition("::")[0]
+    items = [item for item in request.session.items if item.nodeid.partition("::")[0] == own]
+    return any(item.get_closest_marker("slow") for item in items)
+
+
 def thinned(values: Iterable[Any], every: int) -> list[Any]:
     """All of `values` as parameters; one in `every`, the first among them, runs without --full."""
     marks = (), pytest.mark.slow

@@ -16,16 +16,20 @@ SIGNS = True
 """Whether the sandbox looks for signs in sources."""
 
 
-EVERY = 3
-GUARDED = ("trace_bench/worker/", "trace_bench/suites/", "tests/adversarial/")
-"""What the attacks are on. Where it has changed, every attack is made."""
+EVERY, EVERY_AFTER_A_CHANGE = 7, 2
+"""No multiples of three: the attacks that are made take turns with the three interactions, too."""
+GUARDED = (
+    "trace_bench/worker/", "trace_bench/suites/", "tests/adversarial/attacks/", "tests/adversarial/tasks/",
+    "tests/adversarial/campaign.py",
+)  # fmt: skip
+"""What the attacks are on, and what they are. Where it has changed, more of them are made."""
 
 
 def pairs() -> list[object]:
-    """One attack in `EVERY`, each in one interaction, by turns; every attack where `GUARDED` has changed; all in all
+    """One attack in `EVERY`, or in `EVERY_AFTER_A_CHANGE` of `GUARDED`, each in one interaction, by turns; all in all
     interactions under --full."""
     found = []
-    every = 1 if any(path.startswith(GUARDED) for path in changed_files()) else EVERY
+    every = EVERY_AFTER_A_CHANGE if any(path.startswith(GUARDED) for path in changed_files()) else EVERY
     for at, attack in enumerate(ATTACKS.values()):
         own = attack.interactions[at % len(attack.interactions)]
         for interaction in attack.interactions:

@@ -10,7 +10,7 @@ from tests.adversarial.campaign import KINDS, SPLITS, Campaign, Job
 
 pytestmark = pytest.mark.docker
 
-EVERY = 8
+EVERY = 13
 
 
 def pairs() -> list[object]:

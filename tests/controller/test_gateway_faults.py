@@ -223,7 +223,7 @@ def test_a_provider_that_hangs_for_longer_than_the_lease_costs_no_job(bench: Ben
         name, quick = "slow", False
 
         def complete(self, request: ProviderRequest) -> ProviderReply:
-            slept.wait(2 * lease + 1)
+            slept.wait(2 * lease + 0.2)
             return super().complete(request)
 
     lease, slept = 1.5, threading.Event()

@@ -58,7 +58,7 @@ def test_what_a_job_has_used_is_told_while_it_runs_as_the_gateway_metered_it(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "USAGE_EVERY", 0.0)
-    bench.backend.script = lambda job_id, number: Script(calls=3, seconds=2.5)
+    bench.backend.script = lambda job_id, number: Script(calls=3, seconds=1.6)
     told = Told()
     result = bench.run(told, **ONE)
     assert told.usage and told.usage[-1].calls == result.rows[0].llm_calls == 3

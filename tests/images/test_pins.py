@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,12 +19,14 @@ Built = tuple[Checkout, dict[str, Any]]
 @pytest.fixture
 def edited(built: Built, tmp_path: Any) -> Checkout:
     """A copy of the built checkout that shares its lock, to be changed."""
-    import shutil
+    return copy_of(built, tmp_path)
 
+
+def copy_of(built: Built, folder: Path) -> Checkout:
     checkout, _ = built
-    shutil.copytree(checkout.folder, tmp_path / "checkout")
-    shutil.copytree(checkout.home, tmp_path / "home")
-    return Checkout(tmp_path / "checkout", tmp_path / "home")
+    shutil.copytree(checkout.folder, folder / "checkout")
+    shutil.copytree(checkout.home, folder / "home")
+    return Checkout(folder / "checkout", folder / "home")
 
 
 def test_the_locked_image_is_found_fast_and_without_processes(built: Built) -> None:
@@ -89,12 +93,22 @@ def test_accepted_drift_runs_the_locked_image_and_says_so(edited: Checkout, buil
     assert pin["drift"] == ["dockerfile", "worker"]
 
 
-def test_building_accepts_the_change(edited: Checkout, built: Built, remove_later: Callable[[str], None]) -> None:
-    edited.edit("trace_bench/worker/problem.py")
-    fresh = edited.call("build.build", "core")
-    remove_later(fresh["ref"])
+@pytest.fixture(scope="module")
+def rebuilt(
+    built: Built, tmp_path_factory: pytest.TempPathFactory, remove_later: Callable[[str], None]
+) -> tuple[Checkout, dict[str, Any]]:
+    """A copy of the built checkout that was changed, and the pin of the image that was built anew."""
+    changed = copy_of(built, tmp_path_factory.mktemp("rebuilt"))
+    changed.edit("trace_bench/worker/problem.py")
+    pin = changed.call("build.build", "core")
+    remove_later(pin["ref"])
+    return changed, pin
+
+
+def test_building_accepts_the_change(rebuilt: Built, built: Built) -> None:
+    changed, fresh = rebuilt
     assert fresh["key"] != built[1]["key"]
-    assert edited.call("pins.ensure", "core", allow_build=False) == fresh
+    assert changed.call("pins.ensure", "core", allow_build=False) == fresh
 
 
 @pytest.mark.slow
@@ -110,16 +124,15 @@ def test_a_vanished_image_is_built_again_only_with_leave(edited: Checkout, engin
     assert again["key"] == pin["key"]
 
 
-def test_a_tag_that_points_elsewhere_is_not_the_image(
-    edited: Checkout, built: Built, engine: Any, remove_later: Any
-) -> None:
-    edited.edit("trace_bench/worker/problem.py", "\n# moved\n")
-    pin = edited.call("build.build", "core")
-    remove_later(pin["ref"])
-    remove_later(pin["image_id"])
+def test_a_tag_that_points_elsewhere_is_not_the_image(rebuilt: Built, built: Built, engine: Any) -> None:
+    changed, pin = rebuilt
     repository, _, tag = pin["ref"].partition(":")
+    image = engine.images.get(pin["image_id"])
     engine.images.get(built[1]["ref"]).tag(repository, tag)
-    assert "does not have" in edited.call("pins.ensure", "core", allow_build=False)["error"]
+    try:
+        assert "does not have" in changed.call("pins.ensure", "core", allow_build=False)["error"]
+    finally:
+        image.tag(repository, tag)
 
 
 def test_images_are_listed_with_their_state(edited: Checkout) -> None:

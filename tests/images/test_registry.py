@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -36,6 +38,40 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     assert not state.exists()
 
 
+def small_image(engine: Any, folder: Path, labels: dict[str, str]) -> Any:
+    """An image of one file."""
+    (folder / "small").mkdir()
+    (folder / "small" / "Dockerfile").write_text("FROM scratch\nCOPY Dockerfile /\n")
+    image, _ = engine.images.build(path=str(folder / "small"), labels=labels, rm=True)
+    return image
+
+
+def test_an_image_of_labels_alone_is_pushed_and_pulled_again(
+    registry: str, built: tuple[Checkout, dict[str, Any]], engine: Any, tmp_path: Path, remove_later: Any
+) -> None:
+    """As the next test without the files of the image, which take long to compress."""
+    original, pin = built
+    small = small_image(engine, tmp_path, engine.images.get(pin["ref"]).labels)
+    tag = f"trace-bench/core:test-{uuid.uuid4().hex[:12]}"
+    small.tag(tag)
+    remove_later(tag)
+    shutil.copytree(original.home, tmp_path / "home")
+    lock = tmp_path / "home" / "images.lock.json"
+    lock.write_text(lock.read_text().replace(pin["ref"], tag).replace(pin["image_id"], small.id))
+    checkout = Checkout(original.folder, tmp_path / "home")
+
+    pushed = checkout.call("registry.push", "core", registry)
+    assert pushed["ref"] == pushed["repo_digest"], pushed
+    assert pushed["ref"].startswith(f"{registry}/trace-bench/core@sha256:") and pushed["key"] == pin["key"]
+    remove_later(f"{registry}/trace-bench/core:{pin['key'][:12]}")
+    assert checkout.call("pins.ensure", "core", allow_build=False)["ref"] == pushed["ref"]
+    stranger = Checkout(original.folder, tmp_path / "elsewhere")
+    pulled = stranger.call("registry.pull", pushed["ref"])
+    assert (pulled["key"], pulled["parts"]) == (pushed["ref"].rpartition("@")[2], pushed["parts"])
+    assert stranger.call("pins.ensure", "core", allow_build=False)["key"] == pulled["key"]
+
+
+@pytest.mark.slow
 def test_pushed_image_runs_by_digest_and_is_pulled_again(
     registry: str,
     built: tuple[Checkout, dict[str, Any]],
@@ -94,12 +130,9 @@ def test_what_is_no_registry_is_refused(checkout: Checkout, name: str) -> None:
 
 
 def test_a_foreign_image_is_not_locked(
-    registry: str, built: Any, engine: Any, checkout: Checkout, remove_later: Any
+    registry: str, engine: Any, checkout: Checkout, tmp_path: Path, remove_later: Any
 ) -> None:
-    from trace_bench.images.lock import read_lock
-
-    (base,) = read_lock(built[0].home).bases.values()
-    engine.images.get(base.ref).tag(f"{registry}/foreign", "1")
+    small_image(engine, tmp_path, {"made.by": "another project"}).tag(f"{registry}/foreign", "1")
     remove_later(f"{registry}/foreign:1")
     lines = list(engine.api.push(f"{registry}/foreign", "1", stream=True, decode=True))
     digest = next(line["aux"]["Digest"] for line in lines if "aux" in line)

@@ -52,10 +52,9 @@ def started(
 
 
 def start(*arguments: str, home: Path, cwd: Path | None = None) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "trace_bench", *arguments],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd, env=environment(home),
-    )  # fmt: skip
+    """Start ``trace-bench ARGUMENTS``, forked as by `cli`."""
+    pipe = subprocess.PIPE
+    return forked.start(*arguments, stdout=pipe, stderr=pipe, cwd=cwd, env=environment(home))
 
 
 def write_config(folder: Path, **config: Any) -> Path:

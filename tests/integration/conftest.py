@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,16 +53,23 @@ def images(engine: str, home: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def recorded_in_containers(images: Path, tmp_path_factory: pytest.TempPathFactory) -> RunLayout:
-    """As `tests.recorded.recorded`, eight jobs in containers: protected, with every control in force. Nobody may change
-    it."""
+def recorded_in_containers(
+    request: pytest.FixtureRequest, images: Path, tmp_path_factory: pytest.TempPathFactory
+) -> RunLayout:
+    """As `tests.recorded.recorded`, in containers: protected, with every control in force; no test may change it.
+
+    Four jobs of two seeds, and eight under --full.
+    """
+    trainers: list[Any] = [{"id": "PrioritySearch", "params": {"num_steps": 2, "num_proposals": 2}}]
+    if request.config.getoption("--full"):
+        trainers.insert(0, {"id": "NoOp"})
     return record(
         tmp_path_factory.mktemp("contained"),
         images,
         backend="docker",
         run_id="20260102-030405-contained",
         tasks=["internal:multiobjective_convex", "llm4ad:optimization/knapsack_construct"],
-        trainers=[{"id": "NoOp"}, {"id": "PrioritySearch", "params": {"num_steps": 2, "num_proposals": 2}}],
+        trainers=trainers,
         seeds=[1, 2],
     )
 

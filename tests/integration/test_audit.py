@@ -17,5 +17,5 @@ def test_a_run_in_containers_is_verified_as_far_as_files_can_tell(recorded_in_co
     assert report.ok, report.contradicted
     unverifiable = {claim for claim, verdict in verdicts.items() if verdict != "verified"}
     assert unverifiable - {"identity.git"} == {"unknown.provider", "unknown.scores", "unknown.author"}
-    # Eight jobs, none of which is unprotected: there is a leaderboard to be checked.
+    # None of the jobs is unprotected: there is a leaderboard to be checked.
     assert verdicts["tables.leaderboard"] == verdicts["conduct.controls"] == "verified"

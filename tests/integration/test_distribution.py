@@ -13,9 +13,11 @@ import uuid
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from tests.gateway.openai_server import OpenAIServer
 from tests.integration.cli import REPOSITORY, Done, result_of
@@ -54,20 +56,45 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-@pytest.fixture(scope="module")
-def installed(wheel: Path, home: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+@pytest.fixture(scope="module", params=["linked", pytest.param("pinned", marks=pytest.mark.slow)])
+def installed(
+    request: pytest.FixtureRequest, wheel: Path, home: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Installed:
+    """The wheel with what ``requirements/host.txt`` names: linked from this environment, or installed as pinned."""
     top = tmp_path_factory.mktemp("installed")
-    subprocess.run([sys.executable, "-m", "venv", str(top / "venv")], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(top / "venv")], check=True)
     folder = top / "elsewhere"
     folder.mkdir()
     made = Installed(top / "venv", folder, home)
-    pinned = made.run("pip", "install", "-q", "--no-deps", "--require-hashes", "-r", str(_host_requirements()))
-    if pinned.returncode != 0 and "hash" not in pinned.stderr.lower():
-        pytest.skip(f"pip reaches no index here: {pinned.stderr.strip().splitlines()[-1]}")
-    assert pinned.returncode == 0, pinned.stderr
-    done = made.run("pip", "install", "-q", "--no-deps", "--no-index", str(wheel))
+    if request.param == "linked":
+        _link_requirements(top / "venv")
+    else:
+        done = _pip(made, "--require-hashes", "-r", str(_host_requirements()))
+        if done.returncode != 0 and "hash" not in done.stderr.lower():
+            pytest.skip(f"pip reaches no index here: {done.stderr.strip().splitlines()[-1]}")
+        assert done.returncode == 0, done.stderr
+    done = _pip(made, "--no-index", str(wheel))
     assert done.returncode == 0, done.stderr
     return made
+
+
+def _pip(made: Installed, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Install into the environment with the pip of this one."""
+    command = [sys.executable, "-m", "pip", "--python", str(made.venv / "bin" / "python"), "install", "-q", "--no-deps"]
+    return subprocess.run([*command, *arguments], capture_output=True, text=True, check=False, cwd=made.folder)
+
+
+def _link_requirements(venv: Path) -> None:
+    """Link the files of the packages that ``requirements/host.txt`` names, and of no others, into `venv`."""
+    (site,) = venv.glob("lib/python3*/site-packages")
+    for line in _host_requirements().read_text().splitlines():
+        if "==" not in line:
+            continue
+        pinned = Requirement(line.rstrip(" \\"))
+        if pinned.marker is None or pinned.marker.evaluate():
+            found = distribution(pinned.name)
+            for top in {path.parts[0] for path in found.files or () if path.parts[0] not in ("..", "__pycache__")}:
+                (site / top).symlink_to(Path(str(found.locate_file(top))))
 
 
 def _host_requirements() -> Path:
@@ -168,6 +195,7 @@ def volume() -> Iterator[str]:
 
 
 @pytest.mark.docker
+@pytest.mark.slow
 def test_the_controller_runs_as_a_container(controller: str, images: Path, volume: str, tmp_path: Path) -> None:
     if os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock") != "unix:///var/run/docker.sock":
         pytest.skip("the engine is not at the default socket")
@@ -185,6 +213,7 @@ def test_the_controller_runs_as_a_container(controller: str, images: Path, volum
 
 
 @pytest.mark.docker
+@pytest.mark.slow
 def test_the_controller_in_a_container_says_when_it_has_no_engine(controller: str) -> None:
     done = subprocess.run(["docker", "run", "--rm", "--network", "none", controller, "run", "--config", "smoke.yaml"],
                           capture_output=True, text=True)  # fmt: skip
@@ -193,6 +222,7 @@ def test_the_controller_in_a_container_says_when_it_has_no_engine(controller: st
 
 
 @pytest.mark.docker
+@pytest.mark.slow
 def test_the_controller_in_a_container_says_how_to_have_one_for_mode_real(controller: str) -> None:
     named = ["-e", "TRACE_LITELLM_MODEL=openai/gpt-4o-mini", "-e", "OPENAI_API_KEY=of-nobody"]
     done = subprocess.run(["docker", "run", "--rm", "--network", "none", *named, controller, "run", "--config",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from tests.integration.test_interruption import wait_for
 from tests.ssh_server import ssh_server
 
 pytestmark = pytest.mark.docker
+USUAL = "unix:///var/run/docker.sock"
 TASKS = [
     {"id": "internal:slow", "eval_kwargs": {"seconds": 0.2}, "sandbox": {"labels": ["near"]}},
     "internal:numeric_param",
@@ -100,10 +102,38 @@ def test_jobs_are_spread_over_hosts_by_labels_and_slots_and_come_out_the_same(
     nothing_is_left(pair)
 
 
-@pytest.mark.parametrize(
-    "comes_back",
-    [pytest.param(False, id="for good", marks=pytest.mark.slow), pytest.param(True, id="for a moment")],
-)
+@pytest.fixture(scope="module")
+def other(images: Path) -> Iterator[OtherEngine]:
+    """An engine beside the usual one, which has all images."""
+    if os.environ.get("DOCKER_HOST", USUAL) != USUAL:
+        pytest.skip("the engine is not at the default socket")
+    with engines(1) as (engine,):
+        yield engine
+
+
+def test_a_job_of_an_engine_that_vanishes_is_done_on_the_other(
+    other: OtherEngine, images: Path, tmp_path: Path
+) -> None:
+    """Two jobs for two slots. The next test has more jobs, and compares them with a run without a fault."""
+    hosts = [{"url": USUAL, "name": "near", "slots": 1}, {"url": other.url, "name": "far", "slots": 1}]
+    task = {"id": "internal:slow", "eval_kwargs": {"seconds": 2.0}}
+    config = matrix(tmp_path, tasks=[task], trainers=["NoOp"], seeds=[1, 2], docker={"hosts": hosts})
+    trial = Trial(tmp_path, images, config)
+    with trial.controller() as process:
+        wait_for(lambda: other.docker("ps", "-q").strip())
+        other.vanish()
+        said = trial.ended(process, 200)
+        assert process.returncode == 0, said
+    trial.stopped()
+    assert sorted(attempts for _, attempts in finished(tmp_path).values()) == [1, 2]
+    assert set(ran_on(tmp_path).values()) == {"near", "far"}
+    metas = [json.loads(path.read_text()) for path in run_of(tmp_path).glob("jobs/*/job_meta.json")]
+    assert {meta["host"] for meta in metas} == {"near"}
+    assert [line["event"] for line in events(tmp_path) if line["event"].startswith("host.")] == ["host.lost"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("comes_back", [pytest.param(False, id="for good"), pytest.param(True, id="for a moment")])
 def test_jobs_of_a_host_that_vanishes_are_done_on_the_other(
     pair: list[OtherEngine], images: Path, tmp_path: Path, undisturbed: Undisturbed, comes_back: bool
 ) -> None:

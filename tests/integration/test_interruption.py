@@ -6,7 +6,8 @@ import json
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,12 @@ from trace_bench.sandbox.conformance.lab import SLOWNESS
 
 pytestmark = pytest.mark.docker
 SEARCH = {"id": "PrioritySearch", "params": {"num_steps": 6, "num_candidates": 2, "num_proposals": 2}}
+SHORT = {"id": "PrioritySearch", "params": {"num_steps": 3, "num_candidates": 2, "num_proposals": 2}}
 
 
 def slow_config(folder: Path, seconds: float, run_id: str, **config: Any) -> Path:
     task = {"id": "internal:slow", "eval_kwargs": {"seconds": seconds}}
-    return write_config(folder, tasks=[task], trainers=[SEARCH], run_id=run_id, **{"retries": 0, **config})
+    return write_config(folder, tasks=[task], run_id=run_id, **{"trainers": [SEARCH], "retries": 0, **config})
 
 
 @pytest.fixture
@@ -88,9 +90,9 @@ def test_a_second_ctrl_c_kills(images: Path, tmp_path: Path, run_id: str) -> Non
     assert containers(run_id) == []
 
 
-def killed_in_the_middle(folder: Path, home: Path, run_id: str) -> tuple[Path, int]:
+def killed_in_the_middle(folder: Path, home: Path, run_id: str, **changes: Any) -> tuple[Path, int]:
     """A controller that dies with a job running; returns the config and how many calls were paid."""
-    config = slow_config(folder, 0.4, run_id)
+    config = slow_config(folder, 0.4, run_id, **changes)
     process = start("run", "--config", str(config), "--root", str(TASKS), home=home)
     wait_for(lambda: len(calls(folder, run_id)) >= 3)
     process.kill()
@@ -100,33 +102,42 @@ def killed_in_the_middle(folder: Path, home: Path, run_id: str) -> tuple[Path, i
     return config, paid
 
 
-def undisturbed(folder: Path, home: Path) -> dict[str, Any]:
-    """The same job without an interruption."""
+@contextmanager
+def undisturbed(folder: Path, home: Path, **changes: Any) -> Iterator[Callable[[], dict[str, Any]]]:
+    """The same job without an interruption, beside the other: gives the function that waits for its row."""
     folder.mkdir()
-    config = slow_config(folder, 0.0, "twin")
-    data = json.loads(config.read_text())
-    data["tasks"][0]["eval_kwargs"]["seconds"] = 0.4
-    config.write_text(json.dumps(data))
-    done = cli("run", "--config", str(config), "--root", str(TASKS), "--json", home=home)
-    row: dict[str, Any] = result_of(done.stdout)["jobs"][0]
-    return row
+    config = slow_config(folder, 0.4, "twin", **changes)
+    process = start("run", "--config", str(config), "--root", str(TASKS), home=home)
+
+    def row() -> dict[str, Any]:
+        _, err = process.communicate(timeout=120 * SLOWNESS)
+        assert process.returncode == 0, err
+        (found,) = rows(folder, "twin")
+        return found
+
+    try:
+        yield row
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_a_new_controller_adopts_the_running_job_and_pays_no_call_twice(
     images: Path, tmp_path: Path, run_id: str
 ) -> None:
-    config, paid = killed_in_the_middle(tmp_path, images, run_id)
-    sandbox = containers(run_id)[0]["Id"]
-    done = cli("run", "--config", str(config), "--root", str(TASKS), "--json", home=images)
-    assert done.returncode == 0, done.stderr
-    row = result_of(done.stdout)["jobs"][0]
-    meta = json.loads((tmp_path / "runs" / run_id / "jobs" / row["job_id"] / "job_meta.json").read_text())
-    assert meta["attempts"][-1]["sandbox_id"] == sandbox
-    every = calls(tmp_path, run_id)
-    asked = [c["request_id"] for c in every if c["reused_from"] is None]
-    assert len(every) > paid and len(asked) == len(set(asked))
-    twin = undisturbed(tmp_path / "twin", images)
-    assert (row["score_best"], row["llm_calls"]) == (twin["score_best"], twin["llm_calls"])
+    with undisturbed(tmp_path / "twin", images, trainers=[SHORT]) as twin:
+        config, paid = killed_in_the_middle(tmp_path, images, run_id, trainers=[SHORT])
+        sandbox = containers(run_id)[0]["Id"]
+        done = cli("run", "--config", str(config), "--root", str(TASKS), "--json", home=images)
+        assert done.returncode == 0, done.stderr
+        row = result_of(done.stdout)["jobs"][0]
+        meta = json.loads((tmp_path / "runs" / run_id / "jobs" / row["job_id"] / "job_meta.json").read_text())
+        assert meta["attempts"][-1]["sandbox_id"] == sandbox
+        every = calls(tmp_path, run_id)
+        asked = [c["request_id"] for c in every if c["reused_from"] is None]
+        assert len(every) > paid and len(asked) == len(set(asked))
+        expected = twin()
+    assert (row["score_best"], row["llm_calls"]) == (expected["score_best"], expected["llm_calls"])
     assert containers(run_id) == []
 
 

@@ -157,7 +157,7 @@ def test_a_second_run_with_the_cache_asks_nobody_and_goes_the_same_way(
     server: OpenAIServer, images: Path, tmp_path: Path
 ) -> None:
     home = copy_of(images, tmp_path)
-    config: dict[str, Any] = {**ONE, "llm": llm(server), "seeds": [1, 2], "max_workers": 2, "llm_cache": True}
+    config: dict[str, Any] = {**ONE, "llm": llm(server), "llm_cache": True}
     first = run(tmp_path, home, **config, run_id="first")
     asked = len(server.asked("/v1/chat/completions"))
     second = run(tmp_path, home, **config, run_id="second")

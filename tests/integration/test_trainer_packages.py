@@ -113,6 +113,18 @@ def host(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hos
     client.close()
 
 
+def in_image(ref: str, package: str) -> str:
+    """What a Python in the image says: the spec of `package`, and what is in the folders that it could lie in."""
+    import docker
+
+    code = f"import os, importlib.util as found; print(found.find_spec('{package}')); os.chdir('/opt/trace-bench');"
+    code += f"print(os.listdir('lib'), sorted(os.listdir('plugins')), os.listdir('plugins/{package}'))"
+    client = docker.from_env()
+    said = client.containers.run(ref, ["python3", "-I", "-c", code], remove=True, network_mode="none").decode()
+    client.close()
+    return str(said)
+
+
 @pytest.mark.docker
 def test_the_trainer_of_the_how_to_runs_in_a_container(host: Host) -> None:
     new, shown, run_it, compared = commands_of(PAGE)
@@ -130,6 +142,9 @@ def test_the_trainer_of_the_how_to_runs_in_a_container(host: Host) -> None:
     assert all(row["score_best"] > row["score_initial"] for row in rows) and len(rows) == 2
     lock = json.loads((run / "meta" / "lock.json").read_text())
     assert lock["images"]["core+hill-climb"]["plugins"] == {"hill-climb": "0.1.0"} and len(lock["images"]) == 1
+    said = in_image(lock["images"]["core+hill-climb"]["ref"], "hill_climb")
+    # No process but the training phase finds them, which looks in that folder.
+    assert said.startswith("None\n['trace_bench'] ['.keep', 'hill_climb'] "), said
 
     command = (*run_it, "--run-id", run.name)
     again = host.trace_bench(*command)
@@ -169,18 +184,12 @@ def test_layers_and_requirements_of_a_package_are_in_its_images(host: Host) -> N
     assert verified.returncode == 0, verified.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.docker
 def test_an_image_holds_the_files_of_the_package_and_no_metadata(host: Host) -> None:
-    import docker
-
     pin = host.trace_bench("images", "build", "core+acme-search", "--json")
     (built,) = json.loads(pin.stdout)
-    code = "import os, importlib.util as found; print(found.find_spec('acme_search')); os.chdir('/opt/trace-bench');"
-    code += "print(os.listdir('lib'), sorted(os.listdir('plugins')), os.listdir('plugins/acme_search'))"
-    client = docker.from_env()
-    said = client.containers.run(built["ref"], ["python3", "-I", "-c", code], remove=True, network_mode="none").decode()
-    client.close()
-    # No process but the training phase finds them, which looks in that folder.
+    said = in_image(built["ref"], "acme_search")
     assert said.startswith("None\n['trace_bench'] ['.keep', 'acme_search'] "), said
     assert "'pins.txt'" in said and "'__pycache__'" in said
 
@@ -230,11 +239,12 @@ def test_what_cannot_go_into_an_image_is_one_sentence(
 
 
 @pytest.mark.docker
-def test_what_is_no_longer_installed_is_listed_and_refused(host: Host) -> None:
+def test_what_is_not_installed_here_is_listed_and_refused(host: Host) -> None:
+    """The environment of the tests has no trainer of the how-to, whose image an earlier test has built."""
     from tests.integration.cli import cli
 
     listed = cli("images", "list", home=host.home)
-    (line,) = [line for line in listed.stdout.splitlines() if line.startswith("core+acme-search\t")]
+    (line,) = [line for line in listed.stdout.splitlines() if line.startswith("core+hill-climb\t")]
     assert line.endswith("\twhat it adds is not installed here")
-    done = cli("images", "verify", "core+acme-search", home=host.home)
-    assert done.returncode == 2 and "'acme-search' is neither a layer" in done.stderr
+    done = cli("images", "verify", "core+hill-climb", home=host.home)
+    assert done.returncode == 2 and "'hill-climb' is neither a layer" in done.stderr

@@ -92,7 +92,13 @@ class DockerEngine:
     async def forget(self, sandbox: Sandbox) -> None:
         def remove() -> None:
             with contextlib.suppress(NotFound):
-                self._client.api.remove_container(_name(sandbox), force=True, v=True)
+                try:
+                    self._client.api.remove_container(_name(sandbox), force=True, v=True)
+                except APIError as error:
+                    if error.status_code != 409:
+                        raise
+                    # Its end was seen at the same moment, and it is being removed for that.
+                    self._client.api.wait(_name(sandbox), condition="removed")
 
         with contextlib.suppress(EngineError):
             await self._do(remove)

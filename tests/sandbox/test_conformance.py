@@ -32,24 +32,35 @@ _SHORT = {
     "remove_takes_everything_and_twice_does_no_harm",
 }
 """What is tried on other backends than Docker without --full: one check of each part of the protocol."""
-_short_checks = pytest.mark.parametrize(
-    "check",
-    [pytest.param(check, marks=() if check.name in _SHORT else pytest.mark.slow) for check in CHECKS],
-    ids=lambda check: check.name,
-)
+_SHORTER = {
+    "every_control_is_reported",
+    "nothing_outside_can_be_reached",
+    "stream_carries_all_bytes_exactly",
+    "death_by_signal_is_128_plus_its_number",
+    "kill_ends_grandchildren",
+    "collect_follows_no_link",
+    "remove_takes_everything_and_twice_does_no_harm",
+}
+"""Of those, what is tried where each takes a second."""
 
 
-@_short_checks
+def _only(names: set[str]) -> pytest.MarkDecorator:
+    """All checks; those with other names are slow."""
+    checks = [pytest.param(check, marks=() if check.name in names else pytest.mark.slow) for check in CHECKS]
+    return pytest.mark.parametrize("check", checks, ids=lambda check: check.name)
+
+
+@_only(_SHORT)
 def test_local(local_lab: Lab, check: Check) -> None:
     _pass(local_lab, check)
 
 
 def test_the_short_run_names_checks_that_there_are() -> None:
-    assert {check.name for check in CHECKS} >= _SHORT
+    assert {check.name for check in CHECKS} >= _SHORT >= _SHORTER
 
 
 @pytest.mark.docker
-@_short_checks
+@_only(_SHORTER)
 def test_modal(modal_lab: Lab, check: Check) -> None:
     """The service's own client against a server of ours that runs each sandbox as a container."""
     _pass(modal_lab, check)

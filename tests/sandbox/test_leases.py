@@ -38,15 +38,16 @@ log = os.open(folder / "log.txt", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 def say(what, number, lease):
     line = json.dumps([what, f"{seed}.{number}", lease.devices, lease.cpuset, lease.exclusive])
     os.write(log, (line + "\\n").encode())
-number = 0
+number, wish = 0, None
 while number < rounds or held:
     if held and (number >= rounds or draw.random() < 0.5):
         n, lease = held.pop(draw.randrange(len(held)))
         say("end", n, lease)
         lease.release()
         continue
-    alone = draw.random() < 0.15
-    gpus, cores = draw.choice((0, 1, 1, 2, 4)), draw.choice((0, 0, 1, 2))
+    if wish is None:  # kept until it is granted: what is hard to have would else be given up, and never tried
+        wish = draw.random() < 0.15, draw.choice((0, 1, 1, 2, 4)), draw.choice((0, 0, 1, 2))
+    alone, gpus, cores = wish
     lease = leases.take(devices=("0", "1", "2", "3"), gpus=gpus, cores=cores, of_cores=range(3), exclusive=alone)
     if lease is None:
         if not held:
@@ -54,7 +55,7 @@ while number < rounds or held:
         time.sleep(draw.random() / 1000)
         continue
     leases.rest()
-    number += 1
+    number, wish = number + 1, None
     say("begin", number, lease)
     held.append((number, lease))
 """

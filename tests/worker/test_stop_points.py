@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.worker.host import Outcome, WorkerProcess
 from tests.worker.support import run
 from trace_bench.artifacts.contract import StopPoint, WorkerResult
@@ -82,17 +84,21 @@ def test_an_interruption_is_replayed_at_the_same_place(tmp_path: Path) -> None:
     assert_same_end(first, replayed(tmp_path, STEPS.replace("PAUSE", "pass"), place_of(first)))
 
 
-def test_training_that_did_not_listen_and_was_killed_is_killed_there_again(tmp_path: Path) -> None:
-    first = run(tmp_path, HANGS, limits={"job_timeout": 0.5}, timeout=40)
-    place = place_of(first)
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """A job whose training did not listen, and was killed."""
+    return run(tmp_path_factory.mktemp("killed"), HANGS, limits={"job_timeout": 0.5}, timeout=40)
+
+
+def test_training_that_did_not_listen_and_was_killed_is_killed_there_again(tmp_path: Path, killed: Outcome) -> None:
+    place = place_of(killed)
     assert place == {"reason": "timeout", "checks": 6, "calls": 0, "killed": True}
-    assert "final" not in first.states
-    assert_same_end(first, replayed(tmp_path, HANGS, place, limits={"job_timeout": 0.5}))
+    assert "final" not in killed.states
+    assert_same_end(killed, replayed(tmp_path, HANGS, place, limits={"job_timeout": 0.5}))
 
 
-def test_a_killed_trainer_that_is_quicker_now_goes_no_further(tmp_path: Path) -> None:
-    first = run(tmp_path, HANGS, limits={"job_timeout": 0.5}, timeout=40)
-    assert_same_end(first, replayed(tmp_path, STEPS.replace("PAUSE", "pass"), place_of(first)))
+def test_a_killed_trainer_that_is_quicker_now_goes_no_further(tmp_path: Path, killed: Outcome) -> None:
+    assert_same_end(killed, replayed(tmp_path, STEPS.replace("PAUSE", "pass"), place_of(killed)))
 
 
 def test_a_call_under_way_when_training_was_killed_is_made_again(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def attack(honest, *args):
 """,
         "processes",
         FAILED,
-        timeout_seconds=2.0,
+        timeout_seconds=1.0,
     ),
     Attack(
         "memory_bomb",

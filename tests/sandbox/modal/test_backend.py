@@ -32,6 +32,7 @@ from trace_bench.sandbox.errors import (
 from trace_bench.sandbox.labels import JOB
 from trace_bench.sandbox.modal import ModalBackend
 from trace_bench.sandbox.modal import backend as module
+from trace_bench.sandbox.modal import sandbox as sandboxes
 from trace_bench.sandbox.modal.backend import short
 from trace_bench.sandbox.modal.controls import CANNOT, read_back
 from trace_bench.sandbox.modal.holder import KEPT
@@ -271,6 +272,7 @@ def test_a_conversation_that_breaks_before_it_has_begun_is_begun_again(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two times; a third one is the end."""
+    monkeypatch.setattr(sandboxes, "SETTLING", (0.0, 0.05))
     client: Any = lab.backend._client  # type: ignore[attr-defined]
     join, broken = client.exec, 2
 
@@ -293,6 +295,7 @@ def test_a_conversation_that_breaks_before_it_has_begun_is_begun_again(
 
 def ends_before_the_next_word(sandbox: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The conversation is there when it is looked at, and is not when something is said in it."""
+    monkeypatch.setattr(sandboxes, "SETTLING", (0.0, 0.05))
     conversation = sandbox._conversation
     sandbox._running.cancel()
     assert conversation.wait_for(lambda: conversation.over, 20)

@@ -150,7 +150,7 @@ def test_while_somebody_holds_it_it_lingers_on(tmp_path: Path) -> None:
         words = [sys.executable, *program.join_command(holder.socket, op="hold")[1:]]
         with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as bridge:
             assert bridge.stdin is not None
-            time.sleep(2.5)
+            time.sleep(1.6)  # it looks once a second
             assert holder.process.poll() is None
             bridge.stdin.close()
             assert holder.process.wait(15) == 0
