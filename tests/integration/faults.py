@@ -30,8 +30,9 @@ WHAT_COUNTS = ("score_initial", "score_best", "score_final", "llm_calls")
 
 
 def run_of(folder: Path) -> Path:
-    """The one run that is there."""
-    (found,) = (folder / "runs").iterdir()
+    """The one run that is there. A controller that is killed before it writes the lock has begun none: it leaves a
+    folder without a job, and the same command begins the run."""
+    (found,) = (path for path in (folder / "runs").iterdir() if RunLayout(path).lock.is_file())
     return found
 
 

@@ -81,11 +81,13 @@ def test_output_that_nobody_reads_holds_the_command_up_and_no_more_is_taken_than
             path = holder.out / "count"
             return int(path.read_text() or 0) if path.exists() else 0
 
-        assert eventually(lambda: count() * 4096 > WINDOW)
-        time.sleep(0.3)
-        before = count()
-        time.sleep(0.3)
-        assert before == count() < 3000, "it waits"
+        def waits() -> bool:
+            before = count()
+            time.sleep(0.3)
+            return WINDOW < 4096 * before == 4096 * count()
+
+        assert eventually(waits)
+        assert count() < 3000
         lines = read_all(stream).splitlines()
         assert [int(line[:8]) for line in lines] == list(range(1, 3001))
         assert conversation.ended == {"code": 0, "error": ""}
