@@ -30,10 +30,13 @@ WHAT_COUNTS = ("score_initial", "score_best", "score_final", "llm_calls")
 
 
 def run_of(folder: Path) -> Path:
-    """The one run that is there. A controller that is killed before it writes the lock has begun none: it leaves a
-    folder without a job, and the same command begins the run."""
-    (found,) = (path for path in (folder / "runs").iterdir() if RunLayout(path).lock.is_file())
-    return found
+    """The one run that is there. A controller that is killed before it writes the lock leaves a folder without a job,
+    and the same command begins the run."""
+    found = list((folder / "runs").iterdir())
+    if len(found) > 1:
+        found = [path for path in found if RunLayout(path).lock.is_file()]
+    (run,) = found
+    return run
 
 
 def rows_of(folder: Path) -> dict[str, dict[str, Any]]:
