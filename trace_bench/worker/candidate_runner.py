@@ -7,6 +7,8 @@ the signs of the source, which are read and sent before a line of that source ha
 
 from __future__ import annotations
 
+import importlib
+import mmap
 import socket
 import sys
 import types
@@ -25,13 +27,21 @@ _MESSAGE_LIMIT = 2000
 _REQUEST_LIMIT = 1 << 30
 
 
-def run(sock: socket.socket, close: Callable[[], None], mapped: set[str], *, files: bool = False) -> None:
+def run(
+    sock: socket.socket,
+    close: Callable[[], None],
+    mapped: set[str],
+    *,
+    files: bool = False,
+    shared: mmap.mmap | None = None,
+) -> None:
     """Serve LOAD and CALL frames until the peer closes.
 
     Args:
         close: takes away what only loading needs. It is called before the first line of the source runs.
         mapped: files that this process maps, as far as they have been read whole.
         files: the program may open files, and so import modules while it runs.
+        shared: memory that the program shares with its caller, which it finds as `shared_memory`.
     """
     function: Any = None
     while True:
@@ -43,9 +53,9 @@ def run(sock: socket.socket, close: Callable[[], None], mapped: set[str], *, fil
             if op == channel.LOAD:
                 if value["signs"]:
                     channel.send(sock, channel.SIGNS, nonce, _signs(value["source"]))
-                code = _compile(value["source"], mapped, files=files)
+                codes = _compile([value["source"], value.get("support", "")], mapped, files=files)
                 close()
-                function = _load(code, value)
+                function = _load(codes, value, shared)
                 reply_op, reply = channel.RESULT, None
             else:
                 reply_op, reply = channel.RESULT, function(*value)
@@ -61,23 +71,28 @@ def run(sock: socket.socket, close: Callable[[], None], mapped: set[str], *, fil
             return
 
 
-def _compile(source: str, mapped: set[str], *, files: bool) -> types.CodeType:
-    """The code of `source`, with all that it imports loaded."""
-    code = compile(source, _FILE, "exec")
+def _compile(sources: list[str], mapped: set[str], *, files: bool) -> list[types.CodeType]:
+    """The code of `sources`, the first of which is the candidate's, with all that they import loaded."""
+    codes = [compile(source, name, "exec") for source, name in zip(sources, (_FILE, "<support>"), strict=True)]
     before = len(sys.modules)
-    failures = imports.import_named(code)
+    failures = {name: error for code in codes for name, error in imports.import_named(code).items()}
+    if "numpy" in sys.modules:
+        importlib.import_module("numpy.random")  # which seeding needs
     if len(sys.modules) > before:
         imports.read_mapped(mapped)
     if not files:
         imports.close(failures)
-    return code
+    return codes
 
 
-def _load(code: types.CodeType, request: dict[str, Any]) -> Any:
+def _load(codes: list[types.CodeType], request: dict[str, Any], shared: mmap.mmap | None) -> Any:
     seed_generators(request["seed"])
     module = types.ModuleType("candidate")
     sys.modules["candidate"] = module
-    exec(code, module.__dict__)
+    if shared is not None:
+        module.__dict__["shared_memory"] = shared
+    for code in codes:
+        exec(code, module.__dict__)
     entry = request["entry"]
     function = module.__dict__.get(entry)
     if not callable(function):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import mmap
+import os
 import signal
 import socket
 import threading
@@ -27,8 +29,8 @@ class SpawnerClient:
         self._sock = sock
         self._lock = threading.Lock()
 
-    def open(self, limits: Limits, modules: list[str]) -> tuple[int, socket.socket]:
-        """Start a candidate process: its number and the socket to it.
+    def open(self, limits: Limits, modules: list[str]) -> tuple[int, socket.socket, mmap.mmap | None]:
+        """Start a candidate process: its number, the socket to it, and the memory that it shares, if any.
 
         Raises:
             ProblemError: none could be started.
@@ -40,13 +42,23 @@ class SpawnerClient:
                 "cpu_seconds": limits.cpu_seconds,
                 "memory_bytes": limits.memory_bytes,
                 "processes": limits.processes,
+                "shared_bytes": limits.shared_bytes,
             },
             "needs": sorted(limits.needs),
         }
         reply, fds = self._ask(request)
         if reply["op"] != "opened":
             raise ProblemError(f"no candidate process could be started: {reply.get('message')}")
-        return int(reply["id"]), socket.socket(fileno=fds[0])
+        shared = None
+        if limits.shared_bytes:
+            shared = mmap.mmap(fds[1], limits.shared_bytes)
+            os.close(fds[1])
+        return int(reply["id"]), socket.socket(fileno=fds[0]), shared
+
+    def hold(self, number: int, *, held: bool) -> bool | None:
+        """Stop all threads of the candidate, or let them go on: False if it does not stop, None if it has ended."""
+        done = self._ask({"op": "hold", "id": number, "held": held})[0]["done"]
+        return None if done is None else bool(done)
 
     def close(self, number: int, *, hung_up: bool = False) -> dict[str, Any]:
         """Kill the candidate: its ``code``, ``signal``, ``over_cpu``, and whether its uid is ``swept``.
@@ -85,9 +97,9 @@ class CandidatePrograms:
         self.on_signs: Callable[[str, Signs], None] | None = None
         self._lock = threading.Lock()
 
-    def open(self, source: str, entry: str, limits: Limits | None = None) -> CandidateProgram:
+    def open(self, source: str, entry: str, limits: Limits | None = None, support: str = "") -> CandidateProgram:
         """See `problem.Programs.open`. The process starts at the first call."""
-        return CandidateProgram(self, source, entry, limits or Limits())
+        return CandidateProgram(self, source, entry, limits or Limits(), support)
 
     def learn(self, digest: str, signs: Signs) -> None:
         """Keep what the first process of a source said of it."""
@@ -101,11 +113,12 @@ class CandidatePrograms:
 class CandidateProgram:
     """One candidate in one process. After a failure every further call repeats that failure."""
 
-    def __init__(self, programs: CandidatePrograms, source: str, entry: str, limits: Limits) -> None:
+    def __init__(self, programs: CandidatePrograms, source: str, entry: str, limits: Limits, support: str = "") -> None:
         self._programs = programs
         self._spawner = programs.spawner
         self._source = source
         self._entry = entry
+        self._support = support
         self._limits = limits
         self._nonces = channel.nonces()
         self._number: int | None = None
@@ -113,6 +126,8 @@ class CandidateProgram:
         self._failure: CandidateError | None = None
         self._oom_kills: int | None = None
         self._waited = 0.0
+        self._shared: mmap.mmap | None = None
+        self._held = False
 
     def __enter__(self) -> CandidateProgram:
         return self
@@ -124,7 +139,26 @@ class CandidateProgram:
         sock = self._sock
         if sock is None:
             sock = self._start()
+        if self._held:
+            self._hold(False)
         return self._exchange(sock, channel.CALL, args)
+
+    @property
+    def shared(self) -> memoryview:
+        return memoryview(self._shared or b"")
+
+    def timed(self, fill: Callable[[memoryview], None], *args: Any) -> tuple[Any, float]:
+        """See `problem.Program.timed`."""
+        sock = self._sock
+        if sock is None:
+            sock = self._start()
+        self._hold(True)
+        fill(self.shared)
+        began = time.perf_counter()
+        self._hold(False)
+        answer = self._exchange(sock, channel.CALL, args)
+        self._hold(True)
+        return answer, time.perf_counter() - began
 
     def close(self) -> None:
         """Kill the process. Idempotent."""
@@ -139,11 +173,19 @@ class CandidateProgram:
         programs = self._programs
         digest = hashlib.sha256(self._source.encode("utf-8", "surrogatepass")).hexdigest()
         programs.started.add(digest)
-        self._number, sock = self._spawner.open(self._limits, worth_preloading(self._source))
+        self._number, sock, self._shared = self._spawner.open(
+            self._limits, worth_preloading(self._source + self._support)
+        )
         self._sock = sock
         channel.set_timeout(sock, self._limits.wall_seconds)
         unread = digest not in programs.signs
-        request = {"source": self._source, "entry": self._entry, "seed": programs.seed, "signs": unread}
+        request = {
+            "source": self._source,
+            "support": self._support,
+            "entry": self._entry,
+            "seed": programs.seed,
+            "signs": unread,
+        }
         self._exchange(sock, channel.LOAD, request, digest if unread else None)
         return sock
 
@@ -180,6 +222,15 @@ class CandidateProgram:
             return reply
         raise self._fail(_reported(reply))
 
+    def _hold(self, held: bool) -> None:
+        assert self._number is not None
+        if held != self._held:
+            done = self._spawner.hold(self._number, held=held)
+            if not done:
+                stays = None if done is None else CandidateError("timeout", "its process did not stop when it had to")
+                raise self._fail(stays)
+        self._held = held
+
     def _fail(self, failure: CandidateError | None) -> CandidateError:
         ended = self._end(hung_up=failure is None)
         self._failure = failure or _death(ended, self._limits, memory.kills_since(self._oom_kills))
@@ -189,6 +240,7 @@ class CandidateProgram:
         if self._sock is not None:
             self._sock.close()
             self._sock = None
+        self._shared, self._held = None, False  # unmapped with the last view of it
         if self._number is None:
             return {"code": None, "signal": None}
         number, self._number = self._number, None

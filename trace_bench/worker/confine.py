@@ -19,7 +19,10 @@ def limits_of(asked: object) -> dict[str, int] | None:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1 << 48:
             return None
         found[name] = math.ceil(value)
-    return found
+    shared = asked.get("shared_bytes", 0)
+    if type(shared) is not int or not 0 <= shared < 1 << 40:
+        return None
+    return {**found, "shared_bytes": shared}
 
 
 def keep_only(*fds: int) -> tuple[int, ...]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 
 PRELOADABLE = frozenset({
-    "numpy", "numpy.fft", "numpy.linalg", "numpy.ma", "numpy.polynomial", "numpy.random",
+    "torch", "numpy", "numpy.fft", "numpy.linalg", "numpy.ma", "numpy.polynomial", "numpy.random",
     "scipy", "scipy.cluster", "scipy.fft", "scipy.integrate", "scipy.interpolate", "scipy.linalg", "scipy.ndimage",
     "scipy.optimize", "scipy.signal", "scipy.sparse", "scipy.sparse.csgraph", "scipy.sparse.linalg", "scipy.spatial",
     "scipy.spatial.distance", "scipy.special", "scipy.stats",
 })  # fmt: skip
-_IMPORT = re.compile(r"^[ \t]*(?:from|import)[ \t]+((?:numpy|scipy)[\w.]*)", re.MULTILINE)
+_IMPORT = re.compile(r"^[ \t]*(?:from|import)[ \t]+((?:numpy|scipy|torch)[\w.]*)", re.MULTILINE)
 
 
 def worth_preloading(source: str) -> list[str]:

@@ -84,7 +84,10 @@ class Limits:
     processes: int = 32
     """Threads of the process; with `needs` of processes, processes and threads of the candidate's uid."""
     needs: frozenset[str] = frozenset()
-    """What the program needs beyond computing: ``files`` (to read), ``processes`` (to fork). The result names it."""
+    """What the program needs beyond computing: ``files`` (to read), ``processes`` (to fork), ``machine_code`` (to make
+    memory executable, as libraries with a compiler of their own do). The result names it."""
+    shared_bytes: int = 0
+    """Memory that the process shares with its caller, for `Program.timed`. It counts as the caller's."""
 
     @property
     def life_seconds(self) -> float:
@@ -172,6 +175,24 @@ class Program(Protocol):
             CandidateError: compile, call, timeout, memory, output or death of the candidate.
         """
 
+    def timed(self, fill: Callable[[memoryview], None], *args: Any) -> tuple[Any, float]:
+        """Call the entry point, and measure the call from outside. For a program with `Limits.shared_bytes`.
+
+        The process is stopped while `fill` writes to the shared memory, and again once it has answered; seconds are
+        counted from one moment to the other, so that it computes nothing outside of them. It stays stopped until it is
+        called again: what it left in the shared memory (`shared`) cannot change meanwhile.
+
+        Returns:
+            The answer, and the seconds.
+
+        Raises:
+            CandidateError: as for a call.
+        """
+
+    @property
+    def shared(self) -> memoryview:
+        """The shared memory; empty without `Limits.shared_bytes`. The process finds it as `shared_memory`."""
+
     def __enter__(self) -> Program: ...
 
     def __exit__(self, *exc: object) -> None: ...
@@ -180,8 +201,12 @@ class Program(Protocol):
 class Programs(Protocol):
     """Opens candidate programs."""
 
-    def open(self, source: str, entry: str, limits: Limits | None = None) -> Program:
-        """Start a process for `source`. Compilation errors surface at the first call or at once, as CandidateError."""
+    def open(self, source: str, entry: str, limits: Limits | None = None, support: str = "") -> Program:
+        """Start a process for `source`. Compilation errors surface at the first call or at once, as CandidateError.
+
+        Args:
+            support: a task's own source, which is run behind it in the same module and may define `entry`.
+        """
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _REAPED_AT_ONCE = 256
+_STOPPED_WITHIN = 2.0
 
 
 @dataclass
@@ -113,6 +114,27 @@ class Reaper:
         candidate.tally.over_cpu += over_cpu
         candidate.tally.unswept += not swept
         return {**exited, "over_cpu": over_cpu, "swept": swept}, swept
+
+    def hold(self, candidate: Candidate, *, held: bool) -> bool | None:
+        """Stop all threads of the candidate's process, or let them go on: False if it does not stop, None if it ended.
+
+        The kernel says that a process is stopped once all its threads are: from then on it does nothing. Until then a
+        thread may undo the stop, by a SIGCONT to its own process.
+        """
+        if candidate.status is not None:
+            return None
+        if not held:
+            os.kill(candidate.pid, signal.SIGCONT)
+            return True
+        end = time.monotonic() + _STOPPED_WITHIN
+        while time.monotonic() < end:
+            os.kill(candidate.pid, signal.SIGSTOP)
+            for _ in range(50):
+                found = os.waitid(os.P_PID, candidate.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT | os.WNOHANG)
+                if found is not None:
+                    return True if found.si_code == os.CLD_STOPPED else None
+                time.sleep(1e-5)
+        return False
 
     def kill(self, candidates: Iterable[Candidate]) -> None:
         """Kill their processes, without waiting."""

@@ -10,8 +10,10 @@ a candidate, say which phase exited and what candidates it had.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import gc
 import importlib
+import mmap
 import os
 import resource
 import selectors
@@ -310,6 +312,11 @@ class Spawner:
         elif message.get("op") == "close":
             reply = self._close_candidate(phase, message.get("id"), hung_up=message.get("hung_up") is True)
             self._reply(phase, {"op": "closed", **reply})
+        elif message.get("op") == "hold":
+            number = message.get("id")
+            candidate = phase.candidates.get(number) if type(number) is int else None
+            done = self._reaper.hold(candidate, held=message.get("held") is True) if candidate else None
+            self._reply(phase, {"op": "held", "done": done})
 
     def _reply(self, phase: _Phase, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
         with contextlib.suppress(OSError):
@@ -322,6 +329,7 @@ class Spawner:
             self._reply(phase, {"op": "refused", "message": "the request has no limits that can be set"})
             return
         needs = frozenset(need for need in NEEDS if need in asked)
+        shared_bytes = limits.pop("shared_bytes")
         limits["memory_bytes"] = self._guard.room(limits["memory_bytes"])
         uid: int | None = None
         if self._options.uid_base is not None:
@@ -334,30 +342,41 @@ class Spawner:
             for stage in ("loading", "closed"):
                 self._filter.prepare(stage, needs)
         ours, theirs = socket.socketpair()
+        passed: list[int] = []
         try:
+            if shared_bytes:
+                passed.append(shared_memory(shared_bytes))
             pid = os.fork()
         except OSError as error:
+            for fd in passed:
+                os.close(fd)
             if uid is not None and self._options.uid_base is not None:
                 self._free.append(uid - self._options.uid_base)
             ours.close()
             theirs.close()
-            self._reply(phase, {"op": "refused", "message": f"no process could be started ({error.strerror})"})
+            shares = f", with {shared_bytes} bytes of shared memory" if shared_bytes else ""
+            self._reply(phase, {"op": "refused", "message": f"no process could be started{shares} ({error.strerror})"})
             return
         if pid == 0:
-            self._in_child(lambda: self._run_candidate(uid, limits, needs, theirs.fileno()))
+            self._in_child(lambda: self._run_candidate(uid, limits, needs, theirs.fileno(), *passed))
         theirs.close()
         self._next_id += 1
         candidate = Candidate(pid, uid, limits["cpu_seconds"], phase.tally, needs)
         phase.candidates[self._next_id] = candidate
         self._reaper.add(candidate)
-        self._reply(phase, {"op": "opened", "id": self._next_id}, (ours.fileno(),))
+        self._reply(phase, {"op": "opened", "id": self._next_id}, (ours.fileno(), *passed))
         ours.close()
+        for fd in passed:
+            os.close(fd)
 
-    def _run_candidate(self, uid: int | None, limits: dict[str, int], needs: frozenset[str], sock_fd: int) -> None:
+    def _run_candidate(
+        self, uid: int | None, limits: dict[str, int], needs: frozenset[str], sock_fd: int, *passed: int
+    ) -> None:
         null = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
             os.dup2(null, fd)
-        (sock_fd,) = keep_only(sock_fd)
+        sock_fd, *passed_on = keep_only(sock_fd, *passed)
+        shared = [mmap.mmap(fd, 0) for fd in passed_on]
         os.setsid()
         Path("/proc/self/oom_score_adj").write_text("1000")
         limit(resource.RLIMIT_CORE, 0)
@@ -378,7 +397,11 @@ class Spawner:
         self._close("loading", needs)
         sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 - lives as long as the process
         candidate_runner.run(
-            socket.socket(fileno=sock_fd), lambda: self._close("closed", needs), self._mapped, files="files" in needs
+            socket.socket(fileno=sock_fd),
+            lambda: self._close("closed", needs),
+            self._mapped,
+            files="files" in needs,
+            shared=shared[0] if shared else None,
         )
 
     def _close(self, stage: str, needs: frozenset[str]) -> None:
@@ -412,3 +435,15 @@ class Spawner:
                 sys.stdout.flush()
                 sys.stderr.flush()
             os._exit(code)
+
+
+def shared_memory(size: int) -> int:
+    """A descriptor of memory that nobody can cut short: who reads behind the end of a mapping is killed.
+
+    Raises:
+        OSError: there is not so much, or it is more than a file of the sandbox may have.
+    """
+    fd = os.memfd_create("shared", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, size)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+    return fd
