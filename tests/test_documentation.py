@@ -23,7 +23,7 @@ PAGES = [
 ]  # fmt: skip
 THEIRS = {"internal:sum_digits", "llm4ad:my_group/even_load", "llm4ad:x", "trace_examples:x"}
 """Ids that a page makes itself, or that stand for any task."""
-PLANNED = ("kernelbench", "hf", "veribench", "terminal_bench", "rollouts")
+PLANNED = ("hf", "veribench", "terminal_bench", "rollouts")
 
 
 @pytest.fixture(scope="module")

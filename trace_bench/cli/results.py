@@ -41,7 +41,7 @@ def results_command(
     Raises:
         ConfigError: there is no such run, key, format or job. HarnessError: a file of the run is damaged.
     """
-    from trace_bench.results import group_tables, groups, markup
+    from trace_bench.results import group_tables, groups, kernels, markup
     from trace_bench.results.parts import parse_by, parse_where
 
     if form not in FORMATS:
@@ -57,12 +57,15 @@ def results_command(
         if whole and jobs.empty:
             raise ConfigError(f"--where {printable(chosen.text)}: none of the {whole} jobs of the run is meant")
     summary = groups.summarise_groups(jobs, columns, level=level, unprotected=unprotected, run_id=layout.run_id)
+    _, counted, _ = groups.countable(jobs, unprotected=unprotected)
+    speedups = kernels.speedups(jobs, counted, level=level)
     notes, methods = group_tables.notes(summary), group_tables.methods(summary)
     if form == "json":
         emit_json({
             "run_id": summary.run_id, "by": summary.by, "joined": summary.joined, "where": where,
             "level": summary.level, "averaged_over_tasks": summary.averaged, "unprotected": summary.unprotected,
             "groups": group_tables.records(summary), "notes": notes, "methods": methods,
+            **({"kernels": kernels.records(speedups)} if speedups else {}),
         })  # fmt: skip
         return
     if form == "csv":
@@ -71,6 +74,7 @@ def results_command(
     aside = group_tables.aside_table(summary) if explain else None
     tables = [group_tables.main_table(summary) if explain else group_tables.short_table(summary)]
     tables += [aside] if aside is not None else []
+    tables += [kernels.table(speedups)] if speedups else []
     told = [*notes, *methods] if explain else [group_tables.caveats(summary)]
     if form == "md":
         _emit_parts([*map(markup.markdown, tables), "\n".join(f"* {markup.markdown_text(line)}" for line in told)])

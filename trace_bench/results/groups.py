@@ -164,14 +164,20 @@ def summarise_groups(
     same = [*WAY] if averaged else [*_TASK, *WAY]
     joined = _differing(jobs, by, [column for column in same if column not in by])
     columns = [*by, *joined]
-    ended = ~jobs["outcome"].isin(["skipped", PENDING])
-    marked = bool(ended.any()) and bool((jobs.loc[ended, "integrity"] == "unprotected").all())
-    counts = (jobs["outcome"] == "ok") & np.isfinite(jobs["score_best"])
-    able = counts & ((jobs["integrity"] == "protected") | unprotected | marked)
+    counts, able, marked = countable(jobs, unprotected=unprotected)
     members = _members(jobs, columns)
     made = _Groups(jobs, able.to_numpy(), counts.to_numpy(), members, averaged, level).made(columns)
     return Summary(run_id, [LABELS[c] for c in by], [LABELS[c] for c in joined], level, averaged,
                    unprotected or marked, made)  # fmt: skip
+
+
+def countable(jobs: pd.DataFrame, *, unprotected: bool) -> tuple[pd.Series, pd.Series, bool]:
+    """Which of `jobs` are ok and have a score; which of these count; whether unprotected ones do since there are no
+    others."""
+    ended = ~jobs["outcome"].isin(["skipped", PENDING])
+    marked = bool(ended.any()) and bool((jobs.loc[ended, "integrity"] == "unprotected").all())
+    counts = (jobs["outcome"] == "ok") & np.isfinite(jobs["score_best"])
+    return counts, counts & ((jobs["integrity"] == "protected") | unprotected | marked), marked
 
 
 class _Groups:

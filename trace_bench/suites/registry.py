@@ -19,13 +19,16 @@ from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.resources import data_dir, plug_ins
 from trace_bench.suites.base import Suite
 from trace_bench.suites.foreign import module_of
+from trace_bench.suites.kernelbench.described import is_file_of_kernelbench
 
 GROUP = "trace_bench.suites"
 DEFAULT_SUITE = "llm4ad"
 """The suite of a task id without a colon."""
+KERNELS = "kernelbench"
+"""The suite of files of KernelBench under an extra root: those in folders called ``level1``, ``level2``, …"""
 FOREIGN_SUITE = "internal"
 """The suite of a task under an extra root that names none."""
-SUITES_WITHOUT_TASKS = ("hf", "kernelbench", "rollouts", "terminal_bench", "veribench")
+SUITES_WITHOUT_TASKS = ("hf", "rollouts", "terminal_bench", "veribench")
 """Names that are taken; these families bring no tasks with this release."""
 
 _SPEC = "task.toml"
@@ -227,6 +230,9 @@ def _entries(root: Path, suite: str, *, extra: bool = False) -> Iterator[TaskEnt
 
 def _foreign_entries(root: Path, known: set[str]) -> Iterator[TaskEntry]:
     for folder, name in _task_folders(root, extra=True):
+        if folder.is_file():
+            yield TaskEntry(f"{KERNELS}:{name}", KERNELS, folder)
+            continue
         foreign = not (folder / _SPEC).is_file()
         suite = DEFAULT_SUITE if foreign else _named_suite(folder / _SPEC) or FOREIGN_SUITE
         if suite not in known:
@@ -238,7 +244,7 @@ def _task_folders(root: Path, *, extra: bool = False) -> Iterator[tuple[Path, st
     """Task folders below `root` with their names. Links are not followed; a task folder holds no other tasks.
 
     Args:
-        extra: a root that the user names: folders of foreign code count too.
+        extra: a root that the user names: folders of foreign code count too, and single files of KernelBench.
     """
     if (root / _SPEC).is_file() or (extra and module_of(root)):
         yield root, root.resolve().name
@@ -259,6 +265,10 @@ def _task_folders(root: Path, *, extra: bool = False) -> Iterator[tuple[Path, st
         if name and extra and any(child.name.endswith(".py") for child in children) and module_of(Path(folder)):
             yield Path(folder), name
             continue
+        if extra and (level := Path(folder).resolve().name).startswith("level"):
+            for child in children:
+                if is_file_of_kernelbench(Path(child.path)):
+                    yield Path(child.path), f"{level}/{child.name.removesuffix('.py')}"
         for child in children:
             hidden = child.name.startswith(".") or child.name == "__pycache__"
             if not hidden and child.is_dir(follow_symlinks=False):

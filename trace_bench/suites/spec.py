@@ -23,6 +23,7 @@ from trace_bench.arguments import Argument, Where, describe, find, hint, resolve
 from trace_bench.errors import ConfigError
 from trace_bench.suites import foreign
 from trace_bench.suites.base import Suite
+from trace_bench.suites.kernelbench import described as kernelbench
 
 SPEC_FILE = "task.toml"
 MAX_TASK_BYTES = 64 << 20
@@ -46,7 +47,7 @@ FOREIGN_EVAL_KWARGS = (
 and the time limit of a whole evaluation."""
 
 _METRIC = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-Interaction = Literal["solve", "policy", "fit", "agent", "value"]
+Interaction = Literal["solve", "policy", "fit", "agent", "value", "kernel"]
 Direction = Literal["maximize", "minimize"]
 _Names = Annotated[tuple[str, ...], Strict(False)]
 _TYPES: Mapping[str, type] = {"int": int, "float": float, "str": str, "bool": bool, "list": list}
@@ -98,7 +99,7 @@ class LimitSpec(_Table):
     wall_seconds: Annotated[float, Field(gt=0)] = 30.0
     cpu_seconds: Annotated[float, Field(gt=0)] = 30.0
     memory_mb: Annotated[int, Field(ge=1)] = 1024
-    needs: Annotated[tuple[Literal["files", "processes"], ...], Strict(False)] = ()
+    needs: Annotated[tuple[Literal["files", "processes", "machine_code"], ...], Strict(False)] = ()
 
 
 class EvalKwargSpec(_Table):
@@ -167,6 +168,14 @@ class ForeignSpec(_Table):
     """Positions of the arguments that a program is to change in place."""
 
 
+class KernelSpec(_Table):
+    """A file of KernelBench, ``problem.py``."""
+
+    sizes: dict[str, dict[str, int | float | str | bool]] = Field(default_factory=dict)
+    """By name (``cpu``, ``gpu``): constants of ``problem.py`` that take other values."""
+    precision: Literal["float32", "float16", "bfloat16"] = "float32"
+
+
 class TaskSpec(_Table):
     """Static metadata of a task. `raw` is the same as the plain dict that goes into ``job.json``."""
 
@@ -197,6 +206,7 @@ class TaskSpec(_Table):
     candidates: CandidateSpec | None = None
     data: DataSpec | None = None
     foreign: ForeignSpec | None = None
+    kernel: KernelSpec | None = None
 
     _raw: dict[str, Any] = PrivateAttr(default_factory=dict)
 
@@ -279,14 +289,17 @@ class Task:
 
 
 def load_task_spec(folder: Path) -> TaskSpec:
-    """Read and check ``task.toml`` of a task folder; without one, describe the foreign code that lies there.
+    """Read and check ``task.toml`` of a task folder; without one, describe the foreign code that lies there. A `folder`
+    that is a file of KernelBench is described too.
 
     Raises:
         ConfigError: it is missing, no TOML, or breaks the format; one line per problem, with the line where known.
     """
     path = folder / SPEC_FILE
+    if folder.is_file():
+        return _described_spec(folder, kernelbench.described_file(folder))
     if not path.exists() and (module := foreign.module_of(folder)) is not None:
-        return _foreign_spec(folder, module)
+        return _described_spec(folder / module, foreign.described(folder, module))
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -302,6 +315,8 @@ def load_task_spec(folder: Path) -> TaskSpec:
     except RecursionError:
         raise ConfigError(f"{path}: is nested too deeply to be a task spec") from None
     _look_for_execution(folder, raw)
+    if isinstance(raw.get("kernel"), dict):
+        raw = kernelbench.described(raw)
     try:
         spec = TaskSpec.model_validate(raw)
     except ValidationError as error:
@@ -312,13 +327,12 @@ def load_task_spec(folder: Path) -> TaskSpec:
     return spec
 
 
-def _foreign_spec(folder: Path, module: str) -> TaskSpec:
-    raw = foreign.described(folder, module)
+def _described_spec(path: Path, raw: dict[str, Any]) -> TaskSpec:
     try:
         spec = TaskSpec.model_validate(raw)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise ConfigError(f"{folder / module}: {'.'.join(map(str, first['loc']))}: {first['msg'].lower()}") from None
+        raise ConfigError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg'].lower()}") from None
     spec._raw = raw
     return spec
 
@@ -398,7 +412,8 @@ def pack_task(folder: Path, data: Sequence[tuple[str, bytes]] = ()) -> bytes:
 
 
 def _members(folder: Path, data: Sequence[tuple[str, bytes]]) -> list[tuple[str, Path | bytes]]:
-    return [*task_files(folder), *data]
+    files = kernelbench.members(folder) if folder.is_file() else task_files(folder)
+    return [*files, *data]
 
 
 def _content(source: Path | bytes) -> bytes:
@@ -436,7 +451,7 @@ def _check_files(folder: Path, text: str, spec: TaskSpec) -> None:
     elif spec.candidates is None:
         needed = ["problem.py"] if not (folder / "evaluator.py").is_file() else []
     else:
-        needed = ["evaluator.py"]
+        needed = ["problem.py" if spec.kernel is not None else "evaluator.py"]
         names = [spec.candidates.template, *spec.candidates.proposals()]
     for name in names:
         place = _place(folder / SPEC_FILE, _find_line(text, ("candidates", "template")))
@@ -488,6 +503,7 @@ def _known_keys(location: tuple[str, ...]) -> list[str]:
         "candidates": CandidateSpec,
         "data": DataSpec,
         "foreign": ForeignSpec,
+        "kernel": KernelSpec,
     }
     model = tables[location[0]] if location and location[0] in tables else TaskSpec
     return [field.alias or name for name, field in model.model_fields.items()]

@@ -1,10 +1,10 @@
 """Builds a problem from a task folder, whichever form the folder has.
 
-A folder with ``[candidates]`` in its ``task.toml`` is a code task (`trace_bench.suites.code_task`); foreign code has a
-table ``[foreign]`` (`trace_bench.suites.llm4ad.compat`); any other ships a ``problem.py`` with
-``build(context) -> Problem``. A task's own modules are trusted, and are
-imported in the phases only, under a private name, so that a task called ``random`` or ``json`` shadows
-nothing.
+A folder with ``[kernel]`` in its ``task.toml`` holds a file of KernelBench (`trace_bench.suites.kernelbench`); one with
+``[candidates]`` is a code task (`trace_bench.suites.code_task`); foreign code has a table ``[foreign]``
+(`trace_bench.suites.llm4ad.compat`); any other ships a ``problem.py`` with ``build(context) -> Problem``. A task's own
+modules are trusted, and are imported in the phases only, under a private name, so that a task called ``random`` or
+``json`` shadows nothing.
 """
 
 from __future__ import annotations
@@ -44,6 +44,10 @@ def build(context: BuildContext) -> Problem:
     Raises:
         ProblemError: the folder or the arguments are at fault; the message names file and line.
     """
+    if "kernel" in context.spec:
+        from trace_bench.suites.kernelbench.problem import build as build_kernel
+
+        return _measured(build_kernel(context), context)
     if "candidates" in context.spec:
         from trace_bench.suites import code_task
 

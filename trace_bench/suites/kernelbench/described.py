@@ -1,0 +1,99 @@
+"""What the ``task.toml`` of a kernel leaves out, since it is the same for all: `described` fills it in.
+
+Standard library only: the host reads specs, and has no PyTorch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+STATEMENT = """
+Rewrite the PyTorch module `Model` below as `ModelNew`, so that it returns the same outputs in less time. `ModelNew`
+takes the same arguments, makes its parameters in the same order (both are made after the same `torch.manual_seed`),
+and is called on new random inputs each time, without gradients. Each output must have the type and shape of the
+reference's, and agree with it within the tolerance, every time.
+"""
+SIGNATURE = """
+class ModelNew(torch.nn.Module):
+    def __init__(self, *init_inputs): ...
+    def forward(self, *inputs): ...
+"""
+MILLISECONDS_OF_A_FAILURE = 60_000.0
+
+COMMON: Mapping[str, Any] = {
+    "statement": STATEMENT,
+    "interaction": "kernel",
+    "entry": "ModelNew",
+    "signature": SIGNATURE,
+    "timing_sensitive": True,
+    "dependencies": ["torch"],
+    "score": {"direction": "maximize", "failure": 0.0},
+    "splits": {"train": 1, "validate": 0, "test": 1},
+    "limits": {"wall_seconds": 60, "cpu_seconds": 300, "memory_mb": 4096, "needs": ["machine_code"]},
+    "metrics": {
+        "correct": {"direction": "maximize", "failure": 0.0, "range": [0, 1], "doc": "1 if all outputs agree."},
+        "speedup_low": {"direction": "maximize", "failure": 0.0, "doc": "Lower end of the 95 % interval."},
+        "speedup_high": {"direction": "maximize", "failure": 0.0, "doc": "Upper end of it."},
+        "milliseconds": {
+            "direction": "minimize",
+            "failure": MILLISECONDS_OF_A_FAILURE,
+            "doc": "Median time of a call, without the hand-over.",
+        },
+        "reference_milliseconds": {
+            "direction": "minimize",
+            "failure": MILLISECONDS_OF_A_FAILURE,
+            "doc": "The same of the reference.",
+        },
+    },
+    "eval_kwargs": {
+        "size": {"type": "str", "default": "cpu", "doc": "Which of [kernel.sizes]; 'file': as problem.py has them."},
+        "constants": {"type": "str", "default": "", "doc": "Other constants of problem.py: 'batch_size=16, dim=256'."},
+        "trials": {"type": "int", "default": 27, "minimum": 9, "maximum": 1000, "doc": "Calls that are timed."},
+        "threads": {"type": "int", "default": 1, "minimum": 1, "doc": "Threads that PyTorch begins with."},
+    },
+}
+
+
+_FILE = re.compile(rb"(?m)^class Model\b(?s:.)*^def get_init_inputs\b|^def get_init_inputs\b(?s:.)*^class Model\b")
+_NUMBER = re.compile(r"^\d+_")
+_TEMPLATE = "\n\n\nclass ModelNew(Model):\n    pass\n"
+
+
+def is_file_of_kernelbench(path: Path) -> bool:
+    """Whether `path` is Python with `Model` and ``get_init_inputs``, by a search in its text."""
+    return path.suffix == ".py" and path.is_file() and _FILE.search(path.read_bytes()) is not None
+
+
+def described_file(path: Path) -> dict[str, Any]:
+    """What stands for the ``task.toml`` of a file of KernelBench that lies in no task folder."""
+    own = {
+        "title": _NUMBER.sub("", path.stem).replace("_", " ").strip() or path.stem,
+        "tags": ["kernel", path.parent.name],
+        "source": "KernelBench (arXiv:2502.10517)",
+        "kernel": {},
+        "eval_kwargs": {"size": {"default": "file"}},
+        "candidates": {"template": "template.py"},
+    }
+    return described(own)
+
+
+def members(path: Path) -> Iterator[tuple[str, Path | bytes]]:
+    """The task folder that stands for such a file. A search starts from the module itself."""
+    yield "problem.py", path
+    yield "template.py", path.read_bytes() + _TEMPLATE.encode()
+
+
+def described(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """`raw`, a ``task.toml`` with a table ``[kernel]``, and what it does not say itself. Tables are joined by key."""
+    return _joined(COMMON, raw)
+
+
+def _joined(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    found = {**common, **own}
+    for key, value in common.items():
+        if isinstance(value, Mapping) and isinstance(own.get(key), Mapping):
+            found[key] = _joined(value, own[key])
+    return found

@@ -1,0 +1,66 @@
+# mypy: ignore-errors
+"""What is put behind the source of a kernel in its own process: it makes the module, hands it inputs, and copies out
+what it returns.
+
+Nothing here is a defence. It runs beside the kernel, which may replace all of it; whoever judges believes nothing but
+the bytes in the shared memory, and its own clock.
+"""
+
+
+def trace_bench_kernel(op, *args):
+    """``make``: build the module. ``run``: call it on tensors in the shared memory, and copy its outputs there; without
+    a place for them, only say what they are."""
+    return {"make": _trace_bench_make, "run": _trace_bench_run}[op](*args)
+
+
+def _trace_bench_make(name, arguments, seed, threads, dtype):
+    import ctypes
+
+    import torch
+
+    # Memory that is freed stays with the process: to get it back page by page takes longer than many a kernel.
+    libc = ctypes.CDLL(None)
+    libc.mallopt(-4, 0)  # M_MMAP_MAX
+    libc.mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD
+    global _trace_bench_module
+    torch.set_num_threads(threads)
+    torch.manual_seed(seed)
+    _trace_bench_module = globals()[name](*map(_trace_bench_tensor, arguments))
+    if dtype != "float32" and isinstance(_trace_bench_module, torch.nn.Module):
+        _trace_bench_module = _trace_bench_module.to(getattr(torch, dtype))
+
+
+def _trace_bench_tensor(value):
+    import torch
+
+    if isinstance(value, dict) and value.keys() == {"place", "dtype", "shape"}:
+        return _trace_bench_view(value["place"], getattr(torch, value["dtype"]), value["shape"])
+    return value
+
+
+def _trace_bench_view(place, dtype, shape):
+    import math
+
+    import torch
+
+    count = math.prod(shape)
+    if not count:
+        return torch.empty(shape, dtype=dtype)
+    return torch.frombuffer(globals()["shared_memory"], dtype=dtype, count=count, offset=place).view(shape)
+
+
+def _trace_bench_run(arguments, place=None):
+    import torch
+
+    with torch.no_grad():
+        found = _trace_bench_module(*map(_trace_bench_tensor, arguments))
+        several = isinstance(found, (tuple, list))
+        told = []
+        for tensor in found if several else [found]:
+            if not isinstance(tensor, torch.Tensor):
+                raise TypeError(f"forward() returned {type(tensor).__name__} where a tensor is due")
+            told.append([str(tensor.dtype).removeprefix("torch."), list(tensor.shape)])
+            if place is not None:
+                _trace_bench_view(place, tensor.dtype, tensor.shape).copy_(tensor)
+                place += -(-tensor.numel() * tensor.element_size() // 64) * 64
+    return {"several": several, "tensors": told}

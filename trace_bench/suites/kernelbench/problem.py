@@ -1,0 +1,137 @@
+"""Builds the problem of a kernel: a module in KernelBench's format, to be rewritten so that it runs faster.
+
+The folder holds ``task.toml`` with a table ``[kernel]``, and ``problem.py`` in KernelBench's own format (`Model`,
+``get_inputs()``, ``get_init_inputs()``), which is trusted. Reference and candidate each run in a process of their own,
+under one protocol: see `trace_bench.suites.kernelbench.bench`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trace_bench.suites.code_task import PARAMETER, limits
+from trace_bench.suites.kernelbench.bench import Bench
+from trace_bench.suites.kernelbench.outputs import Unequal
+from trace_bench.suites.kernelbench.reference import TOLERANCES, Reference
+from trace_bench.suites.kernelbench.sources import parsed_constants, with_constants
+from trace_bench.suites.kernelbench.timing import Speed
+from trace_bench.suites.splits import SPLITS, Split, split_sizes
+from trace_bench.suites.task_folder import place, scoring
+from trace_bench.worker.problem import BuildContext, CandidateError, Example, Parameter, Problem, ProblemError
+
+FILE_SIZES = "file"
+"""As ``eval_kwargs.size``: the constants that ``problem.py`` has."""
+
+
+def build(context: BuildContext) -> Problem:
+    """Build the problem of a kernel.
+
+    Raises:
+        ProblemError: files, spec or arguments are at fault; the message names the place.
+    """
+    kernel: Mapping[str, Any] = context.spec["kernel"]
+    path = context.task_dir / "problem.py"
+    source = _sized(path, kernel, str(context.eval_kwargs["size"]), str(context.eval_kwargs["constants"]))
+    reference = Reference(source, place(path), str(kernel.get("precision", "float32")))
+    table: Mapping[str, Any] = context.spec["candidates"]
+    names = [*table.get("worse", ()), *table.get("alternatives", ())]
+    names += [table["reference"]] if "reference" in table else []
+    names += table.get("broken", ())
+    programs = [_text(context.task_dir / name) for name in names]
+    score = scoring(context)
+    sizes = split_sizes(context)
+    splits = {split: _examples(context, split, sizes[split]) for split in SPLITS}
+    bench = Bench(
+        context.programs,
+        reference,
+        limits(context),
+        trials=int(context.eval_kwargs["trials"]),
+        threads=int(context.eval_kwargs["threads"]),
+    )
+    return Problem(
+        parameters=(
+            Parameter(
+                name=PARAMETER,
+                value=_text(context.task_dir / table["template"]),
+                kind="code",
+                description="Python source that defines ModelNew",
+                alternatives=tuple(programs),
+                entry=context.spec["entry"],
+                signature=context.spec["signature"].strip(),
+            ),
+        ),
+        guide=KernelGuide(bench),
+        train=splits["train"],
+        validate=splits["validate"],
+        test=splits["test"],
+        objective=_objective(context.spec, source, reference),
+        direction=score.direction,
+        failure_score=score.failure,
+        metadata={"entry": context.spec["entry"], "interaction": "kernel"},
+    )
+
+
+@dataclass(frozen=True)
+class KernelGuide:
+    """Scores a kernel by its speed-up over the reference."""
+
+    bench: Bench
+
+    def __call__(self, query: Any, response: Any, reference: Any) -> tuple[float, str, dict[str, float]]:
+        if not isinstance(response, str):
+            raise CandidateError("compile", f"the kernel must be source text, not {type(response).__name__}")
+        try:
+            found = self.bench.measure(response)
+        except Unequal as error:
+            raise CandidateError("output", str(error)) from error
+        return found.speedup, _told(found), {
+            "correct": 1.0,
+            "speedup_low": found.low,
+            "speedup_high": found.high,
+            "milliseconds": 1e3 * found.candidate,
+            "reference_milliseconds": 1e3 * found.reference,
+        }  # fmt: skip
+
+
+def _told(found: Speed) -> str:
+    text = (
+        f"All outputs agree. Speed-up {found.speedup:.3f} (95 % interval {found.low:.3f} to {found.high:.3f}; higher "
+        f"is better): the reference takes {1e3 * found.reference:.3f} ms, this kernel {1e3 * found.candidate:.3f} ms."
+    )
+    if found.is_resolved:
+        return text
+    return f"{text} Calls are too short to be told from the hand-over, which varies by {1e3 * found.resolution:.3f} ms."
+
+
+def _examples(context: BuildContext, split: Split, count: int) -> tuple[Example, ...]:
+    """Each is a measurement, on inputs that are drawn when it is made: there is nothing to hold out."""
+    if split == "test" and context.test_seed is None:
+        return ()
+    return tuple(Example(id=f"{split}-{i}") for i in range(count))
+
+
+def _sized(path: Path, kernel: Mapping[str, Any], size: str, constants: str) -> str:
+    sizes: Mapping[str, Any] = {**kernel.get("sizes", {}), FILE_SIZES: {}}
+    if size not in sizes:
+        raise ProblemError(f"eval_kwargs.size is {size!r}; there are {', '.join(sizes)}")
+    return with_constants(_text(path), {**sizes[size], **parsed_constants(constants)}, place(path))
+
+
+def _objective(spec: Mapping[str, Any], source: str, reference: Reference) -> str:
+    tolerance = TOLERANCES[reference.precision]
+    return (
+        f"{spec['statement'].strip()}\n\nThe reference:\n\n```python\n{source.strip()}\n```\n\n"
+        f"Precision: {reference.precision}; absolute and relative tolerance {tolerance:g}. The score is the speed-up "
+        "(time of the reference / time of ModelNew), and higher is better; a kernel that fails, or one of whose "
+        "outputs is wrong, scores 0. Name all modules in import statements: a kernel runs without network and files."
+    )
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProblemError(f"{place(path)} cannot be read as UTF-8: {error}") from error
