@@ -44,8 +44,8 @@ def test_the_interval_of_a_kernel_against_itself_holds_1_as_often_as_it_says(bia
 
 
 def test_no_credit_for_what_is_shorter_than_the_handover_varies() -> None:
-    empty = [[0.010, 0.011, 0.012, 0.013]] * 9
-    found = speed([[0.020] * 4] * 9, [[0.0] * 4] * 9, empty)
+    empty = [[0.010 + 0.001 * (pair % 4), 0.5] for pair in range(9)]
+    found = speed([[0.020] * 2] * 9, [[0.0] * 2] * 9, empty)
     assert not found.is_resolved
     assert found.candidate == pytest.approx(found.resolution) and found.resolution > 0.001
     assert found.speedup < 0.020 / 0.001

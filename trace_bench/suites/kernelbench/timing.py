@@ -18,7 +18,7 @@ class Speed:
         low, high: 95 % interval of it.
         reference, candidate: of a call.
         handover: what a call costs of a kernel that does nothing.
-        resolution: what one such call differs from another by (the distance of the quartiles). A time of that size
+        resolution: what it varies by from pair to pair (the distance of the quartiles). A time of that size
             cannot be told from none.
     """
 
@@ -44,16 +44,16 @@ def speed(
     What else a machine does makes calls longer, and where memory comes to lie makes one process slower than another of
     the same program, in all its calls. So each pair of processes gives one value, the ratio of their shortest calls;
     the speed-up is the median of these values, and its interval that of a median by order statistics, which asks
-    nothing of how they are distributed. The shortest call of the kernel that does nothing (`empty`), the hand-over, is
-    taken off all times. No time is believed to be shorter than what the hand-over varies by: a candidate gets no credit
-    for what cannot be measured.
+    nothing of how they are distributed. The hand-over, which is what such a call of the kernel that does nothing
+    (`empty`) takes, is taken off all times. No time is believed to be shorter than what the hand-over varies by: a
+    candidate gets no credit for what cannot be measured.
 
     Args:
         reference, candidate, empty: seconds of as many calls each, by pair of processes; 6 pairs or more.
     """
-    nothing = [seconds for times in empty for seconds in times]
-    handover = min(nothing)
-    lower, _, upper = statistics.quantiles(nothing, n=4)
+    shortest = list(map(min, empty))
+    handover = statistics.median(shortest)
+    lower, _, upper = statistics.quantiles(shortest, n=4)
     resolution = max(upper - lower, 1e-6)
 
     def net(times: Sequence[Sequence[float]]) -> list[float]:

@@ -9,7 +9,7 @@ columns = 4096
 
 
 class Model(nn.Module):
-    """a b^T, and a constant column added, in blocks of the inner dimension."""
+    """a b^T / inner, in blocks of the inner dimension."""
 
     def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         total = torch.zeros(a.shape[0], b.shape[0], dtype=a.dtype, device=a.device)

@@ -1,4 +1,4 @@
-"""Returns memory that nobody has written to, in which a reference may have left its result."""
+"""Returns memory as it is, in which a reference may have left its result."""
 
 import torch
 import torch.nn as nn
