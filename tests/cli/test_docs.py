@@ -15,8 +15,8 @@ from tests.integration.cli import REPOSITORY, Done, cli
 DOCS = REPOSITORY / "docs"
 PAGES = [*sorted(DOCS.rglob("*.md")), REPOSITORY / "CONTRIBUTING.md", REPOSITORY / "CHANGELOG.md"]
 COMMANDS = (
-    "run", "validate", "tasks", "trainers", "schema", "doctor", "clean", "check-task", "new config", "new task",
-    "new trainer",
+    "run", "validate", "tasks", "trainers", "schema", "doctor", "clean", "check-task", "kernel-server",
+    "new config", "new task", "new trainer",
     "ls", "show", "logs", "ps", "attach", "cancel", "llm ls", "llm show", "llm cache",
     "reproduce", "results", "export", "import", "rebuild", "diff", "rm", "gc",
     "report", "compare", "audit", "mirror mlflow", "mirror tensorboard",

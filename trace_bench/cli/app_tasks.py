@@ -9,7 +9,7 @@ import typer
 
 from trace_bench.cli import complete
 from trace_bench.cli.options import BackendName, DataRoot, Json, Roots
-from trace_bench.cli.usage import help_without_command, whole_number
+from trace_bench.cli.usage import folders, help_without_command, whole_number
 
 tasks_commands = typer.Typer()
 new_app = typer.Typer(
@@ -121,6 +121,35 @@ def check_task(
 
     overrides = {"data_root": data_root, "backend": backend, "max_workers": max_workers}
     raise typer.Exit(check_task_command(tasks, overrides, roots=root or [], build=not no_build, as_json=as_json))
+
+
+@tasks_commands.command("kernel-server", epilog="Example: trace-bench kernel-server --port 6000")
+def kernel_server(
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(metavar="NUMBER", parser=whole_number, help="Of the address; 0 takes a free one.")
+    ] = 6000,
+    token_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Holds the token that each request must bear.")
+    ] = None,
+    root: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--root", metavar="FOLDER", callback=folders, help="Take only the problems of this copy of KernelBench."
+        ),
+    ] = None,
+    queue: Annotated[int, typer.Option(metavar="NUMBER", parser=whole_number, help="Evaluations that may wait.")] = 64,
+    runs_dir: Annotated[
+        Path | None, typer.Option("--runs-dir", metavar="FOLDER", help="Keep each evaluation as a run there.")
+    ] = None,
+    no_build: Annotated[bool, typer.Option("--no-build", help="Fail where the image is missing.")] = False,
+) -> None:
+    """Score kernels that come over HTTP, each in a sandbox."""
+    from trace_bench.cli.kernel_server import kernel_server_command
+
+    kernel_server_command(
+        host, port, token_file=token_file, roots=root or [], queue=queue, runs_dir=runs_dir, build=not no_build
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------- new

@@ -18,7 +18,7 @@ PANELS = {
     "Look at runs": ("ls", "show", "logs", "llm", "ps", "attach", "cancel"),
     "Results": ("results", "compare", "report", "audit", "reproduce", "diff"),
     "Keep and share": ("export", "import", "mirror", "rebuild", "rm", "gc"),
-    "Tasks and trainers": ("tasks", "trainers", "new", "check-task"),
+    "Tasks and trainers": ("tasks", "trainers", "new", "check-task", "kernel-server"),
     "This machine": ("images", "doctor", "clean", "schema"),
 }
 """Commands by the panels of the help, in the order of the README."""
