@@ -12,7 +12,7 @@ import pytest
 from tests.controller.bench import Bench
 from tests.controller.simulated import SimulatedBackend
 from tests.controller.supervisor import Script
-from tests.controller.volumes import link, whole
+from tests.controller.volumes import changed, link, whole
 from trace_bench.artifacts.records import Results
 from trace_bench.controller.job import JobRunner
 from trace_bench.gateway.base import Provider, ProviderError, ProviderReply, ProviderRequest
@@ -66,3 +66,13 @@ def test_a_volume_that_is_refused_is_the_trainers_fault_whatever_a_provider_did(
 
     row, _ = ran(tmp_path, Silent(), Script(), archive)
     assert (row.failure_boundary, row.failure_kind) == ("trainer", "bad_output")
+
+
+def test_the_cpu_of_a_job_is_the_one_that_its_sandbox_saw(tmp_path: Path) -> None:
+    """On a remote host the controller's own would be another one's."""
+    seen = {"cpu": "Remote CPU", "cpus": 2.0, "gpus": [], "driver": "", "torch": ""}
+
+    def archive(job: Mapping[str, Any], files: dict[str, bytes]) -> Iterator[bytes]:
+        yield from changed("result.json", lambda result: {**result, "hardware": seen})(files)
+
+    assert ran(tmp_path, Silent(), Script(), archive)[1]["cpu_model"] == "Remote CPU"

@@ -12,7 +12,7 @@ from tests.results.experiments import SNAPSHOT, job, jobs, make_experiment
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.results.axes import Axis, axes, refusal
 from trace_bench.results.comparands import choose
-from trace_bench.results.compare_text import sections
+from trace_bench.results.compare_text import sections, summary
 from trace_bench.results.comparison import compare
 from trace_bench.results.parts import parse_where
 
@@ -207,3 +207,15 @@ def test_hostile_names_stay_on_their_line(base: RunLayout, tmp_path: Path) -> No
     told = axes(*choose([base, make_experiment(tmp_path, "b", rows)], [], None, None))
     text = "".join(axis.baseline + axis.other + axis.why for axis in told)
     assert text.isprintable()
+
+
+def test_hardware_is_an_axis_where_scores_depend_on_it(tmp_path: Path) -> None:
+    one = make_experiment(tmp_path, "a", jobs(flat, ["x"], [1, 2], hardware="A"))
+    two = make_experiment(tmp_path, "b", jobs(flat, ["x"], [1, 2], hardware="B"), cpu="another")
+    machine = found(one, two)["machine"]
+    assert machine.counts and (machine.baseline, machine.other) == ("A", "B")
+    told = " ".join(str(block) for section in [summary(compare(choose([one, two], [], None, None)))]
+                    for block in section.blocks)  # fmt: skip
+    assert "DIFFERENT HARDWARE" in told and "(A; B)" in told
+    same = make_experiment(tmp_path, "c", jobs(flat, ["x"], [1, 2], hardware="A"))
+    assert "machine" not in found(one, same)

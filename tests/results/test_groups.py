@@ -76,6 +76,25 @@ def test_the_interval_is_over_the_seeds() -> None:
     assert group.improvement.mean == 3.0 and group.score.coverage is not None
 
 
+def test_scores_that_depend_on_the_hardware_are_averaged_on_one_alone() -> None:
+    rows = [row(n, score_best=1.0 + n, hardware="A" if n < 2 else "B") for n in range(4)]
+    summary = summarised(rows)
+    assert [(group.keys["hardware"], group.score.mean) for group in summary.groups] == [("A", 1.5), ("B", 3.5)]
+    assert any("different hardware (A; B)" in note for note in notes(summary))
+    same = summarised(rows[:2])
+    assert same.joined == [] and not any("hardware" in note for note in notes(same))
+    of_tasks = summarised([normalised(0, "s:timed", 0.2, hardware="A"), normalised(1, "s:other", 0.4)], "trainer")
+    assert [group.tasks for group in of_tasks.groups] == [2], "tasks are averaged as long as there is one hardware"
+
+
+def test_a_job_that_did_not_come_to_tell_its_hardware_is_counted_beside_the_others(tmp_path: Path) -> None:
+    lost = {"status": "failed", "failure_boundary": "sandbox", "failure_kind": "sandbox_gone"}
+    elsewhere = row(2, task_id="s:other", score_best=1.0, hardware="B")
+    run = make_run(tmp_path, rows=[row(0, score_best=1.0, hardware="A"), row(1, **lost), elsewhere])
+    summary = summarise_groups(jobs_of(run), parse_by("task,trainer"))
+    assert [(group.jobs, group.counted) for group in summary.groups] == [(2, 1), (1, 1)] and summary.joined == []
+
+
 def test_improvement_is_better_when_larger_in_either_direction() -> None:
     down = [row(n, score_initial=5.0, score_best=3.0 + n, score_direction="minimize", cost_usd=0.25) for n in range(2)]
     group = one(summarised(down))

@@ -11,7 +11,7 @@ import pytest
 
 from tests.artifacts.samples import META, RESULT
 from trace_bench.artifacts import schema
-from trace_bench.artifacts.contract import WorkerResult
+from trace_bench.artifacts.contract import Hardware, WorkerResult
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import JobMeta, ParetoFront, Results, Usage
 from trace_bench.errors import HarnessError
@@ -40,6 +40,19 @@ def test_a_row_holds_official_scores_and_metered_usage(tmp_path: Path) -> None:
     assert (got.status, got.failure_kind, got.stop_reason) == ("ok", None, "completed")
     assert got.resolved_trainer_kwargs == {"num_steps": 3}
     schema.validate("results", json.loads(got.model_dump_json()))
+
+
+@pytest.mark.parametrize(("timing_sensitive", "due"), [(True, "Xeon · 0.5 CPUs · torch 2.13"), (False, "")])
+def test_hardware_stands_with_scores_that_depend_on_it(tmp_path: Path, timing_sensitive: bool, due: str) -> None:
+    told = {"cpu": "Xeon", "cpus": 0.5, "torch": "2.13"}
+    assert row(tmp_path, meta(timing_sensitive=timing_sensitive), result(hardware=told)).hardware == due
+    assert row(tmp_path, meta(timing_sensitive=timing_sensitive), None).hardware == ""
+
+
+def test_gpus_are_named_before_the_cpu() -> None:
+    told = Hardware(cpu="Xeon", cpus=1.0, gpus=("H100", "H100"), driver="550.54", torch="2.13")
+    assert told.name == "2 × H100 · driver 550.54 · Xeon · 1 CPU · torch 2.13"
+    assert Hardware().name == ""
 
 
 def test_without_validation_data_the_training_score_counts(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from tests.results.folders import make_run, row
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
 from trace_bench.results.leaderboard import rank
+from trace_bench.results.render import leaderboard_text
 from trace_bench.results.standings import Standings, page, standings_of, write_standings
 from trace_bench.results.statistics import estimate
 from trace_bench.results.tables import RunTables
@@ -59,6 +60,19 @@ def test_ways_that_differ_in_their_guide_alone_are_two_and_say_so() -> None:
     assert {line.variant for line in rank(rows[:2])} == {"k=1"}, "where there is one guide it is not told"
     first = rows[0].model_copy(update={"resolved_guide": "", "job_id": "9" * 12})
     assert len(rank([*rows[:2], first])) == 1, "the first versions did not say it"
+
+
+def test_scores_of_different_hardware_are_ranked_apart_and_the_page_says_so() -> None:
+    rows = [row(n, task_id="s:timed", score_best=1.0 + n, hardware="AB"[n // 2]) for n in range(4)]
+    lost = row(4, task_id="s:timed", status="failed", failure_boundary="trainer", failure_kind="train_error")
+    assert [(one.hardware, one.rank, one.score_mean) for one in rank(rows)] == [("A", 1, 1.5), ("B", 1, 3.5)]
+    text = page("run", standings_of(rows))
+    assert "different hardware (A; B)" in text and "s:timed on A" in text and "s:timed on B" in text
+    (alone,) = rank([*rows[:2], lost])
+    assert (alone.jobs, alone.seeds, alone.failed_jobs) == (2, 3, 1), "a failed job need not have told its hardware"
+    assert "hardware" not in page("run", standings_of([*rows[:2], lost]))
+    shown = leaderboard_text(rank(rows))
+    assert "s:timed on A" in shown and "s:timed on B" in shown and " on " not in leaderboard_text(rank(rows[:2]))
 
 
 def test_who_does_not_cover_every_task_is_not_ranked_however_good_its_mean() -> None:

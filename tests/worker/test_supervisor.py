@@ -15,6 +15,7 @@ import pytest
 from tests.worker.host import Outcome, WorkerProcess, job
 from tests.worker.support import run
 from trace_bench.artifacts.contract import BuildReport, Event, HistoryLine, States, WorkerResult
+from trace_bench.worker import hardware
 from trace_bench.worker.frames import MAX_HEADER, Message
 from trace_bench.worker.recorder import Recorder
 from trace_bench.worker.supervisor import SPAWNER_KILLED
@@ -76,6 +77,12 @@ def test_the_score_is_not_what_training_claims(tmp_path: Path) -> None:
     assert got.result is not None
     assert got.history[0]["score"] == 1e9
     assert got.result["scores"]["best"]["train"] == -6.0
+
+
+def test_the_hardware_is_what_the_supervisor_sees(tmp_path: Path) -> None:
+    got = run(tmp_path, CLIMB)
+    assert got.result is not None and got.result["hardware"] == hardware.described()
+    assert got.result["hardware"]["cpus"] > 0
 
 
 def test_phases_are_processes_and_the_test_seed_reaches_only_the_scorer(tmp_path: Path) -> None:

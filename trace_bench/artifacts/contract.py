@@ -10,6 +10,7 @@ Scores are in the task's natural units; `Results.score_direction` says whether h
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -485,6 +486,40 @@ class WorkerEvidence(Model):
     memory: MemoryAccount | None = None
 
 
+class Hardware(Model):
+    """What a sandbox ran on, as its supervisor read it from the kernel. An empty text, or 0, is unknown.
+
+    Attributes:
+        cpu: model name of the first processor.
+        cpus: that the job may use; a quota can make it a fraction.
+        gpus: model names, one a device, and `driver` its version.
+        torch: version of PyTorch in the image.
+    """
+
+    cpu: Annotated[str, Field(max_length=200)] = ""
+    cpus: Annotated[float, Field(ge=0)] = 0.0
+    gpus: tuple[Name, ...] = ()
+    driver: Annotated[str, Field(max_length=200)] = ""
+    torch: Annotated[str, Field(max_length=200)] = ""
+
+    @property
+    def name(self) -> str:
+        """All of it in one line; times are comparable only where it is equal. Empty if nothing is known.
+
+        >>> Hardware(cpu="Xeon", cpus=2, torch="2.13.0+cpu").name
+        'Xeon · 2 CPUs · torch 2.13.0+cpu'
+        """
+        gpus = [f"{count} × {name}" if count > 1 else name for name, count in Counter(self.gpus).items()]
+        parts = [
+            *gpus,
+            f"driver {self.driver}" if self.driver else "",
+            self.cpu,
+            f"{self.cpus:g} CPU{'s' * (self.cpus != 1)}" if self.cpus else "",
+            f"torch {self.torch}" if self.torch else "",
+        ]
+        return " · ".join(part for part in parts if part)
+
+
 class WorkerResult(Model):
     """``result.json``, written by the supervisor.
 
@@ -512,3 +547,4 @@ class WorkerResult(Model):
     stub_inert: bool = False
     integrity: WorkerIntegrity = WorkerIntegrity()
     evidence: WorkerEvidence = WorkerEvidence()
+    hardware: Hardware = Hardware()

@@ -16,6 +16,7 @@ from typing import Any
 
 from trace_bench.artifacts.records import EnvInfo, GitInfo
 from trace_bench.artifacts.secrets import MASK, is_secret_name
+from trace_bench.worker import hardware
 
 _ALLOWED_PREFIXES = (
     "TRACE_",
@@ -106,13 +107,8 @@ def _version(name: str) -> str | None:
 
 @cache
 def cpu_model() -> str:
-    """The model name of the first processor; empty where the system does not say."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return platform.processor()
-    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-    return found.group(1).strip() if found else platform.processor()
+    """The model name of this machine's first processor; empty where the system does not say."""
+    return hardware.cpu_model()
 
 
 def capture_git(folder: Path) -> GitInfo:

@@ -297,6 +297,8 @@ class Results(Model):
     `trace_bench.results.integrity.FLAGS`, with a space between. Paths are relative to the run. `llm_calls` and all that
     is counted with it is what `Usage` says. `evaluations` and `train_seconds` are what training spent over all its
     attempts; rows of earlier versions, which have no `score_evaluations`, count the scorer's evaluations among them.
+    `hardware` is what the scores of a ``timing_sensitive`` task were measured on (`Hardware.name`): scores of different
+    hardware are in no common mean. It is empty for all other tasks, and where it is not known.
     """
 
     run_id: str
@@ -355,6 +357,7 @@ class Results(Model):
     metrics_best: Metrics = {}
     metrics_test: Metrics = {}
     hypervolume: float | None = None
+    hardware: str = ""
     initial_state_path: str | None = None
     best_state_path: str | None = None
     final_state_path: str | None = None

@@ -19,7 +19,7 @@ from trace_bench.cli.tables import screen
 from trace_bench.cli.tally import Totals, ending_of
 from trace_bench.controller.progress import Decision, JobView
 from trace_bench.results.integrity import flags_sentence
-from trace_bench.results.leaderboard import shown_to_people
+from trace_bench.results.leaderboard import hardware_sentence, shown_to_people
 from trace_bench.results.render import aligned, dollars, leaderboard_text, left_out_sentence
 from trace_bench.results.rows import is_final
 
@@ -41,6 +41,7 @@ def print_outcome(layout: RunLayout, rows: Sequence[Results], planned: int, *, t
     for sentence in (
         flags_sentence(rows),
         left_out_sentence(ranked),
+        hardware_sentence(row.hardware for row in ranked),
         unprotected_sentence(ended),
         inert_sentence(ended),
     ):

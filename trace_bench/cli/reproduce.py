@@ -123,12 +123,14 @@ def _asked_for(recording: Recording, jobs: Sequence[str], where: str | None) -> 
         from trace_bench.results.parts import KEYS, parse_where
 
         meant = parse_where(where)
-        columns = [column for column in KEYS.values() if column not in ("run_id", "backend")]
+        of_rows = ("backend", "hardware")
+        columns = [column for column in KEYS.values() if column not in ("run_id", *of_rows)]
         frame = pd.DataFrame(
             [{"job_id": e.job_id, **{c: getattr(e, c) for c in columns}} for e in recording.jobs.values()]
         )
         rows = recording.rows
-        frame["backend"] = [rows[job_id].backend if job_id in rows else "" for job_id in frame["job_id"]]
+        for column in of_rows:
+            frame[column] = [getattr(rows[job_id], column) if job_id in rows else "" for job_id in frame["job_id"]]
         wanted &= set(meant.of(frame.assign(run_id=run_id))["job_id"])
     if not wanted:
         raise ConfigError(f"option --where: no job of run {printable(run_id)} fits {printable(where or '')!r}")

@@ -59,6 +59,7 @@ def results_command(
     summary = groups.summarise_groups(jobs, columns, level=level, unprotected=unprotected, run_id=layout.run_id)
     _, counted, _ = groups.countable(jobs, unprotected=unprotected)
     speedups = kernels.speedups(jobs, counted, level=level)
+    apart = kernels.impossible(jobs, counted)
     notes, methods = group_tables.notes(summary), group_tables.methods(summary)
     if form == "json":
         emit_json({
@@ -66,6 +67,7 @@ def results_command(
             "level": summary.level, "averaged_over_tasks": summary.averaged, "unprotected": summary.unprotected,
             "groups": group_tables.records(summary), "notes": notes, "methods": methods,
             **({"kernels": kernels.records(speedups)} if speedups else {}),
+            **({"kernels_impossible": apart} if apart else {}),
         })  # fmt: skip
         return
     if form == "csv":
@@ -76,6 +78,7 @@ def results_command(
     tables += [aside] if aside is not None else []
     tables += [kernels.table(speedups)] if speedups else []
     told = [*notes, *methods] if explain else [group_tables.caveats(summary)]
+    told += [kernels.impossible_sentence(apart)] if apart else []
     if form == "md":
         _emit_parts([*map(markup.markdown, tables), "\n".join(f"* {markup.markdown_text(line)}" for line in told)])
     elif form == "tex":

@@ -21,7 +21,7 @@ from trace_bench.controller.ownership import has_controller
 from trace_bench.errors import Boundary, ConfigError
 from trace_bench.results.integrity import MARK, flags_of, flags_sentence
 from trace_bench.results.job_states import JOB_STATES, Course, JobLine, job_lines
-from trace_bench.results.leaderboard import shown_to_people
+from trace_bench.results.leaderboard import hardware_sentence, shown_to_people
 from trace_bench.results.proposals import told, yields_of
 from trace_bench.results.render import (
     UNPROTECTED,
@@ -283,7 +283,8 @@ def _print_leaderboard(rows: Sequence[Results]) -> None:
     emit("\nleaderboard")
     traded = any(row.objective != "scalar" for row in ended)
     emit(leaderboard_text(ranked, screen(), several_objectives=traded).rstrip("\n"))
-    for sentence in (left_out_sentence(ranked), unprotected_sentence(ended)):
+    hardware = hardware_sentence(row.hardware for row in ranked)
+    for sentence in (left_out_sentence(ranked), hardware, unprotected_sentence(ended)):
         if sentence:
             emit(sentence)
 

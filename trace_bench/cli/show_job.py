@@ -261,6 +261,7 @@ def _outcome(job: _Job) -> list[tuple[str, str]]:
             ("tokens", f"{row.total_tokens} ({row.prompt_tokens} in, {row.completion_tokens} out){_of_which(row)}"),
             ("calls", f"{row.llm_calls}{_in_tries(row)}"),
             ("cost", f"{dollars(row.cost_usd)} USD"),
+            ("hardware", printable(job.result.hardware.name, 600) if job.result is not None else ""),
             ("inert", "the stub model was never given a variable that it could change" if row.stub_inert else ""),
         ]
         if state == "ok":

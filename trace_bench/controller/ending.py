@@ -151,7 +151,7 @@ def recorded(
             "integrity_report": integrity_report(
                 result, meta.tolerance, comparable=not (meta.timing_sensitive or _asked_a_model(ending.usage_by_phase))
             ),
-            "cpu_model": cpu_model(),
+            "cpu_model": (result.hardware.cpu if result is not None else "") or cpu_model(),
         }
     )
     front = pareto_front(job.state_history, job.job_id, meta.objective)

@@ -92,6 +92,10 @@ def _of_jobs(a: Part, b: Part) -> Iterable[Axis]:
     seeds = set(a.jobs["seed"]), set(b.jobs["seed"])
     if seeds[0] != seeds[1]:
         yield Axis("seeds", _numbers(seeds[0]), _numbers(seeds[1]))
+    hardware = [sorted(set(part.jobs["hardware"]) - {""}) for part in (a, b)]
+    if all(hardware) and hardware[0] != hardware[1]:
+        texts = ["; ".join(printable(name, 200) for name in names) for names in hardware]
+        yield _axis("machine", texts, why="scores of timing_sensitive tasks depend on it")
 
 
 def _models(part: Part) -> dict[str, Any]:
@@ -188,7 +192,7 @@ def _of_runs(first: Part, second: Part, already: set[str]) -> Iterable[Axis]:
             local = any("local" in set(source.jobs["backend"]) for source in (a, b))
             why = "jobs of the local backend run in them" if local else "of the controller: no job runs in them"
             yield _axis("packages", texts, counts=local, why=why)
-    if a.cpu_model and b.cpu_model and a.cpu_model != b.cpu_model:
+    if a.cpu_model and b.cpu_model and a.cpu_model != b.cpu_model and "machine" not in already:
         why = "scores of tasks that are sensitive to time may depend on it"
         yield Axis("machine", printable(a.cpu_model, 60), printable(b.cpu_model, 60), counts=False, why=why)
 

@@ -11,6 +11,7 @@ from trace_bench.artifacts.jsonio import printable
 from trace_bench.results.compare_metric import NOT_HELD_OUT
 from trace_bench.results.comparison import Compared, Comparison, Outcome, TaskDifference
 from trace_bench.results.detection import detected, interval, methods, name, needed, p_value, short, signed
+from trace_bench.results.leaderboard import hardware_sentence
 from trace_bench.results.markup import Table, markdown_text
 from trace_bench.results.markup import markdown as table_text
 from trace_bench.results.render import number
@@ -168,6 +169,8 @@ def notes(done: Compared) -> list[str]:
         found.append(f"UNPROTECTED: {unprotected} jobs whose score a candidate could have written itself count here")
     elif unprotected:
         found.append(f"{unprotected} unprotected jobs are left out; --unprotected counts them")
+    hardware = hardware_sentence(one for part in done.parts for one in part.hardware)
+    found += [f"DIFFERENT HARDWARE: {hardware.rstrip('.')}"] if hardware else []
     flagged = sum(part.flagged for part in done.parts)
     if flagged:
         found.append(f"{flagged} jobs that count have integrity flags; trace-bench show RUN says which")

@@ -114,7 +114,8 @@ class Comparison:
 @dataclass(frozen=True)
 class Outcome:
     """What became of a part's jobs: how many count, and by outcome. `unprotected` ones with a score
-    count only if asked for; `flagged` ones count, and are to be looked at."""
+    count only if asked for; `flagged` ones count, and are to be looked at. `hardware` is that of the scores that depend
+    on it."""
 
     name: str
     run_id: str
@@ -124,6 +125,7 @@ class Outcome:
     failures: dict[str, int]
     unprotected: int
     flagged: int
+    hardware: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -203,6 +205,7 @@ def compare(
             failures=part.failures(),
             unprotected=int(without.sum()),
             flagged=int((frame["integrity_flags"] != "").sum()),
+            hardware=tuple(sorted(set(frame["hardware"]) - {""})),
         )
         for part, frame, without in zip(parts, scored, bare, strict=True)
     )

@@ -12,6 +12,7 @@ from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.writers import cell
 from trace_bench.results.groups import ASIDE, LABELS, Group, Summary
 from trace_bench.results.integrity import MARK, PAGE
+from trace_bench.results.leaderboard import hardware_sentence
 from trace_bench.results.markup import Table, coverage, interval
 from trace_bench.results.render import UNPROTECTED, dollars, number
 from trace_bench.results.statistics import RESAMPLES, Estimate
@@ -27,7 +28,15 @@ NUMERIC = frozenset({
     "held-out normalised", "new", "duplicate", "unusable", "tokens", "usd", "s", "per usd", "jobs", "counted",
     "unprotected", "unscored", "flagged", *ASIDE,
 })  # fmt: skip
-ELASTIC = {"variant": 16, "parameters": 8, "optimizer_kwargs": 8, "eval_kwargs": 8, "trainer": 14, "kinds": 12}
+ELASTIC = {
+    "variant": 16,
+    "parameters": 8,
+    "optimizer_kwargs": 8,
+    "eval_kwargs": 8,
+    "hardware": 12,
+    "trainer": 14,
+    "kinds": 12,
+}
 SPARE = ("proposals", "tokens", "s", "per usd", "SE", "usd", "IQM", "held-out normalised", "normalised", "new",
          "duplicate", "unusable", "improvement", "covers", HELD_OUT_COVERS, "tasks", "validation")  # fmt: skip
 
@@ -189,6 +198,8 @@ def notes(summary: Summary) -> list[str]:
     if any(group.flagged for group in groups):
         flagged = sum(group.flagged for group in groups)
         found.append(f"!: {flagged} jobs that count are flagged: look at them before you quote a score; {PAGE}.")
+    if sentence := hardware_sentence(group.keys.get("hardware", "") for group in groups):
+        found.append(sentence)
     if any(group.tasks_without for group in groups):
         found.append("tasks: those that are averaged, of all; scores of the others are not normalised, and raw scores "
                      "of different tasks have no mean. Put task into --by to see them.")  # fmt: skip

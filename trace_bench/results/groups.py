@@ -1,7 +1,8 @@
 """The jobs of a run in groups (a task and a trainer, say), and what each group comes to.
 
 Only seeds are averaged, and tasks where they are not among what groups are made by. Whatever else differs between the
-jobs of a group (variant, parameters, optimizer, guide, model, arguments) becomes a column that groups are made by, too.
+jobs of a group (variant, parameters, optimizer, guide, model, arguments; hardware, of a task whose scores depend on it)
+becomes a column that groups are made by, too.
 
 What counts is an ok job with a score, of which no candidate can have written the score itself. All others are counted
 beside it, by what came of them, and are in no mean.
@@ -24,7 +25,7 @@ from trace_bench.results.bounds import normalised_bounds, within
 from trace_bench.results.frames import jobs_frame
 from trace_bench.results.parts import KEYS
 from trace_bench.results.proposals import KINDS, yields_of
-from trace_bench.results.rows import skipped_row
+from trace_bench.results.rows import skipped_row, with_known_hardware
 from trace_bench.results.statistics import LEVEL, Estimate, Unit, estimates, means, per_dollar, task_sample
 from trace_bench.results.tables import read_rows_and_waiting
 
@@ -44,6 +45,7 @@ WAY = (
     "resolved_guide",
     "_guide_kwargs",
     "model",
+    "hardware",
 )
 """What must be equal for seeds, or tasks, to be averaged."""
 _TASK = ("task_id", "_eval_kwargs")
@@ -133,7 +135,7 @@ def jobs_of(run: RunLayout) -> pd.DataFrame:
     """
     rows, waiting = read_rows_and_waiting(run)
     added = [skipped_row(run.run_id, entry) for entry in waiting]
-    frame = jobs_frame([*rows, *added])
+    frame = jobs_frame(with_known_hardware([*rows, *added]))
     frame.loc[len(rows) :, ["outcome", "status"]] = PENDING
     frame.loc[len(rows) :, "failure_kind"] = None
     bounds = normalised_bounds(run, zip(frame["task_id"], frame["job_id"], strict=True))
@@ -162,6 +164,8 @@ def summarise_groups(
     )
     averaged = "task_id" not in by
     same = [*WAY] if averaged else [*_TASK, *WAY]
+    if len(set(jobs["hardware"]) - {""}) < 2:
+        same.remove("hardware")  # tasks whose scores depend on none are averaged with those that were on one
     joined = _differing(jobs, by, [column for column in same if column not in by])
     columns = [*by, *joined]
     counts, able, marked = countable(jobs, unprotected=unprotected)

@@ -10,8 +10,8 @@ from html import escape
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.records import Results
 from trace_bench.results.integrity import MARK
-from trace_bench.results.leaderboard import LeaderboardRow, shown_to_people
-from trace_bench.results.render import BETTER, EMPTY, UNPROTECTED, dollars, left_out_sentence, number
+from trace_bench.results.leaderboard import LeaderboardRow, hardware_sentence, shown_to_people, task_names
+from trace_bench.results.render import BETTER, EMPTY, TASK, UNPROTECTED, dollars, left_out_sentence, number
 from trace_bench.results.rows import is_final
 
 MOST_ROWS = 200
@@ -31,9 +31,10 @@ def table_html(header: Sequence[str], rows: Sequence[Sequence[str]], numeric: Co
 def run_html(run_id: str, rows: Sequence[Results], planned: int) -> str:
     """How the jobs of a run ended, and its leaderboard."""
     board = shown_to_people(rows)
-    table = table_html(_HEADER, [_cells(row) for row in board], _NUMERIC) if board else _said(EMPTY)
-    note = left_out_sentence(board)
-    return f"<p><b>{escape(printable(run_id))}</b> {escape(_outcome(rows, planned))}</p>{table}{_said(note)}"
+    cells = [_cells(row, task) for row, task in zip(board, task_names(board), strict=True)]
+    table = table_html(_HEADER, cells, _NUMERIC) if board else _said(EMPTY)
+    notes = _said(left_out_sentence(board)) + _said(hardware_sentence(row.hardware for row in board))
+    return f"<p><b>{escape(printable(run_id))}</b> {escape(_outcome(rows, planned))}</p>{table}{notes}"
 
 
 def _outcome(rows: Sequence[Results], planned: int) -> str:
@@ -48,10 +49,10 @@ def _outcome(rows: Sequence[Results], planned: int) -> str:
     return " · ".join(parts)
 
 
-def _cells(row: LeaderboardRow) -> tuple[str, ...]:
+def _cells(row: LeaderboardRow, task: str) -> tuple[str, ...]:
     spread = f" ± {row.score_std:.2g}" if row.score_std is not None else ""
     return (
-        f"{printable(row.task_id, 80)} ({BETTER[row.score_direction]})",
+        f"{printable(task, TASK)} ({BETTER[row.score_direction]})",
         str(row.rank),
         printable(row.trainer_id, 60) + (UNPROTECTED if row.integrity == "unprotected" else ""),
         printable(row.variant, 200),

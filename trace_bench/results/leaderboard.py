@@ -2,8 +2,8 @@
 
 One row per task and way of solving it (trainer, variant, optimizer, model, guide), over its seeds. Rows are ranked
 within a task by the *mean* of `score_best` over seeds, not by the luckiest seed, in the task's direction;
-equal means share a rank. The best state is picked on validation data, so `score_test`, where a task has it,
-is the number to quote.
+equal means share a rank. Where scores depend on how fast the machine is, those of each hardware are ranked apart. The
+best state is picked on validation data, so `score_test`, where a task has it, is the number to quote.
 
 A seed that failed at provider, sandbox or harness, was cut off, or never ran says nothing of the trainer: it is in no
 mean, and counted beside it. So is a seed that failed for a reason of its own, which does say something: a mean over the
@@ -19,10 +19,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from trace_bench.artifacts.contract import Direction
-from trace_bench.artifacts.jsonio import canonical
+from trace_bench.artifacts.jsonio import canonical, printable
 from trace_bench.artifacts.records import Results
 from trace_bench.results.integrity import flag_counts
-from trace_bench.results.rows import is_final
+from trace_bench.results.rows import is_final, with_known_hardware
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class LeaderboardRow:
     harness, cut off, never ran). `flagged_jobs` of those that count have flags, all of them in `integrity_flags`.
     `metrics` are means over seeds of the best states' metrics, `hypervolume` that of their fronts. What was spent
     (`evaluations` and `train_seconds` in training, calls, tokens, dollars, seconds of the job) is a mean over the seeds
-    that count."""
+    that count. `hardware` is as in `Results`."""
 
     rank: int
     task_id: str
@@ -65,6 +65,7 @@ class LeaderboardRow:
     metrics: Mapping[str, float]
     hypervolume: float | None
     guide: str = ""
+    hardware: str = ""
 
     @classmethod
     def columns(cls) -> tuple[str, ...]:
@@ -79,7 +80,7 @@ def rank(rows: Iterable[Results], *, unprotected: bool = False, failed: bool = F
         failed: count failed jobs that were scored nevertheless (a timeout), unless infrastructure failed them.
     """
     groups: dict[tuple[str, ...], list[Results]] = defaultdict(list)
-    for row in rows:
+    for row in with_known_hardware(list(rows)):
         groups[group_of(row)].append(row)
     variants = variants_told(groups)
     tasks: dict[tuple[str, str], list[LeaderboardRow]] = defaultdict(list)
@@ -107,9 +108,9 @@ def counts(row: Results, *, unprotected: bool, failed: bool) -> bool:
 
 
 def group_of(row: Results) -> tuple[str, ...]:
-    """What must be equal for scores to be comparable or averaged: the task with its arguments, then the
-    way, its guide last."""
-    task_arguments = canonical(row.eval_kwargs).decode()
+    """What must be equal for scores to be comparable or averaged: the task with its arguments (and the hardware, where
+    scores depend on it), then the way, its guide last."""
+    task_arguments = canonical(row.eval_kwargs).decode() + row.hardware
     optimizer = canonical(row.resolved_optimizer_kwargs).decode()
     parameters = canonical(row.resolved_trainer_kwargs).decode()
     way = (row.trainer_id, row.variant, parameters, row.resolved_optimizer, optimizer, row.model, _guide(row))
@@ -121,6 +122,27 @@ def variants_told(keys: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], str]
     ways = {key[2:] for key in keys}
     guides = Counter(way[:-1] for way in ways)
     return {way: way[1] if guides[way[:-1]] == 1 else f"{way[1]},guide={way[-1]}" for way in ways}
+
+
+def task_names(rows: Sequence[LeaderboardRow]) -> list[str]:
+    """The task of each row, with the hardware where rows of the task differ in it."""
+    known = {(row.task_id, row.hardware) for row in rows}
+    several = Counter(task_id for task_id, _ in known)
+    return [
+        f"{row.task_id} on {row.hardware or 'unknown hardware'}" if several[row.task_id] > 1 else row.task_id
+        for row in rows
+    ]
+
+
+def hardware_sentence(hardware: Iterable[str]) -> str:
+    """What a reader has to know of scores that were measured on several kinds of `hardware`; empty for one."""
+    known = sorted({printable(name, 200) for name in hardware if name})
+    if len(known) < 2:
+        return ""
+    return (
+        f"Scores of timing_sensitive tasks were measured on different hardware ({'; '.join(known)}): they can be "
+        "compared only where it is the same."
+    )
 
 
 def _guide(row: Results) -> str:
@@ -170,6 +192,7 @@ def _row(members: list[Results], everyone: Sequence[Results], variant: str) -> L
         metrics=_metrics(members),
         hypervolume=_mean_or_none(row.hypervolume for row in members),
         guide=first.resolved_guide,
+        hardware=first.hardware,
     )
 
 

@@ -22,6 +22,7 @@ KEYS: Mapping[str, str] = {
     "model": "model",
     "seed": "seed",
     "backend": "backend",
+    "hardware": "hardware",
     "status": "status",
     "run": "run_id",
 }

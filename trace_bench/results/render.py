@@ -13,7 +13,7 @@ from types import MappingProxyType
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.results.integrity import MARK
-from trace_bench.results.leaderboard import LeaderboardRow
+from trace_bench.results.leaderboard import LeaderboardRow, task_names
 
 _HEADER = (
     "task", "#", "trainer", "variant", "optimizer", "model", "seeds", "initial", "validation", "held-out", "evals",
@@ -23,6 +23,8 @@ _NUMERIC = frozenset({"#", "seeds", "initial", "validation", "held-out", "evals"
 _ELASTIC = {"variant": 16, "trainer": 14, "optimizer": 8, "model": 8}
 _FOR_PIPES = frozenset({"task", "calls", "direction"})
 _SPARE = ("tokens", "s", "optimizer", "initial", "evals", "usd")
+TASK = 160
+"""Characters of a task's name, which may have the hardware behind it."""
 MOST_METRICS = 6
 """Columns of metrics below a leaderboard."""
 NOTHING: Mapping[str, int] = MappingProxyType({})
@@ -32,7 +34,7 @@ UNPROTECTED = " (unprotected)"
 """Behind the trainer of a job whose score a candidate could have written."""
 _NAMES = frozenset({
     "task", "trainer", "variant", "configuration", "optimizer", "model", "guide", "parameters", "run",
-    "optimizer_kwargs", "guide_kwargs", "eval_kwargs",
+    "optimizer_kwargs", "guide_kwargs", "eval_kwargs", "hardware",
 })  # fmt: skip
 """Columns that tell rows apart: `shortened` cuts them. Other texts lose their end."""
 _MOST_NAMES = 100
@@ -70,7 +72,8 @@ def leaderboard_text(
     """
     if not rows:
         return EMPTY + "\n"
-    cells = [_cells(row) for row in rows]
+    tasks = task_names(rows)
+    cells = [_cells(row, task) for row, task in zip(rows, tasks, strict=True)]
     if screen is None:
         return aligned(_HEADER, cells, _NUMERIC) + _metrics_text(rows, None, several_objectives)
     shown = [place for place, name in enumerate(_HEADER) if name not in _FOR_PIPES]
@@ -79,20 +82,21 @@ def leaderboard_text(
         [[row[place] for place in shown] for row in cells],
         ("variant", "optimizer", "model", "held-out"),
     )
-    sections = [heading(row.task_id, row.score_direction, screen) for row in rows]
+    sections = [heading(task, row.score_direction, screen) for row, task in zip(rows, tasks, strict=True)]
     table = framed(header, short, _NUMERIC, screen=screen, elastic=_ELASTIC, spare=_SPARE, sections=sections)
     return "".join(f"{line}\n" for line in said) + table + _metrics_text(rows, screen, several_objectives)
 
 
 def _metrics_text(rows: Sequence[LeaderboardRow], screen: Screen | None, several_objectives: bool) -> str:
     """The metrics of the best states below a leaderboard; nothing where no task has any."""
-    measured = [row for row in rows if row.metrics]
+    named = [(row, task) for row, task in zip(rows, task_names(rows), strict=True) if row.metrics]
+    measured = [row for row, _ in named]
     names = list(dict.fromkeys(name for row in measured for name in row.metrics))
     if not names:
         return ""
     shown = names[:MOST_METRICS]
     header = ("task", "#", "trainer", "variant", *(printable(name, 40) for name in shown))
-    cells = [(*_cells(row)[:4], *(number(row.metrics.get(name)) for name in shown)) for row in measured]
+    cells = [(*_cells(row, task)[:4], *(number(row.metrics.get(name)) for name in shown)) for row, task in named]
     if several_objectives:
         header = (*header, "hypervolume")
         cells = [(*row, number(of.hypervolume)) for row, of in zip(cells, measured, strict=True)]
@@ -121,13 +125,13 @@ def left_out_sentence(rows: Sequence[LeaderboardRow]) -> str:
 
 def heading(task_id: str, direction: Direction, screen: Screen) -> str:
     """Above the rows of a task."""
-    return f"{screen.strong(printable(task_id, 80))}  {BETTER[direction]}"
+    return f"{screen.strong(printable(task_id, TASK))}  {BETTER[direction]}"
 
 
-def _cells(row: LeaderboardRow) -> tuple[str, ...]:
+def _cells(row: LeaderboardRow, task: str) -> tuple[str, ...]:
     spread = f" ± {row.score_std:.2g}" if row.score_std is not None else ""
     return (
-        printable(row.task_id, 80),
+        printable(task, TASK),
         str(row.rank),
         printable(row.trainer_id, 60) + (UNPROTECTED if row.integrity == "unprotected" else ""),
         printable(row.variant, 200),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from trace_bench.artifacts.contract import Failure, Scores, StateScores, WorkerResult
@@ -96,6 +97,7 @@ def results_row(
         metrics_best=_metrics(meta, scores.best),
         metrics_test=_metrics(meta, scores.best, test=True),
         hypervolume=front.hypervolume if front is not None and not withheld else None,
+        hardware=result.hardware.name if result is not None and meta.timing_sensitive else "",
         failure_boundary=failure.boundary if failure else None,
         feedback=_feedback(failure, scores.best),
         stub_inert=meta.model.provider == "stub" and usage.calls > 0 and usage.inert == usage.calls,
@@ -129,6 +131,21 @@ def skipped_row(run_id: str, entry: ManifestEntry) -> Results:
         fingerprint=entry.fingerprint,
         feedback=entry.reason or "",
     )
+
+
+def with_known_hardware(rows: Sequence[Results]) -> list[Results]:
+    """`rows`, in which jobs without a score and a record of their hardware have that of their task's other jobs, where
+    these share one: a failed job is counted beside the mean of the jobs that count."""
+    known: dict[str, set[str]] = {}
+    for row in rows:
+        if row.hardware:
+            known.setdefault(row.task_id, set()).add(row.hardware)
+    return [
+        row.model_copy(update={"hardware": next(iter(found))})
+        if not row.hardware and row.score_best is None and len(found := known.get(row.task_id, ())) == 1
+        else row
+        for row in rows
+    ]
 
 
 def is_final(row: Results) -> bool:

@@ -21,10 +21,18 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.writers import write_text
 from trace_bench.results.integrity import MARK
-from trace_bench.results.leaderboard import LeaderboardRow, counts, group_of, rank, variants_told
+from trace_bench.results.leaderboard import (
+    LeaderboardRow,
+    counts,
+    group_of,
+    hardware_sentence,
+    rank,
+    task_names,
+    variants_told,
+)
 from trace_bench.results.markup import Table, coverage, interval, markdown, markdown_text
 from trace_bench.results.render import BETTER, UNPROTECTED, dollars, number
-from trace_bench.results.rows import is_final
+from trace_bench.results.rows import is_final, with_known_hardware
 from trace_bench.results.statistics import LEVEL, Estimate, means, task_sample
 
 NORMALISED = "normalised"
@@ -70,12 +78,14 @@ class Standings:
         tasks: names of the tasks that take part.
         others: the best ways of each task that does not, in its own units.
         left_out: jobs that do not count only because a candidate could have written their score.
+        hardware: of the scores that depend on it.
     """
 
     tasks: Sequence[str]
     standings: Sequence[Standing]
     others: Sequence[LeaderboardRow]
     left_out: int
+    hardware: Sequence[str] = ()
 
 
 def standings_of(rows: Sequence[Results], *, unprotected: bool = False, failed: bool = False) -> Standings:
@@ -84,6 +94,7 @@ def standings_of(rows: Sequence[Results], *, unprotected: bool = False, failed: 
     Args:
         unprotected, failed: as of `rank`.
     """
+    rows = with_known_hardware(rows)
     keys = {row.job_id: group_of(row) for row in rows}
     counted = [row for row in rows if counts(row, unprotected=unprotected, failed=failed)]
     tasks = sorted({_task(keys[row.job_id]) for row in counted if _held_out(row) is not None})
@@ -106,6 +117,7 @@ def standings_of(rows: Sequence[Results], *, unprotected: bool = False, failed: 
         _ranked(shown, len(tasks)),
         [row for row in others if _task(keys[row.best_job_id]) not in part],
         0 if unprotected else sum(counts(row, unprotected=True, failed=failed) for row in rows) - len(counted),
+        sorted({row.hardware for row in counted} - {""}),
     )
 
 
@@ -172,7 +184,7 @@ def _mean(found: Estimate) -> float:
 
 
 def _task(key: tuple[str, ...]) -> Task:
-    """The task with its arguments, of what `group_of` says."""
+    """The task with its arguments and hardware, of what `group_of` says."""
     return key[0], key[1]
 
 
@@ -201,6 +213,8 @@ def page(run_id: str, found: Standings) -> str:
     if found.left_out:
         jobs = "1 job is" if found.left_out == 1 else f"{found.left_out} jobs are"
         parts.append(f"{jobs} left out as unprotected: a candidate could have written its own score.")
+    if sentence := hardware_sentence(found.hardware):
+        parts.append(markdown_text(sentence))
     parts += _notes(found)
     return "\n\n".join(parts) + "\n"
 
@@ -242,7 +256,7 @@ def _others(rows: Sequence[LeaderboardRow]) -> str:
               "unfinished")  # fmt: skip
     cells = [
         (
-            row.task_id,
+            task,
             row.trainer_id + (UNPROTECTED if row.integrity == "unprotected" else ""),
             row.variant,
             row.optimizer,
@@ -254,7 +268,7 @@ def _others(rows: Sequence[LeaderboardRow]) -> str:
             str(row.failed_jobs),
             str(row.unfinished_jobs),
         )
-        for row in rows
+        for row, task in zip(rows, task_names(rows), strict=True)
     ]
     return markdown(Table(header, tuple(cells), _NUMERIC))
 

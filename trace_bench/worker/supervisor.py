@@ -22,7 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from trace_bench.worker import memory, reports, scorer_files, spawner, wire
+from trace_bench.worker import hardware, memory, reports, scorer_files, spawner, wire
 from trace_bench.worker.checkpoint_relay import CheckpointRelay
 from trace_bench.worker.clocks import Late, TrainClock, late_task, late_training, recorded_kill, timed_out
 from trace_bench.worker.folders import HELD_OUT, let_in, make_folder_of, tree_bytes, unpack
@@ -520,6 +520,7 @@ class Supervisor:
             "stub_inert": self._llm.all_inert,
             "integrity": self._integrity(),
             "evidence": {"phases": self._phase_ends, "memory": memory.account()},
+            "hardware": hardware.described(),
         }
         self._event("job.end", {"status": result["status"]})
         if not self._recorder.result(result):

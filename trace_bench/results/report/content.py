@@ -24,9 +24,10 @@ from trace_bench.errors import HarnessError
 from trace_bench.results.bounds import normalised_bounds
 from trace_bench.results.frames import jobs_frame, steps_frame
 from trace_bench.results.job_states import Course
-from trace_bench.results.leaderboard import LeaderboardRow, shown_to_people
+from trace_bench.results.leaderboard import LeaderboardRow, hardware_sentence, shown_to_people
 from trace_bench.results.proposals import KINDS, proposals_of
 from trace_bench.results.render import parameters_of, shared_parameters, shortened, without
+from trace_bench.results.rows import with_known_hardware
 from trace_bench.results.runs import RunLine, describe
 from trace_bench.results.statistics import Interval
 from trace_bench.results.tables import read_manifest, read_rows
@@ -91,7 +92,7 @@ def read_source(layout: RunLayout, audit: AuditReport | None = None) -> Source:
     line = describe(layout, has_controller)
     if line.damage:
         told(line.damage)
-    rows = tuple(read_rows(layout))
+    rows = tuple(with_known_hardware(read_rows(layout)))
     course = Course()
     try:
         course = Course.of(layout)
@@ -161,6 +162,7 @@ class Report:
             ours = jobs[jobs["source"] == number]
             bounds |= normalised_bounds(source.layout, zip(ours["task"], ours["job_id"], strict=True))
         notes = [note for source in sources for note in source.notes]
+        notes += filter(None, [hardware_sentence(row.hardware for row in rows)])
         return cls(
             sources=tuple(sources),
             jobs=jobs,
@@ -192,11 +194,16 @@ class Report:
 
 
 def _task_labels(rows: Sequence[Row]) -> list[str]:
-    """The id; with its arguments where one id has several."""
-    arguments = [canonical(row.eval_kwargs).decode() for row in rows]
-    keys = [(row.task_id, text) for row, text in zip(rows, arguments, strict=True)]
-    kinds = Counter(task_id for task_id, _ in set(keys))
-    texts = [task_id if kinds[task_id] == 1 else f"{task_id} {text}" for task_id, text in keys]
+    """The id; with its arguments, or its hardware, where one id has several."""
+    keys = [(row.task_id, canonical(row.eval_kwargs).decode(), row.hardware) for row in rows]
+    arguments = Counter(task_id for task_id, _ in {key[:2] for key in keys})
+    machines = Counter(task_id for task_id, _ in {(key[0], key[2]) for key in keys})
+    texts = [
+        task_id
+        + (f" {text}" if arguments[task_id] > 1 else "")
+        + (f" on {hardware or 'unknown hardware'}" if machines[task_id] > 1 else "")
+        for task_id, text, hardware in keys
+    ]
     return _unique(keys, texts)
 
 

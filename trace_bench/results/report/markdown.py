@@ -35,6 +35,10 @@ def markdown(report: Report) -> str:
                      if matrix.normalised else
                      "Tasks without a normalised held-out score: the rank within the task, and the mean.")  # fmt: skip
         parts += _table(tables.matrix_table(matrix))
+    speedups = tables.kernels(report)
+    parts += ["## Kernels"] if speedups else []
+    for table in speedups:
+        parts += _table(table)
     parts += ["## Paired differences", *([_text(found)] if isinstance(found, str) else _table(found.table))]
     parts += ["## Cost", *_table(tables.costs(report))]
     failed, flagged = tables.failures(report)
@@ -60,8 +64,8 @@ def _table(table: Table) -> Iterable[str]:
         yield f"### {_text(table.title)}"
     if not table.rows:
         yield "Nothing yet."
-        return
-    yield table_text(table)
+    else:
+        yield table_text(table)
     yield from (_text(note) for note in table.notes)
 
 

@@ -47,6 +47,7 @@ def page(report: Report) -> str:
     trees, said = lineages(report)
     sections: list[Section] = [
         ("leaderboard", "Leaderboard", _leaderboard(report, over, style, drawn)),
+        ("kernels", "Kernels", "".join(map(_table, tables.kernels(report)))),
         ("differences", "Paired differences", _said(found) if isinstance(found, str) else _table(found.table)),
         ("curves", "Score against cost", _curves(report, style, drawn)),
         ("changes", "From start to best", _changes(report, trees, said, drawn)),
@@ -94,8 +95,9 @@ def _plotly() -> str:
 def _table(table: Table, *, empty: str = NOTHING, head_column: bool = False) -> str:
     """A table that can be scrolled by itself, and sorted by a click on a column's head."""
     title = f"<h3>{escape(table.title)}</h3>" if table.title else ""
+    notes = "".join(_said(note) for note in table.notes)
     if not table.rows:
-        return f"{title}<p class=empty>{escape(empty)}</p>"
+        return f"{title}<p class=empty>{escape(empty)}</p>{notes}"
     numeric = [name in table.numeric for name in table.header]
     head = "".join(
         f'<th scope="col"{_numeric(is_number)}><button type="button">{escape(name)}</button></th>'
@@ -109,7 +111,6 @@ def _table(table: Table, *, empty: str = NOTHING, head_column: bool = False) -> 
         if head_column:
             cells[0] = f'<th scope="row">{escape(row[0])}</th>'
         rows.append(f"<tr>{''.join(cells)}</tr>")
-    notes = "".join(_said(note) for note in table.notes)
     return (
         f'{title}<div class="wide" tabindex="0"><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>{notes}"

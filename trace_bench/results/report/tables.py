@@ -11,9 +11,10 @@ import pandas as pd
 
 from trace_bench.artifacts.audits import AuditReport, Claim
 from trace_bench.artifacts.jsonio import printable
+from trace_bench.results import kernels as of_kernels
 from trace_bench.results.frames import NORMALISED
 from trace_bench.results.integrity import FLAGS, flag_counts
-from trace_bench.results.leaderboard import LeaderboardRow
+from trace_bench.results.leaderboard import LeaderboardRow, task_names
 from trace_bench.results.markup import Table, coverage
 from trace_bench.results.proposals import KINDS
 from trace_bench.results.render import UNPROTECTED, dollars
@@ -25,6 +26,11 @@ from trace_bench.results.statistics import LEVEL, Estimate, means
 MESSAGES = 5
 """Different messages shown of one kind of failure."""
 MESSAGE = 500
+KERNELS = (
+    "fast_p: the share of problems that are solved with a speed-up above p (arXiv:2502.10517). The geometric mean is "
+    f"that of the solved ones. Intervals ({100 * LEVEL:g} %) are over problems; speed-ups of different hardware are in "
+    "no common mean."
+)
 VERDICTS = ("contradicted", "unverifiable", "verified")
 _UNKNOWN = "–"
 _EMPTY = ("", "-", _UNKNOWN)
@@ -166,13 +172,27 @@ def leaderboards(report: Report) -> list[Table]:
     intervals = _intervals(report)
     labels = {(row.source, row.job_id): row.way for row in report.counted.itertuples()}
     for number, (source, board) in enumerate(report.leaderboards()):
-        for task in dict.fromkeys(row.task_id for row in board):
-            ranked = [row for row in board if row.task_id == task]
+        tasks = task_names(board)
+        for task in dict.fromkeys(tasks):
+            ranked = [row for row, name in zip(board, tasks, strict=True) if name == task]
             where = f" in {source.name}" if report.several else ""
             better = "higher" if ranked[0].score_direction == "maximize" else "lower"
             names = [str(labels.get((number, row.best_job_id), row.trainer_id)) for row in ranked]
             ends = [intervals.get((source.layout.run_id, row.best_job_id), _UNKNOWN) for row in ranked]
-            found.append(_leaderboard(f"{printable(task, 200)}{where} ({better} is better)", ranked, names, ends))
+            found.append(_leaderboard(f"{printable(task, 300)}{where} ({better} is better)", ranked, names, ends))
+    return found
+
+
+def kernels(report: Report) -> list[Table]:
+    """The speed-ups of kernels, one table a run that has any."""
+    found = []
+    for number, source in enumerate(report.sources):
+        jobs = report.jobs[report.jobs["source"] == number]
+        speedups = of_kernels.speedups(jobs, jobs["counts"])
+        apart = of_kernels.impossible(jobs, jobs["counts"])
+        if speedups or apart:
+            notes = [KERNELS, *([of_kernels.impossible_sentence(apart)] if apart else [])]
+            found.append(of_kernels.table(speedups, notes, source.name if report.several else ""))
     return found
 
 

@@ -71,7 +71,7 @@ class Bench:
             for pair in range(PAIRS):
                 for part, found in self._pair(source, empty, pair * (WARM_UP + self._trials) + 1).items():
                     times[part].append(found)
-        return speed(**times)
+        return replace(speed(**times), touched_bytes=self._outputs.end)
 
     @cached_property
     def _outputs(self) -> Outputs:
@@ -146,7 +146,12 @@ class Bench:
     ) -> Program:
         limits = replace(self.limits, shared_bytes=max(room, made.size, 1))
         program = stack.enter_context(self.programs.open(source, ENTRY, limits, f"{support}\n\n{_harness()}"))
-        program.timed(made.fill, "make", name, made.arguments, seed, self.threads, self.reference.precision)
+        try:
+            program.timed(made.fill, "make", name, made.arguments, seed, self.threads, self.reference.precision)
+        except CandidateError as error:
+            if error.phase == "call":
+                raise CandidateError("compile", error.message, line=error.line) from error
+            raise
         return program
 
     def _own_fault(self, error: CandidateError) -> ProblemError:

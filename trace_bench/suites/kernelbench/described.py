@@ -23,6 +23,11 @@ class ModelNew(torch.nn.Module):
 """
 MILLISECONDS_OF_A_FAILURE = 60_000.0
 
+
+def _milliseconds(doc: str) -> dict[str, Any]:
+    return {"direction": "minimize", "failure": MILLISECONDS_OF_A_FAILURE, "doc": doc}
+
+
 COMMON: Mapping[str, Any] = {
     "statement": STATEMENT,
     "interaction": "kernel",
@@ -34,18 +39,21 @@ COMMON: Mapping[str, Any] = {
     "splits": {"train": 1, "validate": 0, "test": 1},
     "limits": {"wall_seconds": 60, "cpu_seconds": 300, "memory_mb": 4096, "needs": ["machine_code"]},
     "metrics": {
+        "compiled": {"direction": "maximize", "failure": 0.0, "range": [0, 1], "doc": "1 if the source can be loaded."},
         "correct": {"direction": "maximize", "failure": 0.0, "range": [0, 1], "doc": "1 if all outputs agree."},
         "speedup_low": {"direction": "maximize", "failure": 0.0, "doc": "Lower end of the 95 % interval."},
         "speedup_high": {"direction": "maximize", "failure": 0.0, "doc": "Upper end of it."},
-        "milliseconds": {
+        "milliseconds": _milliseconds("Median time of a call, without the hand-over."),
+        "reference_milliseconds": _milliseconds("The same of the reference."),
+        "milliseconds_p10": _milliseconds("The 10 % quantile of the times of a call."),
+        "milliseconds_p90": _milliseconds("The 90 % quantile."),
+        "reference_milliseconds_p10": _milliseconds("The 10 % quantile of the reference."),
+        "reference_milliseconds_p90": _milliseconds("The 90 % quantile of the reference."),
+        "impossible": {
             "direction": "minimize",
-            "failure": MILLISECONDS_OF_A_FAILURE,
-            "doc": "Median time of a call, without the hand-over.",
-        },
-        "reference_milliseconds": {
-            "direction": "minimize",
-            "failure": MILLISECONDS_OF_A_FAILURE,
-            "doc": "The same of the reference.",
+            "failure": 0.0,
+            "range": [0, 1],
+            "doc": "1 if a call is shorter than peak_gb_per_s allows for its inputs and outputs.",
         },
     },
     "eval_kwargs": {
@@ -53,6 +61,12 @@ COMMON: Mapping[str, Any] = {
         "constants": {"type": "str", "default": "", "doc": "Other constants of problem.py: 'batch_size=16, dim=256'."},
         "trials": {"type": "int", "default": 27, "minimum": 9, "maximum": 1000, "doc": "Calls that are timed."},
         "threads": {"type": "int", "default": 1, "minimum": 1, "doc": "Threads that PyTorch begins with."},
+        "peak_gb_per_s": {
+            "type": "float",
+            "default": 0.0,
+            "minimum": 0.0,
+            "doc": "Peak bandwidth of the device, in 10^9 bytes a second; 0: not declared.",
+        },
     },
 }
 

@@ -25,6 +25,8 @@ def _trace_bench_make(name, arguments, seed, threads, dtype):
     global _trace_bench_module
     torch.set_num_threads(threads)
     torch.manual_seed(seed)
+    if name not in globals():
+        raise NameError(f"the program does not define {name}")
     _trace_bench_module = globals()[name](*map(_trace_bench_tensor, arguments))
     if dtype != "float32" and isinstance(_trace_bench_module, torch.nn.Module):
         _trace_bench_module = _trace_bench_module.to(getattr(torch, dtype))

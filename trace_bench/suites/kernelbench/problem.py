@@ -22,6 +22,8 @@ from trace_bench.suites.splits import SPLITS, Split, split_sizes
 from trace_bench.suites.task_folder import place, scoring
 from trace_bench.worker.problem import BuildContext, CandidateError, Example, Parameter, Problem, ProblemError
 
+SLACK = 1e-3
+"""Share of the shortest possible time that a measured one may lack."""
 FILE_SIZES = "file"
 """As ``eval_kwargs.size``: the constants that ``problem.py`` has."""
 
@@ -63,7 +65,7 @@ def build(context: BuildContext) -> Problem:
                 signature=context.spec["signature"].strip(),
             ),
         ),
-        guide=KernelGuide(bench),
+        guide=KernelGuide(bench, peak=1e9 * float(context.eval_kwargs["peak_gb_per_s"])),
         train=splits["train"],
         validate=splits["validate"],
         test=splits["test"],
@@ -76,9 +78,14 @@ def build(context: BuildContext) -> Problem:
 
 @dataclass(frozen=True)
 class KernelGuide:
-    """Scores a kernel by its speed-up over the reference."""
+    """Scores a kernel by its speed-up over the reference.
+
+    Attributes:
+        peak: bytes that the device can move in a second; 0 where that is not declared.
+    """
 
     bench: Bench
+    peak: float = 0.0
 
     def __call__(self, query: Any, response: Any, reference: Any) -> tuple[float, str, dict[str, float]]:
         if not isinstance(response, str):
@@ -86,14 +93,35 @@ class KernelGuide:
         try:
             found = self.bench.measure(response)
         except Unequal as error:
-            raise CandidateError("output", str(error)) from error
+            raise _judged(CandidateError("output", str(error))) from error
+        except CandidateError as error:
+            _judged(error)
+            raise
         return found.speedup, _told(found), {
+            "compiled": 1.0,
             "correct": 1.0,
             "speedup_low": found.low,
             "speedup_high": found.high,
             "milliseconds": 1e3 * found.candidate,
+            "milliseconds_p10": 1e3 * found.candidate_p10,
+            "milliseconds_p90": 1e3 * found.candidate_p90,
             "reference_milliseconds": 1e3 * found.reference,
+            "reference_milliseconds_p10": 1e3 * found.reference_p10,
+            "reference_milliseconds_p90": 1e3 * found.reference_p90,
+            "impossible": float(is_impossible(found, self.peak)),
         }  # fmt: skip
+
+
+def is_impossible(found: Speed, peak: float) -> bool:
+    """Whether the candidate's time is too short to move its inputs and outputs once at `peak` bytes a second (0: not
+    declared)."""
+    return peak > 0 and found.candidate < found.touched_bytes / peak * (1 - SLACK)
+
+
+def _judged(error: CandidateError) -> CandidateError:
+    """`error` with the metrics of a kernel that failed: one that is wrong, or fails when called, did compile."""
+    error.metrics = {"compiled": float(error.phase != "compile")}
+    return error
 
 
 def _told(found: Speed) -> str:

@@ -16,10 +16,12 @@ class Speed:
     Attributes:
         speedup: reference / candidate; higher is better.
         low, high: 95 % interval of it.
-        reference, candidate: of a call.
+        reference, candidate: of a call, the median over pairs of processes of the shortest call.
         handover: what a call costs of a kernel that does nothing.
         resolution: what it varies by from pair to pair (the distance of the quartiles). A time of that size
             cannot be told from none.
+        reference_p10, reference_p90, candidate_p10, candidate_p90: quantiles over the pairs (10 % and 90 %).
+        touched_bytes: of inputs and outputs, which a call has to touch at least once; 0 where that is not known.
     """
 
     speedup: float
@@ -29,6 +31,11 @@ class Speed:
     candidate: float
     handover: float
     resolution: float
+    reference_p10: float
+    reference_p90: float
+    candidate_p10: float
+    candidate_p90: float
+    touched_bytes: int = 0
 
     @property
     def is_resolved(self) -> bool:
@@ -70,7 +77,16 @@ def speed(
         candidate=statistics.median(ours),
         handover=handover,
         resolution=resolution,
+        reference_p10=_decile(theirs, 1),
+        reference_p90=_decile(theirs, 9),
+        candidate_p10=_decile(ours, 1),
+        candidate_p90=_decile(ours, 9),
     )
+
+
+def _decile(times: Sequence[float], number: int) -> float:
+    """Between the shortest and the longest time, however few there are."""
+    return statistics.quantiles(times, n=10, method="inclusive")[number - 1]
 
 
 @cache
