@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "perf" / "gateway.py"
 
 
+@pytest.mark.slow
 def test_every_part_that_needs_no_engine_comes_to_its_end() -> None:
     command = [sys.executable, str(SCRIPT), "--quick", "--only", "latency,reuse,replay,memory"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)

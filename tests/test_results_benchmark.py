@@ -30,6 +30,7 @@ def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return found
 
 
+@pytest.mark.slow
 def test_a_large_run_is_of_the_jobs_it_plans_and_fits_its_schemas(
     benchmark: Any, recorded: RunLayout, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

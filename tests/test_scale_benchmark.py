@@ -79,6 +79,7 @@ def test_each_limit_is_reckoned_as_by_hand(bounds: Any) -> None:
         bounds.needed(2, [quick, failing])
 
 
+@pytest.mark.slow
 def test_it_runs_and_what_it_says_adds_up() -> None:
     command = [
         sys.executable,

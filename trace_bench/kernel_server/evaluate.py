@@ -1,7 +1,6 @@
 """Evaluates a submission as the one job of a run: trainer NoOp, which proposes nothing, in a sandbox as any job.
 
-The score is the official one of the held-out split. Its inputs follow from the salt of the run, so no kernel can know
-them before. The run's folder is removed unless records are wanted.
+The score is the official one. The run's folder is removed unless records are wanted.
 """
 
 from __future__ import annotations

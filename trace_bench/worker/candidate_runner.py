@@ -8,6 +8,7 @@ the signs of the source, which are read and sent before a line of that source ha
 from __future__ import annotations
 
 import importlib
+import linecache
 import mmap
 import socket
 import sys
@@ -53,7 +54,7 @@ def run(
             if op == channel.LOAD:
                 if value["signs"]:
                     channel.send(sock, channel.SIGNS, nonce, _signs(value["source"]))
-                codes = _compile([value["source"], value.get("support", "")], mapped, files=files)
+                codes = _compile(value.get("support", ""), value["source"], mapped, files=files)
                 close()
                 function = _load(codes, value, shared)
                 reply_op, reply = channel.RESULT, None
@@ -71,9 +72,10 @@ def run(
             return
 
 
-def _compile(sources: list[str], mapped: set[str], *, files: bool) -> list[types.CodeType]:
-    """The code of `sources`, the first of which is the candidate's, with all that they import loaded."""
-    codes = [compile(source, name, "exec") for source, name in zip(sources, (_FILE, "<support>"), strict=True)]
+def _compile(support: str, source: str, mapped: set[str], *, files: bool) -> list[types.CodeType]:
+    """The code of both, with all that they import loaded."""
+    codes = [compile(text, name, "exec") for text, name in ((support, "<support>"), (source, _FILE))]
+    linecache.cache[_FILE] = (len(source), None, source.splitlines(keepends=True), _FILE)  # for inspect.getsource
     before = len(sys.modules)
     failures = {name: error for code in codes for name, error in imports.import_named(code).items()}
     if "numpy" in sys.modules:

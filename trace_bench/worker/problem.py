@@ -205,7 +205,7 @@ class Programs(Protocol):
         """Start a process for `source`. Compilation errors surface at the first call or at once, as CandidateError.
 
         Args:
-            support: a task's own source, which is run behind it in the same module and may define `entry`.
+            support: a task's own source, which is run before it in the same module and may define `entry`.
         """
 
 

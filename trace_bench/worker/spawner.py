@@ -30,7 +30,7 @@ from typing import Any, NoReturn
 from trace_bench.worker import candidate_runner, imports, sweep, wire
 from trace_bench.worker.confine import address_space, become, keep_only, limit, limits_of
 from trace_bench.worker.memory_guard import MemoryGuard
-from trace_bench.worker.preload import PRELOADABLE
+from trace_bench.worker.preload import LATE, PRELOADABLE
 from trace_bench.worker.reaper import Candidate, Reaper, Tally, exit_of
 from trace_bench.worker.seccomp import NEEDS, Filter
 
@@ -143,9 +143,8 @@ class Spawner:
             # What cannot be imported here fails in the child, where it is reported.
             with contextlib.suppress(Exception):
                 imports.lazy_parts(importlib.import_module(module))
-                if module == "numpy":
-                    # NumPy 2 imports it on first use, which is the seeding in every phase and candidate: 15 ms each.
-                    importlib.import_module("numpy.random")
+                for late in LATE.get(module, ()):
+                    importlib.import_module(late)
         self._preloaded |= wanted
         if wanted or not self._mapped:
             imports.read_mapped(self._mapped)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from trace_bench.suites.kernelbench.bench import Unequal
 from trace_bench.suites.kernelbench.described import COMMON
+from trace_bench.suites.kernelbench.outputs import Unequal
 from trace_bench.suites.kernelbench.problem import KernelGuide, is_impossible
 from trace_bench.suites.kernelbench.timing import Speed, speed
 from trace_bench.worker.problem import CandidateError
 
-TIMES = [*[0.009] * 5, *[0.010] * 10, *[0.011] * 5]
-FOUND = replace(speed([2 * t for t in TIMES], TIMES, [0.0] * 20), touched_bytes=10_000_000)
+TIMES = [[0.009]] * 2 + [[0.010]] * 5 + [[0.011]] * 2
+FOUND = replace(speed([[2 * t for t in calls] for calls in TIMES], TIMES, [[0.0]] * 9), touched_bytes=10_000_000)
 """10 MB in 10 ms: 1 GB/s."""
 
 
@@ -25,7 +24,7 @@ class FixedBench:
     def __init__(self, answer: Speed | Exception) -> None:
         self._answer = answer
 
-    def measure(self, source: str, draw: random.Random) -> Speed:
+    def measure(self, source: str) -> Speed:
         if isinstance(self._answer, Exception):
             raise self._answer
         return self._answer

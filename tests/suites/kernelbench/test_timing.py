@@ -54,8 +54,8 @@ def test_no_credit_for_what_is_shorter_than_the_handover_varies() -> None:
 def test_quantiles_are_of_each_side_and_lie_within_its_times() -> None:
     times = [[0.1 * n for n in range(start, start + 3)] for start in range(10, 31, 3)]
     found = speed(times, [[t / 10 for t in calls] for calls in times], [[0.0] * 3] * 7)
-    assert (found.reference_p10, found.reference_p90) == (pytest.approx(1.2), pytest.approx(2.8))
-    assert (found.candidate_p10, found.candidate_p90) == (pytest.approx(0.12), pytest.approx(0.28))
+    assert (found.reference_p10, found.reference_p90) == (pytest.approx(1.18), pytest.approx(2.62))
+    assert (found.candidate_p10, found.candidate_p90) == (pytest.approx(0.118), pytest.approx(0.262))
     few = speed([[1.0], [2.0], [3.0], [4.0], [5.0], [9.0]], [[1.0]] * 6, [[0.0]] * 6)
     assert 1.0 <= few.reference_p10 < few.reference < few.reference_p90 <= 9.0 and few.candidate_p90 == 1.0
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -111,11 +111,13 @@ class Bench:
         made, seed = self._init_inputs(), _ENTROPY.getrandbits(63)
         times: dict[Part, list[float]] = {part: [] for part in _PARTS}
         with ExitStack() as stack:
-            parts: dict[Part, Program] = {
-                "candidate": self._opened(stack, source, "ModelNew", made, outputs.end, seed),
-                "reference": self._own(stack, self.reference.source, "Model", made, outputs.end, seed),
-                "empty": empty,
+            parts: dict[Part, Program] = {"empty": empty}
+            openings: dict[Part, Callable[[], Program]] = {
+                "candidate": lambda: self._opened(stack, source, "ModelNew", made, outputs.end, seed),
+                "reference": lambda: self._own(stack, self.reference.source, "Model", made, outputs.end, seed),
             }
+            for part in _ENTROPY.sample(list(openings), len(openings)):
+                parts[part] = openings[part]()
             for trial in range(WARM_UP + self._trials):
                 inputs = self._inputs()
                 for part in _ENTROPY.sample(_PARTS, len(_PARTS)):

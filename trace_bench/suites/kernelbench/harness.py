@@ -1,10 +1,14 @@
 # mypy: ignore-errors
-"""What is put behind the source of a kernel in its own process: it makes the module, hands it inputs, and copies out
-what it returns.
+"""What runs before the source of a kernel in its own process, and then makes its module, hands it inputs, and copies
+out what it returns.
 
 Nothing here is a defence. It runs beside the kernel, which may replace all of it; whoever judges believes nothing but
 the bytes in the shared memory, and its own clock.
 """
+
+import os
+
+os.environ["TRITON_INTERPRET"] = "1"  # Triton has a compiler for GPUs alone
 
 
 def trace_bench_kernel(op, *args):
@@ -18,10 +22,14 @@ def _trace_bench_make(name, arguments, seed, threads, dtype):
 
     import torch
 
-    # Memory that is freed stays with the process: to get it back page by page takes longer than many a kernel.
+    # Memory that is freed stays with the process, in one piece. Otherwise it is chance whether the C library finds room
+    # for a tensor in what it has kept, and whoever has no luck takes several times as long, in every call.
     libc = ctypes.CDLL(None)
-    libc.mallopt(-4, 0)  # M_MMAP_MAX
-    libc.mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD
+    libc.mallopt(-4, 0)  # M_MMAP_MAX: no tensor has pages of its own
+    libc.mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: nothing goes back
+    libc.mallopt(-2, 1 << 26)  # M_TOP_PAD: what is added is large
+    libc.mallopt(1, 0)  # M_MXFAST: neighbours that are free become one
+
     global _trace_bench_module
     torch.set_num_threads(threads)
     torch.manual_seed(seed)
