@@ -53,6 +53,15 @@ def images(engine: str, home: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
+def kernels(images: Path) -> Path:
+    """The lock's home, with the image of kernels."""
+    done = cli("images", "build", "kernelbench-cpu", home=images, timeout=900)
+    if done.returncode != 0:
+        pytest.skip(f"the image kernelbench-cpu cannot be built: {done.stderr.strip()}")
+    return images
+
+
+@pytest.fixture(scope="session")
 def recorded_in_containers(
     request: pytest.FixtureRequest, images: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> RunLayout:

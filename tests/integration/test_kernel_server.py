@@ -57,15 +57,6 @@ class ModelNew:
 DISHONEST = REFERENCE.replace("import torch", "import os\nos.kill(os.getppid(), 9)\nimport torch")
 
 
-@pytest.fixture(scope="module")
-def kernels(images: Path) -> Path:
-    """The lock's home, with the image of kernels."""
-    done = cli("images", "build", "kernelbench-cpu", home=images, timeout=900)
-    if done.returncode != 0:
-        pytest.skip(f"the image kernelbench-cpu cannot be built: {done.stderr.strip()}")
-    return images
-
-
 @contextlib.contextmanager
 def server(home: Path, folder: Path, *arguments: str) -> Iterator[tuple[httpx.Client, subprocess.Popen[str]]]:
     """A client and the process of a server on a free port, whose evaluations are kept as runs below `folder`."""

@@ -1,0 +1,96 @@
+"""Kernels in containers: the shipped config, and a kernel in Triton."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.cli import REPOSITORY, cli
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
+
+PROBLEM = """
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def forward(self, x, y):
+        return torch.relu(x) + y
+
+
+def get_inputs():
+    return [torch.randn(4, 500), torch.randn(4, 500)]
+
+
+def get_init_inputs():
+    return []
+"""
+TRITON = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, out, count, BLOCK: tl.constexpr):
+    places = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = places < count
+    value = tl.maximum(tl.load(x + places, mask=inside), 0.0) + tl.load(y + places, mask=inside)
+    tl.store(out + places, value, mask=inside)
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x, y):
+        out = torch.empty_like(x)
+        kernel[(triton.cdiv(x.numel(), 512),)](x, y, out, x.numel(), BLOCK=512)
+        return out
+"""
+
+
+def rows_of(runs: Path) -> dict[str, dict[str, str]]:
+    (path,) = runs.glob("*/results.csv")
+    return {row["task_id"]: row for row in csv.DictReader(path.read_text().splitlines())}
+
+
+def test_the_shipped_config_finds_faster_kernels_and_finds_the_same_correct_again(
+    kernels: Path, tmp_path: Path
+) -> None:
+    found: list[dict[str, dict[str, str]]] = []
+    for again in ("first", "second"):
+        runs = tmp_path / again
+        done = cli("run", str(REPOSITORY / "configs" / "kernelbench_cpu.yaml"), "--runs-dir", str(runs), home=kernels,
+                   timeout=900)  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        found.append(rows_of(runs))
+    for rows in found:
+        assert len(rows) == 6
+        assert {(row["status"], row["integrity"]) for row in rows.values()} == {("ok", "protected")}
+        assert all("torch 2.13.0+cpu" in row["hardware"] for row in rows.values())
+        faster = [task for task, row in rows.items() if float(row["score_best"]) > 1.1 * float(row["score_initial"])]
+        assert len(faster) >= 4, rows
+    scores = ("score_initial", "score_best", "score_test")
+    first, second = ({task: [float(row[key]) > 0 for key in scores] for task, row in rows.items()} for rows in found)
+    assert first == second
+
+
+def test_a_kernel_in_triton_is_interpreted_in_its_container(kernels: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "tasks" / "in_triton"
+    folder.mkdir(parents=True)
+    (folder / "task.toml").write_text(
+        'suite = "kernelbench"\ntitle = "In Triton"\n[kernel]\n[candidates]\ntemplate = "template.py"\n'
+        '[eval_kwargs.size]\ndefault = "file"\n'
+    )
+    (folder / "problem.py").write_text(PROBLEM)
+    (folder / "template.py").write_text(TRITON)
+    done = cli("run", "-t", "kernelbench:in_triton", "-T", "NoOp", "--root", str(tmp_path / "tasks"), "--runs-dir",
+               str(tmp_path / "runs"), home=kernels, timeout=600)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (path,) = (tmp_path / "runs").glob("*/jobs/*/attempts/*/out/result.json")
+    examples: list[dict[str, Any]] = json.loads(path.read_text())["scores"]["best"]["examples"]
+    assert [example["failed"] for example in examples] == [False, False], examples
+    assert all(example["metrics"]["correct"] == 1.0 for example in examples)
