@@ -249,8 +249,8 @@ def _entry(source: str, name: str, arguments: list[Any], memory: mmap.mmap) -> A
     sys.modules["candidate"] = module
     module.__dict__["shared_memory"] = memory
     harness = files("trace_bench.suites.kernelbench").joinpath("harness.py").read_text(encoding="utf-8")
-    exec(compile(source, "<candidate>", "exec"), module.__dict__)
     exec(compile(harness, "<support>", "exec"), module.__dict__)
+    exec(compile(source, "<candidate>", "exec"), module.__dict__)
     entry = module.__dict__["trace_bench_kernel"]
     entry("make", name, arguments, SEED, 1, "float32")
     return entry

@@ -34,25 +34,15 @@ class ModelNew(Honest):
         says="is wrong in trial 1",
     ),
     Attack(
-        "profile_of_the_definition",
-        "Waits with sys.setprofile until the harness behind it is defined, and replaces its entry.",
+        "entry_of_the_harness",
+        "Replaces the harness's entry, which is there before it.",
         _ANSWER
         + """
-import sys
+own = trace_bench_kernel
 
 
-def watch(frame, event, argument):
-    if event == "return" and frame.f_code.co_filename == "<support>" and frame.f_code.co_name == "<module>":
-        own = frame.f_globals["trace_bench_kernel"]
-
-        def entry(op, *args):
-            return own(op, *args) if op == "make" else told(args[0])
-
-        frame.f_globals["trace_bench_kernel"] = entry
-        sys.setprofile(None)
-
-
-sys.setprofile(watch)
+def trace_bench_kernel(op, *args):
+    return own(op, *args) if op == "make" else told(args[0])
 """
         + _CLASS,
         _TRUSTING,
@@ -312,7 +302,7 @@ class ModelNew(Honest):
         out.copy_(self.compute(x))
 """,
         _LATE,
-        says="is wrong in trial|died failed",
+        says="is wrong in trial|did not stop",
     ),
     Attack(
         "outputs_without_the_copy",
