@@ -41,6 +41,12 @@ COMMON: Mapping[str, Any] = {
     "metrics": {
         "compiled": {"direction": "maximize", "failure": 0.0, "range": [0, 1], "doc": "1 if the source can be loaded."},
         "correct": {"direction": "maximize", "failure": 0.0, "range": [0, 1], "doc": "1 if all outputs agree."},
+        "from_scratch": {
+            "direction": "maximize",
+            "failure": 0.0,
+            "range": [0, 1],
+            "doc": "1 if no operator of PyTorch computes, by the look of the source.",
+        },
         "speedup_low": {"direction": "maximize", "failure": 0.0, "doc": "Lower end of the 95 % interval."},
         "speedup_high": {"direction": "maximize", "failure": 0.0, "doc": "Upper end of it."},
         "milliseconds": _milliseconds("Median time of a call, without the hand-over."),

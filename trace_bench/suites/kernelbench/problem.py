@@ -14,6 +14,7 @@ from typing import Any
 
 from trace_bench.suites.code_task import PARAMETER, limits
 from trace_bench.suites.kernelbench.bench import Bench
+from trace_bench.suites.kernelbench.lint import is_from_scratch
 from trace_bench.suites.kernelbench.outputs import Unequal
 from trace_bench.suites.kernelbench.reference import TOLERANCES, Reference
 from trace_bench.suites.kernelbench.sources import parsed_constants, with_constants
@@ -100,6 +101,7 @@ class KernelGuide:
         return found.speedup, _told(found), {
             "compiled": 1.0,
             "correct": 1.0,
+            "from_scratch": float(is_from_scratch(response)),
             "speedup_low": found.low,
             "speedup_high": found.high,
             "milliseconds": 1e3 * found.candidate,
