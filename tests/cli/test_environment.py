@@ -96,7 +96,9 @@ def test_lock_of_nothing_is_an_empty_object(home: Path) -> None:
 
 @pytest.mark.parametrize("command", ["build", "verify"])
 def test_an_unknown_family_lists_the_known_ones(command: str, home: Path) -> None:
-    assert "no image family 'nope'; choose one of base, core, kernelbench-cpu, llm4ad" in refused("images", command, "nope", home=home)
+    assert "no image family 'nope'; choose one of base, core, kernelbench-cpu, llm4ad" in refused(
+        "images", command, "nope", home=home
+    )
 
 
 @pytest.mark.docker

@@ -18,7 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.trainers.memory_context import ForkingSpawner, MemoryContext
+from tests.forking import ForkingSpawner
+from tests.trainers.memory_context import MemoryContext
 from trace_bench.trainers.base import Budget, Slot
 from trace_bench.worker.candidates import CandidatePrograms
 from trace_bench.worker.problem import Example, Parameter, Problem

@@ -198,7 +198,12 @@ def probed(home: Path, trainer: str, layer: str) -> dict[str, Any]:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.write(REPOSITORY / "tests/integration/adapter_probe.py", "adapter_probe.py")
-        for path in ("tests/__init__.py", "tests/trainers/__init__.py", "tests/trainers/memory_context.py"):
+        for path in (
+            "tests/__init__.py",
+            "tests/trainers/__init__.py",
+            "tests/trainers/memory_context.py",
+            "tests/forking.py",
+        ):
             archive.write(REPOSITORY / path, path)
     begin = (
         "import sys; open('/tmp/probe.zip', 'wb').write(sys.stdin.buffer.read()); "

@@ -3,74 +3,17 @@
 from __future__ import annotations
 
 import importlib
-import mmap
-import os
-import signal
-import socket
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.forking import ForkingSpawner
 from trace_bench.suites.registry import load_suites, resolve
 from trace_bench.suites.spec import load_task_spec, resolve_eval_kwargs
-from trace_bench.worker import candidate_runner
 from trace_bench.worker.candidates import CandidatePrograms
-from trace_bench.worker.problem import BuildContext, Limits, Problem, Programs
-from trace_bench.worker.reaper import Candidate, Reaper, Tally
-from trace_bench.worker.seccomp import Filter
-from trace_bench.worker.spawner import shared_memory
-
-FILTER = Filter()
-REAPER = Reaper(lambda _: True, lambda *_: None)
-
-
-class ForkingSpawner:
-    """Serves `CandidatePrograms` in place of the sandbox's spawner: forked from here, with its filters."""
-
-    def __init__(self) -> None:
-        self.pids: list[int] = []
-
-    def open(self, limits: Limits, modules: list[str]) -> tuple[int, socket.socket, mmap.mmap | None]:
-        ours, theirs = socket.socketpair()
-        shared = None
-        if limits.shared_bytes:
-            fd = shared_memory(limits.shared_bytes)
-            shared = mmap.mmap(fd, 0)
-            os.close(fd)
-        pid = os.fork()
-        if pid == 0:
-            try:
-                ours.close()
-                null = os.open(os.devnull, os.O_RDWR)
-                for fd in (0, 1, 2):
-                    os.dup2(null, fd)
-                FILTER.install("loading", limits.needs)
-                candidate_runner.run(theirs, lambda: FILTER.install("closed", limits.needs), set(), shared=shared)
-            finally:
-                os._exit(0)
-        theirs.close()
-        self.pids.append(pid)
-        return pid, ours, shared
-
-    def hold(self, number: int, *, held: bool) -> bool | None:
-        return REAPER.hold(Candidate(number, None, 1, Tally()), held=held)
-
-    def close(self, number: int, *, hung_up: bool = False) -> dict[str, Any]:
-        """`hung_up`: the candidate closed its end, so it is dying by itself, and how is worth knowing for a second."""
-        end = time.monotonic() + hung_up
-        while time.monotonic() < end and not os.waitid(os.P_PID, number, os.WEXITED | os.WNOWAIT | os.WNOHANG):
-            time.sleep(0.002)
-        os.kill(number, signal.SIGKILL)
-        _, status = os.waitpid(number, 0)
-        self.pids.remove(number)
-        killed = os.WIFSIGNALED(status)
-        return {
-            "code": None if killed else os.WEXITSTATUS(status),
-            "signal": os.WTERMSIG(status) if killed else None,
-        }
+from trace_bench.worker.problem import BuildContext, Problem, Programs
 
 
 @pytest.fixture

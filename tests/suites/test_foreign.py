@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.suites.conftest import BuildTask, ForkingSpawner, build_folder
+from tests.forking import ForkingSpawner
+from tests.suites.conftest import BuildTask, build_folder
 from trace_bench.config import parse_config
 from trace_bench.config.selectors import select
 from trace_bench.errors import ConfigError

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.trainers.memory_context import ForkingSpawner, MemoryContext, Model
+from tests.forking import ForkingSpawner
+from tests.trainers.memory_context import MemoryContext, Model
 from trace_bench.worker.candidates import CandidatePrograms
 from trace_bench.worker.problem import Problem, Programs
 

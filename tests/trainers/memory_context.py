@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import signal
-import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,9 +12,8 @@ from typing import Any
 from trace_bench.trainers import base
 from trace_bench.trainers.base import Budget, Param, Rollout, Slot, State, StopTraining, selection_of
 from trace_bench.trainers.priority_search import PrioritySearch
-from trace_bench.worker import candidate_runner
 from trace_bench.worker.evaluate import evaluate_state
-from trace_bench.worker.problem import Example, Limits, Parameter, Problem, Programs, Value
+from trace_bench.worker.problem import Example, Parameter, Problem, Programs, Value
 from trace_bench.worker.search_loop import run_search
 
 Model = Callable[[list[dict[str, str]], Slot, list[Mapping[str, Any]]], str]
@@ -203,34 +199,6 @@ def numeric(
         failure_score=sign * 100.0,
         score_range=score_range,
     )
-
-
-class ForkingSpawner:
-    """Serves `CandidatePrograms` in place of the sandbox's spawner: the same runner and wire, forked from here."""
-
-    def __init__(self) -> None:
-        self.pids: list[int] = []
-
-    def open(self, limits: Limits, modules: list[str]) -> tuple[int, socket.socket]:
-        ours, theirs = socket.socketpair()
-        pid = os.fork()
-        if pid == 0:
-            try:
-                ours.close()
-                candidate_runner.run(theirs, lambda: None, set())
-            finally:
-                os._exit(0)
-        theirs.close()
-        self.pids.append(pid)
-        return pid, ours
-
-    def close(self, number: int, *, hung_up: bool = False) -> dict[str, Any]:
-        if not hung_up:
-            os.kill(number, signal.SIGKILL)
-        _, status = os.waitpid(number, 0)
-        self.pids.remove(number)
-        killed = os.WIFSIGNALED(status)
-        return {"code": None if killed else os.WEXITSTATUS(status), "signal": os.WTERMSIG(status) if killed else None}
 
 
 DECIDE = 'def decide(query):\n    return "en"\n'

@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from tests.suites.conftest import ForkingSpawner  # noqa: E402
+from tests.forking import ForkingSpawner  # noqa: E402
 from tests.suites.kernelbench.attacks import CREDIT, HONEST, PROBLEMS, Attack, all_attacks, source_of  # noqa: E402
 from tests.suites.kernelbench.naive import conclude, forked  # noqa: E402
 from tests.thinning import thinned  # noqa: E402

@@ -219,7 +219,7 @@ def scores_of(task: str, programs: Programs) -> list[str]:
 
 OTHER = """
 import json, sys
-from tests.suites.conftest import ForkingSpawner
+from tests.forking import ForkingSpawner
 from tests.suites.llm4ad.test_llm4ad_suite import scores_of
 from trace_bench.worker.candidates import CandidatePrograms
 programs = CandidatePrograms(ForkingSpawner(), seed=1)
