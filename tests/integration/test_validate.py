@@ -61,10 +61,14 @@ SOME = [*KINDS[2:], "llm4ad:machine_learning/moon_lander"]
 
 
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_all_that_ships_builds_in_its_image(every: bool, images: Path, tmp_path: Path) -> None:
+def test_all_that_ships_builds_in_its_image(
+    every: bool, request: pytest.FixtureRequest, images: Path, tmp_path: Path
+) -> None:
+    if every:
+        request.getfixturevalue("kernels")
     tasks = [task for task in cli("list-tasks").stdout.split()
-             if every or not task.startswith("llm4ad:") or task in SOME]  # fmt: skip
-    assert len(tasks) == (75 if every else 14)
+             if every or not task.startswith(("llm4ad:", "kernelbench:")) or task in SOME]  # fmt: skip
+    assert len(tasks) == (91 if every else 14)
     config = write_config(tmp_path, tasks=tasks, trainers=["NoOp", "PrioritySearch"], max_workers=2)
     done = cli("validate", "--config", str(config), "--json", "--no-build", home=images)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -83,6 +83,8 @@ class Bench:
             with ExitStack() as stack:
                 program = self._own(stack, self.reference.source, "Model", made, first.size, seed)
                 found = Outputs(program.timed(first.fill, "run", first.arguments)[0], first.size)
+            if not found.told["tensors"]:
+                raise ProblemError(f"{self.reference.where}: forward() returns no tensor, and nothing can be compared")
             with ExitStack() as stack:
                 program = self._own(stack, self.reference.source, "Model", made, found.end, seed)
                 program.timed(first.fill, "run", first.arguments, found.place)
