@@ -16,7 +16,7 @@ SIGNS = True
 """Whether the sandbox looks for signs in sources."""
 
 
-EVERY, EVERY_AFTER_A_CHANGE = 7, 2
+EVERY, EVERY_AFTER_A_CHANGE = 7, 4
 """No multiples of three: the attacks that are made take turns with the three interactions, too."""
 GUARDED = (
     "trace_bench/worker/", "trace_bench/suites/", "tests/adversarial/attacks/", "tests/adversarial/tasks/",

@@ -25,7 +25,7 @@ NO_GPU = "the judge measures kernels of CPUs only, and there is no GPU"
 _ATTACKS = [attack for attack in all_attacks() if not attack.gpu]
 
 
-@pytest.mark.parametrize("attack", thinned(_ATTACKS, every=6), ids=lambda attack: attack.name)
+@pytest.mark.parametrize("attack", thinned(_ATTACKS, every=10), ids=lambda attack: attack.name)
 def test_a_harness_that_believes_too_much_is_beaten(attack: Attack) -> None:
     found = conclude(
         PROBLEMS[attack.problem], source_of(attack), attack.options, seconds=60 if attack.naive == CREDIT else 2
@@ -36,7 +36,7 @@ def test_a_harness_that_believes_too_much_is_beaten(attack: Attack) -> None:
         assert found is None, found
 
 
-@pytest.mark.parametrize("attack", thinned(_ATTACKS, every=6), ids=lambda attack: attack.name)
+@pytest.mark.parametrize("attack", thinned(_ATTACKS, every=10), ids=lambda attack: attack.name)
 def test_our_judge_gives_no_credit_and_goes_on(attack: Attack) -> None:
     found = forked(lambda: _judged(attack), 60)
     assert found is not None, "the judge has not survived it"
