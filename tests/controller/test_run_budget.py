@@ -17,6 +17,7 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results, Usage
 from trace_bench.artifacts.usage import usage_of
 from trace_bench.artifacts.writers import Journal
+from trace_bench.audit.verify import audit
 from trace_bench.config.models import RunBudgetConfig
 from trace_bench.controller.run_budget import RunBudget, Spent, limits_of, spent_before
 from trace_bench.gateway.base import ProviderReply, ProviderRequest
@@ -105,6 +106,21 @@ def test_force_begins_the_run_again_with_its_whole_budget(bench: Bench) -> None:
     again = bench.run(**run_budget(calls=10), run_id=first.run_id, resume="none")
     assert sum(row.llm_calls for row in again.rows) == 10
     assert all(row.llm_reused == 0 for row in again.rows)
+
+
+def test_a_job_that_force_has_no_budget_left_for_keeps_no_earlier_result(bench: Bench) -> None:
+    first = bench.run(**run_budget(calls=10))
+    bench.backend.script = lambda job_id, number: Script(calls=10)
+    again = bench.run(**run_budget(calls=10), run_id=first.run_id, resume="none", max_workers=1)
+    assert [(row.status, row.llm_calls) for row in again.rows] == [("ok", 10), *[("skipped", 0)] * 7]
+    kept = [again.layout.job(row.job_id).attempt(1) / "results.json" for row in first.rows if row.status == "ok"]
+    assert all(path.is_file() for path in kept), "it can still be looked at"
+    assert {c.claim: c.verdict for c in audit(again.layout).claims}["conduct.journal"] == "verified"
+    bench.backend.script = lambda job_id, number: Script(calls=3)
+    whole = bench.run(**run_budget(calls=100), run_id=first.run_id)
+    assert {row.status for row in whole.rows} == {"ok"}
+    assert sum(row.llm_calls for row in whole.rows) == 10 + 7 * 3
+    assert sum(row.llm_reused for row in whole.rows) == 0
 
 
 def test_jobs_that_were_cut_off_are_not_ranked(bench: Bench) -> None:

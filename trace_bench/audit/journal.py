@@ -21,7 +21,7 @@ class Course:
     Attributes:
         started, ended: seconds of its controller's work; None if there is no such line since the last start.
         open: it has started and not ended.
-        was_cut: a controller died over it, or left it.
+        was_cut: a controller died over it, or left it, or put its results aside to begin again.
         starts, ends: how often it did.
         least: attempts that it must have had.
         ever_cut: `was_cut`, of any of its starts.
@@ -103,6 +103,8 @@ def _take(found: Journal, line: dict[str, Any], path: str, number: int, book: Bo
             course.was_cut = course.was_cut or (course.open and not found.ended)  # with its controller
             course.ever_cut = course.ever_cut or course.open
             course.open = False
+            if line.get("afresh") is True:
+                course.ending, course.was_cut = None, True  # what it came to was put aside
         found.ended = False
     elif not found.starts:
         book.wrong("conduct.journal", path, f"line {number}", event, "run.start before it")

@@ -116,14 +116,12 @@ class JobRunner:
         listener: Listener | None = None,
         *,
         place: Place | None = None,
-        afresh: bool = False,
         begun: Callable[[], None] = lambda: None,
     ) -> Results:
         """Run `plan` in a new sandbox. What an earlier attempt published is moved to that attempt's folder.
 
         Args:
             place: where; None is the backend's only host.
-            afresh: pay for LLM calls again that an earlier attempt had answers to.
             begun: called when its turn to start has come; again, if the backend would not have it then.
 
         Raises:
@@ -139,7 +137,7 @@ class JobRunner:
                 raise NotStarted
             try:
                 begun()
-                kept = keep_attempt(self.layout.job(plan.spec.job_id), calls=afresh)
+                kept = keep_attempt(self.layout.job(plan.spec.job_id))
                 try:
                     made = partial(self._new_sandbox, plan, place, gate, start)
                     host = place.host.name if place is not None else ""

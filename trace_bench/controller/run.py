@@ -19,6 +19,7 @@ from trace_bench.artifacts.provenance import now
 from trace_bench.artifacts.records import ReplayReport, Results
 from trace_bench.artifacts.secrets import known
 from trace_bench.artifacts.writers import Journal, sync_files, write_json
+from trace_bench.controller.attempts import keep_attempt
 from trace_bench.controller.attribution import is_retried
 from trace_bench.controller.cancel import Cancellations
 from trace_bench.controller.durations import longest_first
@@ -161,10 +162,14 @@ class Run:
             self._journal = None if untouched else stack.enter_context(Journal(self.layout.events))
             if self._journal is not None:
                 self._journal.forget()
+            afresh = plan.continued and plan.config.resume == "none"
             self._note("run.start", jobs=len(plan.jobs), reused=len(self._rows), workers=plan.config.max_workers,
-                       continued=plan.continued, afresh=plan.continued and plan.config.resume == "none")  # fmt: skip
+                       continued=plan.continued, afresh=afresh)  # fmt: skip
             self._budget.begin()  # after that line: the next controller counts from there
             try:
+                for job in plan.jobs if afresh else ():
+                    # Of all jobs: one whose turn does not come must not keep a result that the budget does not hold.
+                    keep_attempt(self.layout.job(job.job_id), calls=True)
                 for sandbox in plan.leftovers:
                     sandbox.remove()
                 self._run_jobs()
@@ -430,7 +435,6 @@ class Run:
 
         plan = self._plan.prepare(planned)
         listener = self._live.listener(planned)
-        afresh = self._plan.config.resume == "none" and self._plan.continued
         attempt, row = (moved.attempts, moved.row) if moved is not None else (0, None)
         adopted = sandbox if moved is None else None
         moving, left = moved is not None, False
@@ -449,7 +453,7 @@ class Run:
                             return _Moved(row, attempt - 1)
                         row = runner.run(plan, listener, place=place)
                 else:
-                    row = runner.run(plan, listener, place=place, afresh=afresh and attempt == 1, begun=begun)
+                    row = runner.run(plan, listener, place=place, begun=begun)
             except NotStarted:
                 if row is None:
                     return None
