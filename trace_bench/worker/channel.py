@@ -124,7 +124,7 @@ def receive_answer(sock: socket.socket, nonce: int, limit: int, deadline: float)
     """
     size, op, answered = _HEAD.unpack(_exactly(sock, _HEAD.size, deadline))
     if answered != nonce:
-        raise CodecError("the program's process sent an answer that nobody had asked for")
+        raise CodecError("the program's process sent an answer that was not asked for")
     if size > limit:
         raise FrameTooLarge(size)
     return op, codec.decode(_exactly(sock, size, deadline))

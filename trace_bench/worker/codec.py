@@ -226,7 +226,7 @@ def _decode_array(view: memoryview, at: int) -> tuple[Any, int]:
         count *= size
         extent *= max(size, 1)
     if count == 0 and extent > MAX_ITEMS:
-        # Nothing is in it, and whoever goes through its rows would never come to their end.
+        # It is empty, and a loop over its rows would not end.
         raise CodecError("an empty array has absurd dimensions")
     nbytes = count * int(code[1])
     if nbytes > len(view) - at:

@@ -88,6 +88,9 @@ def test_a_kernel_says_only_what_is_its_own(tmp_path: Path) -> None:
     assert found.limits.wall_seconds == 5 and found.limits.needs == ("machine_code",)
     assert found.timing_sensitive and found.score.failure == 0 and "speedup_low" in found.metrics
     assert found.raw["limits"]["memory_mb"] == 4096, "the builder sees the same"
+    assert resolve_eval_kwargs(found, {}, str)["size"] == "cpu"
+    with pytest.raises(ConfigError, match="size must be one of cpu, file, not 'huge'"):
+        resolve_eval_kwargs(found, {"size": "huge"}, str)
 
     (folder / "problem.py").unlink()
     with pytest.raises(ConfigError, match=r"the task folder has no problem\.py"):

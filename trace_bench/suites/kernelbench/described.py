@@ -22,6 +22,8 @@ class ModelNew(torch.nn.Module):
     def forward(self, *inputs): ...
 """
 MILLISECONDS_OF_A_FAILURE = 60_000.0
+FILE_SIZES = "file"
+"""As ``eval_kwargs.size``: the constants that ``problem.py`` has."""
 
 
 def _milliseconds(doc: str) -> dict[str, Any]:
@@ -63,7 +65,6 @@ COMMON: Mapping[str, Any] = {
         },
     },
     "eval_kwargs": {
-        "size": {"type": "str", "default": "cpu", "doc": "Which of [kernel.sizes]; 'file': as problem.py has them."},
         "constants": {"type": "str", "default": "", "doc": "Other constants of problem.py: 'batch_size=16, dim=256'."},
         "trials": {"type": "int", "default": 27, "minimum": 9, "maximum": 1000, "doc": "Calls that are timed."},
         "threads": {"type": "int", "default": 1, "minimum": 1, "doc": "Threads that PyTorch begins with."},
@@ -94,7 +95,6 @@ def described_file(path: Path) -> dict[str, Any]:
         "tags": ["kernel", path.parent.name],
         "source": "KernelBench (arXiv:2502.10517)",
         "kernel": {},
-        "eval_kwargs": {"size": {"default": "file"}},
         "candidates": {"template": "template.py"},
     }
     return described(own)
@@ -108,7 +108,15 @@ def members(path: Path) -> Iterator[tuple[str, Path | bytes]]:
 
 def described(raw: Mapping[str, Any]) -> dict[str, Any]:
     """`raw`, a ``task.toml`` with a table ``[kernel]``, and what it does not say itself. Tables are joined by key."""
-    return _joined(COMMON, raw)
+    sizes = raw["kernel"].get("sizes")
+    names = [*(sizes if isinstance(sizes, Mapping) else ()), FILE_SIZES]
+    size = {
+        "type": "str",
+        "default": "cpu" if "cpu" in names else FILE_SIZES,
+        "choices": names,
+        "doc": f"Which of [kernel.sizes]; {FILE_SIZES!r}: as problem.py has them.",
+    }
+    return _joined(_joined(COMMON, {"eval_kwargs": {"size": size}}), raw)
 
 
 def _joined(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 """What runs before the source of a kernel in its own process, and then makes its module, hands it inputs, and copies
 out what it returns.
 
-Nothing here is a defence. It runs beside the kernel, which may replace all of it; whoever judges believes nothing but
-the bytes in the shared memory, and its own clock.
+None of this is a defence: it shares a process with the kernel, which may replace all of it. The judge relies only on
+the bytes in shared memory and on its own clock.
 """
 
 import os
@@ -22,8 +22,8 @@ def _trace_bench_make(name, arguments, seed, threads, dtype):
 
     import torch
 
-    # Memory that is freed stays with the process, in one piece. Otherwise it is chance whether the C library finds room
-    # for a tensor in what it has kept, and whoever has no luck takes several times as long, in every call.
+    # Freed memory stays with the process, in one piece. Otherwise whether malloc can reuse what it has kept is chance,
+    # and a process that is unlucky takes several times as long in every call.
     libc = ctypes.CDLL(None)
     libc.mallopt(-4, 0)  # M_MMAP_MAX: no tensor has pages of its own
     libc.mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: nothing goes back

@@ -14,6 +14,7 @@ from typing import Any
 
 from trace_bench.suites.code_task import PARAMETER, limits
 from trace_bench.suites.kernelbench.bench import Bench
+from trace_bench.suites.kernelbench.described import FILE_SIZES
 from trace_bench.suites.kernelbench.lint import is_from_scratch
 from trace_bench.suites.kernelbench.outputs import Unequal
 from trace_bench.suites.kernelbench.reference import TOLERANCES, Reference
@@ -25,8 +26,6 @@ from trace_bench.worker.problem import BuildContext, CandidateError, Example, Pa
 
 SLACK = 1e-3
 """Share of the shortest possible time that a measured one may lack."""
-FILE_SIZES = "file"
-"""As ``eval_kwargs.size``: the constants that ``problem.py`` has."""
 
 
 def build(context: BuildContext) -> Problem:
@@ -144,10 +143,8 @@ def _examples(context: BuildContext, split: Split, count: int) -> tuple[Example,
 
 
 def _sized(path: Path, kernel: Mapping[str, Any], size: str, constants: str) -> str:
-    sizes: Mapping[str, Any] = {**kernel.get("sizes", {}), FILE_SIZES: {}}
-    if size not in sizes:
-        raise ProblemError(f"eval_kwargs.size is {size!r}; there are {', '.join(sizes)}")
-    return with_constants(_text(path), {**sizes[size], **parsed_constants(constants)}, place(path))
+    sized = {} if size == FILE_SIZES else kernel["sizes"][size]
+    return with_constants(_text(path), {**sized, **parsed_constants(constants)}, place(path))
 
 
 def _objective(spec: Mapping[str, Any], source: str, reference: Reference) -> str:

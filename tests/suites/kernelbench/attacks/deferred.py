@@ -109,7 +109,7 @@ class ModelNew(Honest):
     ),
     Attack(
         "lazy_list",
-        "A list whose items are computed when somebody goes through it.",
+        "A list whose items are computed when it is iterated over.",
         """
 class Lazy(list):
     def __iter__(self):

@@ -90,7 +90,7 @@ class ModelNew(Honest):
         os._exit(0) if "candidate" not in __import__("sys").modules else None
         return self.compute(x)
 """,
-        says="nobody had asked for",
+        says="an answer that was not asked for",
     ),
     Attack(
         "endless",

@@ -282,7 +282,7 @@ class ModelNew(Honest):
                 os.kill(os.getpid(), signal.SIGCONT)
 
         threading.Thread(target=late, daemon=True).start()
-        if os.getpid() != LEADER:  # where nobody stops it, it is not needed, and takes all the time
+        if os.getpid() != LEADER:  # only where the process is stopped: else it takes all CPU time
             threading.Thread(target=go_on, daemon=True).start()
 
         def run(arguments, place=None):
