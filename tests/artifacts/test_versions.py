@@ -52,11 +52,6 @@ def test_every_version_says_what_changed_and_leads_to_the_next() -> None:
         assert migrate({}, version)["schema_version"] == version
 
 
-def test_a_run_is_written_in_todays_version(recorded: RunLayout) -> None:
-    assert json.loads(recorded.manifest.read_text())["schema_version"] == SCHEMA_VERSION
-    assert json.loads(recorded.lock.read_text())["schema_version"] == SCHEMA_VERSION
-
-
 def test_every_reader_refuses_a_later_version_and_says_what_to_do(newer: RunLayout) -> None:
     runs = newer.root.parent
     for read in (read_manifest, read_lock, RunResult.read):

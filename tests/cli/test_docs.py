@@ -129,6 +129,7 @@ def test_the_task_of_the_how_to_works(tmp_path: Path) -> None:
     assert len(rows) == 2 and "PrioritySearch" in rows[0], "the search finds the right program"
 
 
+@pytest.mark.slow
 def test_the_config_of_the_how_to_runs_and_continues(tmp_path: Path) -> None:
     assert write_files_of("how-to/run-a-config.md", tmp_path) == ["compare.yaml"]
     options, first, again, local = commands_of("how-to/run-a-config.md")

@@ -46,6 +46,7 @@ def scope(process: ProviderProcess, provider: OpenAIServer, tmp_path: Path) -> I
         yield opened
 
 
+@pytest.mark.slow
 def test_every_endpoint_whole_and_streamed(scope: Scope, provider: OpenAIServer, tmp_path: Path) -> None:
     got: list[Any] = []
     with served(scope) as client:

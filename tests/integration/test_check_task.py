@@ -13,6 +13,7 @@ from trace_bench.cli.new import new_task
 pytestmark = pytest.mark.docker
 
 
+@pytest.mark.slow
 def test_new_tasks_pass_the_check_and_a_spoilt_one_is_told_why(images: Path, tmp_path: Path) -> None:
     for name, interaction in (("good", "solve"), ("steps", "policy"), ("spoilt", "solve")):
         new_task(name, tmp_path, interaction)

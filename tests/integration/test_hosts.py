@@ -111,6 +111,7 @@ def other(images: Path) -> Iterator[OtherEngine]:
         yield engine
 
 
+@pytest.mark.slow
 def test_a_job_of_an_engine_that_vanishes_is_done_on_the_other(
     other: OtherEngine, images: Path, tmp_path: Path
 ) -> None:

@@ -157,6 +157,7 @@ def test_a_busy_family_of_the_trainer_ends_with_its_time_and_what_it_had_is_scor
     assert late.evidence("trainer", "busy")["worker"]["phases"]["train"]["signal"] == 9
 
 
+@pytest.mark.slow
 def test_a_busy_family_of_the_scorer_ends_with_score_timeout(late: Jobs) -> None:
     row = late.row("scorer", "busy")
     assert (row["failure_boundary"], row["failure_kind"]) == ("task", "score_timeout"), row["feedback"]
@@ -164,6 +165,7 @@ def test_a_busy_family_of_the_scorer_ends_with_score_timeout(late: Jobs) -> None
     assert late.evidence("scorer", "busy")["exit_code"] == 0
 
 
+@pytest.mark.slow
 def test_a_busy_family_of_a_candidate_holds_up_neither_training_nor_scoring(late: Jobs) -> None:
     row, meta = late.row("none", "none"), late.meta("none", "none")
     assert (row["failure_boundary"], row["failure_kind"]) == ("trainer", "job_timeout"), row["feedback"]

@@ -49,6 +49,7 @@ def lines(got: dict[str, Any], row: dict[str, Any]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_two_models_improve_both_tasks_each_in_rows_of_its_own(
     server: OpenAIServer, images: Path, tmp_path: Path
 ) -> None:

@@ -153,6 +153,7 @@ def test_a_price_that_nobody_knows_is_an_error_before_the_first_call(
     assert server.requests == [] and not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_a_second_run_with_the_cache_asks_nobody_and_goes_the_same_way(
     server: OpenAIServer, images: Path, tmp_path: Path
 ) -> None:

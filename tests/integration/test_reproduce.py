@@ -42,6 +42,7 @@ def test_containers_score_equal_again_with_other_workers(
     assert len(rows) == count and {row["integrity"] for row in rows} == {"protected"}
 
 
+@pytest.mark.slow
 def test_saved_states_are_scored_in_containers(recorded_in_containers: RunLayout, images: Path, tmp_path: Path) -> None:
     report = reproduced(recorded_in_containers.root, tmp_path, images, "--score-only", "--where", "seed=2")
     assert (report["code"], report["counts"]["equal"]) == (0, jobs_of(recorded_in_containers) // 2)

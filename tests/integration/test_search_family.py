@@ -90,5 +90,6 @@ def test_history_says_what_each_of_them_decides_by(done: dict[str, Any]) -> None
     ]
 
 
+@pytest.mark.slow
 def test_they_come_out_equal_from_their_cassettes(done: dict[str, Any], images: Path, tmp_path: Path) -> None:
     assert_equal(done["folder"], replay(done["folder"], tmp_path, images, "--max-workers", "2"))

@@ -125,6 +125,7 @@ def in_image(ref: str, package: str) -> str:
     return str(said)
 
 
+@pytest.mark.slow
 @pytest.mark.docker
 def test_the_trainer_of_the_how_to_runs_in_a_container(host: Host) -> None:
     new, shown, run_it, compared = commands_of(PAGE)

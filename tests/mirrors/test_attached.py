@@ -110,6 +110,7 @@ def test_a_server_that_is_no_good_harms_no_run(kind: str, tmp_path: Path) -> Non
     bad(tmp_path / kind, kind)
 
 
+@pytest.mark.slow
 def test_a_run_is_mirrored_while_it_goes_on(tmp_path: Path, server: str) -> None:
     from mlflow import MlflowClient
 

@@ -11,6 +11,7 @@ import pytest
 from tests.recorded import RUN_ID
 from tests.results.folders import make_run, row
 from trace_bench.artifacts.layout import RunLayout
+from trace_bench.artifacts.versions import SCHEMA_VERSION
 from trace_bench.artifacts.writers import write_bytes
 from trace_bench.errors import HarnessError
 from trace_bench.results.rebuild import Rebuilt, is_of_other_code, rebuild
@@ -27,6 +28,11 @@ def content(run: RunLayout) -> dict[str, bytes]:
 
 def a_front(run: RunLayout) -> Path:
     return next(path for path in sorted(run.jobs.glob("*/artifacts/pareto.json")))
+
+
+def test_a_run_is_written_in_todays_version(recorded: RunLayout) -> None:
+    for path in (recorded.manifest, recorded.lock):
+        assert json.loads(path.read_text())["schema_version"] == SCHEMA_VERSION
 
 
 def test_of_a_run_as_the_controller_left_it_everything_is_the_same(recorded: RunLayout) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.searches import SEARCHES, endless
+from tests.thinning import thinned
 from tests.worker.support import run
 from trace_bench.artifacts.contract import Budget, ModelRef
 from trace_bench.gateway.base import LlmRequest, ProviderReply, ProviderRequest
@@ -69,7 +70,7 @@ LIMITS: dict[str, tuple[dict[str, Any], int]] = {
 
 
 @pytest.mark.parametrize("limit", ["tokens", pytest.param("usd", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", [name for name, trainer in SEARCHES.items() if trainer.uses_llm])
+@pytest.mark.parametrize("name", thinned((name for name, trainer in SEARCHES.items() if trainer.uses_llm), 3))
 def test_what_answers_cost_ends_every_search_at_the_same_place(tmp_path: Path, name: str, limit: str) -> None:
     budget, answers = LIMITS[limit]
     _, usage = trained(tmp_path, name, **budget)
@@ -77,10 +78,7 @@ def test_what_answers_cost_ends_every_search_at_the_same_place(tmp_path: Path, n
     assert usage.refused >= 1
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=pytest.mark.slow if number % 3 else []) for number, name in enumerate(SEARCHES)],
-)
+@pytest.mark.parametrize("name", thinned(SEARCHES, 5))
 def test_time_ends_every_search(tmp_path: Path, name: str) -> None:
     result, _ = trained(tmp_path, name, pause=0.1, seconds=0.5)
     assert result["train_seconds"] >= 0.5

@@ -22,6 +22,7 @@ import pytest
 
 from tests.changes import changed_files, changed_tasks
 from tests.suites.llm4ad.conftest import folders, task_of
+from tests.thinning import thinned
 from trace_bench.arguments import hint
 from trace_bench.errors import ConfigError
 from trace_bench.suites.spec import load_task_spec, resolve_eval_kwargs
@@ -128,7 +129,7 @@ def test_signature_and_programs_agree(task: str) -> None:
             assert ast.get_docstring(found[0]), f"{name} says what it does"
 
 
-@every
+@pytest.mark.parametrize("task", thinned(TASKS, 3))
 def test_reference_beats_template_beats_worse(task: str, build_task: BuildTask, programs: Programs) -> None:
     check_order(build_task(task, **sliced(task)), task, programs)
 
