@@ -129,6 +129,7 @@ def test_a_wrong_layer_is_one_sentence_with_its_file(images: Path, text: str, sa
     assert said in str(caught.value) and str(place) in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.docker
 def test_a_layer_is_built_listed_and_verified(
     engine: Any, built: tuple[Checkout, dict[str, Any]], remove_later: Callable[[str], None]

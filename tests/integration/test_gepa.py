@@ -43,5 +43,6 @@ def test_all_three_search_an_agent_of_two_parameters(searched: dict[str, Any]) -
                 assert sum(before[name] != after[name] for name in before) == 1
 
 
+@pytest.mark.slow
 def test_they_come_out_equal_when_replayed(searched: dict[str, Any], images: Path, tmp_path: Path) -> None:
     assert_equal(searched["folder"], replay(searched["folder"], tmp_path, images))

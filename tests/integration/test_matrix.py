@@ -35,6 +35,7 @@ def matrix(seeds: list[int], images: Path, tmp_path_factory: pytest.TempPathFact
     return run(folder, images, tasks=TASKS, trainers=[SEARCH], seeds=seeds, max_workers=4)
 
 
+@pytest.mark.slow
 def test_all_jobs_are_ok_with_four_workers(matrix: dict[str, Any], seeds: list[int]) -> None:
     count = len(TASKS) * len(seeds)
     assert (matrix["code"], matrix["planned"], len(matrix["jobs"])) == (0, count, count), matrix["stderr"]
@@ -56,6 +57,7 @@ def test_all_jobs_again_have_equal_scores(
     }
 
 
+@pytest.mark.slow
 def test_seeds_matter(matrix: dict[str, Any], seeds: list[int]) -> None:
     for task in TASKS:
         searches = [

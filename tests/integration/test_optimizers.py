@@ -45,6 +45,7 @@ def stub_run(images: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     return run(folder, images, tasks=["internal:numeric_param"], trainers=trainers, seeds=[5])
 
 
+@pytest.mark.slow
 def test_each_optimizer_changes_the_parameter_and_pays_for_each_call(stub_run: dict[str, Any]) -> None:
     assert stub_run["code"] == 0, stub_run["stderr"]
     assert check_files(stub_run["folder"]) > 15

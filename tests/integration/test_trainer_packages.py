@@ -239,6 +239,7 @@ def test_what_cannot_go_into_an_image_is_one_sentence(
     assert said in done.stderr and "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.docker
 def test_what_is_not_installed_here_is_listed_and_refused(host: Host) -> None:
     """The environment of the tests has no trainer of the how-to, whose image an earlier test has built."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.sandbox.conformance import CHECKS, Check, Lab
-
-_all_checks = pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
+from tests.thinning import thinned
 
 
 @pytest.mark.docker
-@_all_checks
+@pytest.mark.parametrize("check", thinned(CHECKS, 2), ids=lambda check: check.name)
 def test_docker(docker_lab: Lab, check: Check) -> None:
     _pass(docker_lab, check)
 
