@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 from trace_bench.worker import candidate_runner
+from trace_bench.worker.candidates import file_of
 from trace_bench.worker.problem import Limits
 from trace_bench.worker.reaper import Candidate, Reaper, Tally
 from trace_bench.worker.seccomp import Filter
@@ -25,7 +26,9 @@ class ForkingSpawner:
     def __init__(self) -> None:
         self.pids: list[int] = []
 
-    def open(self, limits: Limits, modules: list[str]) -> tuple[int, socket.socket, mmap.mmap | None]:
+    def open(
+        self, limits: Limits, modules: list[str], library: bytes = b""
+    ) -> tuple[int, socket.socket, mmap.mmap | None]:
         ours, theirs = socket.socketpair()
         shared = None
         if limits.shared_bytes:
@@ -39,13 +42,21 @@ class ForkingSpawner:
                 null = os.open(os.devnull, os.O_RDWR)
                 for fd in (0, 1, 2):
                     os.dup2(null, fd)
-                FILTER.install("loading", limits.needs)
-                candidate_runner.run(theirs, lambda: FILTER.install("closed", limits.needs), set(), shared=shared)
+                given = file_of(library) if library else None
+                self._close("loading", limits)
+                candidate_runner.run(
+                    theirs, lambda: self._close("closed", limits), set(), files="files" in limits.needs, shared=shared,
+                    library=f"/proc/self/fd/{given}" if given else None,
+                )  # fmt: skip
             finally:
                 os._exit(0)
         theirs.close()
         self.pids.append(pid)
         return pid, ours, shared
+
+    def _close(self, stage: str, limits: Limits) -> None:
+        if "compiler" not in limits.needs:
+            FILTER.install(stage, limits.needs)
 
     def hold(self, number: int, *, held: bool) -> bool | None:
         return REAPER.hold(Candidate(number, None, 1, Tally()), held=held)

@@ -59,5 +59,8 @@ def test_what_runs_inside_imports_nothing_that_the_context_leaves_out(tmp_path: 
 
 
 def test_dependencies_context_holds_the_wheels_it_was_given(tmp_path: Path) -> None:
-    names = set(dependencies_context(family_named("core"), [], [tmp_path / "x-1-py3-none-any.whl"]))
-    assert names == {"Dockerfile", "wheelhouse/requirements.txt", "wheelhouse/x-1-py3-none-any.whl"}
+    wheel, package = tmp_path / "x-1-py3-none-any.whl", tmp_path / "g++_12_amd64.deb"
+    names = {"Dockerfile", "wheelhouse/requirements.txt", "wheelhouse/x-1-py3-none-any.whl"}
+    assert set(dependencies_context(family_named("core"), [], [wheel], [])) == names
+    both = set(dependencies_context(family_named("kernelbench-cpu"), [], [wheel], [package]))
+    assert both == names | {"debian/.keep", "debian/g++_12_amd64.deb"}

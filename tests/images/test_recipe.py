@@ -11,7 +11,14 @@ import pytest
 from tests.images.conftest import TOP, Checkout, copy_checkout
 from tests.thinning import thinned
 from trace_bench.errors import ConfigError
-from trace_bench.images.recipe import PARTS, image_key, load_families, worker_sources, worker_sources_hash
+from trace_bench.images.recipe import (
+    PARTS,
+    dependencies_key,
+    image_key,
+    load_families,
+    worker_sources,
+    worker_sources_hash,
+)
 
 _KEY = "answer = recipe.image_key(layers.family_named('core').recipe, 'packages:0')"
 
@@ -70,6 +77,15 @@ def test_key_ignores_what_is_not_in_the_image(checkout: Checkout, name: str) -> 
     before = checkout.python(_KEY)
     checkout.edit(name)
     assert checkout.python(_KEY) == before
+
+
+def test_key_changes_with_the_packages_of_debian(images: Path) -> None:
+    before = load_families(images)["core"]
+    (images / "core" / "debian.txt").write_text("g++\n")
+    after = load_families(images)["core"]
+    assert before.debian is None and after.debian == images / "core" / "debian.txt"
+    assert image_key(after.recipe, "x") != image_key(before.recipe, "x")
+    assert dependencies_key(after, "x") != dependencies_key(before, "x")
 
 
 def test_key_changes_with_base_and_with_preload(images: Path) -> None:

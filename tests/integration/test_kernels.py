@@ -78,19 +78,62 @@ def test_the_shipped_config_finds_faster_kernels_and_finds_the_same_correct_agai
     assert first == second
 
 
-def test_a_kernel_in_triton_is_interpreted_in_its_container(kernels: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "tasks" / "in_triton"
+CPP = """
+import torch
+from torch.utils.cpp_extension import load_inline
+
+made = load_inline(name="made", functions=["add"], extra_cflags=["-O3"], cpp_sources='''
+torch::Tensor add(torch::Tensor x, torch::Tensor y) { return x.relu() + y; }
+''')
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x, y):
+        return made.add(x, y)
+"""
+
+
+def measured(
+    kernels: Path, tmp_path: Path, program: str, more: str = ""
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The examples of `program` as a start, and the row of its job."""
+    folder = tmp_path / "tasks" / "own"
     folder.mkdir(parents=True)
     (folder / "task.toml").write_text(
-        'suite = "kernelbench"\ntitle = "In Triton"\n[kernel]\n[candidates]\ntemplate = "template.py"\n'
-        '[eval_kwargs.size]\ndefault = "file"\n'
+        'suite = "kernelbench"\ntitle = "Own"\n[kernel]\n[candidates]\ntemplate = "template.py"\n' + more
     )
     (folder / "problem.py").write_text(PROBLEM)
-    (folder / "template.py").write_text(TRITON)
-    done = cli("run", "-t", "kernelbench:in_triton", "-T", "NoOp", "--root", str(tmp_path / "tasks"), "--runs-dir",
+    (folder / "template.py").write_text(program)
+    done = cli("run", "-t", "kernelbench:own", "-T", "NoOp", "--root", str(tmp_path / "tasks"), "--runs-dir",
                str(tmp_path / "runs"), home=kernels, timeout=600)  # fmt: skip
     assert done.returncode == 0, done.stderr
     (path,) = (tmp_path / "runs").glob("*/jobs/*/attempts/*/out/result.json")
-    examples: list[dict[str, Any]] = json.loads(path.read_text())["scores"]["best"]["examples"]
-    assert [example["failed"] for example in examples] == [False, False], examples
+    (row,) = (tmp_path / "runs").glob("*/jobs/*/results.json")
+    return json.loads(path.read_text())["scores"]["best"]["examples"], json.loads(row.read_text())
+
+
+@pytest.mark.parametrize(("program", "flags"), [(TRITON, []), (CPP, ["needs_files", "needs_processes"])])
+def test_a_kernel_of_another_language_is_built_and_measured_in_its_container(
+    kernels: Path, tmp_path: Path, program: str, flags: list[str]
+) -> None:
+    examples, row = measured(kernels, tmp_path, program)
+    assert [example["failed"] for example in examples] == [False, False], examples[0]["feedback"]
     assert all(example["metrics"]["correct"] == 1.0 for example in examples)
+    assert row["integrity"] == "protected" and row["integrity_flags"].split() == flags
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('asm(".fill 4000000000, 1, 0");', "/usr/bin/as"),
+        ("template <int a, int b> struct F { enum { v = F<a - 1, 2 * b>::v + F<a - 1, 2 * b + 1>::v }; };"
+         "template <int b> struct F<0, b> { enum { v = 1 }; }; int x = F<28, 0>::v;", "is not built within 10 s"),
+        ('#include "/proc/1/environ"', "Permission denied"),
+    ],
+    ids=["four-gigabytes", "endless", "what-others-hold"],
+)  # fmt: skip
+def test_a_build_that_is_an_attack_costs_its_kernel(kernels: Path, tmp_path: Path, text: str, said: str) -> None:
+    program = f"load_inline('m', {text!r}, no_implicit_headers=True)\n"
+    examples, row = measured(kernels, tmp_path, program, "[eval_kwargs.build_seconds]\ndefault = 10\n")
+    assert [example["failed"] for example in examples] == [True, True] and row["score_best"] == 0
+    assert all(said in example["feedback"] for example in examples), examples[0]["feedback"]

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import json
 import textwrap
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.worker.support import run
 
 PROBE = """
-import json, time
+import json, pathlib, time
 from dataclasses import replace
 LIMITS = Limits(
-    wall_seconds=5, cpu_seconds=10, memory_bytes=256 << 20, shared_bytes={shared}, needs=frozenset({needs!r})
+    wall_seconds=5, cpu_seconds=10, memory_bytes=256 << 20, shared_bytes={shared}, needs=frozenset({needs!r}),
+    file_bytes=4096,
 )
 SOURCE = {source!r}
+LIBRARY = pathlib.Path({library!r}).read_bytes() if {library!r} else b""
 
 def build(context):
     def guide(query, response, reference):
         try:
-            with context.programs.open(SOURCE, "f", LIMITS, {support!r}) as program:
+            with context.programs.open(SOURCE, "f", LIMITS, {support!r}, LIBRARY) as program:
                 found = (lambda program: {expression})(program)
         except (CandidateError, ProblemError) as error:
             found = [type(error).__name__, str(error)]
@@ -38,10 +43,12 @@ def probe(
     shared: int = 4096,
     needs: tuple[str, ...] = (),
     support: str = "",
+    library: str = "",
 ) -> Any:
     text = PROBE.format(
-        source=textwrap.dedent(source), expression=expression, shared=shared, needs=needs, support=support
-    )
+        source=textwrap.dedent(source), expression=expression, shared=shared, needs=needs, support=support,
+        library=library,
+    )  # fmt: skip
     got = run(folder, text)
     lines = [line for line in got.log.splitlines() if line.startswith("RESULT")]
     assert lines, (got.result, got.log, got.stderr)
@@ -140,3 +147,33 @@ def test_memory_can_be_made_executable_only_by_a_task_that_needs_it(tmp_path: Pa
     assert probe(tmp_path, source, "program()", needs=("machine_code",)) == 4096
     kind, said = probe(tmp_path, source, "program()")
     assert kind == "CandidateError" and "PermissionError" in said
+
+
+LOADS = """
+    import ctypes
+    def f():
+        return ctypes.CDLL(library_path).PyInit__ctypes is not None
+"""
+
+
+def test_a_library_that_comes_with_a_program_is_loaded_only_if_it_may_read_and_execute(tmp_path: Path) -> None:
+    spec = find_spec("_ctypes")
+    assert spec is not None and spec.origin is not None
+    for needs in ((), ("files",), ("machine_code",)):
+        kind, said = probe(tmp_path, LOADS, "program()", needs=needs, library=spec.origin)
+        assert kind == "CandidateError" and "OSError" in said, (needs, said)
+    assert probe(tmp_path, LOADS, "program()", needs=("files", "machine_code"), library=spec.origin) is True
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["def f(): return subprocess.run(['/bin/echo', 'x'], capture_output=True).stdout.decode()",
+     "def f(): fd = os.memfd_create('x'); return os.write(fd, bytes(4096)) + os.write(fd, bytes(4096))"],
+)  # fmt: skip
+def test_only_a_program_that_compiles_starts_others_and_writes_files_up_to_a_size(tmp_path: Path, source: str) -> None:
+    def said(*needs: str) -> Any:
+        return probe(tmp_path, f"import os, subprocess\n{source}", "program()", needs=needs)
+
+    assert said("files", "processes")[0] == "CandidateError"
+    found = said("files", "processes", "compiler")
+    assert found == "x\n" if "echo" in source else "File too large" in found[1], found

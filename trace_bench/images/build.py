@@ -22,7 +22,7 @@ import trace_bench
 from trace_bench.errors import EnvironmentUnavailable
 from trace_bench.images.base import resolve_base, wanted_base
 from trace_bench.images.context import dependencies_context, worker_context, write_context
-from trace_bench.images.debian import Progress
+from trace_bench.images.debian import Progress, gather_packages
 from trace_bench.images.engine import connect, engine_errors, inspect_image
 from trace_bench.images.layers import added_pins, family_named
 from trace_bench.images.lock import Base, ImagePin, Lock, building, read_lock, record
@@ -146,8 +146,11 @@ def _dependencies(family: Family, base: Base, engine: DockerClient, progress: Pr
             pins = added_pins(member, target)
             progress(f"gathering the wheels of {member.name}")
             wheels = [*gather([member.bootstrap], target, cache_home()), *gather_pins(pins, target, cache_home())]
+            packages: list[Path] = []
+            if member.debian is not None and base.source == "debian":
+                packages = gather_packages(engine, base.ref, member.debian, progress)
             progress(f"building {ref}")
-            context = dependencies_context(member, pins, wheels)
+            context = dependencies_context(member, pins, wheels, packages)
             docker_build(engine, ref, context, {"BASE": below}, {KEY_LABEL: key}, progress)
         below = ref
     return below

@@ -30,11 +30,15 @@ def write_context(files: Mapping[str, Path | bytes], into: IO[bytes]) -> None:
                     archive.addfile(_member(name, 0o644, tarfile.REGTYPE, source.stat().st_size), content)
 
 
-def dependencies_context(family: Family, pins: list[Pin], wheels: list[Path]) -> dict[str, Path | bytes]:
-    """What the family's Dockerfile sees: itself, and a wheelhouse with its requirements, `pins`."""
+def dependencies_context(
+    family: Family, pins: list[Pin], wheels: list[Path], packages: list[Path]
+) -> dict[str, Path | bytes]:
+    """What the family's Dockerfile sees: itself, a wheelhouse with its requirements, `pins`, and Debian packages."""
     files: dict[str, Path | bytes] = {"Dockerfile": family.dockerfile}
     files["wheelhouse/requirements.txt"] = requirements_text(pins).encode()
     files |= {f"wheelhouse/{wheel.name}": wheel for wheel in wheels}
+    if family.debian is not None:
+        files |= {"debian/.keep": b"", **{f"debian/{package.name}": package for package in packages}}
     return files
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from trace_bench.errors import EnvironmentUnavailable
 from trace_bench.images.engine import engine_errors
+from trace_bench.images.paths import cache_home
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -104,6 +105,35 @@ def make_base(engine: DockerClient, progress: Progress) -> str:
             with archive.open("rb") as content:
                 engine.api.import_image_from_data(content, repository=REPOSITORY, tag=tag, changes=changes)
     return f"{REPOSITORY}:{tag}"
+
+
+def gather_packages(engine: DockerClient, base: str, listed: Path, progress: Progress) -> list[Path]:
+    """The packages named in `listed`, one a line, with what `base` lacks of what they depend on, downloaded.
+
+    Raises:
+        EnvironmentUnavailable: they cannot be had.
+    """
+    names = [name for line in listed.read_text("utf-8").splitlines() if (name := line.partition("#")[0].strip())]
+    progress(f"gathering Debian packages: {', '.join(names)}")
+    _sources()  # apt's lists
+    archives = cache_home() / "debian"
+    (archives / "partial").mkdir(parents=True, exist_ok=True)
+    with (
+        engine_errors(f"read the packages of {base}"),
+        tempfile.TemporaryDirectory(prefix="trace-bench-apt-") as folder,
+    ):
+        status = Path(folder) / "status"
+        status.write_bytes(engine.containers.run(base, ["cat", "/var/lib/dpkg/status"], entrypoint="", remove=True,
+                                                 network_mode="none"))  # fmt: skip
+        settings = {
+            "Dir::State::status": status, "Dir::State::extended_states": Path(folder) / "extended",
+            "Dir::Cache::archives": archives, "Debug::NoLocking": "true", "APT::Sandbox::User": "root",
+        }  # fmt: skip
+        install = ["apt-get", *(f"-o{key}={value}" for key, value in settings.items()), "-qq", "-y",
+                   "--no-install-recommends", "--download-only"]  # fmt: skip
+        shown = _run([*install, "--print-uris", "install", *names], "find Debian packages")
+        _run([*install, "install", *names], "download Debian packages")
+    return [archives / line.split()[1] for line in shown.splitlines() if line.startswith("'")]
 
 
 def _recipe() -> str:

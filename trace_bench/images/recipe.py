@@ -43,6 +43,7 @@ class Family:
         requirements: files with hashed pins of what this family adds to its parent. Without any it adds no image of its
             own below the worker's.
         parent: the family whose dependencies this one stands on; None stands on the base itself.
+        debian: names Debian packages, one a line, that are added to a base made of such; any other has to have them.
         preload: modules that the supervisor imports before it forks the phases.
         plugin: an installed distribution whose files go beside the worker.
     """
@@ -53,6 +54,7 @@ class Family:
     dockerfile: Path
     requirements: tuple[Path, ...]
     parent: Family | None = None
+    debian: Path | None = None
     preload: tuple[str, ...] = ()
     plugin: Plugin | None = None
 
@@ -70,6 +72,11 @@ class Family:
     def worker_dockerfile(self) -> Path:
         """Adds the worker to any family."""
         return self.root / "worker.Dockerfile"
+
+    @property
+    def packages(self) -> tuple[Path, ...]:
+        """Files that name what it adds to its parent: `requirements`, and `debian`."""
+        return (*self.requirements, *([self.debian] if self.debian is not None else []))
 
     @property
     def lineage(self) -> tuple[Family, ...]:
@@ -117,7 +124,7 @@ class Recipe:
         """
         lineage = family.lineage
         dockerfiles = [*(f.dockerfile for f in lineage if f.requirements), family.worker_dockerfile]
-        requirements = [family.bootstrap, *(path for f in lineage for path in f.requirements)]
+        requirements = [family.bootstrap, *(path for f in lineage for path in f.packages)]
         return cls(
             family=family.name,
             dockerfile=digest([_read(path) for path in dockerfiles]),
@@ -146,7 +153,7 @@ def key_of_parts(family: str, parts: Mapping[str, str]) -> str:
 def dependencies_key(family: Family, base: str) -> str:
     """The key of `family` without the worker: of the layer that changes seldom and that children stand on."""
     adding = [f for f in family.lineage if f.requirements]
-    contents = [_read(path) for f in adding for path in (f.dockerfile, *f.requirements)]
+    contents = [_read(path) for f in adding for path in (f.dockerfile, *f.packages)]
     return digest([_FORMAT.encode(), b"dependencies", base.encode(), _read(family.bootstrap), *contents])
 
 
@@ -213,6 +220,7 @@ def _load(
         root=folder,
         dockerfile=place.parent / "Dockerfile",
         requirements=(place.parent / "requirements.txt",),
+        debian=debian if (debian := place.parent / "debian.txt").is_file() else None,
         parent=_load(parent, folder, raw, families, (*below, name)) if isinstance(parent, str) else None,
         preload=preload,
     )

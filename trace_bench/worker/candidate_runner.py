@@ -35,6 +35,7 @@ def run(
     *,
     files: bool = False,
     shared: mmap.mmap | None = None,
+    library: str | None = None,
 ) -> None:
     """Serve LOAD and CALL frames until the peer closes.
 
@@ -43,7 +44,9 @@ def run(
         mapped: files that this process maps, as far as they have been read whole.
         files: the program may open files, and so import modules while it runs.
         shared: memory that the program shares with its caller, which it finds as `shared_memory`.
+        library: path of a shared library, which it finds as `library_path`.
     """
+    given = {"shared_memory": shared, "library_path": library}
     function: Any = None
     while True:
         try:
@@ -56,7 +59,7 @@ def run(
                     channel.send(sock, channel.SIGNS, nonce, _signs(value["source"]))
                 codes = _compile(value.get("support", ""), value["source"], mapped, files=files)
                 close()
-                function = _load(codes, value, shared)
+                function = _load(codes, value, given)
                 reply_op, reply = channel.RESULT, None
             else:
                 reply_op, reply = channel.RESULT, function(*value)
@@ -87,12 +90,11 @@ def _compile(support: str, source: str, mapped: set[str], *, files: bool) -> lis
     return codes
 
 
-def _load(codes: list[types.CodeType], request: dict[str, Any], shared: mmap.mmap | None) -> Any:
+def _load(codes: list[types.CodeType], request: dict[str, Any], given: dict[str, Any]) -> Any:
     seed_generators(request["seed"])
     module = types.ModuleType("candidate")
     sys.modules["candidate"] = module
-    if shared is not None:
-        module.__dict__["shared_memory"] = shared
+    module.__dict__.update((name, value) for name, value in given.items() if value is not None)
     for code in codes:
         exec(code, module.__dict__)
     entry = request["entry"]

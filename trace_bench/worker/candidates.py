@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import mmap
 import os
@@ -9,7 +10,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from trace_bench.worker import channel, memory, wire
@@ -29,7 +30,9 @@ class SpawnerClient:
         self._sock = sock
         self._lock = threading.Lock()
 
-    def open(self, limits: Limits, modules: list[str]) -> tuple[int, socket.socket, mmap.mmap | None]:
+    def open(
+        self, limits: Limits, modules: list[str], library: bytes = b""
+    ) -> tuple[int, socket.socket, mmap.mmap | None]:
         """Start a candidate process: its number, the socket to it, and the memory that it shares, if any.
 
         Raises:
@@ -43,10 +46,16 @@ class SpawnerClient:
                 "memory_bytes": limits.memory_bytes,
                 "processes": limits.processes,
                 "shared_bytes": limits.shared_bytes,
+                "file_bytes": limits.file_bytes,
             },
             "needs": sorted(limits.needs),
         }
-        reply, fds = self._ask(request)
+        passed = [file_of(library)] if library else []
+        try:
+            reply, fds = self._ask(request, passed)
+        finally:
+            for fd in passed:
+                os.close(fd)
         if reply["op"] != "opened":
             raise ProblemError(f"no candidate process could be started: {reply.get('message')}")
         shared = None
@@ -68,9 +77,9 @@ class SpawnerClient:
         """
         return self._ask({"op": "close", "id": number, "hung_up": hung_up})[0]
 
-    def _ask(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+    def _ask(self, request: dict[str, Any], passed: Sequence[int] = ()) -> tuple[dict[str, Any], list[int]]:
         with self._lock:
-            wire.send_datagram(self._sock, request)
+            wire.send_datagram(self._sock, request, passed)
             received = wire.receive_datagram(self._sock)
         if received is None:
             raise ProblemError("the spawner has ended")
@@ -97,9 +106,11 @@ class CandidatePrograms:
         self.on_signs: Callable[[str, Signs], None] | None = None
         self._lock = threading.Lock()
 
-    def open(self, source: str, entry: str, limits: Limits | None = None, support: str = "") -> CandidateProgram:
+    def open(
+        self, source: str, entry: str, limits: Limits | None = None, support: str = "", library: bytes = b""
+    ) -> CandidateProgram:
         """See `problem.Programs.open`. The process starts at the first call."""
-        return CandidateProgram(self, source, entry, limits or Limits(), support)
+        return CandidateProgram(self, source, entry, limits or Limits(), support, library)
 
     def learn(self, digest: str, signs: Signs) -> None:
         """Keep what the first process of a source said of it."""
@@ -113,12 +124,15 @@ class CandidatePrograms:
 class CandidateProgram:
     """One candidate in one process. After a failure every further call repeats that failure."""
 
-    def __init__(self, programs: CandidatePrograms, source: str, entry: str, limits: Limits, support: str = "") -> None:
+    def __init__(
+        self, programs: CandidatePrograms, source: str, entry: str, limits: Limits, support: str, library: bytes
+    ) -> None:
         self._programs = programs
         self._spawner = programs.spawner
         self._source = source
         self._entry = entry
         self._support = support
+        self._library = library
         self._limits = limits
         self._nonces = channel.nonces()
         self._number: int | None = None
@@ -174,7 +188,7 @@ class CandidateProgram:
         digest = hashlib.sha256(self._source.encode("utf-8", "surrogatepass")).hexdigest()
         programs.started.add(digest)
         self._number, sock, self._shared = self._spawner.open(
-            self._limits, worth_preloading(self._source + self._support)
+            self._limits, worth_preloading(self._source + self._support), self._library
         )
         self._sock = sock
         channel.set_timeout(sock, self._limits.wall_seconds)
@@ -245,6 +259,15 @@ class CandidateProgram:
             return {"code": None, "signal": None}
         number, self._number = self._number, None
         return self._spawner.close(number, hung_up=hung_up)
+
+
+def file_of(data: bytes) -> int:
+    """A descriptor of a file in memory with `data`, which nobody can change."""
+    fd = os.memfd_create("library", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    with os.fdopen(fd, "wb", closefd=False) as file:
+        file.write(data)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+    return fd
 
 
 def _signs(op: int, reply: Any) -> Signs:

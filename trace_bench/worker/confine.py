@@ -19,10 +19,12 @@ def limits_of(asked: object) -> dict[str, int] | None:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1 << 48:
             return None
         found[name] = math.ceil(value)
-    shared = asked.get("shared_bytes", 0)
-    if type(shared) is not int or not 0 <= shared < 1 << 40:
-        return None
-    return {**found, "shared_bytes": shared}
+    for name in ("shared_bytes", "file_bytes"):
+        value = asked.get(name, 0)
+        if type(value) is not int or not 0 <= value < 1 << 40:
+            return None
+        found[name] = value
+    return found
 
 
 def keep_only(*fds: int) -> tuple[int, ...]:

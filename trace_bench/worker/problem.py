@@ -85,7 +85,10 @@ class Limits:
     """Threads of the process; with `needs` of processes, processes and threads of the candidate's uid."""
     needs: frozenset[str] = frozenset()
     """What the program needs beyond computing: ``files`` (to read), ``processes`` (to fork), ``machine_code`` (to make
-    memory executable, as libraries with a compiler of their own do). The result names it."""
+    memory executable, as libraries with a compiler of their own do; with ``files``, to load libraries), ``compiler``
+    (to run one: no system call is refused). The result names it."""
+    file_bytes: int = 0
+    """Of a file that it writes: in memory, as it may write to no folder."""
     shared_bytes: int = 0
     """Memory that the process shares with its caller, for `Program.timed`. It counts as the caller's."""
 
@@ -201,11 +204,14 @@ class Program(Protocol):
 class Programs(Protocol):
     """Opens candidate programs."""
 
-    def open(self, source: str, entry: str, limits: Limits | None = None, support: str = "") -> Program:
+    def open(
+        self, source: str, entry: str, limits: Limits | None = None, support: str = "", library: bytes = b""
+    ) -> Program:
         """Start a process for `source`. Compilation errors surface at the first call or at once, as CandidateError.
 
         Args:
             support: a task's own source, which is run before it in the same module and may define `entry`.
+            library: a shared library, which the program finds at the path `library_path`.
         """
 
 

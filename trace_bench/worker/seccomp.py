@@ -8,10 +8,12 @@ Both are lists of what is allowed; everything else is refused (EPERM). A process
   and no memory made executable.
 
 A task may need more (``[limits] needs``): ``files`` and ``processes`` widen both lists, and with ``machine_code``
-memory may be made executable, which PyTorch's convolutions need; what is executed there has the same filter. Executing
-a program, ``prctl(PR_SET_DUMPABLE)``, file locks and advice about the page cache are refused even then. The first two
-make a process the owner of its own files in /proc again, where ``oom_score_adj`` has the kernel kill the scorer in its
-place.
+memory may be made executable, which PyTorch's convolutions need; what is executed there has the same filter. With
+``files`` beside it, libraries may be loaded. Executing a program, ``prctl(PR_SET_DUMPABLE)``, file locks and advice
+about the page cache are refused even then. The first two make a process the owner of its own files in /proc again,
+where ``oom_score_adj`` has the kernel kill the scorer in its place.
+
+``compiler`` is for processes of a task that run a compiler and no line of a candidate: they have no filter.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import struct
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
-NEEDS = ("files", "processes", "machine_code")
+NEEDS = ("files", "processes", "machine_code", "compiler")
 """What a task may declare that its candidates need beyond computing."""
 
 _PR_SET_NO_NEW_PRIVS = 38
@@ -101,6 +103,7 @@ _MEMORY = (
     _Rule((28, 233), (_Check(2, _LOW, (0, 4, 8, 14, 15)),)),
 )
 _MACHINE_CODE = (_MEMORY[0], _Rule((9, 222), (_Check(3, 0x40020, (0x20,)),)), _Rule((10, 226), ()), _MEMORY[3])
+_LIBRARIES = (_MEMORY[0], _Rule((9, 222), ()), _Rule((10, 226), ()), _MEMORY[3])
 _THREADS_ONLY = _Rule(_CLONE, (_Check(0, _THREAD | _NAMESPACES, (_THREAD,)),))
 _NO_NAMESPACE = _Rule(_CLONE, (_Check(0, _NAMESPACES, (0,)),))
 _OWN_SIGNALS = (
@@ -153,7 +156,7 @@ def _allowed(stage: str, needs: Collection[str]) -> tuple[Mapping[str, tuple[int
         calls |= _LOADING
         rules += [_MEMORY[0], _NO_NEW_PRIVILEGES]
     else:
-        rules += _MACHINE_CODE if "machine_code" in needs else _MEMORY
+        rules += _MEMORY if "machine_code" not in needs else _LIBRARIES if files else _MACHINE_CODE
     if files:
         calls |= _READING
     if processes:

@@ -22,7 +22,7 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -304,11 +304,11 @@ class Spawner:
             self._selector.unregister(phase.sock)
             return
         message, fds = received
+        if message.get("op") == "open":
+            self._open_candidate(phase, message, fds[:1])
         for fd in fds:
             os.close(fd)
-        if message.get("op") == "open":
-            self._open_candidate(phase, message)
-        elif message.get("op") == "close":
+        if message.get("op") == "close":
             reply = self._close_candidate(phase, message.get("id"), hung_up=message.get("hung_up") is True)
             self._reply(phase, {"op": "closed", **reply})
         elif message.get("op") == "hold":
@@ -321,7 +321,8 @@ class Spawner:
         with contextlib.suppress(OSError):
             wire.send_datagram(phase.sock, message, fds)
 
-    def _open_candidate(self, phase: _Phase, message: dict[str, Any]) -> None:
+    def _open_candidate(self, phase: _Phase, message: dict[str, Any], library: Sequence[int]) -> None:
+        """Answer a request for a process; `library` has the descriptor of the one that it may load, if any."""
         limits, modules = limits_of(message.get("limits")), message.get("modules", [])
         asked = message.get("needs", [])
         if limits is None or not isinstance(modules, list) or not isinstance(asked, list):
@@ -357,7 +358,7 @@ class Spawner:
             self._reply(phase, {"op": "refused", "message": f"no process could be started{shares} ({error.strerror})"})
             return
         if pid == 0:
-            self._in_child(lambda: self._run_candidate(uid, limits, needs, theirs.fileno(), *passed))
+            self._in_child(lambda: self._run_candidate(uid, limits, needs, theirs.fileno(), passed, library))
         theirs.close()
         self._next_id += 1
         candidate = Candidate(pid, uid, limits["cpu_seconds"], phase.tally, needs)
@@ -369,18 +370,25 @@ class Spawner:
             os.close(fd)
 
     def _run_candidate(
-        self, uid: int | None, limits: dict[str, int], needs: frozenset[str], sock_fd: int, *passed: int
+        self,
+        uid: int | None,
+        limits: dict[str, int],
+        needs: frozenset[str],
+        sock_fd: int,
+        passed: Sequence[int],
+        library: Sequence[int],
     ) -> None:
         null = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
             os.dup2(null, fd)
-        sock_fd, *passed_on = keep_only(sock_fd, *passed)
-        shared = [mmap.mmap(fd, 0) for fd in passed_on]
+        sock_fd, *others = keep_only(sock_fd, *passed, *library)
+        shared = [mmap.mmap(fd, 0) for fd in others[: len(passed)]]
+        paths = [f"/proc/self/fd/{fd}" for fd in others[len(passed) :]]
         os.setsid()
         Path("/proc/self/oom_score_adj").write_text("1000")
         limit(resource.RLIMIT_CORE, 0)
         limit(resource.RLIMIT_NOFILE, 64)
-        limit(resource.RLIMIT_FSIZE, 0)
+        limit(resource.RLIMIT_FSIZE, limits["file_bytes"])
         with contextlib.suppress(ValueError):
             # gVisor does not take it, whoever asks; the filter refuses the calls as well.
             limit(resource.RLIMIT_MSGQUEUE, 0)
@@ -401,10 +409,13 @@ class Spawner:
             self._mapped,
             files="files" in needs,
             shared=shared[0] if shared else None,
+            library=paths[0] if paths else None,
         )
 
     def _close(self, stage: str, needs: frozenset[str]) -> None:
-        if self._filter.supported:
+        if "compiler" in needs:
+            self._filter.no_new_privileges()
+        elif self._filter.supported:
             self._filter.install(stage, needs)
 
     def _close_candidate(self, phase: _Phase, number: object, *, hung_up: bool = False) -> dict[str, Any]:

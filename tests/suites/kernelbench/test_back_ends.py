@@ -1,4 +1,4 @@
-"""Kernels may be written in Triton, which its interpreter runs on a CPU."""
+"""Kernels may be written in Triton, which its interpreter runs on a CPU, and in C++."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import importlib
 import re
 
 import pytest
+
+from tests.suites.kernelbench.test_inline import PLAIN, compiler
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
@@ -84,6 +86,68 @@ def test_a_kernel_in_triton_is_measured_and_compared(bench: Bench) -> None:
         bench.measure(TRITON.replace("tl.load(y + places, mask=inside)", "1.0"))
     with pytest.raises(CandidateError, match="no_such_function"):
         bench.measure(TRITON.replace("tl.maximum", "tl.no_such_function"))
+
+
+CPP = f"""
+import torch
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r'''{PLAIN}'''
+made = load_inline("made", SOURCE, no_implicit_headers=True, extra_cflags=["-O2"])
+
+
+class ModelNew(torch.nn.Module):
+    def __init__(self, slope):
+        super().__init__()
+        self.slope = slope
+
+    def forward(self, x, y):
+        out = torch.empty_like(x)
+        made.add(x.data_ptr(), y.data_ptr(), out.data_ptr(), x.numel(), self.slope)
+        return out
+"""
+TRIES = """
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+__attribute__((constructor)) void tries() {
+    if (fork() != -1 || socket(AF_INET, SOCK_STREAM, 0) != -1 || execl("/bin/true", "true", nullptr) != -1) abort();
+}
+"""
+
+
+@compiler
+def test_a_kernel_in_cpp_is_measured_and_what_it_loads_is_under_the_filter(bench: Bench) -> None:
+    assert bench.measure(CPP % TRIES).candidate > 0
+    with pytest.raises(Unequal, match="of 2100 values differ"):
+        bench.measure(CPP.replace("value > 0", "value > 1") % "")
+    with pytest.raises(
+        CandidateError, match=r"(?s)compile failed: the C\+\+ of load_inline cannot be built:.*'nothing'"
+    ):
+        bench.measure(CPP % "int f() { return nothing; }")
+
+
+@pytest.mark.slow
+@compiler
+def test_a_kernel_in_cpp_may_use_the_headers_of_pytorch(bench: Bench) -> None:
+    source = """
+import torch
+from torch.utils.cpp_extension import load_inline
+
+made = load_inline(name="made", functions=["add"], extra_cflags=["-O2"], cpp_sources='''
+torch::Tensor add(torch::Tensor x, torch::Tensor y, double slope) { return x.relu() * slope + y; }
+''')
+
+
+class ModelNew(torch.nn.Module):
+    def __init__(self, slope):
+        super().__init__()
+        self.slope = slope
+
+    def forward(self, x, y):
+        return made.add(x, y, self.slope)
+"""
+    assert bench.measure(source).candidate > 0
 
 
 @pytest.mark.parametrize(

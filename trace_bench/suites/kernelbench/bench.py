@@ -19,6 +19,8 @@ from functools import cached_property
 from importlib.resources import files
 from typing import Literal, get_args
 
+from trace_bench.suites.kernelbench.build import Builder
+from trace_bench.suites.kernelbench.inline import extension_of
 from trace_bench.suites.kernelbench.outputs import Outputs, Unequal
 from trace_bench.suites.kernelbench.reference import Reference, Tensors
 from trace_bench.suites.kernelbench.timing import Speed, speed
@@ -50,6 +52,7 @@ class Bench:
         limits: of each of the processes.
         trials: calls that are timed, at least.
         threads: that PyTorch begins with.
+        build_seconds: that building the C++ of a kernel may take.
     """
 
     programs: Programs
@@ -57,6 +60,7 @@ class Bench:
     limits: Limits
     trials: int
     threads: int
+    build_seconds: float = 300.0
 
     def measure(self, source: str) -> Speed:
         """Time `source` against the reference.
@@ -65,13 +69,19 @@ class Bench:
             Unequal: an output differs. CandidateError: the candidate failed otherwise.
             ProblemError: the reference did, or a constant could stand for it.
         """
+        extension = extension_of(source)
+        library = self._builder.build(extension) if extension is not None else b""
         times: dict[Part, list[list[float]]] = {part: [] for part in _PARTS}
         with ExitStack() as stack:
             empty = self._own(stack, _EMPTY, "Empty", Tensors([], {}, 0), self._outputs.end)
             for pair in range(PAIRS):
-                for part, found in self._pair(source, empty, pair * (WARM_UP + self._trials) + 1).items():
+                for part, found in self._pair(source, library, empty, pair * (WARM_UP + self._trials) + 1).items():
                     times[part].append(found)
         return replace(speed(**times), touched_bytes=self._outputs.end)
+
+    @cached_property
+    def _builder(self) -> Builder:
+        return Builder(self.programs, self.build_seconds)
 
     @cached_property
     def _outputs(self) -> Outputs:
@@ -107,7 +117,7 @@ class Bench:
         """Calls of a pair that are timed."""
         return math.ceil(self.trials / PAIRS)
 
-    def _pair(self, source: str, empty: Program, number: int) -> dict[Part, list[float]]:
+    def _pair(self, source: str, library: bytes, empty: Program, number: int) -> dict[Part, list[float]]:
         """Seconds of the calls of one pair of processes, the first of which is trial `number`."""
         outputs = self._outputs
         made, seed = self._init_inputs(), _ENTROPY.getrandbits(63)
@@ -115,7 +125,7 @@ class Bench:
         with ExitStack() as stack:
             parts: dict[Part, Program] = {"empty": empty}
             openings: dict[Part, Callable[[], Program]] = {
-                "candidate": lambda: self._opened(stack, source, "ModelNew", made, outputs.end, seed),
+                "candidate": lambda: self._opened(stack, source, "ModelNew", made, outputs.end, seed, library=library),
                 "reference": lambda: self._own(stack, self.reference.source, "Model", made, outputs.end, seed),
             }
             for part in _ENTROPY.sample(list(openings), len(openings)):
@@ -146,10 +156,20 @@ class Bench:
             raise self._own_fault(error) from error
 
     def _opened(
-        self, stack: ExitStack, source: str, name: str, made: Tensors, room: int, seed: int, support: str = ""
+        self,
+        stack: ExitStack,
+        source: str,
+        name: str,
+        made: Tensors,
+        room: int,
+        seed: int,
+        support: str = "",
+        library: bytes = b"",
     ) -> Program:
-        limits = replace(self.limits, shared_bytes=max(room, made.size, 1))
-        program = stack.enter_context(self.programs.open(source, ENTRY, limits, f"{support}\n\n{_harness()}"))
+        needs = self.limits.needs | {"files"} if library else self.limits.needs
+        limits = replace(self.limits, shared_bytes=max(room, made.size, 1), needs=needs)
+        opened = self.programs.open(source, ENTRY, limits, f"{support}\n\n{_harness()}", library)
+        program = stack.enter_context(opened)
         try:
             program.timed(made.fill, "make", name, made.arguments, seed, self.threads, self.reference.precision)
         except CandidateError as error:

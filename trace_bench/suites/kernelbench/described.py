@@ -67,6 +67,7 @@ COMMON: Mapping[str, Any] = {
     "eval_kwargs": {
         "constants": {"type": "str", "default": "", "doc": "Other constants of problem.py: 'batch_size=16, dim=256'."},
         "trials": {"type": "int", "default": 27, "minimum": 9, "maximum": 1000, "doc": "Calls that are timed."},
+        "build_seconds": {"type": "float", "default": 300.0, "minimum": 1.0, "doc": "Limit on building its C++."},
         "threads": {"type": "int", "default": 1, "minimum": 1, "doc": "Threads that PyTorch begins with."},
         "peak_gb_per_s": {
             "type": "float",

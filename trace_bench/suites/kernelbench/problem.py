@@ -52,6 +52,7 @@ def build(context: BuildContext) -> Problem:
         limits(context),
         trials=int(context.eval_kwargs["trials"]),
         threads=int(context.eval_kwargs["threads"]),
+        build_seconds=float(context.eval_kwargs["build_seconds"]),
     )
     return Problem(
         parameters=(
@@ -153,7 +154,8 @@ def _objective(spec: Mapping[str, Any], source: str, reference: Reference) -> st
         f"{spec['statement'].strip()}\n\nThe reference:\n\n```python\n{source.strip()}\n```\n\n"
         f"Precision: {reference.precision}; absolute and relative tolerance {tolerance:g}. The score is the speed-up "
         "(time of the reference / time of ModelNew), and higher is better; a kernel that fails, or one of whose "
-        "outputs is wrong, scores 0. Name all modules in import statements: a kernel runs without network and files."
+        "outputs is wrong, scores 0. Name all modules in import statements: a kernel runs without network and files. "
+        "C++ is built from one call of torch.utils.cpp_extension.load_inline, whose arguments must stand in the source."
     )
 
 

@@ -1,0 +1,140 @@
+"""C++ of kernels: what is built is what the source says, and what is built reaches nothing but its kernel."""
+
+from __future__ import annotations
+
+import os
+import sysconfig
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.forking import ForkingSpawner
+from trace_bench.suites.kernelbench.build import Builder
+from trace_bench.suites.kernelbench.inline import Extension, extension_of
+from trace_bench.worker.candidates import CandidatePrograms
+from trace_bench.worker.problem import CandidateError, ProblemError, Programs
+
+TWICE = "torch::Tensor twice(torch::Tensor x) { return x * 2; }"
+MADE = f"""#include <torch/extension.h>
+{TWICE}
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{
+m.def("twice", torch::wrap_pybind_function(twice), "twice");
+}}"""
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        f'load_inline("m", "{TWICE}", functions="twice")',
+        f'import torch\ntorch.utils.cpp_extension.load_inline(name="m", cpp_sources=["{TWICE}"], functions=["twice"])',
+        f'A = "torch::Tensor twice"\nB: str = ""\nC = A + "{TWICE[19:]}"\n'
+        'class ModelNew:\n    m = load_inline("m", (C,), verbose=print(1), functions={"twice": "twice"})',
+    ],
+)
+def test_what_is_built_stands_in_the_source(source: str) -> None:
+    assert extension_of(source) == Extension(MADE, ())
+
+
+def test_headers_flags_and_plain_functions_are_as_asked_for() -> None:
+    source = (
+        "load_inline('m', 'int f();', functions=['f'], with_pytorch_error_handling=False, no_implicit_headers=True,"
+    )
+    found = extension_of(source + " extra_cflags=['-O3', '-march=native', '-std=c++17', '-DN=4', '-fopenmp'])")
+    assert found is not None and found.flags == ("-O3", "-march=native", "-std=c++17", "-DN=4", "-fopenmp")
+    assert found.source == 'int f();\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {\nm.def("f", f, "f");\n}'
+    assert extension_of("def f(:") is None and extension_of("x = 1") is None
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("S = open('x').read()\nload_inline('m', S)", "at line 2: cpp_sources of load_inline must stand in the source"),
+        ("S = 'a'\nS = 'b'\nload_inline('m', S)", "at line 3: cpp_sources of load_inline must stand in the source"),
+        ("load_inline('m', f'{1}')", "must stand in the source as text"),
+        ("load_inline('m', 1)", "cpp_sources of load_inline must be text, or a list of texts"),
+        ("load_inline('m', 'a', cuda_sources='b')", "given cuda_sources, and there is no GPU here"),
+        ("load_inline('m', 'a', extra_ldflags=['-lx'])", "given extra_ldflags; only C"),
+        ("load_inline('m', 'a', is_python_module=False)", "leave is_python_module out"),
+        ("load_inline('m', 'a', extra_cflags=['-fplugin=/x.so'])", "flag '-fplugin=/x.so' is not allowed"),
+        ("load_inline('m', 'a', extra_cflags=['-o/tmp/x'])", "flag '-o/tmp/x' is not allowed"),
+        ("load_inline('m', 'a', extra_cflags=['@/etc/passwd'])", "is not allowed"),
+        ("load_inline('m', 'a')\nload_inline('n', 'b')", "at line 2: load_inline is called again"),
+        ("load_inline(**{})", "write its arguments out"),
+        ("load_inline('m', 'a', colour=1)", "has no argument 'colour'"),
+    ],
+)
+def test_what_cannot_be_told_or_built_is_refused_with_its_line(source: str, said: str) -> None:
+    with pytest.raises(CandidateError) as refused:
+        extension_of(source)
+    assert refused.value.phase == "compile" and said in str(refused.value)
+
+
+# ----------------------------------------------------------------------------------------------------- the compiler
+
+HEADER = Path(sysconfig.get_paths()["include"]) / "Python.h"
+compiler = pytest.mark.skipif(
+    not (os.access("/usr/bin/g++", os.X_OK) and HEADER.is_file()), reason="this machine has no g++, or no Python.h"
+)
+PLAIN = """#include <Python.h>
+%s
+static PyObject* add(PyObject*, PyObject* args) {
+    long long x, y, out, count;
+    double slope;
+    if (!PyArg_ParseTuple(args, "LLLLd", &x, &y, &out, &count, &slope)) return nullptr;
+    for (long long i = 0; i < count; i++) {
+        float value = ((float*)x)[i];
+        ((float*)out)[i] = (value > 0 ? value : 0) * (float)slope + ((float*)y)[i];
+    }
+    Py_RETURN_NONE;
+}
+static PyMethodDef methods[] = {{"add", add, METH_VARARGS, ""}, {nullptr, nullptr, 0, nullptr}};
+static PyModuleDef module = {PyModuleDef_HEAD_INIT, "m", "", -1, methods};
+#define JOIN(a, b) a##b
+#define INIT(name) JOIN(PyInit_, name)
+PyMODINIT_FUNC INIT(TORCH_EXTENSION_NAME)() { return PyModule_Create(&module); }
+"""
+
+
+@pytest.fixture
+def builder() -> Builder:
+    return Builder(CandidatePrograms(ForkingSpawner(), seed=1), 60)  # type: ignore[arg-type]
+
+
+@compiler
+def test_it_is_built_once_and_afterwards_comes_from_memory(builder: Builder) -> None:
+    times = []
+    for _ in range(2):
+        began = time.monotonic()
+        assert builder.build(Extension(PLAIN % "", ("-O2",))).startswith(b"\x7fELF")
+        times.append(time.monotonic() - began)
+    assert times[1] < times[0] / 5
+
+
+@compiler
+@pytest.mark.parametrize(
+    ("source", "seconds", "said"),
+    [
+        ("int f() { return x; }", 60, "'x' was not declared in this scope"),
+        ('#include "nowhere.h"', 60, "nowhere.h: No such file"),
+        ("template <int a, int b> struct F { enum { v = F<a - 1, 2 * b>::v + F<a - 1, 2 * b + 1>::v }; };\n"
+         "template <int b> struct F<0, b> { enum { v = 1 }; };\nint x = F<28, 0>::v;", 2, "is not built within 2 s"),
+    ],
+    ids=["wrong", "header", "endless"],
+)  # fmt: skip
+def test_what_does_not_build_costs_the_kernel_and_says_why(source: str, seconds: float, said: str) -> None:
+    spawner = ForkingSpawner()
+    builder = Builder(CandidatePrograms(spawner, seed=1), seconds)  # type: ignore[arg-type]
+    for _ in range(2):
+        with pytest.raises(CandidateError) as failed:
+            builder.build(Extension(source, ()))
+        assert failed.value.phase == "compile" and said in str(failed.value)
+    assert spawner.pids == []
+
+
+def test_without_a_compiler_the_task_says_so(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "trace_bench.suites.kernelbench.build.SCRIPT", "def trace_bench_compile(*_): raise FileNotFoundError('no g++')"
+    )
+    with pytest.raises(ProblemError, match=r"the C\+\+ of a kernel cannot be built here: .*no g\+\+"):
+        Builder(programs, 10).build(Extension("", ()))

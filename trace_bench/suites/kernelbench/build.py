@@ -1,0 +1,64 @@
+"""Builds the C++ of kernels: once for each text, in a process of its own that runs the compiler and no kernel.
+
+What was built stays in the judge's memory. No kernel can reach it, so none can build for another one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from importlib.resources import files
+
+from trace_bench.suites.kernelbench.inline import MODULE, Extension
+from trace_bench.worker.problem import CandidateError, Limits, ProblemError, Programs
+
+SCRIPT = files("trace_bench.suites.kernelbench").joinpath("compiling.py").read_text(encoding="utf-8")
+_LARGEST = 256 << 20
+"""Bytes of the assembly, object and library; a compiler that writes more is stopped by the kernel of the system."""
+_MEMORY = 6 << 30
+"""Bytes of address space of each process of the compiler; that of PyTorch's headers takes 1.3 GB."""
+_NEEDS = frozenset({"files", "processes", "compiler"})
+
+
+@dataclass(frozen=True)
+class Builder:
+    """Attributes:
+    seconds: of wall time that a build may take.
+    """
+
+    programs: Programs
+    seconds: float
+    _built: dict[Extension, bytes | CandidateError] = field(default_factory=dict)
+
+    def build(self, extension: Extension) -> bytes:
+        """The shared library of `extension`: a Python module called `MODULE`.
+
+        Raises:
+            CandidateError: it does not compile, or takes too long. ProblemError: there is no compiler here.
+        """
+        if extension not in self._built:
+            try:
+                self._built[extension] = self._compiled(extension)
+            except CandidateError as error:
+                self._built[extension] = error
+        found = self._built[extension]
+        if isinstance(found, CandidateError):
+            raise found
+        return found
+
+    def _compiled(self, extension: Extension) -> bytes:
+        limits = Limits(
+            wall_seconds=self.seconds, cpu_seconds=self.seconds, memory_bytes=_MEMORY, output_bytes=_LARGEST,
+            needs=_NEEDS, file_bytes=_LARGEST,
+        )  # fmt: skip
+        try:
+            with self.programs.open("", "trace_bench_compile", limits, SCRIPT) as program:
+                library, said = program(MODULE, extension.source, list(extension.flags))
+        except CandidateError as error:
+            if error.phase == "timeout":
+                raise CandidateError("compile", f"the C++ is not built within {self.seconds:g} s") from error
+            raise ProblemError(f"the C++ of a kernel cannot be built here: {error}") from error
+        if not isinstance(library, bytes) or not isinstance(said, str):
+            raise ProblemError("the process that builds the C++ of kernels answers something else")
+        if not library:
+            raise CandidateError("compile", f"the C++ of load_inline cannot be built:\n{said}")
+        return library

@@ -1,0 +1,164 @@
+"""C++ that a kernel hands to `torch.utils.cpp_extension.load_inline`, found in its source without running it.
+
+The judge builds it (`trace_bench.suites.kernelbench.build`) before a process of the kernel starts, and the call returns
+what was built. So the arguments of the call must be text that stands in the source.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trace_bench.worker.problem import CandidateError
+
+MODULE = "trace_bench_extension"
+"""Name of the Python module that a library is built as."""
+
+_PARAMETERS = (
+    "name", "cpp_sources", "cuda_sources", "sycl_sources", "functions", "extra_cflags", "extra_cuda_cflags",
+    "extra_sycl_cflags", "extra_ldflags", "extra_include_paths", "build_directory", "verbose", "with_cuda", "with_sycl",
+    "is_python_module", "with_pytorch_error_handling", "keep_intermediates", "use_pch", "no_implicit_headers",
+)  # fmt: skip
+_UNUSED = ("name", "build_directory", "verbose", "keep_intermediates", "use_pch")
+"""Nothing of what is built depends on these."""
+_FLAG = re.compile(
+    r"-(O([0-3gs]|fast)?|std=(c|gnu)\+\+\d[\da-z]|m[\w.+-]+(=[\w.+-]+)?|f[\w-]+|[DU]\w+(=[\w.]*)?|W[\w-]*|g|pthread)"
+)
+"""Flags that name no file: any other one could have the compiler read, load or write what it should not."""
+
+
+@dataclass(frozen=True)
+class Extension:
+    """One library: its C++, and flags of the compiler."""
+
+    source: str
+    flags: tuple[str, ...]
+
+
+def extension_of(source: str) -> Extension | None:
+    """What the program `source` builds; None if it calls no `load_inline`, or is no Python.
+
+    Raises:
+        CandidateError: it cannot be told, or not be built here; with the line.
+    """
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None  # said when it is loaded
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _name(node.func) == "load_inline"]
+    if not calls:
+        return None
+    if len(calls) > 1:
+        raise _refused(calls[1], "load_inline is called again; give all C++ to one call")
+    (call,) = calls
+    known = _constants(tree)
+    arguments = _arguments(call, known)
+    for name in ("cuda_sources", "with_cuda"):
+        if arguments.get(name):
+            raise _refused(call, f"load_inline is given {name}, and there is no GPU here; give it cpp_sources alone")
+    if arguments.get("is_python_module") is False:
+        raise _refused(call, "load_inline is asked for a library that is no module; leave is_python_module out")
+    for name in ("sycl_sources", "with_sycl", "extra_ldflags", "extra_include_paths"):
+        if arguments.get(name):
+            raise _refused(call, f"load_inline is given {name}; only C++ and flags of the compiler can be built here")
+    flags = _texts(call, arguments, "extra_cflags")
+    for flag in flags:
+        if not _FLAG.fullmatch(flag):
+            raise _refused(call, f"the compiler's flag {flag!r} is not allowed; use -O…, -m…, -f…, -D… and -std=… only")
+    return Extension("\n".join(_parts(call, arguments)), flags)
+
+
+def _parts(call: ast.Call, arguments: Mapping[str, Any]) -> list[str]:
+    """As `load_inline` puts it together."""
+    parts = list(_texts(call, arguments, "cpp_sources"))
+    if not arguments.get("no_implicit_headers"):
+        parts.insert(0, "#include <torch/extension.h>")
+    functions = arguments.get("functions")
+    if functions is not None:
+        names = (
+            functions if isinstance(functions, dict) else {name: name for name in _texts(call, arguments, "functions")}
+        )
+        wrapped = "torch::wrap_pybind_function({})" if arguments.get("with_pytorch_error_handling", True) else "{}"
+        parts.append("PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {")
+        parts += [f'm.def("{name}", {wrapped.format(name)}, "{doc}");' for name, doc in names.items()]
+        parts.append("}")
+    return parts
+
+
+def _arguments(call: ast.Call, known: Mapping[str, Any]) -> dict[str, Any]:
+    given: dict[str, ast.expr] = dict(zip(_PARAMETERS, call.args, strict=False))
+    for keyword in call.keywords:
+        if keyword.arg is None:
+            raise _refused(call, "load_inline is called with **; write its arguments out")
+        given[keyword.arg] = keyword.value
+    if unknown := sorted(given.keys() - set(_PARAMETERS)):
+        raise _refused(call, f"load_inline has no argument {unknown[0]!r}")
+    found = {}
+    for name, node in given.items():
+        if name in _UNUSED:
+            continue
+        try:
+            found[name] = _value(node, known)
+        except ValueError:
+            raise _refused(
+                node, f"{name} of load_inline must stand in the source as text, or be a name that is assigned text once"
+            ) from None
+    return found
+
+
+def _texts(call: ast.Call, arguments: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    value = arguments.get(name)
+    texts = [] if value is None else [value] if isinstance(value, str) else value
+    if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
+        raise _refused(call, f"{name} of load_inline must be text, or a list of texts")
+    return tuple(texts)
+
+
+def _constants(tree: ast.Module) -> dict[str, Any]:
+    """Names of the module that are assigned once, and what."""
+    counts = Counter(
+        node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
+    )
+    found: dict[str, Any] = {}
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+            target = statement.targets[0]
+            if isinstance(target, ast.Name) and counts[target.id] == 1:
+                try:
+                    found[target.id] = _value(statement.value, found)
+                except ValueError:
+                    continue
+    return found
+
+
+def _value(node: ast.expr, known: Mapping[str, Any]) -> Any:
+    """The value of an expression of constants and `known` names. Raises ValueError for any other one."""
+    match node:
+        case ast.Constant(value=value):
+            return value
+        case ast.Name(id=name) if name in known:
+            return known[name]
+        case ast.List(elts=items) | ast.Tuple(elts=items):
+            return [_value(item, known) for item in items]
+        case ast.Dict(keys=keys, values=values) if None not in keys:
+            return {_value(key, known): _value(value, known) for key, value in zip(keys, values, strict=True) if key}
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            one, two = _value(left, known), _value(right, known)
+            if type(one) is type(two) and isinstance(one, str | list):
+                return one + two
+    raise ValueError
+
+
+def _name(function: ast.expr) -> str | None:
+    match function:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+    return None
+
+
+def _refused(node: ast.expr, message: str) -> CandidateError:
+    return CandidateError("compile", message, line=node.lineno)
