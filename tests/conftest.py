@@ -7,7 +7,7 @@ import gc
 import os
 import signal
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 import pytest
@@ -26,6 +26,9 @@ settings.load_profile("trace-bench")
 GROUPS = ("docker", "modal", "gpu", "slow")
 LEAST, PART = 6, 5
 """Without --full, properties are tried on one example in `PART`, and on `LEAST` at least."""
+ROW, SHARE = 4, 3
+"""Without --full, one in `SHARE` of a row of `ROW` or more parameters is tried. The others are slow, as are those that
+the row marks itself, if it does."""
 _ran: Counter[str] = Counter()
 _skipped: dict[str, Counter[str]] = {group: Counter() for group in GROUPS}
 
@@ -38,9 +41,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--at-most", type=float, metavar="SECONDS", help="skip the tests that do not begin in this time")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--full"):
         return
+    rows: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        rows[item.nodeid.partition("[")[0]].append(item)
+    for row in rows.values():
+        if len(row) >= ROW and not any(item.get_closest_marker("slow") for item in row):
+            for number, item in enumerate(row):
+                if number % SHARE:
+                    item.add_marker(pytest.mark.slow)
     for item in items:
         test = getattr(item, "obj", None)
         own = getattr(test, "_hypothesis_internal_use_settings", None)

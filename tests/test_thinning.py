@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -33,14 +34,32 @@ def test_one_in_so_many_is_not_slow() -> None:
     assert [param.values[0] for param in found] == list("abcdefg")
 
 
+def _pytest(folder: Path, *options: str) -> str:
+    """What pytest says of the tests in `folder`, collected as those of this project are."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", f"--rootdir={folder}", *options]
+    env = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(TOP)}
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(("options", "tried"), [((), "036"), (("--full",), "01234567")])
+def test_of_a_long_row_of_parameters_a_part_is_not_slow(tmp_path: Path, options: tuple[str, ...], tried: str) -> None:
+    (tmp_path / "test_row.py").write_text(
+        "import pytest\n"
+        "@pytest.mark.parametrize('number', range(8))\ndef test_long(number): print('long', number)\n"
+        "@pytest.mark.parametrize('number', range(3))\ndef test_short(number): print('short', number)\n"
+    )
+    said = _pytest(tmp_path, "-s", "-m", "not slow", *options)
+    assert re.findall(r"long (\d)", said) == list(tried)
+    assert re.findall(r"short (\d)", said) == ["0", "1", "2"]
+
+
 @pytest.mark.parametrize(("options", "examples", "full"), [((), 10, "False"), (("--full",), 50, "True")])
 def test_properties_are_tried_on_a_part_of_the_examples(
     tmp_path: Path, options: tuple[str, ...], examples: int, full: str
 ) -> None:
     (tmp_path / "test_property.py").write_text(PROPERTY)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", f"--rootdir={tmp_path}", *options]
-    env = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(TOP)}
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    _pytest(tmp_path, *options)
     assert len((tmp_path / "examples").read_text()) == examples
     assert (tmp_path / "full").read_text() == full

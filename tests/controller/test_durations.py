@@ -14,7 +14,6 @@ import pytest
 
 from tests.controller.bench import Bench, entries
 from tests.controller.supervisor import Script
-from tests.thinning import thinned
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.controller import durations
 from trace_bench.controller.durations import known_durations
@@ -84,12 +83,12 @@ def test_seeds_share_what_is_known_and_unknown_jobs_count_as_the_mean(bench: Ben
 
 @pytest.mark.parametrize(
     "change",
-    thinned([
+    [
         {"status": "failed"}, {"cut_by_run_budget": "true"}, {"llm_reused": 1}, {"llm_cached": 2}, {"model": "another"},
         {"stop_reason": "interrupted"}, {"time_seconds": "nan"}, {"time_seconds": "-1"}, {"time_seconds": ""},
         {"time_seconds": "x"}, {"resolved_trainer_kwargs": "{"}, {"resolved_trainer_kwargs": "{}"},
         {"eval_kwargs": '{"n": 1}'},
-    ], 3),
+    ],
 )  # fmt: skip
 def test_rows_that_do_not_tell_are_left_out(bench: Bench, change: dict[str, Any]) -> None:
     first = bench.run(seeds=[1])

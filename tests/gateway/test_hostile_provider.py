@@ -21,7 +21,6 @@ from typing import Any
 import pytest
 
 from tests.gateway.openai_server import OpenAIServer
-from tests.thinning import thinned
 from trace_bench.artifacts.contract import ModelRef
 from trace_bench.gateway import frames
 from trace_bench.gateway.base import ProviderError, ProviderReply, ProviderRequest
@@ -119,7 +118,7 @@ def _until(what: Callable[[], bool], seconds: float = 60.0) -> None:
 
 
 @pytest.mark.parametrize("status", [302, 307, 308])
-@pytest.mark.parametrize("model", thinned(PROVIDERS, 3))
+@pytest.mark.parametrize("model", PROVIDERS)
 def test_no_key_and_no_request_follows_a_redirect(raw: Raw, process: ProviderProcess, model: str, status: int) -> None:
     elsewhere = Raw()
     port = elsewhere.url.rpartition(":")[2]

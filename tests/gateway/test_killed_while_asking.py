@@ -21,7 +21,6 @@ import pytest
 from tests.gateway import asking_program
 from tests.gateway.asking_program import CALLS
 from tests.gateway.openai_server import PLAIN, Behaviour, OpenAIServer
-from tests.thinning import thinned
 from trace_bench.artifacts.records import LlmCall
 from trace_bench.artifacts.usage import is_answer, is_lost, usage_of
 from trace_bench.artifacts.writers import read_journal
@@ -103,7 +102,7 @@ def job(server: OpenAIServer, tmp_path: Path) -> Job:
     return Job(tmp_path, server)
 
 
-@pytest.mark.parametrize("point", thinned(OF_THE_CONTROLLER, 2))
+@pytest.mark.parametrize("point", OF_THE_CONTROLLER)
 def test_a_controller_that_is_killed_loses_no_answer_and_pays_none_twice(job: Job, point: str) -> None:
     assert job.run(point) == -signal.SIGKILL
     assert job.run() == 0
@@ -111,7 +110,7 @@ def test_a_controller_that_is_killed_loses_no_answer_and_pays_none_twice(job: Jo
     assert len(job.server.asked()) == CALLS
 
 
-@pytest.mark.parametrize("point", thinned(OF_THE_PROVIDER_PROCESS, 2))
+@pytest.mark.parametrize("point", OF_THE_PROVIDER_PROCESS)
 def test_a_provider_process_that_is_killed_leaves_word_of_what_it_had_sent(job: Job, point: str) -> None:
     assert job.run(point) == 0, "the controller goes on"
     assert (job.folder / "killed").exists()

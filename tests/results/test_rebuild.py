@@ -10,7 +10,6 @@ import pytest
 
 from tests.recorded import RUN_ID
 from tests.results.folders import make_run, row
-from tests.thinning import thinned
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.versions import SCHEMA_VERSION
 from trace_bench.artifacts.writers import write_bytes
@@ -58,7 +57,7 @@ CHANGES: dict[str, tuple[Callable[[RunLayout], Path], str]] = {
 }
 
 
-@pytest.mark.parametrize("what", thinned(CHANGES, 2))
+@pytest.mark.parametrize("what", CHANGES)
 def test_a_table_that_was_changed_is_named_and_comes_out_as_it_was(copied: RunLayout, what: str) -> None:
     place, word = CHANGES[what]
     before, path = content(copied), place(copied)

@@ -9,7 +9,7 @@ from tests.thinning import thinned
 
 
 @pytest.mark.docker
-@pytest.mark.parametrize("check", thinned(CHECKS, 2), ids=lambda check: check.name)
+@pytest.mark.parametrize("check", thinned(CHECKS, every=2), ids=lambda check: check.name)
 def test_docker(docker_lab: Lab, check: Check) -> None:
     _pass(docker_lab, check)
 

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.thinning import thinned
 from tests.trainers.memory_context import DECIDE_BROKEN, DECIDE_RIGHT, GREET_RIGHT, greeting, numeric, seeded, suggest
 from tests.trainers.scripted_search import explored, history, kept, script, targets
 from trace_bench.arguments import without_effect
@@ -287,7 +286,7 @@ def learner(messages: Any, slot: Slot, variables: Any) -> str:
     return suggest(greet0=GREET_RIGHT)
 
 
-@pytest.mark.parametrize("trainer", thinned(TRAINERS, 3))
+@pytest.mark.parametrize("trainer", TRAINERS)
 def test_an_agent_of_two_operators_is_learned_in_candidate_processes(context: Any, trainer: Any) -> None:
     memory = context(greeting(decide=DECIDE_BROKEN), learner)
     steps = "max_depth" if trainer is BeamSearch else "num_steps"

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.thinning import thinned
 from tests.trainers.memory_context import (
     DECIDE,
     DECIDE_BROKEN,
@@ -198,7 +197,7 @@ def test_modules_take_turns_and_a_child_goes_on_where_its_parent_stands(context:
     assert best == {"a": 1.0, "b": 1.0, "c": 1.0}
 
 
-@pytest.mark.parametrize("trainer", thinned([GEPABase, GEPAUCB], 3), ids=lambda t: t.name)
+@pytest.mark.parametrize("trainer", [GEPABase, GEPAUCB], ids=lambda t: t.name)
 def test_a_merged_candidate_goes_on_where_the_further_of_its_parents_stands(context: Any, trainer: Any) -> None:
     memory = context(rugged(), seeded(3), seed=4)
     search(memory, trainer, 60, merge_every=2, train_batch_size=2)

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tests.thinning import thinned
 from tests.trainers.answering import ANSWERS, answering, form_of, honest, written
 from tests.trainers.memory_context import DECIDE_BROKEN, DECIDE_RIGHT, GREET_RIGHT, MemoryContext, greeting
 from trace_bench.trainers.base import Slot, StopTraining
@@ -156,7 +155,7 @@ def test_a_bad_value_is_told_and_changes_nothing(context: Any, optimizer: str, v
     assert all(e["reason"] for e in told)
 
 
-@pytest.mark.parametrize("optimizer", thinned(["OptoPrime", "OptoPrimeMulti", "OPRO", "OptoPrimeV2", "OPROv2"], 3))
+@pytest.mark.parametrize("optimizer", ["OptoPrime", "OptoPrimeMulti", "OPRO", "OptoPrimeV2", "OPROv2"])
 def test_names_of_no_variable_are_told(context: Any, optimizer: str) -> None:
     def model(messages: Any, slot: Slot, variables: Any) -> str:
         return written(form_of(variables), {"score0": 1, "x\ud800": 2})
