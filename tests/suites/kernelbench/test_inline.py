@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.forking import ForkingSpawner
-from trace_bench.suites.kernelbench.build import Builder
+from trace_bench.suites.kernelbench.build import SCRIPT, Builder
 from trace_bench.suites.kernelbench.inline import Extension, extension_of
 from trace_bench.worker.candidates import CandidatePrograms
 from trace_bench.worker.problem import CandidateError, ProblemError, Programs
@@ -61,6 +61,7 @@ def test_headers_flags_and_plain_functions_are_as_asked_for() -> None:
         ("load_inline('m', 'a', extra_cflags=['@/etc/passwd'])", "is not allowed"),
         ("load_inline('m', 'a')\nload_inline('n', 'b')", "at line 2: load_inline is called again"),
         ("load_inline(**{})", "write its arguments out"),
+        (r"load_inline('m', '\ud800')", "the C++ of load_inline is no text"),
         ("load_inline('m', 'a', colour=1)", "has no argument 'colour'"),
     ],
 )
@@ -132,9 +133,19 @@ def test_what_does_not_build_costs_the_kernel_and_says_why(source: str, seconds:
     assert spawner.pids == []
 
 
+@pytest.mark.parametrize("end", ["raise MemoryError", "os._exit(9)", "return b'x' * (1 << 29), ''"])
+def test_a_compiler_that_comes_to_no_end_in_order_costs_the_kernel(
+    programs: Programs, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    monkeypatch.setattr("trace_bench.suites.kernelbench.build.SCRIPT", f"import os\ndef trace_bench_compile(*_): {end}")
+    with pytest.raises(CandidateError, match=r"compile failed: the C\+\+ of load_inline cannot be built: "):
+        Builder(programs, 10).build(Extension("", ()))
+
+
 def test_without_a_compiler_the_task_says_so(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "trace_bench.suites.kernelbench.build.SCRIPT", "def trace_bench_compile(*_): raise FileNotFoundError('no g++')"
-    )
-    with pytest.raises(ProblemError, match=r"the C\+\+ of a kernel cannot be built here: .*no g\+\+"):
+    script = SCRIPT.replace("/usr/bin/g++", "/usr/bin/none")
+    monkeypatch.setattr("trace_bench.suites.kernelbench.build.SCRIPT", script)
+    with pytest.raises(
+        ProblemError, match=r"cannot be built: there is no /usr/bin/none in the image; stand it on a base"
+    ):
         Builder(programs, 10).build(Extension("", ()))

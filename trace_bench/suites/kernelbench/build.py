@@ -13,7 +13,11 @@ from trace_bench.worker.problem import CandidateError, Limits, ProblemError, Pro
 
 SCRIPT = files("trace_bench.suites.kernelbench").joinpath("compiling.py").read_text(encoding="utf-8")
 _LARGEST = 256 << 20
-"""Bytes of the assembly, object and library; a compiler that writes more is stopped by the kernel of the system."""
+"""Bytes of the assembly and of the object; a compiler that writes more is stopped by the kernel of the system."""
+_LIBRARY = 32 << 20
+"""Bytes of a library."""
+_KEPT = 8
+"""Libraries, and failures, that are remembered: the last ones."""
 _MEMORY = 6 << 30
 """Bytes of address space of each process of the compiler; that of PyTorch's headers takes 1.3 GB."""
 _NEEDS = frozenset({"files", "processes", "compiler"})
@@ -21,8 +25,10 @@ _NEEDS = frozenset({"files", "processes", "compiler"})
 
 @dataclass(frozen=True)
 class Builder:
-    """Attributes:
-    seconds: of wall time that a build may take.
+    """Builds libraries, and remembers the last ones.
+
+    Attributes:
+        seconds: of wall time that a build may take.
     """
 
     programs: Programs
@@ -36,6 +42,8 @@ class Builder:
             CandidateError: it does not compile, or takes too long. ProblemError: there is no compiler here.
         """
         if extension not in self._built:
+            if len(self._built) == _KEPT:
+                del self._built[next(iter(self._built))]
             try:
                 self._built[extension] = self._compiled(extension)
             except CandidateError as error:
@@ -47,7 +55,7 @@ class Builder:
 
     def _compiled(self, extension: Extension) -> bytes:
         limits = Limits(
-            wall_seconds=self.seconds, cpu_seconds=self.seconds, memory_bytes=_MEMORY, output_bytes=_LARGEST,
+            wall_seconds=self.seconds, cpu_seconds=self.seconds, memory_bytes=_MEMORY, output_bytes=_LIBRARY,
             needs=_NEEDS, file_bytes=_LARGEST,
         )  # fmt: skip
         try:
@@ -56,9 +64,10 @@ class Builder:
         except CandidateError as error:
             if error.phase == "timeout":
                 raise CandidateError("compile", f"the C++ is not built within {self.seconds:g} s") from error
-            raise ProblemError(f"the C++ of a kernel cannot be built here: {error}") from error
-        if not isinstance(library, bytes) or not isinstance(said, str):
-            raise ProblemError("the process that builds the C++ of kernels answers something else")
+            # Whatever ends a compiler is in what it compiles: it is too large, or needs too much memory.
+            raise CandidateError("compile", f"the C++ of load_inline cannot be built: {error}") from error
+        if library is None:
+            raise ProblemError(f"the C++ of a kernel cannot be built: {said}")
         if not library:
             raise CandidateError("compile", f"the C++ of load_inline cannot be built:\n{said}")
-        return library
+        return bytes(library)

@@ -9,11 +9,11 @@ _MOST_SAID = 6000
 
 
 def trace_bench_compile(module, source, flags):
-    """The library, or nothing and what the compiler says."""
+    """The library; or nothing, and what the compiler says; or None, and why there is no compiler."""
     import os
 
     if not os.access(_COMPILER, os.X_OK):
-        raise FileNotFoundError(f"this image has no C++ compiler ({_COMPILER})")
+        return None, f"there is no {_COMPILER} in the image; stand it on a base that has one (docs/how-to/kernels.md)"
     text, assembly, found, library = (os.memfd_create(name) for name in ("source", "assembly", "object", "library"))
     with open(text, "wb", closefd=False) as file:
         file.write(source.encode())
@@ -23,7 +23,7 @@ def trace_bench_compile(module, source, flags):
         [_COMPILER, "-x", "c++", "-S", "-std=c++20", "-fPIC", f"-DTORCH_EXTENSION_NAME={module}",
          "-DTORCH_API_INCLUDE_EXTENSION_H", *headers, *flags, "-o", f"/proc/self/fd/{assembly}", "-"],
         [_ASSEMBLER, "-o", f"/proc/self/fd/{found}", f"/proc/self/fd/{assembly}"],
-        # As g++ does, which wants a folder for it.
+        # The linker itself: g++ would write files beside its own.
         [_LINKER, "-shared", "-s", "-o", f"/proc/self/fd/{library}", *map(_trace_bench_part, ("crti.o", "crtbeginS.o")),
          f"/proc/self/fd/{found}", *libraries, *map(_trace_bench_part, ("crtendS.o", "crtn.o"))],
     ]  # fmt: skip

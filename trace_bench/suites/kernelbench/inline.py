@@ -69,7 +69,12 @@ def extension_of(source: str) -> Extension | None:
     for flag in flags:
         if not _FLAG.fullmatch(flag):
             raise _refused(call, f"the compiler's flag {flag!r} is not allowed; use -O…, -m…, -f…, -D… and -std=… only")
-    return Extension("\n".join(_parts(call, arguments)), flags)
+    text = "\n".join(_parts(call, arguments))
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise _refused(call, f"the C++ of load_inline is no text: {error}") from error
+    return Extension(text, flags)
 
 
 def _parts(call: ast.Call, arguments: Mapping[str, Any]) -> list[str]:
