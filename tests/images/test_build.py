@@ -9,11 +9,15 @@ import tarfile
 import time
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.images.conftest import Checkout
+from trace_bench.images import debian
+from trace_bench.images.build import silent
+from trace_bench.images.engine import connect
 
 pytestmark = pytest.mark.docker
 SLOW = pytest.mark.slow
@@ -185,3 +189,17 @@ def test_no_engine_is_one_sentence_within_seconds(checkout: Checkout) -> None:
     assert answer["exit_code"] == 3
     assert "no Docker engine answers at unix:///nonexistent/docker.sock" in answer["error"]
     assert "ensure-engine" in answer["error"] and "local" in answer["error"]
+
+
+def test_debian_packages_are_found_again_once_they_have_been_downloaded(
+    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = debian.made_base(connect(None))
+    if base is None:
+        pytest.skip("no base was made from Debian packages here")
+    monkeypatch.setattr(debian, "cache_home", lambda: tmp_path / "cache")
+    (tmp_path / "debian.txt").write_text("libgomp1  # small\n")
+    for _ in range(2):
+        found = debian.gather_packages(connect(None), base, tmp_path / "debian.txt", silent)
+        assert "libgomp1" in {path.name.partition("_")[0] for path in found}
+        assert all(path.stat().st_size > 1000 for path in found)

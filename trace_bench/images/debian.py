@@ -117,22 +117,26 @@ def gather_packages(engine: DockerClient, base: str, listed: Path, progress: Pro
     progress(f"gathering Debian packages: {', '.join(names)}")
     _sources()  # apt's lists
     archives = cache_home() / "debian"
-    (archives / "partial").mkdir(parents=True, exist_ok=True)
     with (
         engine_errors(f"read the packages of {base}"),
         tempfile.TemporaryDirectory(prefix="trace-bench-apt-") as folder,
     ):
-        status = Path(folder) / "status"
+        status, none = Path(folder) / "status", Path(folder) / "archives"
         status.write_bytes(engine.containers.run(base, ["cat", "/var/lib/dpkg/status"], entrypoint="", remove=True,
                                                  network_mode="none"))  # fmt: skip
-        settings = {
-            "Dir::State::status": status, "Dir::State::extended_states": Path(folder) / "extended",
-            "Dir::Cache::archives": archives, "Debug::NoLocking": "true", "APT::Sandbox::User": "root",
-        }  # fmt: skip
-        install = ["apt-get", *(f"-o{key}={value}" for key, value in settings.items()), "-qq", "-y",
-                   "--no-install-recommends", "--download-only"]  # fmt: skip
-        shown = _run([*install, "--print-uris", "install", *names], "find Debian packages")
-        _run([*install, "install", *names], "download Debian packages")
+
+        def install(into: Path, *options: str) -> str:
+            (into / "partial").mkdir(parents=True, exist_ok=True)
+            settings = {
+                "Dir::State::status": status, "Dir::State::extended_states": Path(folder) / "extended",
+                "Dir::Cache::archives": into, "Debug::NoLocking": "true", "APT::Sandbox::User": "root",
+            }  # fmt: skip
+            return _run(["apt-get", *(f"-o{key}={value}" for key, value in settings.items()), "-qq", "-y",
+                         "--no-install-recommends", *options, "install", *names],
+                        f"download the Debian packages {', '.join(names)}")  # fmt: skip
+
+        shown = install(none, "--print-uris")  # apt leaves out those that are there
+        install(archives, "--download-only")
     return [archives / line.split()[1] for line in shown.splitlines() if line.startswith("'")]
 
 
