@@ -262,7 +262,7 @@ class CandidateProgram:
 
 
 def file_of(data: bytes) -> int:
-    """A descriptor of a file in memory with `data`, which nobody can change."""
+    """Descriptor of a sealed file in memory that holds `data`."""
     fd = os.memfd_create("library", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     with os.fdopen(fd, "wb", closefd=False) as file:
         file.write(data)

@@ -26,7 +26,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 NEEDS = ("files", "processes", "machine_code", "compiler")
-"""What a task may declare that its candidates need beyond computing."""
+"""What a task may ask for beyond computing: in its spec all but the last, which its code alone may ask for."""
 
 _PR_SET_NO_NEW_PRIVS = 38
 _SET_MODE_FILTER, _ALL_THREADS = 1, 1

@@ -37,7 +37,17 @@ def get_inputs():
 def get_init_inputs():
     return [0.5]
 """
-TRITON = """
+MODEL = """
+
+class ModelNew(torch.nn.Module):
+    def __init__(self, slope):
+        super().__init__()
+        self.slope = slope
+
+    def forward(self, x, y):
+"""
+TRITON = (
+    """
 import torch
 import triton
 import triton.language as tl
@@ -49,19 +59,15 @@ def kernel(x, y, out, slope, count, BLOCK: tl.constexpr):
     inside = places < count
     value = tl.maximum(tl.load(x + places, mask=inside), 0.0) * slope + tl.load(y + places, mask=inside)
     tl.store(out + places, value, mask=inside)
-
-
-class ModelNew(torch.nn.Module):
-    def __init__(self, slope):
-        super().__init__()
-        self.slope = slope
-
-    def forward(self, x, y):
+"""
+    + MODEL
+    + """\
         out = torch.empty_like(x)
         count = x.numel()
         kernel[(triton.cdiv(count, 512),)](x, y, out, self.slope, count, BLOCK=512)
         return out
 """
+)
 
 
 @pytest.fixture
@@ -88,24 +94,21 @@ def test_a_kernel_in_triton_is_measured_and_compared(bench: Bench) -> None:
         bench.measure(TRITON.replace("tl.maximum", "tl.no_such_function"))
 
 
-CPP = f"""
+CPP = (
+    f"""
 import torch
 from torch.utils.cpp_extension import load_inline
 
 SOURCE = r'''{PLAIN}'''
 made = load_inline("made", SOURCE, no_implicit_headers=True, extra_cflags=["-O2"])
-
-
-class ModelNew(torch.nn.Module):
-    def __init__(self, slope):
-        super().__init__()
-        self.slope = slope
-
-    def forward(self, x, y):
+"""
+    + MODEL
+    + """\
         out = torch.empty_like(x)
         made.add(x.data_ptr(), y.data_ptr(), out.data_ptr(), x.numel(), self.slope)
         return out
 """
+)
 TRIES = """
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -130,23 +133,20 @@ def test_a_kernel_in_cpp_is_measured_and_what_it_loads_is_under_the_filter(bench
 @pytest.mark.slow
 @compiler
 def test_a_kernel_in_cpp_may_use_the_headers_of_pytorch(bench: Bench) -> None:
-    source = """
+    source = (
+        """
 import torch
 from torch.utils.cpp_extension import load_inline
 
 made = load_inline(name="made", functions=["add"], extra_cflags=["-O2"], cpp_sources='''
 torch::Tensor add(torch::Tensor x, torch::Tensor y, double slope) { return x.relu() * slope + y; }
 ''')
-
-
-class ModelNew(torch.nn.Module):
-    def __init__(self, slope):
-        super().__init__()
-        self.slope = slope
-
-    def forward(self, x, y):
+"""
+        + MODEL
+        + """\
         return made.add(x, y, self.slope)
 """
+    )
     assert bench.measure(source).candidate > 0
 
 

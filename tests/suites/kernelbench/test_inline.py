@@ -61,6 +61,20 @@ def test_headers_flags_and_plain_functions_are_as_asked_for() -> None:
         ("load_inline('m', 'a', extra_cflags=['@/etc/passwd'])", "is not allowed"),
         ("load_inline('m', 'a')\nload_inline('n', 'b')", "at line 2: load_inline is called again"),
         ("load_inline(**{})", "write its arguments out"),
+        ("A = 'x' * 9\nload_inline('m', A)", "must stand in the source as text"),
+        ("A = 'x' + A\nload_inline('m', A)", "must stand in the source as text"),
+        ("load_inline('m', 'a', functions={[]: 'a'})", "functions of load_inline must stand in the source"),
+        ("load_inline('m', 'a', functions={**{}})", "functions of load_inline must stand in the source"),
+        ("load_inline('m', " + "+".join(["'a'"] * 2000) + ")", "must stand in the source as text"),
+        (
+            "A0 = 'x'\n" + "".join(f"A{n + 1} = A{n} + A{n}\n" for n in range(60)) + "load_inline('m', A60)",
+            "1048576 characters in all",
+        ),
+        (
+            "A = 'x' * 9\nA = " + repr("x" * 1000) + f"\nload_inline('m', [{'B, ' * 2000}])\nB = " + repr("x" * 1000),
+            "1048576 characters in all",
+        ),
+        ("load_inline('m', 'a')\n" + "x = 1\n" * 200_000, "has 1048576 characters at most"),
         (r"load_inline('m', '\ud800')", "the C++ of load_inline is no text"),
         ("load_inline('m', 'a', colour=1)", "has no argument 'colour'"),
     ],
@@ -145,7 +159,5 @@ def test_a_compiler_that_comes_to_no_end_in_order_costs_the_kernel(
 def test_without_a_compiler_the_task_says_so(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
     script = SCRIPT.replace("/usr/bin/g++", "/usr/bin/none")
     monkeypatch.setattr("trace_bench.suites.kernelbench.build.SCRIPT", script)
-    with pytest.raises(
-        ProblemError, match=r"cannot be built: there is no /usr/bin/none in the image; stand it on a base"
-    ):
+    with pytest.raises(ProblemError, match=r"cannot be built: there is no /usr/bin/none; stand the image on a base"):
         Builder(programs, 10).build(Extension("", ()))

@@ -42,7 +42,7 @@ class Builder:
             CandidateError: it does not compile, or takes too long. ProblemError: there is no compiler here.
         """
         if extension not in self._built:
-            if len(self._built) == _KEPT:
+            while len(self._built) >= _KEPT:
                 del self._built[next(iter(self._built))]
             try:
                 self._built[extension] = self._compiled(extension)

@@ -13,7 +13,7 @@ def trace_bench_compile(module, source, flags):
     import os
 
     if not os.access(_COMPILER, os.X_OK):
-        return None, f"there is no {_COMPILER} in the image; stand it on a base that has one (docs/how-to/kernels.md)"
+        return None, f"there is no {_COMPILER}; stand the image on a base that has one (docs/how-to/kernels.md)"
     text, assembly, found, library = (os.memfd_create(name) for name in ("source", "assembly", "object", "library"))
     with open(text, "wb", closefd=False) as file:
         file.write(source.encode())

@@ -29,6 +29,9 @@ _FLAG = re.compile(
     r"-(O([0-3gs]|fast)?|std=(c|gnu)\+\+\d[\da-z]|m[\w.+-]+(=[\w.+-]+)?|f[\w-]+|[DU]\w+(=[\w.]*)?|W[\w-]*|g|pthread)"
 )
 """Flags that name no file: any other one could have the compiler read, load or write what it should not."""
+_MOST = 1 << 20
+"""Characters of a source, and of all arguments with the texts that they are put together from. Both are looked at in
+the judge's process, whose memory a kernel must not fill."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,10 @@ def extension_of(source: str) -> Extension | None:
     Raises:
         CandidateError: it cannot be told, or not be built here; with the line.
     """
+    if "load_inline" not in source:
+        return None
+    if len(source) > _MOST:
+        raise CandidateError("compile", f"a kernel that calls load_inline has {_MOST} characters at most")
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -55,8 +62,7 @@ def extension_of(source: str) -> Extension | None:
     if len(calls) > 1:
         raise _refused(calls[1], "load_inline is called again; give all C++ to one call")
     (call,) = calls
-    known = _constants(tree)
-    arguments = _arguments(call, known)
+    arguments = _arguments(call, _Constants(tree))
     for name in ("cuda_sources", "with_cuda"):
         if arguments.get(name):
             raise _refused(call, f"load_inline is given {name}, and there is no GPU here; give it cpp_sources alone")
@@ -94,7 +100,7 @@ def _parts(call: ast.Call, arguments: Mapping[str, Any]) -> list[str]:
     return parts
 
 
-def _arguments(call: ast.Call, known: Mapping[str, Any]) -> dict[str, Any]:
+def _arguments(call: ast.Call, constants: _Constants) -> dict[str, Any]:
     given: dict[str, ast.expr] = dict(zip(_PARAMETERS, call.args, strict=False))
     for keyword in call.keywords:
         if keyword.arg is None:
@@ -107,11 +113,10 @@ def _arguments(call: ast.Call, known: Mapping[str, Any]) -> dict[str, Any]:
         if name in _UNUSED:
             continue
         try:
-            found[name] = _value(node, known)
-        except ValueError:
-            raise _refused(
-                node, f"{name} of load_inline must stand in the source as text, or be a name that is assigned text once"
-            ) from None
+            found[name] = constants.value(node)
+        except (ValueError, RecursionError):
+            said = f"{name} of load_inline must stand in the source as text, or be a name that is assigned text once"
+            raise _refused(node, f"{said}; {_MOST} characters in all") from None
     return found
 
 
@@ -123,39 +128,46 @@ def _texts(call: ast.Call, arguments: Mapping[str, Any], name: str) -> tuple[str
     return tuple(texts)
 
 
-def _constants(tree: ast.Module) -> dict[str, Any]:
-    """Names of the module that are assigned once, and what."""
-    counts = Counter(
-        node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
-    )
-    found: dict[str, Any] = {}
-    for statement in tree.body:
-        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-            target = statement.targets[0]
-            if isinstance(target, ast.Name) and counts[target.id] == 1:
-                try:
-                    found[target.id] = _value(statement.value, found)
-                except ValueError:
-                    continue
-    return found
+class _Constants:
+    """Values of expressions that are made of constants and of names that the module assigns once."""
 
+    def __init__(self, tree: ast.Module) -> None:
+        names = (node for node in ast.walk(tree) if isinstance(node, ast.Name))
+        counts = Counter(name.id for name in names if not isinstance(name.ctx, ast.Load))
+        self._left = _MOST
+        self._assigned: dict[str, ast.expr] = {}
+        for statement in tree.body:
+            match statement:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value) if counts[name] == 1:
+                    self._assigned[name] = value
+                case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value) if counts[name] == 1:
+                    self._assigned[name] = value
 
-def _value(node: ast.expr, known: Mapping[str, Any]) -> Any:
-    """The value of an expression of constants and `known` names. Raises ValueError for any other one."""
-    match node:
-        case ast.Constant(value=value):
-            return value
-        case ast.Name(id=name) if name in known:
-            return known[name]
-        case ast.List(elts=items) | ast.Tuple(elts=items):
-            return [_value(item, known) for item in items]
-        case ast.Dict(keys=keys, values=values) if None not in keys:
-            return {_value(key, known): _value(value, known) for key, value in zip(keys, values, strict=True) if key}
-        case ast.BinOp(left=left, op=ast.Add(), right=right):
-            one, two = _value(left, known), _value(right, known)
-            if type(one) is type(two) and isinstance(one, str | list):
-                return one + two
-    raise ValueError
+    def value(self, node: ast.expr) -> Any:
+        """Raises ValueError if it is another expression, or too large; RecursionError if it is too deep."""
+        match node:
+            case ast.Constant(value=value):
+                return self._paid(value)
+            case ast.Name(id=name) if name in self._assigned:
+                return self.value(self._assigned[name])
+            case ast.List(elts=items) | ast.Tuple(elts=items):
+                return self._paid([self.value(item) for item in items])
+            case ast.Dict(keys=keys, values=values):
+                names = [self.value(key) for key in keys if key is not None]
+                if len(names) == len(keys) and all(isinstance(name, str) for name in names):
+                    return dict(zip(names, map(self.value, values), strict=True))
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                one, two = self.value(left), self.value(right)
+                if type(one) is type(two) and isinstance(one, str | list):
+                    return self._paid(one + two)
+        raise ValueError
+
+    def _paid(self, value: Any) -> Any:
+        """`value`, if it is not too much. A name that doubles another, thirty times over, would fill the memory."""
+        self._left -= 1 + (len(value) if isinstance(value, str | list) else 0)
+        if self._left < 0:
+            raise ValueError
+        return value
 
 
 def _name(function: ast.expr) -> str | None:
