@@ -113,7 +113,7 @@ def test_an_answer_that_the_disk_does_not_take_is_given_to_nobody(
     provider = released(large)
     answered_by(monkeypatch, provider)
     bench.backend.script = lambda job_id, number: Script(calls=6)
-    why = r"File too large, so an LLM answer cannot be written down, and nobody gets it: '.*llm\.jsonl'"
+    why = r"File too large, so an LLM answer could not be recorded, and was not used: '.*llm\.jsonl'"
     with no_file_larger_than(3 * ANSWER), pytest.raises(OSError, match=why):
         bench.run(**ONE)
     layout = RunLayout(bench.runs()[0])

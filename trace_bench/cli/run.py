@@ -248,7 +248,7 @@ def _sentences(config: RunConfig) -> Iterator[None]:
     except OSError as error:
         raise EnvironmentUnavailable(
             f"{error.filename or config.runs_dir}: {error.strerror or error}; what has finished is kept: "
-            "correct that, and continue with --run-id"
+            "correct that, and the same command continues the run"
         ) from error
 
 

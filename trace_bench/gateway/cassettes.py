@@ -108,7 +108,7 @@ class Cassette:
             try:
                 place = self._journal.append(call)
             except OSError as error:
-                why = f"{error.strerror or error}, so an LLM answer cannot be written down, and nobody gets it"
+                why = f"{error.strerror or error}, so an LLM answer could not be recorded, and was not used"
                 raise OSError(error.errno, why, str(self._journal.path)) from None
             self._places.append(place)
             self._index(call)
