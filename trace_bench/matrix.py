@@ -100,7 +100,7 @@ def expand(config: RunConfig, tasks: Mapping[str, Task], trainers: Mapping[str, 
                 problems.append(_repeated(config, (choice, variant), same))
                 continue
             for model, prefix in prefixes:
-                family = image_family(choice.task.image_family, additions[variant.trainer_id])
+                family = image_family(choice.task.image_family(choice.eval_kwargs), additions[variant.trainer_id])
                 jobs += _jobs(config, choice, variant, model, prefix, family)
     if problems:
         raise ConfigError("\n".join(dict.fromkeys(problems)))

@@ -28,7 +28,7 @@ class Script:
         seconds: of training, after `calls` questions to the model.
         ends: ``done``, whatever the scores; ``hangs`` in training until it is told to stop; ``dies starting`` before
             it speaks; ``dies`` with training begun.
-        failure: boundary of the failure that ``result.json`` tells of; ``damaged``: that file is no JSON.
+        failure, kind: of the failure that ``result.json`` tells of; its boundary ``damaged``: that file is no JSON.
         outage: seconds for which the engine is gone once training has begun.
     """
 
@@ -37,6 +37,7 @@ class Script:
     calls: int = 1
     ends: Literal["done", "hangs", "dies starting", "dies"] = "done"
     failure: str = ""
+    kind: str = "simulated"
     outage: float = 0.0
 
 
@@ -161,7 +162,7 @@ class Supervisor:
 
     def _finish(self, scores: dict[str, Any]) -> None:
         failure = self._script.failure
-        told = {"boundary": failure, "kind": "simulated", "message": "it was to fail"}
+        told = {"boundary": failure, "kind": self._script.kind, "message": "it was to fail"}
         result = {
             "contract": 1, "status": "failed" if failure else "ok", "failure": told if failure else None,
             "stop_reason": self._stop or "completed", "scores": scores, "evaluations": len(self._history) + 3,

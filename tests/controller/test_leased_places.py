@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any, cast
 
 import pytest
 
+from tests.controller.bench import TASKS, Bench
+from tests.controller.supervisor import Script
 from tests.controller.test_placement import a_job
 from trace_bench.config import RunConfig, parse_config
 from trace_bench.config.models import SandboxConfig
@@ -42,6 +45,47 @@ def test_two_controllers_share_the_devices_of_a_host() -> None:
     third = one.next(queues[0])
     assert third is not None and third[1].lease.devices == second[1].lease.devices
     assert not one.waiters
+
+
+def test_gpus_that_were_lost_are_given_to_nobody() -> None:
+    placement = Placement([TWO])
+    queue = Waiting([a_job(gpus=1) for _ in range(3)])
+    first = placement.next(queue)
+    assert first is not None
+    placement.withdraw(first[1])
+    placement.give_back(first[1])
+    second = placement.next(queue)
+    assert second is not None and second[1].lease.devices != first[1].lease.devices
+    placement.withdraw(second[1])
+    placement.give_back(second[1])
+    (left,) = queue
+    assert placement.next(queue) is None
+    said = placement.why_never(left)
+    assert said == "no host can run it: the only host has no GPUs besides 0, 1, which did not answer any more"
+
+
+def test_a_job_that_loses_its_gpu_goes_on_with_another_one(bench: Bench) -> None:
+    bench.backend.several = [TWO]
+    lost = Script(failure="sandbox", kind="device_lost")
+    bench.backend.script = lambda job_id, number: lost if number == 1 else Script()
+    given: list[tuple[str, ...]] = []
+    bench.backend.on_create = lambda request: given.append(request.gpu_names)
+    alone = {"tasks": [TASKS[0]], "trainers": ["NoOp"], "sandbox": {"gpus": 1}, "retries": 1}
+    result = bench.run(**alone)
+    assert [row.status for row in result.rows] == ["ok"]
+    assert len(given) == 2 and given[0] != given[1]
+    events = [json.loads(line) for line in result.layout.events.read_text().splitlines()]
+    withdrawn = [event["devices"] for event in events if event["event"] == "gpus.withdrawn"]
+    assert withdrawn == [list(given[0])]
+
+
+def test_a_run_ends_once_all_its_gpus_are_lost(bench: Bench) -> None:
+    bench.backend.several = [TWO]
+    bench.backend.script = lambda job_id, number: Script(failure="sandbox", kind="device_lost")
+    result = bench.run(trainers=["NoOp"], sandbox={"gpus": 1}, retries=2, max_workers=1, seeds=[1, 2])
+    kinds = {row.failure_kind for row in result.rows}
+    assert kinds == {"device_lost", "not_executed"} and len(result.rows) == 4
+    assert any("did not answer any more" in (row.feedback or "") for row in result.rows)
 
 
 def test_a_waiting_exclusive_job_gets_its_turn_among_controllers_and_nothing_passes_it() -> None:

@@ -150,4 +150,7 @@ answer = {s.family: [s.pin is not None, s.present, s.drift] for s in pins.list_i
 def test_an_unknown_family_is_a_usage_error(tmp_path: Any) -> None:
     said = copy_checkout(tmp_path / "c", tmp_path / "h").call("pins.ensure", "unknown")
     assert said["exit_code"] == 2
-    assert "there is no image family 'unknown'; choose one of base, core, kernelbench-cpu, llm4ad" in said["error"]
+    assert (
+        "there is no image family 'unknown'; choose one of base, core, kernelbench-cpu, kernelbench-cuda, llm4ad"
+        in said["error"]
+    )

@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -13,11 +14,14 @@ import pytest
 
 from tests.cli.conftest import NO_ENGINE, assert_refused
 from tests.console import here
+from trace_bench.config.models import RunConfig
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
+from trace_bench.kernel_server import evaluate
 from trace_bench.kernel_server.evaluate import write_task
 from trace_bench.kernel_server.problems import Problems
 from trace_bench.kernel_server.serve import TOKEN, listen, token_of, url_of
 from trace_bench.kernel_server.submission import Submission
+from trace_bench.sandbox.base import Host
 from trace_bench.suites.registry import resolve
 from trace_bench.suites.spec import load_task_spec
 
@@ -129,6 +133,26 @@ def test_a_submission_is_a_task_folder(tmp_path: Path) -> None:
     assert spec.entry == "ModelNew" and spec.eval_kwargs["size"].default == "file"
     assert (folder / "problem.py").read_bytes() == b"the reference"
     assert (folder / "kernel.py").read_bytes() == b"a\r\nkernel"
+
+
+@pytest.mark.parametrize(("gpus", "devices"), [(("0", "1"), ["gpu0", "gpu1"]), (None, ["gpu0"])])
+def test_on_gpus_each_scores_one_kernel_at_a_time(
+    gpus: tuple[str, ...] | None, devices: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned: list[RunConfig] = []
+    monkeypatch.setattr(evaluate, "backend_of", lambda config: SimpleNamespace(hosts=lambda: (Host(gpus=gpus),)))
+    monkeypatch.setattr(evaluate, "plan_config", lambda config, **_: planned.append(config))
+    assert evaluate.check_machine(gpu=True, build=False, say=print) == devices
+    (config,) = planned
+    assert config.sandbox.gpus == 1 and config.eval_kwargs == {"device": "cuda"}
+    assert evaluate.check_machine(gpu=False, build=False, say=print) == ["cpu"]
+    assert planned[1].sandbox.gpus == 0 and not planned[1].eval_kwargs
+
+
+def test_without_gpus_the_server_does_not_start_on_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluate, "backend_of", lambda config: SimpleNamespace(hosts=lambda: (Host(gpus=()),)))
+    with pytest.raises(EnvironmentUnavailable, match=r"^--gpu: the engine's host has no GPUs"):
+        evaluate.check_machine(gpu=True, build=True, say=print)
 
 
 def test_two_files_of_one_problem_are_refused(tmp_path: Path) -> None:

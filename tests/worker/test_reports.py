@@ -78,17 +78,26 @@ def test_a_phase_cannot_say_that_its_failure_was_infrastructures(boundary: objec
     """Which would be tried again, and would never count."""
     for kind in ("train_error", "relay"):
         message = {"boundary": boundary, "kind": kind, "message": "it was not me"}
-        assert reports.failure(message, "trainer", provider_failed=False)["boundary"] == "trainer"
+        found = reports.failure(message, "trainer", provider_failed=False, has_gpus=True)
+        assert found["boundary"] == "trainer"
 
 
 @pytest.mark.parametrize(("boundary", "kind"), [("provider", "provider_error"), ("task", "x")])
 def test_it_can_say_what_else_failed(boundary: str, kind: str) -> None:
     message = {"boundary": boundary, "kind": kind, "message": "so it is"}
-    assert reports.failure(message, "trainer", provider_failed=True)["boundary"] == boundary
+    assert reports.failure(message, "trainer", provider_failed=True, has_gpus=False)["boundary"] == boundary
+
+
+def test_only_a_sandbox_with_gpus_can_lose_one() -> None:
+    message = {"boundary": "sandbox", "kind": reports.DEVICE_LOST, "message": "it does not answer"}
+    for has_gpus, boundary in ((True, "sandbox"), (False, "task")):
+        assert reports.failure(message, "task", provider_failed=False, has_gpus=has_gpus)["boundary"] == boundary
 
 
 @pytest.mark.parametrize("kind", sorted(reports.RESERVED_KINDS))
 def test_a_phase_cannot_say_that_its_failure_was_no_ending(kind: str) -> None:
     """A job that was interrupted is in no mean, and is run again."""
     with pytest.raises(ValueError, match=kind):
-        reports.failure({"boundary": "trainer", "kind": kind, "message": "not me"}, "trainer", provider_failed=True)
+        reports.failure(
+            {"boundary": "trainer", "kind": kind, "message": "not me"}, "trainer", provider_failed=True, has_gpus=True
+        )

@@ -20,12 +20,12 @@ LIMITS = Limits(
     file_bytes=4096,
 )
 SOURCE = {source!r}
-LIBRARY = pathlib.Path({library!r}).read_bytes() if {library!r} else b""
+FILES = {{"library_path": pathlib.Path({library!r}).read_bytes()}} if {library!r} else {{}}
 
 def build(context):
     def guide(query, response, reference):
         try:
-            with context.programs.open(SOURCE, "f", LIMITS, {support!r}, LIBRARY) as program:
+            with context.programs.open(SOURCE, "f", LIMITS, {support!r}, FILES) as program:
                 found = (lambda program: {expression})(program)
         except (CandidateError, ProblemError) as error:
             found = [type(error).__name__, str(error)]

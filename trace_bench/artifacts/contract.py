@@ -422,7 +422,7 @@ class CandidateTally(Model):
     unswept: Count = 0
     over_cpu: Count = 0
     cpu_seconds: Seconds = 0.0
-    needs: tuple[Literal["files", "processes", "machine_code", "compiler"], ...] = ()
+    needs: tuple[Literal["files", "processes", "machine_code", "gpu", "compiler"], ...] = ()
 
 
 class ScorerFiles(Model):

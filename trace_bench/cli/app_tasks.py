@@ -142,13 +142,23 @@ def kernel_server(
     runs_dir: Annotated[
         Path | None, typer.Option("--runs-dir", metavar="FOLDER", help="Keep each evaluation as a run there.")
     ] = None,
+    gpu: Annotated[
+        bool, typer.Option("--gpu", help="Score on this machine's GPUs, one kernel at a time on each.")
+    ] = False,
     no_build: Annotated[bool, typer.Option("--no-build", help="Fail where the image is missing.")] = False,
 ) -> None:
     """Score kernels that come over HTTP, each in a sandbox."""
     from trace_bench.cli.kernel_server import kernel_server_command
 
     kernel_server_command(
-        host, port, token_file=token_file, roots=root or [], queue=queue, runs_dir=runs_dir, build=not no_build
+        host,
+        port,
+        token_file=token_file,
+        roots=root or [],
+        queue=queue,
+        runs_dir=runs_dir,
+        gpu=gpu,
+        build=not no_build,
     )
 
 

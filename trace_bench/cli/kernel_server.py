@@ -29,6 +29,7 @@ def kernel_server_command(
     roots: Sequence[Path],
     queue: int,
     runs_dir: Path | None,
+    gpu: bool,
     build: bool,
 ) -> None:
     """Answer requests until a signal ends it.
@@ -50,13 +51,13 @@ def kernel_server_command(
     token = token_of(os.environ, token_file)
     known.add([token] if token else [])
     problems = Problems.below(roots)
-    evaluate = SandboxEvaluator(problems, runs_dir)
+    evaluate = SandboxEvaluator(problems, gpu, runs_dir)
     with contextlib.closing(listen(host, port, token)) as listener:
-        check_machine(build=build, say=note)
+        devices = check_machine(gpu=gpu, build=build, say=note)
         with StopOnSignals(lambda _: alert(_STOPPING)) as stop:
             emit(f"listening on {url_of(listener)}")
             serve(
-                Jobs(evaluate, room=queue, on_end=_say),
+                Jobs(evaluate, devices, room=queue, on_end=_say),
                 problems,
                 token,
                 listener,

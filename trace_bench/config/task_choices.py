@@ -7,7 +7,7 @@ strict.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +64,7 @@ def resolve_tasks(config: RunConfig, tasks: Mapping[str, Task], problems: list[s
             problems += str(error).splitlines()
             continue
         sandbox = entry.sandbox.over(config.sandbox) if entry.sandbox is not None else config.sandbox
+        problems += _too_few_gpus(config, index, task, eval_kwargs, sandbox)
         splits = {
             name: eval_kwargs.get(f"num_{name}", getattr(task.spec.splits, field)) for name, field in _SPLITS.items()
         }
@@ -108,6 +109,17 @@ def _eval_kwargs(config: RunConfig, index: int, task: Task, taken: set[str]) -> 
     values = {key: value for _, key, value in written.values()}
     top: Path_ = ("tasks", index)
     return resolve_eval_kwargs(task.spec, values, lambda key: config.source.where(places.get(key, top)))
+
+
+def _too_few_gpus(
+    config: RunConfig, index: int, task: Task, eval_kwargs: Mapping[str, Any], sandbox: SandboxConfig
+) -> Iterator[str]:
+    for name, asked in task.spec.asked_of_sandbox(eval_kwargs):
+        if sandbox.gpus < asked.gpus:
+            own: Path_ = ("tasks", index, "eval_kwargs", name)
+            where = config.source.where(own if name in config.tasks[index].eval_kwargs else ("eval_kwargs", name))
+            count = f"{asked.gpus} GPU{'s' if asked.gpus > 1 else ''}"
+            yield f"{where}: {eval_kwargs[name]!r} needs {count}; add sandbox: {{gpus: {asked.gpus}}}"
 
 
 def _limits(config: RunConfig, task: Task, eval_kwargs: Mapping[str, Any], sandbox: SandboxConfig) -> dict[str, Any]:

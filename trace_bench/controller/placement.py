@@ -13,7 +13,7 @@ import time
 from bisect import insort
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -154,6 +154,8 @@ class _Here:
     """Jobs that the mark there is for."""
     silent_since: float | None = None
     """When the host first did not say what its sandboxes hold."""
+    withdrawn: tuple[str, ...] = ()
+    """GPUs that no job gets any more."""
     asked_again_at: float = -float("inf")
     """Before that, a host that did not say is left alone: others have room, and nobody waits for its answer."""
 
@@ -287,6 +289,14 @@ class Placement:
         with self._lock:
             self._shunned[job.job_id] = host
 
+    def withdraw(self, place: Place) -> None:
+        """A job has lost a GPU of `place`: no job of this run gets the GPUs that it had."""
+        with self._lock:
+            here = self._here[place.host.name]
+            left = tuple(name for name in here.host.gpus or () if name not in place.lease.devices)
+            here.host = replace(here.host, gpus=None if here.host.gpus is None else left)
+            here.withdrawn += place.lease.devices
+
     def lost(self, host: str) -> None:
         """`host` does not answer; nothing is placed there until it is `back`."""
         with self._lock:
@@ -307,7 +317,8 @@ class Placement:
         for name, here in self._here.items():
             if (reason := why_not(here.host, job.job.sandbox)) is None:
                 return None
-            reasons.append(f"host {name} {reason}" if name else f"the only host {reason}")
+            gone = f" besides {', '.join(here.withdrawn)}, which did not answer any more" if here.withdrawn else ""
+            reasons.append(f"host {name} {reason}{gone}" if name else f"the only host {reason}{gone}")
         return f"no host can run it: {'; '.join(reasons)}"
 
     def _gone(self, name: str) -> _Here:

@@ -63,6 +63,7 @@ from trace_bench.sandbox.errors import (
 from trace_bench.sandbox.labels import JOB
 from trace_bench.sandbox.leases import Shared, Taken
 from trace_bench.sandbox.uids import UidBlocks
+from trace_bench.worker.reports import DEVICE_LOST
 
 if TYPE_CHECKING:
     pass
@@ -478,6 +479,10 @@ class Run:
                 row = runner.last_row(plan)
             if not left and self._starts_none(place.host.name, planned, row):
                 self._lose(place.host.name, planned, _broken(place.host.name, row))
+                left = True
+            if row.failure_kind == DEVICE_LOST and place.lease.devices:
+                self._placement.withdraw(place)
+                self._note("gpus.withdrawn", host=place.host.name or None, devices=list(place.lease.devices))
                 left = True
             # Its host is gone, or what its sandbox had of it is somebody else's by now.
             left = left or row.failure_kind == "lease_lost" or (adopted is not None and not place.lease.whole)

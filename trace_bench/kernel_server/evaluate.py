@@ -17,9 +17,10 @@ from trace_bench.artifacts.records import JobMeta, Results
 from trace_bench.artifacts.secrets import known
 from trace_bench.config import parse_config
 from trace_bench.config.models import RunConfig
+from trace_bench.controller.places import backend_of
 from trace_bench.controller.result import RunResult
 from trace_bench.controller.start import plan_config, run_config
-from trace_bench.errors import Interrupted, TraceBenchError
+from trace_bench.errors import EnvironmentUnavailable, Interrupted, TraceBenchError
 from trace_bench.kernel_server.jobs import EvaluationFailed, Result
 from trace_bench.kernel_server.problems import Problems
 from trace_bench.kernel_server.submission import Submission
@@ -41,16 +42,28 @@ _ISSUES = {"compile": "compilation_error", "output": "correctness_issue"}
 """What KernelBench calls a failure, by its phase; all others are a ``runtime_error``."""
 
 
-def check_machine(*, build: bool, say: Callable[[str], None]) -> None:
-    """Look for the engine, and build the image if it is missing.
+def check_machine(*, gpu: bool, build: bool, say: Callable[[str], None]) -> list[str]:
+    """Look for the engine, and build the image if it is missing; the devices that can score one kernel each at a time.
 
     Args:
+        gpu: kernels are for GPUs.
         build: False refuses instead.
 
     Raises:
-        EnvironmentUnavailable: there is no engine, or no image.
+        EnvironmentUnavailable: there is no engine, no image, or no GPU.
     """
-    plan_config(_config(SHIPPED, timeout=1, runs_dir=Path("runs")), build=build, say=say)
+    config = _config(SHIPPED, timeout=1, runs_dir=Path("runs"), gpu=gpu)
+    devices = ["cpu"]
+    if gpu:
+        (host,) = backend_of(config).hosts()
+        if host.gpus == ():
+            raise EnvironmentUnavailable(
+                "--gpu: the engine's host has no GPUs (docs/how-to/gpus.md says how it is asked)"
+            )
+        # Which of them a job gets is up to its lease. Where they are not known, there is one at least.
+        devices = [f"gpu{number}" for number in range(len(host.gpus or (None,)))]
+    plan_config(config, build=build, say=say)
+    return devices
 
 
 @dataclass(frozen=True)
@@ -59,17 +72,20 @@ class SandboxEvaluator:
 
     Attributes:
         problems: the references that submissions must have.
+        gpu: kernels are scored on a GPU, which their job leases.
         runs_dir: where each evaluation is kept as a run; None keeps none.
     """
 
     problems: Problems
+    gpu: bool = False
     runs_dir: Path | None = None
 
     def __call__(self, submission: Submission, device: str, stopped: Callable[[], bool]) -> Result:
         """See `trace_bench.kernel_server.jobs.Evaluate`."""
         with tempfile.TemporaryDirectory(prefix="trace-bench-kernel-") as folder:
             task = write_task(Path(folder) / "tasks", submission, self.problems.reference(submission))
-            config = _config(task, timeout=submission.timeout, runs_dir=self.runs_dir or Path(folder) / "runs")
+            runs_dir = self.runs_dir or Path(folder) / "runs"
+            config = _config(task, timeout=submission.timeout, runs_dir=runs_dir, gpu=self.gpu)
             try:
                 done = run_config(
                     config,
@@ -102,10 +118,11 @@ def write_task(root: Path, submission: Submission, reference: str) -> str:
     return f"kernelbench:{name}"
 
 
-def _config(task: str, *, timeout: int, runs_dir: Path) -> RunConfig:
+def _config(task: str, *, timeout: int, runs_dir: Path, gpu: bool) -> RunConfig:
     return parse_config(
         {
             "tasks": [task],
+            **({"eval_kwargs": {"device": "cuda"}, "sandbox": {"gpus": 1}} if gpu else {}),
             "trainers": ["NoOp"],
             "backend": "docker",
             "runs_dir": str(runs_dir),
@@ -139,7 +156,7 @@ def _result(done: RunResult, submission: Submission, device: str) -> Result:
         phase = failed.feedback.partition(" failed")[0]
         metadata[_ISSUES.get(phase, "runtime_error")] = metadata["feedback"]
         return _answer(compiled=phase != "compile", metadata=metadata)
-    stats = _stats(shown, meta.eval_kwargs["trials"], metadata["hardware"], device)
+    stats = _stats(shown, meta.eval_kwargs["trials"], metadata["hardware"], metadata["device"])
     return {**_answer(compiled=True, metadata=metadata), "correctness": True, "runtime": stats["median"],
             "runtime_stats": stats}  # fmt: skip
 
@@ -151,8 +168,8 @@ def _answer(*, compiled: bool, metadata: dict[str, Any]) -> Result:
 
 def _metadata(row: Results, meta: JobMeta, submission: Submission, device: str) -> dict[str, Any]:
     metadata: dict[str, Any] = {
-        "hardware": meta.cpu_model,
-        "device": device,
+        "hardware": row.hardware or meta.cpu_model,
+        "device": ", ".join(meta.devices) or device,
         "integrity": row.integrity,
         "integrity_flags": row.integrity_flags.split(),
     }

@@ -4,7 +4,7 @@ fast_p is the share of problems that are solved with a speed-up above p (arXiv:2
 share that is solved at all. The geometric mean is that of the speed-ups of the solved ones.
 
 A speed-up is a ratio of times on one machine: those of different hardware are never in one mean. Jobs whose kernel is
-faster than the bandwidth that their task declares (metric ``impossible``) are in none, and listed apart.
+faster than the peak rates that their task declares (metric ``impossible``) are in none, and listed apart.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def impossible_sentence(job_ids: Sequence[str]) -> str:
         return ""
     more = f" and {len(job_ids) - SHOWN} more" if len(job_ids) > SHOWN else ""
     return (
-        "In no fast_p and no geometric mean, as a call takes less time than the declared bandwidth (peak_gb_per_s) "
-        f"needs for its inputs and outputs: job {', '.join(job_ids[:SHOWN])}{more}."
+        "In no fast_p and no geometric mean, as a call takes less time than the declared peak rates (peak_gb_per_s, "
+        f"peak_tflops) allow: job {', '.join(job_ids[:SHOWN])}{more}."
     )
 
 

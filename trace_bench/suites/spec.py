@@ -102,6 +102,15 @@ class LimitSpec(_Table):
     needs: Annotated[tuple[Literal["files", "processes", "machine_code"], ...], Strict(False)] = ()
 
 
+class SandboxOfValue(_Table):
+    """What a value of an argument asks of the sandbox of a job."""
+
+    image: str | None = None
+    """Image family, in place of the task's."""
+    gpus: Annotated[int, Field(ge=0)] = 0
+    """GPUs that it has at least."""
+
+
 class EvalKwargSpec(_Table):
     """One argument that a config may give."""
 
@@ -110,6 +119,8 @@ class EvalKwargSpec(_Table):
     minimum: float | None = None
     maximum: float | None = None
     choices: Annotated[tuple[Any, ...], Strict(False)] | None = None
+    sandbox: dict[str, SandboxOfValue] = Field(default_factory=dict)
+    """By value."""
     doc: str = ""
 
     def argument(self, name: str) -> Argument:
@@ -228,6 +239,12 @@ class TaskSpec(_Table):
         """Whether `name` may be an argument, known or not."""
         return find(self.arguments(), name) is not None or (self._free and name.replace("-", "_").isidentifier())
 
+    def asked_of_sandbox(self, eval_kwargs: Mapping[str, Any]) -> Iterator[tuple[str, SandboxOfValue]]:
+        """What the values of arguments ask of the sandbox, by name of the argument."""
+        for name, argument in self.eval_kwargs.items():
+            if (found := argument.sandbox.get(str(eval_kwargs.get(name)))) is not None:
+                yield name, found
+
     def executes_candidates(self, eval_kwargs: Mapping[str, Any]) -> bool:
         """Whether a job with these arguments may run a candidate's source in the process that scores it."""
         return bool(self.execution(eval_kwargs))
@@ -278,9 +295,10 @@ class Task:
     spec: TaskSpec
     data: tuple[tuple[str, bytes], ...] = ()
 
-    @property
-    def image_family(self) -> str:
-        return self.spec.image or self.suite.image
+    def image_family(self, eval_kwargs: Mapping[str, Any]) -> str:
+        """The image family of a job with these arguments."""
+        asked = [of_value.image for _, of_value in self.spec.asked_of_sandbox(eval_kwargs) if of_value.image]
+        return asked[-1] if asked else self.spec.image or self.suite.image
 
     @cached_property
     def content_hash(self) -> str:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import importlib
 import linecache
-import mmap
 import socket
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from trace_bench.worker import channel, imports
@@ -34,8 +34,7 @@ def run(
     mapped: set[str],
     *,
     files: bool = False,
-    shared: mmap.mmap | None = None,
-    library: str | None = None,
+    given: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     """Serve LOAD and CALL frames until the peer closes.
 
@@ -43,10 +42,8 @@ def run(
         close: takes away what only loading needs. It is called before the first line of the source runs.
         mapped: files that this process maps, as far as they have been read whole.
         files: the program may open files, and so import modules while it runs.
-        shared: memory that the program shares with its caller, which it finds as `shared_memory`.
-        library: path of a shared library, which it finds as `library_path`.
+        given: variables that the program finds.
     """
-    given = {"shared_memory": shared, "library_path": library}
     function: Any = None
     while True:
         try:
@@ -90,11 +87,11 @@ def _compile(support: str, source: str, mapped: set[str], *, files: bool) -> lis
     return codes
 
 
-def _load(codes: list[types.CodeType], request: dict[str, Any], given: dict[str, Any]) -> Any:
+def _load(codes: list[types.CodeType], request: dict[str, Any], given: Mapping[str, Any]) -> Any:
     seed_generators(request["seed"])
     module = types.ModuleType("candidate")
     sys.modules["candidate"] = module
-    module.__dict__.update((name, value) for name, value in given.items() if value is not None)
+    module.__dict__.update(given)
     for code in codes:
         exec(code, module.__dict__)
     entry = request["entry"]

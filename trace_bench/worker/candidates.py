@@ -10,7 +10,8 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from trace_bench.worker import channel, memory, wire
@@ -21,6 +22,7 @@ from trace_bench.worker.sentences import sentence
 from trace_bench.worker.signs import KINDS, LIMIT
 
 Signs = list[dict[str, Any]]
+NO_FILES: Mapping[str, bytes | int] = MappingProxyType({})
 
 
 class SpawnerClient:
@@ -31,7 +33,7 @@ class SpawnerClient:
         self._lock = threading.Lock()
 
     def open(
-        self, limits: Limits, modules: list[str], library: bytes = b""
+        self, limits: Limits, modules: list[str], files: Mapping[str, bytes | int] = NO_FILES
     ) -> tuple[int, socket.socket, mmap.mmap | None]:
         """Start a candidate process: its number, the socket to it, and the memory that it shares, if any.
 
@@ -49,12 +51,13 @@ class SpawnerClient:
                 "file_bytes": limits.file_bytes,
             },
             "needs": sorted(limits.needs),
+            "files": list(files),
         }
-        passed = [file_of(library)] if library else []
+        made = {name: file_of(content) for name, content in files.items() if isinstance(content, bytes)}
         try:
-            reply, fds = self._ask(request, passed)
+            reply, fds = self._ask(request, [int({**files, **made}[name]) for name in files])
         finally:
-            for fd in passed:
+            for fd in made.values():
                 os.close(fd)
         if reply["op"] != "opened":
             raise ProblemError(f"no candidate process could be started: {reply.get('message')}")
@@ -107,10 +110,15 @@ class CandidatePrograms:
         self._lock = threading.Lock()
 
     def open(
-        self, source: str, entry: str, limits: Limits | None = None, support: str = "", library: bytes = b""
+        self,
+        source: str,
+        entry: str,
+        limits: Limits | None = None,
+        support: str = "",
+        files: Mapping[str, bytes | int] = NO_FILES,
     ) -> CandidateProgram:
         """See `problem.Programs.open`. The process starts at the first call."""
-        return CandidateProgram(self, source, entry, limits or Limits(), support, library)
+        return CandidateProgram(self, source, entry, limits or Limits(), support, files)
 
     def learn(self, digest: str, signs: Signs) -> None:
         """Keep what the first process of a source said of it."""
@@ -125,14 +133,20 @@ class CandidateProgram:
     """One candidate in one process. After a failure every further call repeats that failure."""
 
     def __init__(
-        self, programs: CandidatePrograms, source: str, entry: str, limits: Limits, support: str, library: bytes
+        self,
+        programs: CandidatePrograms,
+        source: str,
+        entry: str,
+        limits: Limits,
+        support: str,
+        files: Mapping[str, bytes | int],
     ) -> None:
         self._programs = programs
         self._spawner = programs.spawner
         self._source = source
         self._entry = entry
         self._support = support
-        self._library = library
+        self._files = files
         self._limits = limits
         self._nonces = channel.nonces()
         self._number: int | None = None
@@ -161,7 +175,9 @@ class CandidateProgram:
     def shared(self) -> memoryview:
         return memoryview(self._shared or b"")
 
-    def timed(self, fill: Callable[[memoryview], None], *args: Any) -> tuple[Any, float]:
+    def timed(
+        self, fill: Callable[[memoryview], None], *args: Any, settle: Callable[[], None] | None = None
+    ) -> tuple[Any, float]:
         """See `problem.Program.timed`."""
         sock = self._sock
         if sock is None:
@@ -172,6 +188,8 @@ class CandidateProgram:
         self._hold(False)
         answer = self._exchange(sock, channel.CALL, args)
         self._hold(True)
+        if settle is not None:
+            settle()
         return answer, time.perf_counter() - began
 
     def close(self) -> None:
@@ -188,7 +206,7 @@ class CandidateProgram:
         digest = hashlib.sha256(self._source.encode("utf-8", "surrogatepass")).hexdigest()
         programs.started.add(digest)
         self._number, sock, self._shared = self._spawner.open(
-            self._limits, worth_preloading(self._source + self._support), self._library
+            self._limits, worth_preloading(self._source + self._support), self._files
         )
         self._sock = sock
         channel.set_timeout(sock, self._limits.wall_seconds)
@@ -263,7 +281,7 @@ class CandidateProgram:
 
 def file_of(data: bytes) -> int:
     """Descriptor of a sealed file in memory that holds `data`."""
-    fd = os.memfd_create("library", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    fd = os.memfd_create("file", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     with os.fdopen(fd, "wb", closefd=False) as file:
         file.write(data)
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)

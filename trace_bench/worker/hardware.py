@@ -27,12 +27,12 @@ def described(root: Path = Path("/"), folders: Sequence[str] | None = None) -> d
         root: of the file system.
         folders: where packages are installed; None for those of this interpreter.
     """
-    gpus = _gpus(root)
+    models = gpus(root)
     return {
         "cpu": cpu_model(root)[:LONGEST],
         "cpus": _cpus(root / "sys/fs/cgroup"),
-        "gpus": [name[:LONGEST] for name in gpus],
-        "driver": _driver(root)[:LONGEST] if gpus else "",
+        "gpus": [name[:LONGEST] for name in models],
+        "driver": _driver(root)[:LONGEST] if models else "",
         "torch": _torch(sys.path if folders is None else folders)[:LONGEST],
     }
 
@@ -59,7 +59,7 @@ def _cpus(group: Path) -> float:
     return found
 
 
-def _gpus(root: Path) -> list[str]:
+def gpus(root: Path = Path("/")) -> list[str]:
     """Names of NVIDIA's GPUs. Their driver lists them in a sandbox without their devices, too."""
     if not any((root / "dev").glob("nvidia[0-9]*")):
         return []

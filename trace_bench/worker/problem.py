@@ -14,11 +14,15 @@ import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
+from trace_bench.errors import SandboxError
 from trace_bench.worker.objective import Metric, Objective, Vector
 from trace_bench.worker.sentences import sentence
 
+MOST_FILES = 4
+"""Files that a program is given."""
 Direction = Literal["maximize", "minimize"]
 ParameterKind = Literal["code", "text", "int", "float"]
 Value = str | int | float
@@ -59,6 +63,10 @@ class CandidateError(Exception):
         return f"{self.phase} failed{where}: {self.message}"
 
 
+class DeviceLost(SandboxError):
+    """A GPU of the sandbox cannot be used any more. The job is tried again on another one."""
+
+
 class ScoreError(CandidateError):
     """A guide gave an answer a score that is none. It is the answer's failure: most likely it overflowed something."""
 
@@ -85,10 +93,11 @@ class Limits:
     """Threads of the process; with `needs` of processes, processes and threads of the candidate's uid."""
     needs: frozenset[str] = frozenset()
     """What the program needs beyond computing: ``files`` (to read), ``processes`` (to fork), ``machine_code`` (to make
-    memory executable, as libraries with a compiler of their own do; with ``files``, to load libraries), ``compiler``
-    (to run one: no system call is refused). The result names it."""
+    memory executable, as libraries with a compiler of their own do; with ``files``, to load libraries), ``gpu`` (to
+    use the driver of one), ``compiler`` (to run one, in a folder of its own: no system call is refused). The result
+    names it."""
     file_bytes: int = 0
-    """Of a file that it writes: in memory, as it may write to no folder."""
+    """Of a file that it writes, which only a compiler may."""
     shared_bytes: int = 0
     """Memory that the process shares with its caller, for `Program.timed`. It counts as the caller's."""
 
@@ -178,12 +187,18 @@ class Program(Protocol):
             CandidateError: compile, call, timeout, memory, output or death of the candidate.
         """
 
-    def timed(self, fill: Callable[[memoryview], None], *args: Any) -> tuple[Any, float]:
+    def timed(
+        self, fill: Callable[[memoryview], None], *args: Any, settle: Callable[[], None] | None = None
+    ) -> tuple[Any, float]:
         """Call the entry point, and measure the call from outside. For a program with `Limits.shared_bytes`.
 
         The process is stopped while `fill` writes to the shared memory, and again once it has answered; seconds are
         counted from one moment to the other, so that it computes nothing outside of them. It stays stopped until it is
         called again: what it left in the shared memory (`shared`) cannot change meanwhile.
+
+        Args:
+            settle: called once the process is stopped again, while seconds are still counted. It waits for work that
+                the process left to a device.
 
         Returns:
             The answer, and the seconds.
@@ -205,13 +220,19 @@ class Programs(Protocol):
     """Opens candidate programs."""
 
     def open(
-        self, source: str, entry: str, limits: Limits | None = None, support: str = "", library: bytes = b""
+        self,
+        source: str,
+        entry: str,
+        limits: Limits | None = None,
+        support: str = "",
+        files: Mapping[str, bytes | int] = MappingProxyType({}),
     ) -> Program:
         """Start a process for `source`. Compilation errors surface at the first call or at once, as CandidateError.
 
         Args:
             support: a task's own source, which is run before it in the same module and may define `entry`.
-            library: a shared library, which the program finds at the path `library_path`.
+            files: at most `MOST_FILES` files that the program may open, by the name of the variable that holds the
+                path: content, which becomes a sealed file in memory, or an open descriptor.
         """
 
 

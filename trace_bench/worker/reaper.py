@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 _REAPED_AT_ONCE = 256
@@ -42,6 +43,7 @@ class Candidate:
     Attributes:
         cpu_seconds: its limit.
         needs: what its task declares that it needs (`seccomp.NEEDS`). Without ``processes`` it has no other process.
+        folder: its own, if it is a compiler.
         status: as ``wait`` gives it, once it has ended.
         spent: CPU seconds that it had used by then.
     """
@@ -51,6 +53,7 @@ class Candidate:
     cpu_seconds: int
     tally: Tally
     needs: frozenset[str] = frozenset()
+    folder: Path | None = None
     status: int | None = None
     spent: float = 0.0
 

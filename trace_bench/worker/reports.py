@@ -17,6 +17,8 @@ RESERVED = frozenset({
 """Events of the supervisor. Hosts act on them: ``train.end`` has the held-out seed sent."""
 RESERVED_KINDS = frozenset({"interrupted", "job_timeout", "scorer_changed", "not_recorded", "not_executed"})
 """Kinds of failure of supervisor and host, who act on them: what was interrupted counts as nothing, and runs again."""
+DEVICE_LOST = "device_lost"
+"""Kind of a failure: a GPU of the sandbox cannot be used any more."""
 BOUNDARIES = ("config", "task", "trainer", "candidate", "provider", "sandbox", "harness")
 SPLITS = ("train", "validate", "test")
 STOP_REASONS = ("completed", "budget", "timeout", "interrupted")
@@ -114,13 +116,14 @@ def claim(given: object) -> dict[str, Any] | None:
     return {"score": score, "split": split, "examples": examples}
 
 
-def failure(message: dict[str, Any], own: str, *, provider_failed: bool) -> dict[str, str]:
+def failure(message: dict[str, Any], own: str, *, provider_failed: bool, has_gpus: bool) -> dict[str, str]:
     """The failure that a phase reports.
 
     Args:
         own: the boundary of the phase itself.
         provider_failed: a provider's answer has said so. Failures of infrastructure are retried and never count: the
             word of the one who failed is not enough.
+        has_gpus: the sandbox has some, one of which may be lost.
 
     Raises:
         ValueError: the kind is not a phase's to say.
@@ -128,7 +131,8 @@ def failure(message: dict[str, Any], own: str, *, provider_failed: bool) -> dict
     boundary = message["boundary"]
     if message["kind"] in RESERVED_KINDS:
         raise ValueError(f"failures of kind {message['kind']} are not a phase's to report")
-    believed = {"provider": provider_failed, "sandbox": False, "harness": False}
+    lost = has_gpus and message["kind"] == DEVICE_LOST
+    believed = {"provider": provider_failed, "sandbox": lost, "harness": False}
     if boundary not in BOUNDARIES or not believed.get(boundary, True):
         boundary = own
     return {"boundary": boundary, "kind": str(message["kind"])[:100], "message": str(message["message"])[:4000]}

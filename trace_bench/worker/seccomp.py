@@ -13,6 +13,9 @@ memory may be made executable, which PyTorch's convolutions need; what is execut
 about the page cache are refused even then. The first two make a process the owner of its own files in /proc again,
 where ``oom_score_adj`` has the kernel kill the scorer in its place.
 
+``gpu`` allows what the driver of a GPU needs, with ``files`` and ``machine_code`` beside it: its device files are
+opened, controlled and mapped. The list follows what is known of the driver; no GPU has been tried.
+
 ``compiler`` is for processes of a task that run a compiler and no line of a candidate: they have no filter.
 """
 
@@ -25,8 +28,8 @@ import struct
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
-NEEDS = ("files", "processes", "machine_code", "compiler")
-"""What a task may ask for beyond computing: in its spec all but the last, which its code alone may ask for."""
+NEEDS = ("files", "processes", "machine_code", "gpu", "compiler")
+"""What a task may ask for beyond computing: in its spec all but the last two, which its code alone may ask for."""
 
 _PR_SET_NO_NEW_PRIVS = 38
 _SET_MODE_FILTER, _ALL_THREADS = 1, 1
@@ -70,6 +73,13 @@ _PROCESSES = {
     "epoll_create1": (291, 20), "epoll_ctl": (233, 21), "epoll_wait": (232, None), "epoll_pwait": (281, 22),
     "eventfd2": (290, 19),
 }  # fmt: skip
+_GPU = {
+    "ioctl": (16, 29), "recvmsg": (47, 212), "mlock": (149, 228), "munlock": (150, 229), "getrusage": (98, 165),
+    "uname": (63, 160), "sysinfo": (99, 179), "getrlimit": (97, 163), "prlimit64": (302, 261), "getcpu": (309, 168),
+    "get_mempolicy": (239, 236), "membarrier": (324, 283), "eventfd2": (290, 19), "pipe2": (293, 59),
+    "epoll_create1": (291, 20), "epoll_ctl": (233, 21), "epoll_wait": (232, None), "epoll_pwait": (281, 22),
+    "sched_setaffinity": (203, 122), "sched_getparam": (143, 121), "sched_getscheduler": (145, 120),
+}  # fmt: skip
 
 
 class _Check(NamedTuple):
@@ -102,6 +112,8 @@ _MEMORY = (
     # MADV_NORMAL, DONTNEED, FREE, HUGEPAGE, NOHUGEPAGE. Others tell of the page cache, or evict from it.
     _Rule((28, 233), (_Check(2, _LOW, (0, 4, 8, 14, 15)),)),
 )
+# MADV_DONTFORK, DOFORK too: the driver marks what it maps.
+_ADVICE_OF_DRIVERS = _Rule((28, 233), (_Check(2, _LOW, (0, 4, 8, 10, 11, 14, 15)),))
 _MACHINE_CODE = (_MEMORY[0], _Rule((9, 222), (_Check(3, 0x40020, (0x20,)),)), _Rule((10, 226), ()), _MEMORY[3])
 _LIBRARIES = (_MEMORY[0], _Rule((9, 222), ()), _Rule((10, 226), ()), _MEMORY[3])
 _THREADS_ONLY = _Rule(_CLONE, (_Check(0, _THREAD | _NAMESPACES, (_THREAD,)),))
@@ -157,6 +169,9 @@ def _allowed(stage: str, needs: Collection[str]) -> tuple[Mapping[str, tuple[int
         rules += [_MEMORY[0], _NO_NEW_PRIVILEGES]
     else:
         rules += _MEMORY if "machine_code" not in needs else _LIBRARIES if files else _MACHINE_CODE
+    if "gpu" in needs:
+        calls |= _GPU
+        rules = [rule for rule in rules if rule.numbers != _ADVICE_OF_DRIVERS.numbers] + [_ADVICE_OF_DRIVERS]
     if files:
         calls |= _READING
     if processes:

@@ -22,7 +22,7 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -31,6 +31,7 @@ from trace_bench.worker import candidate_runner, imports, sweep, wire
 from trace_bench.worker.confine import address_space, become, keep_only, limit, limits_of
 from trace_bench.worker.memory_guard import MemoryGuard
 from trace_bench.worker.preload import LATE, PRELOADABLE
+from trace_bench.worker.problem import MOST_FILES
 from trace_bench.worker.reaper import Candidate, Reaper, Tally, exit_of
 from trace_bench.worker.seccomp import NEEDS, Filter
 
@@ -161,13 +162,13 @@ class Spawner:
         elif message["op"] == "kill":
             self._end_phase(message["name"])
         elif message["op"] == "purge":
-            self._purge(Path(message["path"]), message["name"])
+            self._purge(Path(message["path"]), self._uid_of(message["name"]))
         return None
 
     def _start_phase(self, name: str, fds: list[int]) -> None:
         ctl, out = fds
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        uid = None if self._options.uid_base is None else self._options.uid_base + PHASE_OFFSETS[name]
+        uid = self._uid_of(name)
         home = self._options.tmp / name
         home.mkdir(mode=0o700, exist_ok=True)
         if uid is not None:
@@ -242,9 +243,7 @@ class Spawner:
         phase.sock.close()
         del self._phases[phase.name]
         home = self._options.tmp / phase.name
-        self._purge(home, phase.name)
-        with contextlib.suppress(OSError):
-            home.rmdir()
+        self._remove(home, self._uid_of(phase.name))
         told = {"op": "exit", "name": phase.name, **exit_of(status), "candidates": phase.tally.report()}
         wire.send_datagram(self._sock, told)
 
@@ -263,8 +262,17 @@ class Spawner:
         uids = [base + offset for offset in (PHASE_OFFSETS[phase.name], *CANDIDATE_OFFSETS)]
         return sweep.sweep_uids([uid for uid in uids if uid not in used], base + SWEEPER_OFFSET, self._reaper.collect)
 
-    def _purge(self, folder: Path, owner: str) -> None:
-        """Empty `folder` as the phase that owns it: root without DAC_OVERRIDE may not."""
+    def _uid_of(self, phase: str) -> int | None:
+        base = self._options.uid_base
+        return None if base is None else base + PHASE_OFFSETS[phase]
+
+    def _remove(self, folder: Path, owner: int | None) -> None:
+        self._purge(folder, owner)
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+    def _purge(self, folder: Path, owner: int | None) -> None:
+        """Empty `folder` as the uid that owns it: root without DAC_OVERRIDE may not."""
         base = self._options.uid_base
         try:
             pid = os.fork()
@@ -273,8 +281,8 @@ class Spawner:
             return
         if pid == 0:
             with contextlib.suppress(BaseException):
-                if base is not None:
-                    sweep.act_as(base + PHASE_OFFSETS[owner], base + SWEEPER_OFFSET)
+                if base is not None and owner is not None:
+                    sweep.act_as(owner, base + SWEEPER_OFFSET)
                 sweep.empty(folder)
             os._exit(0)
         os.waitpid(pid, 0)
@@ -305,7 +313,7 @@ class Spawner:
             return
         message, fds = received
         if message.get("op") == "open":
-            self._open_candidate(phase, message, fds[:1])
+            self._open_candidate(phase, message, fds)
         for fd in fds:
             os.close(fd)
         if message.get("op") == "close":
@@ -321,13 +329,17 @@ class Spawner:
         with contextlib.suppress(OSError):
             wire.send_datagram(phase.sock, message, fds)
 
-    def _open_candidate(self, phase: _Phase, message: dict[str, Any], library: Sequence[int]) -> None:
-        """Answer a request for a process; `library` has the descriptor of the one that it may load, if any."""
+    def _open_candidate(self, phase: _Phase, message: dict[str, Any], fds: Sequence[int]) -> None:
+        """Answer a request for a process; `fds` are the descriptors of the files that it is given."""
         limits, modules = limits_of(message.get("limits")), message.get("modules", [])
-        asked = message.get("needs", [])
-        if limits is None or not isinstance(modules, list) or not isinstance(asked, list):
+        asked, names = message.get("needs", []), message.get("files", [])
+        if limits is None or not all(isinstance(value, list) for value in (modules, asked, names)):
             self._reply(phase, {"op": "refused", "message": "the request has no limits that can be set"})
             return
+        if len(names) != len(fds) or len(fds) > MOST_FILES or not all(map(str.isidentifier, map(str, names))):
+            self._reply(phase, {"op": "refused", "message": f"a program is given {MOST_FILES} files at most"})
+            return
+        files = dict(zip(map(str, names), fds, strict=True))
         needs = frozenset(need for need in NEEDS if need in asked)
         shared_bytes = limits.pop("shared_bytes")
         limits["memory_bytes"] = self._guard.room(limits["memory_bytes"])
@@ -342,31 +354,38 @@ class Spawner:
             for stage in ("loading", "closed"):
                 self._filter.prepare(stage, needs)
         ours, theirs = socket.socketpair()
-        passed: list[int] = []
+        shared: tuple[int, ...] = ()
+        folder = self._options.tmp / f"compiler-{self._next_id + 1}" if "compiler" in needs else None
         try:
             if shared_bytes:
-                passed.append(shared_memory(shared_bytes))
+                shared = (shared_memory(shared_bytes),)
+            if folder is not None:
+                folder.mkdir(mode=0o700)
+                if uid is not None:
+                    os.chown(folder, uid, uid)
             pid = os.fork()
         except OSError as error:
-            for fd in passed:
+            for fd in shared:
                 os.close(fd)
             if uid is not None and self._options.uid_base is not None:
                 self._free.append(uid - self._options.uid_base)
+            if folder is not None:
+                self._remove(folder, uid)
             ours.close()
             theirs.close()
             shares = f", with {shared_bytes} bytes of shared memory" if shared_bytes else ""
             self._reply(phase, {"op": "refused", "message": f"no process could be started{shares} ({error.strerror})"})
             return
         if pid == 0:
-            self._in_child(lambda: self._run_candidate(uid, limits, needs, theirs.fileno(), passed, library))
+            self._in_child(lambda: self._run_candidate(uid, limits, needs, theirs.fileno(), shared, files, folder))
         theirs.close()
         self._next_id += 1
-        candidate = Candidate(pid, uid, limits["cpu_seconds"], phase.tally, needs)
+        candidate = Candidate(pid, uid, limits["cpu_seconds"], phase.tally, needs, folder)
         phase.candidates[self._next_id] = candidate
         self._reaper.add(candidate)
-        self._reply(phase, {"op": "opened", "id": self._next_id}, (ours.fileno(), *passed))
+        self._reply(phase, {"op": "opened", "id": self._next_id}, (ours.fileno(), *shared))
         ours.close()
-        for fd in passed:
+        for fd in shared:
             os.close(fd)
 
     def _run_candidate(
@@ -375,19 +394,20 @@ class Spawner:
         limits: dict[str, int],
         needs: frozenset[str],
         sock_fd: int,
-        passed: Sequence[int],
-        library: Sequence[int],
+        shared: Sequence[int],
+        files: Mapping[str, int],
+        folder: Path | None,
     ) -> None:
         null = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
             os.dup2(null, fd)
-        sock_fd, *others = keep_only(sock_fd, *passed, *library)
-        shared = [mmap.mmap(fd, 0) for fd in others[: len(passed)]]
-        paths = [f"/proc/self/fd/{fd}" for fd in others[len(passed) :]]
+        sock_fd, *others = keep_only(sock_fd, *shared, *files.values())
+        given: dict[str, Any] = {"shared_memory": mmap.mmap(others[0], 0)} if shared else {}
+        given |= {name: f"/proc/self/fd/{fd}" for name, fd in zip(files, others[len(shared) :], strict=True)}
         os.setsid()
         Path("/proc/self/oom_score_adj").write_text("1000")
         limit(resource.RLIMIT_CORE, 0)
-        limit(resource.RLIMIT_NOFILE, 64)
+        limit(resource.RLIMIT_NOFILE, 1024 if "gpu" in needs else 64)
         limit(resource.RLIMIT_FSIZE, limits["file_bytes"])
         with contextlib.suppress(ValueError):
             # gVisor does not take it, whoever asks; the filter refuses the calls as well.
@@ -395,11 +415,12 @@ class Spawner:
         cpu = limits["cpu_seconds"]
         # The soft limit says why (SIGXCPU); at the hard one the kernel kills without a word.
         resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
-        limit(resource.RLIMIT_AS, address_space() + limits["memory_bytes"])
+        if "gpu" not in needs:  # its driver maps all memory of the machine, and more
+            limit(resource.RLIMIT_AS, address_space() + limits["memory_bytes"])
         if uid is not None:
             limit(resource.RLIMIT_NPROC, limits["processes"])
             become(uid)
-        os.chdir("/")
+        os.chdir(folder or "/")
         os.environ.clear()
         self._close("loading", needs)
         sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 - lives as long as the process
@@ -408,8 +429,7 @@ class Spawner:
             lambda: self._close("closed", needs),
             self._mapped,
             files="files" in needs,
-            shared=shared[0] if shared else None,
-            library=paths[0] if paths else None,
+            given=given,
         )
 
     def _close(self, stage: str, needs: frozenset[str]) -> None:
@@ -423,6 +443,8 @@ class Spawner:
         if candidate is None:
             return {"code": None, "signal": None, "swept": True}
         ended, swept = self._reaper.end(candidate, hung_up=hung_up)
+        if candidate.folder is not None:
+            self._remove(candidate.folder, candidate.uid)
         if swept and candidate.uid is not None and self._options.uid_base is not None:
             # A uid that could not be swept is never used again.
             self._free.append(candidate.uid - self._options.uid_base)

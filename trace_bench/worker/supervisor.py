@@ -334,7 +334,9 @@ class Supervisor:
         elif op == "result":
             phase.result = reports.result(phase.name, message, self._state_bytes)
         elif op == "failed":
-            phase.failure = reports.failure(message, phase.boundary, provider_failed=self._llm.provider_failed)
+            phase.failure = reports.failure(
+                message, phase.boundary, provider_failed=self._llm.provider_failed, has_gpus=bool(hardware.gpus())
+            )
 
     def _warn(self, message: str) -> None:
         if len(self._warnings) < 100:

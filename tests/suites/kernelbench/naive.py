@@ -226,7 +226,7 @@ def trusting(problem: str, source: str, options: Options) -> dict[str, Any]:
     times: list[list[float]] = [[], []]
     for call, (one, right) in enumerate(zip(inputs, expected, strict=True)):
         for entry, seconds in zip(entries, times, strict=True):
-            one.fill(memoryview(memory))
+            one.fill(torch.frombuffer(memory, dtype=torch.uint8))
             memory[place:] = bytes(len(memory) - place)
             began = time.perf_counter()
             told = entry("run", one.arguments, place)

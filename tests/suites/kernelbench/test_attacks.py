@@ -21,7 +21,6 @@ from trace_bench.suites.kernelbench.timing import Speed  # noqa: E402
 from trace_bench.worker.candidates import CandidatePrograms  # noqa: E402
 from trace_bench.worker.problem import CandidateError, Limits, ProblemError  # noqa: E402
 
-NO_GPU = "the judge measures kernels of CPUs only, and there is no GPU"
 _ATTACKS = [attack for attack in all_attacks() if not attack.gpu]
 
 
@@ -92,13 +91,6 @@ def _judged(attack: Attack) -> dict[str, Any]:
     known = {attack.problem: bench, "steps": other}
     told = {name: (one._outputs.told, one._outputs.place) for name, one in known.items() if "_outputs" in vars(one)}
     return found | {"honest": honest, "told": told}
-
-
-@pytest.mark.gpu
-@pytest.mark.skip(reason=NO_GPU)
-@pytest.mark.parametrize("attack", [pytest.param(attack, id=attack.name) for attack in all_attacks() if attack.gpu])
-def test_attacks_on_the_clocks_of_a_gpu(attack: Attack) -> None:
-    raise NotImplementedError
 
 
 def test_attacks_are_many_and_have_names_of_their_own() -> None:

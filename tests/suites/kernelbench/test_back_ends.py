@@ -165,6 +165,16 @@ def test_what_cannot_be_made_has_not_compiled(bench: Bench, source: str, said: s
     assert re.search(said, str(caught.value)), caught.value
 
 
+def test_operations_of_products_and_convolutions_are_counted(programs: Programs) -> None:
+    source = REFERENCE.replace("return torch.relu(x) * self.slope + y", "return torch.relu(x @ y.T)")
+    limits = Limits(wall_seconds=60, cpu_seconds=60, needs=frozenset({"machine_code"}))
+    bench = Bench(programs, Reference(source, "problem.py", "float32"), limits, trials=9, threads=1)
+    assert bench.operations == 2 * 3 * 700 * 3
+    failing = Reference(source.replace("x @ y.T", "x @ y"), "problem.py", "float32")
+    with pytest.raises(ProblemError, match=r"problem.py: the reference failed: call failed: RuntimeError"):
+        _ = Bench(programs, failing, limits, trials=9, threads=1).operations
+
+
 def test_a_reference_without_outputs_is_refused(programs: Programs) -> None:
     silent = Reference(REFERENCE.replace("return torch.relu(x) * self.slope + y", "return ()"), "problem.py", "float32")
     with pytest.raises(ProblemError, match=r"problem.py: forward\(\) returns no tensor"):

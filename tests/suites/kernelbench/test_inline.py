@@ -75,7 +75,7 @@ def test_headers_flags_and_plain_functions_are_as_asked_for() -> None:
             "1048576 characters in all",
         ),
         ("load_inline('m', 'a')\n" + "x = 1\n" * 200_000, "has 1048576 characters at most"),
-        (r"load_inline('m', '\ud800')", "the C++ of load_inline is no text"),
+        (r"load_inline('m', '\ud800')", "what load_inline is to build is no text"),
         ("load_inline('m', 'a', colour=1)", "has no argument 'colour'"),
     ],
 )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-pytest.importorskip("torch", reason="PyTorch is not installed")
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from tests.suites.conftest import BuildTask
-from tests.thinning import thinned
-from trace_bench.worker.problem import CandidateError
+from tests.suites.conftest import BuildTask  # noqa: E402
+from tests.thinning import thinned  # noqa: E402
+from trace_bench.worker.problem import CandidateError  # noqa: E402
 
 ROOT = Path(__file__).parents[3] / "benchmarks" / "kernelbench"
 FOLDERS = sorted(path.parent for path in ROOT.glob("*/*/task.toml"))
@@ -18,6 +19,23 @@ FOLDERS = sorted(path.parent for path in ROOT.glob("*/*/task.toml"))
 
 def test_there_are_sixteen_of_three_levels() -> None:
     assert len(FOLDERS) >= 16 and {path.parent.name for path in FOLDERS} == {"level1", "level2", "level3"}
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+def test_honest_programs_run_where_their_inputs_are(folder: Path) -> None:
+    """Whatever device that is: the one without data refuses what mixes it with another."""
+    problem: dict[str, Any] = {}
+    exec((folder / "problem.py").read_text(), problem)
+    for name in ("problem", "template", "alternative", "faster", "slower"):
+        program: dict[str, Any] = {}
+        exec((folder / f"{name}.py").read_text(), program)
+        with torch.device("meta"), torch.no_grad():
+            inputs = problem["get_inputs"]()
+        model = program["Model" if name == "problem" else "ModelNew"](*problem["get_init_inputs"]())
+        with torch.no_grad():
+            found = model.to("meta")(*inputs)
+        tensors = found if isinstance(found, (tuple, list)) else [found]
+        assert {tensor.device.type for tensor in tensors} == {"meta"}, name
 
 
 @pytest.mark.parametrize("folder", thinned(FOLDERS, every=16), ids=lambda path: path.name)

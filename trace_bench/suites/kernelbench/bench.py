@@ -11,15 +11,15 @@ but type and shape of its outputs, and those must be the reference's.
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.resources import files
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from trace_bench.suites.kernelbench.build import Builder
+from trace_bench.suites.kernelbench.devices import ENTROPY, Cpu, Device, Link, turns
 from trace_bench.suites.kernelbench.inline import extension_of
 from trace_bench.suites.kernelbench.outputs import Outputs, Unequal
 from trace_bench.suites.kernelbench.reference import Reference, Tensors
@@ -38,10 +38,34 @@ class Empty:
     def __call__(self, *inputs):
         return ()
 '''
+_COUNTED = '''
+def _trace_bench_count(arguments):
+    """Operations of floating-point numbers that a call takes, in products of matrices and convolutions."""
+    import torch._dynamo  # which the counter imports when it begins
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with FlopCounterMode(display=False) as counter:
+        _trace_bench_run(arguments)
+    return counter.get_total_flops()
+'''
 Part = Literal["reference", "candidate", "empty"]
 _PARTS: Sequence[Part] = get_args(Part)
-_ENTROPY = random.SystemRandom()
-"""Seeds of inputs and parameters follow from nothing that a candidate could know, or have computed before."""
+_Times = dict[Part, list[float]]
+
+
+@dataclass(frozen=True)
+class _Process:
+    """A process of a kernel whose module is made."""
+
+    program: Program
+    link: Link
+
+    def run(self, inputs: Tensors, end: int, place: int | None = None) -> tuple[Any, float]:
+        """Call it: what it says of its outputs, and seconds. They are copied to `place`, if there is one."""
+        return self.link.call(self.program, inputs, end, "run", inputs.arguments, place)
+
+    def outputs(self, outputs: Outputs) -> list[tuple[str, Any]]:
+        return self.link.outputs(self.program, outputs)
 
 
 @dataclass(frozen=True)
@@ -52,7 +76,7 @@ class Bench:
         limits: of each of the processes.
         trials: calls that are timed, at least.
         threads: that PyTorch begins with.
-        build_seconds: that building the C++ of a kernel may take.
+        build_seconds: that building the C++ or CUDA of a kernel may take.
     """
 
     programs: Programs
@@ -61,21 +85,22 @@ class Bench:
     trials: int
     threads: int
     build_seconds: float = 300.0
+    device: Device = field(default_factory=Cpu)
 
     def measure(self, source: str) -> Speed:
         """Time `source` against the reference.
 
         Raises:
             Unequal: an output differs. CandidateError: the candidate failed otherwise.
-            ProblemError: the reference did, or a constant could stand for it.
+            ProblemError: the reference did, or a constant could stand for it. DeviceLost: the GPU did.
         """
-        extension = extension_of(source)
+        extension = extension_of(source, self.device.architecture)
         library = self._builder.build(extension) if extension is not None else b""
         times: dict[Part, list[list[float]]] = {part: [] for part in _PARTS}
         with ExitStack() as stack:
-            empty = self._own(stack, _EMPTY, "Empty", Tensors([], {}, 0), self._outputs.end)
+            kept: dict[Part, _Process] = {} if self.device.apart else {"empty": self._empty(stack)}
             for pair in range(PAIRS):
-                for part, found in self._pair(source, library, empty, pair * (WARM_UP + self._trials) + 1).items():
+                for part, found in self._pair(source, library, kept, pair * (WARM_UP + self._trials) + 1).items():
                     times[part].append(found)
         return replace(speed(**times), touched_bytes=self._outputs.end)
 
@@ -86,69 +111,98 @@ class Bench:
     @cached_property
     def _outputs(self) -> Outputs:
         """What the reference returns, which is found out by calling it."""
-        first, second = self._inputs(), self._inputs()
-        made = self._init_inputs()
-        seed = _ENTROPY.getrandbits(63)
+        first, second = self.reference.inputs(_drawn()), self.reference.inputs(_drawn())
+        made, seed = self.reference.init_inputs(_drawn()), _drawn()
         try:
             with ExitStack() as stack:
-                program = self._own(stack, self.reference.source, "Model", made, first.size, seed)
-                found = Outputs(program.timed(first.fill, "run", first.arguments)[0], first.size)
+                process = self._own(stack, self.reference.source, "Model", made, first.size, seed)
+                found = Outputs(process.run(first, first.size)[0], first.size)
             if not found.told["tensors"]:
                 raise ProblemError(f"{self.reference.where}: forward() returns no tensor, and nothing can be compared")
             with ExitStack() as stack:
-                program = self._own(stack, self.reference.source, "Model", made, found.end, seed)
-                program.timed(first.fill, "run", first.arguments, found.place)
-                one = [tensor.clone() for _, tensor in found.views(program.shared)]
-                program.timed(second.fill, "run", second.arguments, found.place)
-                for before, (name, now) in zip(one, found.views(program.shared), strict=True):
+                process = self._own(stack, self.reference.source, "Model", made, found.end, seed)
+                process.run(first, found.end, found.place)
+                one = [tensor.clone() for _, tensor in process.outputs(found)]
+                process.run(second, found.end, found.place)
+                for before, (name, now) in zip(one, process.outputs(found), strict=True):
                     self.reference.check_output(name, before, now)
         except CandidateError as error:
             raise self._own_fault(error) from error
         return found
 
-    def _inputs(self) -> Tensors:
-        return self.reference.inputs(_ENTROPY.getrandbits(63))
+    @cached_property
+    def operations(self) -> int:
+        """Floating-point operations of one call of the reference, as far as PyTorch counts them (`_COUNTED`).
 
-    def _init_inputs(self) -> Tensors:
-        return self.reference.init_inputs(_ENTROPY.getrandbits(63))
+        Raises:
+            ProblemError: the reference failed.
+        """
+        inputs, made = self.reference.inputs(_drawn()), self.reference.init_inputs(_drawn())
+        with ExitStack() as stack:
+            process = self._own(stack, self.reference.source + _COUNTED, "Model", made, inputs.size)
+            try:
+                return int(process.link.call(process.program, inputs, inputs.size, "count", inputs.arguments)[0])
+            except CandidateError as error:
+                raise self._own_fault(error) from error
 
     @property
     def _trials(self) -> int:
         """Calls of a pair that are timed."""
         return math.ceil(self.trials / PAIRS)
 
-    def _pair(self, source: str, library: bytes, empty: Program, number: int) -> dict[Part, list[float]]:
-        """Seconds of the calls of one pair of processes, the first of which is trial `number`."""
+    def _pair(self, source: str, library: bytes, kept: Mapping[Part, _Process], number: int) -> _Times:
+        """Seconds of the calls of one pair of processes, the first of which is trial `number`.
+
+        Args:
+            kept: processes that are there already, and stay.
+        """
         outputs = self._outputs
-        made, seed = self._init_inputs(), _ENTROPY.getrandbits(63)
-        times: dict[Part, list[float]] = {part: [] for part in _PARTS}
+        made, seed = self.reference.init_inputs(_drawn()), _drawn()
+        seeds = [_drawn() for _ in range(WARM_UP + self._trials)]
+        times: _Times = {part: [] for part in _PARTS}
+        unmatched: dict[int, dict[Part, list[tuple[str, Any]]]] = {}
+        there = dict(kept)
         with ExitStack() as stack:
-            parts: dict[Part, Program] = {"empty": empty}
-            openings: dict[Part, Callable[[], Program]] = {
-                "candidate": lambda: self._opened(stack, source, "ModelNew", made, outputs.end, seed, library=library),
-                "reference": lambda: self._own(stack, self.reference.source, "Model", made, outputs.end, seed),
-            }
-            for part in _ENTROPY.sample(list(openings), len(openings)):
-                parts[part] = openings[part]()
-            for trial in range(WARM_UP + self._trials):
-                inputs = self._inputs()
-                for part in _ENTROPY.sample(_PARTS, len(_PARTS)):
-                    try:
-                        told, seconds = parts[part].timed(inputs.fill, "run", inputs.arguments, inputs.size)
-                    except CandidateError as error:
-                        raise error if part == "candidate" else self._own_fault(error) from error
-                    if part == "candidate":
-                        outputs.check(told)
-                    if trial >= WARM_UP:
-                        times[part].append(seconds)
-                # Both are stopped: what they wrote stays as it is.
-                views = (outputs.views(parts[part].shared) for part in ("reference", "candidate"))
-                for (name, expected), (_, found) in zip(*views, strict=True):
-                    if said := self.reference.difference(expected, found):
-                        raise Unequal(f"{name} is wrong in trial {number + trial}: {said}")
+
+            def start(part: Part) -> _Process:
+                if part == "candidate":
+                    return self._opened(stack, source, "ModelNew", made, outputs.end, seed, library=library)
+                if part == "reference":
+                    return self._own(stack, self.reference.source, "Model", made, outputs.end, seed)
+                return self._empty(stack)
+
+            if not self.device.apart:
+                there |= {part: start(part) for part in ENTROPY.sample(_PARTS, len(_PARTS)) if part not in kept}
+            for part, trial in turns(self.device, _PARTS, len(seeds)):
+                if part not in there:
+                    stack.close()
+                    there = {part: start(part)}
+                inputs = self.reference.inputs(seeds[trial])
+                try:
+                    told, seconds = there[part].run(inputs, outputs.end, inputs.size)
+                except CandidateError as error:
+                    raise error if part == "candidate" else self._own_fault(error) from error
+                if trial >= WARM_UP:
+                    times[part].append(seconds)
+                if part == "empty":
+                    continue
+                if part == "candidate":
+                    outputs.check(told)
+                both = unmatched.setdefault(trial, {})
+                both[part] = there[part].outputs(outputs)
+                if len(both) == 2:
+                    self._compare(unmatched.pop(trial), number + trial)
         return times
 
-    def _own(self, stack: ExitStack, support: str, name: str, made: Tensors, room: int, seed: int = 0) -> Program:
+    def _compare(self, both: Mapping[Part, list[tuple[str, Any]]], number: int) -> None:
+        for (name, expected), (_, found) in zip(both["reference"], both["candidate"], strict=True):
+            if said := self.reference.difference(expected, found):
+                raise Unequal(f"{name} is wrong in trial {number}: {said}")
+
+    def _empty(self, stack: ExitStack) -> _Process:
+        return self._own(stack, _EMPTY, "Empty", Tensors([], {}, 0), self._outputs.end)
+
+    def _own(self, stack: ExitStack, support: str, name: str, made: Tensors, room: int, seed: int = 0) -> _Process:
         """A process of ours: its source is no candidate's."""
         try:
             return self._opened(stack, "", name, made, room, seed, support)
@@ -165,21 +219,29 @@ class Bench:
         seed: int,
         support: str = "",
         library: bytes = b"",
-    ) -> Program:
-        needs = self.limits.needs | {"files"} if library else self.limits.needs
-        limits = replace(self.limits, shared_bytes=max(room, made.size, 1), needs=needs)
-        opened = self.programs.open(source, ENTRY, limits, f"{support}\n\n{_harness()}", library)
-        program = stack.enter_context(opened)
+    ) -> _Process:
+        link = self.device.link(stack, max(room, made.size))
+        given = {**link.files, **({"library_path": library} if library else {})}
+        needs = self.limits.needs | self.device.needs | ({"files"} if library else frozenset())
+        limits = replace(self.limits, shared_bytes=link.shared_bytes, needs=needs)
+        opened = self.programs.open(source, ENTRY, limits, f"{support}\n\n{_harness()}", given)
+        process = _Process(stack.enter_context(opened), link)
         try:
-            program.timed(made.fill, "make", name, made.arguments, seed, self.threads, self.reference.precision)
+            link.call(process.program, made, made.size, "make", name, made.arguments, seed, self.threads,
+                      self.reference.precision)  # fmt: skip
         except CandidateError as error:
             if error.phase == "call":
                 raise CandidateError("compile", error.message, line=error.line) from error
             raise
-        return program
+        return process
 
     def _own_fault(self, error: CandidateError) -> ProblemError:
         return ProblemError(f"{self.reference.where}: the reference failed: {error}")
+
+
+def _drawn() -> int:
+    """A seed that follows from nothing that a candidate could know."""
+    return ENTROPY.getrandbits(63)
 
 
 def _harness() -> str:

@@ -1,4 +1,4 @@
-"""Builds the C++ of kernels: once for each text, in a process of its own that runs the compiler and no kernel.
+"""Builds the C++ and CUDA of kernels: once for each text, in a process of its own that runs compilers and no kernel.
 
 What was built stays in the judge's memory. No kernel can reach it, so none can build for another one.
 """
@@ -13,7 +13,7 @@ from trace_bench.worker.problem import CandidateError, Limits, ProblemError, Pro
 
 SCRIPT = files("trace_bench.suites.kernelbench").joinpath("compiling.py").read_text(encoding="utf-8")
 _LARGEST = 256 << 20
-"""Bytes of the assembly and of the object; a compiler that writes more is stopped by the kernel of the system."""
+"""Bytes of a file; a compiler that writes a larger one is stopped by the kernel of the system."""
 _LIBRARY = 32 << 20
 """Bytes of a library."""
 _KEPT = 8
@@ -54,20 +54,23 @@ class Builder:
         return found
 
     def _compiled(self, extension: Extension) -> bytes:
+        of = "CUDA" if extension.cuda else "C++"
         limits = Limits(
             wall_seconds=self.seconds, cpu_seconds=self.seconds, memory_bytes=_MEMORY, output_bytes=_LIBRARY,
             needs=_NEEDS, file_bytes=_LARGEST,
         )  # fmt: skip
         try:
             with self.programs.open("", "trace_bench_compile", limits, SCRIPT) as program:
-                library, said = program(MODULE, extension.source, list(extension.flags))
+                library, said = program(
+                    MODULE, extension.source, list(extension.flags), extension.cuda, list(extension.cuda_flags)
+                )
         except CandidateError as error:
             if error.phase == "timeout":
-                raise CandidateError("compile", f"the C++ is not built within {self.seconds:g} s") from error
+                raise CandidateError("compile", f"load_inline's {of} is not built within {self.seconds:g} s") from error
             # Whatever ends a compiler is in what it compiles: it is too large, or needs too much memory.
-            raise CandidateError("compile", f"the C++ of load_inline cannot be built: {error}") from error
+            raise CandidateError("compile", f"the {of} of load_inline cannot be built: {error}") from error
         if library is None:
-            raise ProblemError(f"the C++ of a kernel cannot be built: {said}")
+            raise ProblemError(f"the {of} of a kernel cannot be built: {said}")
         if not library:
-            raise CandidateError("compile", f"the C++ of load_inline cannot be built:\n{said}")
+            raise CandidateError("compile", f"the {of} of load_inline cannot be built:\n{said}")
         return bytes(library)

@@ -1,75 +1,79 @@
 # mypy: ignore-errors
-"""Runs the compiler, in a process that has no other purpose and may write to no folder: each step reads from memory,
-and writes to it.
-"""
+"""Runs the compilers, in a process that has no other purpose and works in a folder of its own."""
 
-_COMPILER, _ASSEMBLER, _LINKER = "/usr/bin/g++", "/usr/bin/as", "/usr/bin/ld"
-_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
+_CXX = "/usr/bin/g++"
+_CUDA = "/usr/local/cuda"
 _MOST_SAID = 6000
 
 
-def trace_bench_compile(module, source, flags):
-    """The library; or nothing, and what the compiler says; or None, and why there is no compiler."""
+def trace_bench_compile(module, source, flags, cuda, cuda_flags):
+    """The library; or nothing, and what a compiler says; or None, and why there is no compiler."""
     import os
+    from pathlib import Path
 
-    if not os.access(_COMPILER, os.X_OK):
-        return None, f"there is no {_COMPILER}; stand the image on a base that has one (docs/how-to/kernels.md)"
-    text, assembly, found, library = (os.memfd_create(name) for name in ("source", "assembly", "object", "library"))
-    with open(text, "wb", closefd=False) as file:
-        file.write(source.encode())
-    os.lseek(text, 0, os.SEEK_SET)
-    headers, libraries = _trace_bench_places()
-    steps = [
-        [_COMPILER, "-x", "c++", "-S", "-std=c++20", "-fPIC", f"-DTORCH_EXTENSION_NAME={module}",
-         "-DTORCH_API_INCLUDE_EXTENSION_H", *headers, *flags, "-o", f"/proc/self/fd/{assembly}", "-"],
-        [_ASSEMBLER, "-o", f"/proc/self/fd/{found}", f"/proc/self/fd/{assembly}"],
-        # The linker itself: g++ would write files beside its own.
-        [_LINKER, "-shared", "-s", "-o", f"/proc/self/fd/{library}", *map(_trace_bench_part, ("crti.o", "crtbeginS.o")),
-         f"/proc/self/fd/{found}", *libraries, *map(_trace_bench_part, ("crtendS.o", "crtn.o"))],
-    ]  # fmt: skip
-    for command in steps:
-        if said := _trace_bench_step(command, (text, assembly, found, library)):
-            return b"", said
-    with os.fdopen(library, "rb") as file:
-        file.seek(0)
-        return file.read(), ""
+    toolkit = _trace_bench_toolkit() if cuda else None
+    for compiler in [_CXX, *([f"{toolkit}/bin/nvcc"] if cuda else [])]:
+        if not os.access(compiler, os.X_OK):
+            return None, f"there is no {compiler}; stand the image on a base that has one (docs/how-to/kernels.md)"
+    headers, libraries = _trace_bench_places(toolkit)
+    common = [f"-DTORCH_EXTENSION_NAME={module}", "-DTORCH_API_INCLUDE_EXTENSION_H", *headers]
+    Path("main.cpp").write_text(source)
+    steps = [[_CXX, "-c", "-std=c++20", "-fPIC", *common, *flags, "-o", "main.o", "main.cpp"]]
+    if cuda:
+        Path("cuda.cu").write_text(cuda)
+        steps.append(
+            [f"{toolkit}/bin/nvcc", "-c", "-std=c++20", "-Xcompiler=-fPIC", "--expt-relaxed-constexpr", *common,
+             *cuda_flags, "-o", "cuda.o", "cuda.cu"]
+        )  # fmt: skip
+    objects = [step[-2] for step in steps]
+    said = _trace_bench_run(steps) or _trace_bench_run([[_CXX, "-shared", "-s", "-o", "made.so", *objects, *libraries]])
+    return (b"", said) if said else (Path("made.so").read_bytes(), "")
 
 
-def _trace_bench_places():
+def _trace_bench_toolkit():
+    """The folder of CUDA's compiler: of the packages of the image, else where CUDA's installer puts it."""
+    import importlib.util
+    from pathlib import Path
+
+    spec = importlib.util.find_spec("nvidia")
+    places = [Path(place) / "cu13" for place in (spec.submodule_search_locations if spec else ())]
+    return next((str(place) for place in places if (place / "bin" / "nvcc").exists()), _CUDA)
+
+
+def _trace_bench_places(toolkit):
+    """Options with the folders of headers, and with libraries."""
     import importlib.util
     import sysconfig
     from pathlib import Path
 
-    headers = [sysconfig.get_paths()["include"]]
-    folders = {str(Path(_trace_bench_part(name)).parent) for name in ("libstdc++.so", "libc.so")}
-    libraries = ["-lstdc++", "-lm", "-lgcc_s", "-lgcc", "-lc"]
+    headers, libraries = [sysconfig.get_paths()["include"]], []
     torch = importlib.util.find_spec("torch")
     if torch is not None:
         folder = Path(torch.origin).parent
-        headers += [str(folder / "include"), str(folder / "include" / "torch" / "csrc" / "api" / "include")]
-        folders.add(str(folder / "lib"))
-        libraries = ["-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python", *libraries]
-    wheres = [f"-L{folder}" for folder in sorted(folders)]
-    return [part for header in headers for part in ("-isystem", header)], [*wheres, *libraries]
+        headers += [folder / "include", folder / "include" / "torch" / "csrc" / "api" / "include"]
+        names = ("c10", "c10_cuda", "torch_cpu", "torch_cuda", "torch", "torch_python")
+        libraries += [str(path) for name in names if (path := folder / "lib" / f"lib{name}.so").exists()]
+    if toolkit is not None:
+        headers.append(Path(toolkit) / "include")
+        libraries += map(str, sorted(Path(toolkit).glob("lib*/libcudart.so*"))[:1])
+    return [part for header in headers for part in ("-isystem", str(header))], libraries
 
 
-def _trace_bench_part(name):
-    """Where the compiler has the library or object called `name`."""
+def _trace_bench_run(commands):
+    """Run `commands` side by side; empty if all have succeeded, else the beginning of what the first says that has
+    not."""
     import subprocess
+    from pathlib import Path
 
-    return subprocess.check_output([_COMPILER, f"-print-file-name={name}"], env=_ENVIRONMENT, text=True).strip()
-
-
-def _trace_bench_step(command, passed):
-    """Run `command`; empty if it has succeeded, else the beginning of what it says."""
-    import subprocess
-
-    with subprocess.Popen(
-        command, stdin=passed[0], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, pass_fds=passed, env=_ENVIRONMENT
-    ) as process:  # fmt: skip
-        said = process.stderr.read(_MOST_SAID)
-        while process.stderr.read(1 << 16):
-            pass
-    if process.returncode == 0:
-        return ""
-    return said.decode("utf-8", "replace") or f"{command[0]} ended with {process.returncode}, and says nothing"
+    environment = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TMPDIR": str(Path.cwd())}
+    running = []
+    for number, command in enumerate(commands):
+        said = Path(f"said-{number}").open("w+b")  # noqa: SIM115 - until its command has ended
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=environment)
+        running.append((command[0], process, said))
+    for name, process, said in running:
+        if process.wait():
+            said.seek(0)
+            text = said.read(_MOST_SAID).decode("utf-8", "replace")
+            return text or f"{name} ended with {process.returncode}, and says nothing"
+    return ""

@@ -10,7 +10,8 @@ import os
 import sys
 import types
 
-os.environ["TRITON_INTERPRET"] = "1"  # Triton has a compiler for GPUs alone
+if "device_channel" not in globals():
+    os.environ["TRITON_INTERPRET"] = "1"  # Triton has a compiler for GPUs alone
 
 
 def _trace_bench_load_inline(*args, **kwargs):
@@ -36,7 +37,33 @@ if "library_path" in globals():
 def trace_bench_kernel(op, *args):
     """``make``: build the module. ``run``: call it on tensors in the shared memory, and copy its outputs there; without
     a place for them, only say what they are."""
-    return {"make": _trace_bench_make, "run": _trace_bench_run}[op](*args)
+    _trace_bench_reach_memory()
+    return globals()[f"_trace_bench_{op}"](*args)
+
+
+def _trace_bench_reach_memory():
+    """Have the memory of this call as a tensor of bytes."""
+    import torch
+
+    global _trace_bench_flat, _trace_bench_memory
+    if "device_channel" not in globals():
+        _trace_bench_flat = torch.frombuffer(globals()["shared_memory"], dtype=torch.uint8)
+        return
+    import socket
+
+    from trace_bench.suites.kernelbench import device_memory
+
+    if "_trace_bench_memory" in globals():
+        _trace_bench_memory.close()
+    else:
+        global _trace_bench_channel
+        number = int(globals()["device_channel"].rpartition("/")[2])
+        _trace_bench_channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, number)
+        if torch.cuda.is_available():
+            torch.cuda.init()
+            torch.cuda.synchronize()  # the driver's calls need a context
+    _trace_bench_memory = device_memory.received(_trace_bench_channel)
+    _trace_bench_flat = _trace_bench_memory.flat("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def _trace_bench_make(name, arguments, seed, threads, dtype):
@@ -58,8 +85,11 @@ def _trace_bench_make(name, arguments, seed, threads, dtype):
     if name not in globals():
         raise NameError(f"the program does not define {name}")
     _trace_bench_module = globals()[name](*map(_trace_bench_tensor, arguments))
-    if dtype != "float32" and isinstance(_trace_bench_module, torch.nn.Module):
-        _trace_bench_module = _trace_bench_module.to(getattr(torch, dtype))
+    if isinstance(_trace_bench_module, torch.nn.Module):
+        # Parameters are made on the CPU, so that a seed gives the same ones everywhere.
+        _trace_bench_module = _trace_bench_module.to(_trace_bench_flat.device)
+        if dtype != "float32":
+            _trace_bench_module = _trace_bench_module.to(getattr(torch, dtype))
 
 
 def _trace_bench_tensor(value):
@@ -73,12 +103,7 @@ def _trace_bench_tensor(value):
 def _trace_bench_view(place, dtype, shape):
     import math
 
-    import torch
-
-    count = math.prod(shape)
-    if not count:
-        return torch.empty(shape, dtype=dtype)
-    return torch.frombuffer(globals()["shared_memory"], dtype=dtype, count=count, offset=place).view(shape)
+    return _trace_bench_flat[place : place + math.prod(shape) * dtype.itemsize].view(dtype).view(shape)
 
 
 def _trace_bench_run(arguments, place=None):
@@ -95,4 +120,6 @@ def _trace_bench_run(arguments, place=None):
             if place is not None:
                 _trace_bench_view(place, tensor.dtype, tensor.shape).copy_(tensor)
                 place += -(-tensor.numel() * tensor.element_size() // 64) * 64
+        if _trace_bench_flat.is_cuda:
+            torch.cuda.synchronize()
     return {"several": several, "tensors": told}

@@ -1,4 +1,4 @@
-"""C++ that a kernel hands to `torch.utils.cpp_extension.load_inline`, found in its source without running it.
+"""C++ and CUDA that a kernel hands to `torch.utils.cpp_extension.load_inline`, found in its source without running it.
 
 The judge builds it (`trace_bench.suites.kernelbench.build`) before a process of the kernel starts, and the call returns
 what was built. So the arguments of the call must be text that stands in the source.
@@ -25,10 +25,23 @@ _PARAMETERS = (
 )  # fmt: skip
 _UNUSED = ("name", "build_directory", "verbose", "keep_intermediates", "use_pch")
 """Nothing of what is built depends on these."""
-_FLAG = re.compile(
-    r"-(O([0-3gs]|fast)?|std=(c|gnu)\+\+\d[\da-z]|m[\w.+-]+(=[\w.+-]+)?|f[\w-]+|[DU]\w+(=[\w.]*)?|W[\w-]*|g|pthread)"
-)
-"""Flags that name no file: any other one could have the compiler read, load or write what it should not."""
+_FLAGS = {
+    "extra_cflags": re.compile(
+        r"-(O([0-3gs]|fast)?|std=(c|gnu)\+\+\d[\da-z]|m[\w.+-]+(=[\w.+-]+)?|f[\w-]+|[DU]\w+(=[\w.]*)?|W[\w-]*|g|pthread)"
+    ),
+    "extra_cuda_cflags": re.compile(
+        r"-(O[0-3]|std=c\+\+\d[\da-z]|[DU]\w+(=[\w.]*)?|-?use_fast_math|-?expt-(relaxed-constexpr|extended-lambda)"
+        r"|-?extra-device-vectorization|-?(maxrregcount|ftz|fmad|prec-div|prec-sqrt|default-stream)=[\w-]+"
+        r"|lineinfo|-generate-line-info|-?(arch|gpu-architecture|gpu-code)=[\w,]+"
+        r"|-?(gencode|generate-code)(=arch=[\w]+,code=[\w,]+)?)|arch=\w+,code=\w+"
+    ),
+}
+"""Flags that name no file: any other one could have a compiler read, load or write what it should not."""
+_ARCHITECTURE = re.compile(r"-?-?(arch|gpu-architecture|gencode|generate-code)(=|$)")
+_USUAL = {
+    "extra_cflags": "-O…, -m…, -f…, -D… and -std=…",
+    "extra_cuda_cflags": "-O…, -D…, -std=…, -arch=…, -gencode=…, --use_fast_math, --expt-… and -maxrregcount=…",
+}
 _MOST = 1 << 20
 """Characters of a source, and of all arguments with the texts that they are put together from. Both are looked at in
 the judge's process, whose memory a kernel must not fill."""
@@ -36,14 +49,19 @@ the judge's process, whose memory a kernel must not fill."""
 
 @dataclass(frozen=True)
 class Extension:
-    """One library: its C++, and flags of the compiler."""
+    """One library: its C++, its CUDA if it has some, and flags of each compiler."""
 
     source: str
     flags: tuple[str, ...]
+    cuda: str = ""
+    cuda_flags: tuple[str, ...] = ()
 
 
-def extension_of(source: str) -> Extension | None:
+def extension_of(source: str, architecture: str = "") -> Extension | None:
     """What the program `source` builds; None if it calls no `load_inline`, or is no Python.
+
+    Args:
+        architecture: of the GPU that it is for, as its compiler calls it (``sm_90``); empty for a CPU.
 
     Raises:
         CandidateError: it cannot be told, or not be built here; with the line.
@@ -64,23 +82,41 @@ def extension_of(source: str) -> Extension | None:
     (call,) = calls
     arguments = _arguments(call, _Constants(tree))
     for name in ("cuda_sources", "with_cuda"):
-        if arguments.get(name):
+        if arguments.get(name) and not architecture:
             raise _refused(call, f"load_inline is given {name}, and there is no GPU here; give it cpp_sources alone")
     if arguments.get("is_python_module") is False:
         raise _refused(call, "load_inline is asked for a library that is no module; leave is_python_module out")
     for name in ("sycl_sources", "with_sycl", "extra_ldflags", "extra_include_paths"):
         if arguments.get(name):
             raise _refused(call, f"load_inline is given {name}; only C++ and flags of the compiler can be built here")
-    flags = _texts(call, arguments, "extra_cflags")
+    flags, cuda_flags = (_flags(call, arguments, name) for name in _FLAGS)
+    texts = ["\n".join(_parts(call, arguments)), "\n".join(_cuda_parts(call, arguments))]
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise _refused(call, f"what load_inline is to build is no text: {error}") from error
+    if not texts[1]:
+        return Extension(texts[0], flags)
+    if not any(map(_ARCHITECTURE.match, cuda_flags)):
+        cuda_flags = (*cuda_flags, f"-arch={architecture}")
+    return Extension(texts[0], flags, texts[1], cuda_flags)
+
+
+def _flags(call: ast.Call, arguments: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    flags = _texts(call, arguments, name)
     for flag in flags:
-        if not _FLAG.fullmatch(flag):
-            raise _refused(call, f"the compiler's flag {flag!r} is not allowed; use -O…, -m…, -f…, -D… and -std=… only")
-    text = "\n".join(_parts(call, arguments))
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise _refused(call, f"the C++ of load_inline is no text: {error}") from error
-    return Extension(text, flags)
+        if not _FLAGS[name].fullmatch(flag):
+            raise _refused(call, f"the compiler's flag {flag!r} is not allowed; use {_USUAL[name]} only")
+    return flags
+
+
+def _cuda_parts(call: ast.Call, arguments: Mapping[str, Any]) -> list[str]:
+    """As `load_inline` puts them together; empty without any."""
+    parts = list(_texts(call, arguments, "cuda_sources"))
+    if parts and not arguments.get("no_implicit_headers"):
+        parts[:0] = [f"#include <{header}>" for header in ("torch/types.h", "cuda.h", "cuda_runtime.h")]
+    return parts
 
 
 def _parts(call: ast.Call, arguments: Mapping[str, Any]) -> list[str]:

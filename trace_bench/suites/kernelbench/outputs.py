@@ -47,11 +47,11 @@ class Outputs:
         place, dtype, shape = self._tensors[-1]
         return place + aligned(math.prod(shape) * dtype.itemsize)
 
-    def views(self, memory: memoryview) -> Iterator[tuple[str, Any]]:
-        """Name of each, and the tensor in `memory`."""
+    def views(self, flat: Any, start: int = 0) -> Iterator[tuple[str, Any]]:
+        """Name of each, and the tensor in `flat`, which holds the bytes from `start` on."""
         for number, (place, dtype, shape) in enumerate(self._tensors):
             name = f"output {number}" if self.told["several"] else "the output"
-            yield name, viewed(memory, place, dtype, shape)
+            yield name, viewed(flat, place - start, dtype, shape)
 
     def check(self, told: Any) -> None:
         """Check what the process of a kernel says of its outputs. It may say anything.

@@ -15,6 +15,7 @@ from typing import Any
 from trace_bench.suites.code_task import PARAMETER, limits
 from trace_bench.suites.kernelbench.bench import Bench
 from trace_bench.suites.kernelbench.described import FILE_SIZES
+from trace_bench.suites.kernelbench.devices import Device, device_of
 from trace_bench.suites.kernelbench.lint import is_from_scratch
 from trace_bench.suites.kernelbench.outputs import Unequal
 from trace_bench.suites.kernelbench.reference import TOLERANCES, Reference
@@ -37,7 +38,8 @@ def build(context: BuildContext) -> Problem:
     kernel: Mapping[str, Any] = context.spec["kernel"]
     path = context.task_dir / "problem.py"
     source = _sized(path, kernel, str(context.eval_kwargs["size"]), str(context.eval_kwargs["constants"]))
-    reference = Reference(source, place(path), str(kernel.get("precision", "float32")))
+    device = device_of(str(context.eval_kwargs["device"]))
+    reference = Reference(source, place(path), str(kernel.get("precision", "float32")), device.name)
     table: Mapping[str, Any] = context.spec["candidates"]
     names = [*table.get("worse", ()), *table.get("alternatives", ())]
     names += [table["reference"]] if "reference" in table else []
@@ -53,6 +55,7 @@ def build(context: BuildContext) -> Problem:
         trials=int(context.eval_kwargs["trials"]),
         threads=int(context.eval_kwargs["threads"]),
         build_seconds=float(context.eval_kwargs["build_seconds"]),
+        device=device,
     )
     return Problem(
         parameters=(
@@ -66,11 +69,15 @@ def build(context: BuildContext) -> Problem:
                 signature=context.spec["signature"].strip(),
             ),
         ),
-        guide=KernelGuide(bench, peak=1e9 * float(context.eval_kwargs["peak_gb_per_s"])),
+        guide=KernelGuide(
+            bench,
+            peak=1e9 * float(context.eval_kwargs["peak_gb_per_s"]),
+            peak_operations=1e12 * float(context.eval_kwargs["peak_tflops"]),
+        ),
         train=splits["train"],
         validate=splits["validate"],
         test=splits["test"],
-        objective=_objective(context.spec, source, reference),
+        objective=_objective(context.spec, source, reference, device),
         direction=score.direction,
         failure_score=score.failure,
         metadata={"entry": context.spec["entry"], "interaction": "kernel"},
@@ -83,10 +90,12 @@ class KernelGuide:
 
     Attributes:
         peak: bytes that the device can move in a second; 0 where that is not declared.
+        peak_operations: floating-point operations that it can do in a second, likewise.
     """
 
     bench: Bench
     peak: float = 0.0
+    peak_operations: float = 0.0
 
     def __call__(self, query: Any, response: Any, reference: Any) -> tuple[float, str, dict[str, float]]:
         if not isinstance(response, str):
@@ -110,14 +119,14 @@ class KernelGuide:
             "reference_milliseconds": 1e3 * found.reference,
             "reference_milliseconds_p10": 1e3 * found.reference_p10,
             "reference_milliseconds_p90": 1e3 * found.reference_p90,
-            "impossible": float(is_impossible(found, self.peak)),
+            "impossible": float(found.candidate < self._shortest(found) * (1 - SLACK)),
         }  # fmt: skip
 
-
-def is_impossible(found: Speed, peak: float) -> bool:
-    """Whether the candidate's time is too short to move its inputs and outputs once at `peak` bytes a second (0: not
-    declared)."""
-    return peak > 0 and found.candidate < found.touched_bytes / peak * (1 - SLACK)
+    def _shortest(self, found: Speed) -> float:
+        """Seconds that a call takes at least, as far as peaks are declared: it moves its inputs and outputs once, and
+        does the reference's operations."""
+        moving = found.touched_bytes / self.peak if self.peak else 0.0
+        return max(moving, self.bench.operations / self.peak_operations if self.peak_operations else 0.0)
 
 
 def _judged(error: CandidateError) -> CandidateError:
@@ -148,14 +157,16 @@ def _sized(path: Path, kernel: Mapping[str, Any], size: str, constants: str) -> 
     return with_constants(_text(path), {**sized, **parsed_constants(constants)}, place(path))
 
 
-def _objective(spec: Mapping[str, Any], source: str, reference: Reference) -> str:
+def _objective(spec: Mapping[str, Any], source: str, reference: Reference, device: Device) -> str:
     tolerance = TOLERANCES[reference.precision]
+    where, built = ("a GPU", "C++ and CUDA are") if device.architecture else ("a CPU", "C++ is")
     return (
         f"{spec['statement'].strip()}\n\nThe reference:\n\n```python\n{source.strip()}\n```\n\n"
-        f"Precision: {reference.precision}; absolute and relative tolerance {tolerance:g}. The score is the speed-up "
-        "(time of the reference / time of ModelNew), and higher is better; a kernel that fails, or one of whose "
-        "outputs is wrong, scores 0. Name all modules in import statements: a kernel runs without network and files. "
-        "C++ is built from one call of torch.utils.cpp_extension.load_inline, whose arguments must stand in the source."
+        f"It runs on {where}. Precision: {reference.precision}; absolute and relative tolerance {tolerance:g}. The "
+        "score is the speed-up (time of the reference / time of ModelNew), and higher is better; a kernel that fails, "
+        "or one of whose outputs is wrong, scores 0. Name all modules in import statements: a kernel runs without "
+        f"network and files. {built} built from one call of torch.utils.cpp_extension.load_inline, whose arguments "
+        "must stand in the source."
     )
 
 

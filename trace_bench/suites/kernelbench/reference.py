@@ -35,11 +35,10 @@ class Tensors:
     tensors: Mapping[int, Any]
     size: int
 
-    def fill(self, memory: memoryview) -> None:
-        """Write the tensors to `memory`."""
+    def fill(self, flat: Any) -> None:
+        """Write the tensors to `flat`, a tensor of bytes."""
         for at, tensor in self.tensors.items():
-            if tensor.numel():
-                viewed(memory, at, tensor.dtype, tensor.shape).copy_(tensor)
+            viewed(flat, at, tensor.dtype, tensor.shape).copy_(tensor)
 
 
 @dataclass(frozen=True)
@@ -50,11 +49,13 @@ class Reference:
         source: its text.
         where: its name, in messages.
         precision: of tensors: ``float32``, ``float16`` or ``bfloat16``.
+        device: where inputs are made.
     """
 
     source: str
     where: str
     precision: str
+    device: str = "cpu"
 
     @cached_property
     def _module(self) -> types.ModuleType:
@@ -82,7 +83,7 @@ class Reference:
         make = getattr(self._module, name)
         torch.manual_seed(seed)
         try:
-            with torch.no_grad():
+            with torch.no_grad(), torch.device(self.device):
                 values = make()
         except Exception as error:
             raise self._fault(error) from error
@@ -151,14 +152,9 @@ def laid_out(values: Sequence[Any], dtype: Any) -> Tensors:
     return Tensors(arguments, tensors, at)
 
 
-def viewed(memory: memoryview, place: int, dtype: Any, shape: Sequence[int]) -> Any:
-    """The tensor at `place` of `memory`, which it is a view of."""
-    import torch
-
-    count = math.prod(shape)
-    if not count:
-        return torch.empty(tuple(shape), dtype=dtype)
-    return torch.frombuffer(memory, dtype=dtype, count=count, offset=place).view(tuple(shape))
+def viewed(flat: Any, place: int, dtype: Any, shape: Sequence[int]) -> Any:
+    """The tensor at `place` of `flat`, a tensor of bytes, which it is a view of."""
+    return flat[place : place + math.prod(shape) * dtype.itemsize].view(dtype).view(tuple(shape))
 
 
 def name_of(dtype: Any) -> str:

@@ -16,7 +16,8 @@ from trace_bench.errors import TraceBenchError
 from trace_bench.worker import wire
 from trace_bench.worker.candidates import CandidatePrograms, SpawnerClient
 from trace_bench.worker.objective import with_objective
-from trace_bench.worker.problem import BuildContext, Problem, ProblemError
+from trace_bench.worker.problem import BuildContext, DeviceLost, Problem, ProblemError
+from trace_bench.worker.reports import DEVICE_LOST
 from trace_bench.worker.seeding import seed_generators
 
 
@@ -86,6 +87,8 @@ def enter(name: str, ctl: socket.socket, spawn: socket.socket) -> None:
         link.send("failed", boundary=failure.boundary, kind=failure.kind, message=failure.message)
     except ProblemError as error:
         link.send("failed", boundary="task", kind=f"{name}_error", message=str(error))
+    except DeviceLost as error:
+        link.send("failed", boundary=error.boundary.value, kind=DEVICE_LOST, message=str(error))
     except TraceBenchError as error:
         link.send("failed", boundary=error.boundary.value, kind=f"{name}_error", message=str(error))
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Attacks on clocks and streams of a GPU. They cannot be tried without one, and our judge measures CPUs only."""
+"""Attacks on clocks and streams of a GPU. They are tried on one by `tests.suites.kernelbench.on_device`."""
 
 from tests.suites.kernelbench.attacks import Attack
 
