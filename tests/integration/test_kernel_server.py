@@ -108,8 +108,9 @@ def test_kernels_are_scored_in_sandboxes(kernels: Path, tmp_path: Path) -> None:
         for source, compiled, issue in (
             (WRONG, True, "correctness_issue"),
             (SAME.replace("self.scale =", "raise ValueError("), False, "compilation_error"),
-            (SAME.replace("self.scale = scale", "raise ValueError('no')"), True, "runtime_error"),
-            (FORGED, True, "runtime_error"),
+            (SAME.replace("self.scale = scale", "raise ValueError('no')"), False, "compilation_error"),
+            (SAME.replace("return x", "raise ValueError('no')"), True, "runtime_error"),
+            (FORGED, False, "compilation_error"),
         ):
             failed = result(source)
             assert (failed["compiled"], failed["correctness"], failed["runtime"]) == (compiled, False, -1)

@@ -18,8 +18,8 @@ _LIBRARY = 32 << 20
 """Bytes of a library."""
 _KEPT = 8
 """Libraries, and failures, that are remembered: the last ones."""
-_MEMORY = 6 << 30
-"""Bytes of address space of each process of the compiler; that of PyTorch's headers takes 1.3 GB."""
+_MEMORY = 3 << 30
+"""Bytes of address space of each process of a compiler; with PyTorch's headers it takes 1.3 GB."""
 _NEEDS = frozenset({"files", "processes", "compiler"})
 
 

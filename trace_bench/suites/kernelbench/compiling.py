@@ -16,7 +16,7 @@ def trace_bench_compile(module, source, flags, cuda, cuda_flags):
         if not os.access(compiler, os.X_OK):
             return None, f"there is no {compiler}; stand the image on a base that has one (docs/how-to/kernels.md)"
     headers, libraries = _trace_bench_places(toolkit)
-    common = [f"-DTORCH_EXTENSION_NAME={module}", "-DTORCH_API_INCLUDE_EXTENSION_H", *headers]
+    common = ["-w", f"-DTORCH_EXTENSION_NAME={module}", "-DTORCH_API_INCLUDE_EXTENSION_H", *headers]
     Path("main.cpp").write_text(source)
     steps = [[_CXX, "-c", "-std=c++20", "-fPIC", *common, *flags, "-o", "main.o", "main.cpp"]]
     if cuda:
