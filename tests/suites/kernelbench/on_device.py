@@ -188,7 +188,8 @@ torch::Tensor run(torch::Tensor x, torch::Tensor y, double slope) {
     return out;
 }
 """
-made = load_inline("made", "torch::Tensor run(torch::Tensor x, torch::Tensor y, double slope);", SOURCE, ["run"])
+HEADER = "torch::Tensor run(torch::Tensor x, torch::Tensor y, double slope);"
+made = load_inline("made", HEADER, SOURCE, functions=["run"])
 
 
 class ModelNew(torch.nn.Module):

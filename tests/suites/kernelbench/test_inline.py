@@ -152,6 +152,38 @@ def test_what_does_not_build_costs_the_kernel_and_says_why(source: str, seconds:
     assert spawner.pids == []
 
 
+CUDA = """
+__global__ void twice(float* x, long count) {
+    long i = blockIdx.x * (long)blockDim.x + threadIdx.x;
+    if (i < count) x[i] *= 2;
+}
+extern "C" void run(float* x, long count) { twice<<<(count + 255) / 256, 256>>>(x, count); }
+"""
+
+
+@compiler
+@pytest.mark.skipif(not os.access("/usr/local/cuda/bin/nvcc", os.X_OK), reason="this machine has no nvcc")
+def test_cuda_is_built_beside_the_cpp_and_linked_with_it(builder: Builder) -> None:
+    library = builder.build(Extension(PLAIN % 'extern "C" void run(float*, long);', (), CUDA, ("-arch=sm_90",)))
+    assert library.startswith(b"\x7fELF") and b"sm_90" in library and b"libcudart" in library
+    with pytest.raises(CandidateError, match=r"the CUDA of load_inline cannot be built:.*identifier .y. is undefined"):
+        builder.build(Extension(PLAIN % "", (), CUDA.replace("*= 2", "*= y"), ("-arch=sm_90",)))
+
+
+def test_cuda_of_a_call_is_found_with_its_flags() -> None:
+    source = f"load_inline('m', '{TWICE}', cuda_sources='int x;', functions='twice', extra_cuda_cflags=FLAGS)\n"
+    found = extension_of(source + "FLAGS = ['-O3', '--use_fast_math', '-maxrregcount=32']", "sm_90a")
+    assert found is not None and found.source == MADE
+    assert found.cuda == "#include <torch/types.h>\n#include <cuda.h>\n#include <cuda_runtime.h>\nint x;"
+    assert found.cuda_flags == ("-O3", "--use_fast_math", "-maxrregcount=32", "-arch=sm_90a")
+    named = ["-gencode=arch=compute_80,code=sm_80", "-gencode", "arch=compute_90,code=sm_90"]
+    found = extension_of(f"{source}FLAGS = {named}", "sm_90a")
+    assert found is not None and list(found.cuda_flags) == named
+    for flag in ("-Xcompiler=-fplugin=/x.so", "-o/tmp/x", "--keep-dir=/tmp", "-I/etc", "-ccbin=/tmp/x", "-rdc=true"):
+        with pytest.raises(CandidateError, match=r"is not allowed; use -O…, -D…"):
+            extension_of(f"{source}FLAGS = ['{flag}']", "sm_90a")
+
+
 @pytest.mark.parametrize("end", ["raise MemoryError", "os._exit(9)", "return b'x' * (1 << 29), ''"])
 def test_a_compiler_that_comes_to_no_end_in_order_costs_the_kernel(
     programs: Programs, monkeypatch: pytest.MonkeyPatch, end: str
@@ -162,7 +194,7 @@ def test_a_compiler_that_comes_to_no_end_in_order_costs_the_kernel(
 
 
 def test_without_a_compiler_the_task_says_so(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
-    script = SCRIPT.replace("/usr/bin/g++", "/usr/bin/none")
-    monkeypatch.setattr("trace_bench.suites.kernelbench.build.SCRIPT", script)
-    with pytest.raises(ProblemError, match=r"cannot be built: there is no /usr/bin/none; stand the image on a base"):
-        Builder(programs, 10).build(Extension("", ()))
+    for path, none, cuda in (("/usr/bin/g++", "/usr/bin/none", ""), ('/bin/nvcc"', '/bin/none"', "int x;")):
+        monkeypatch.setattr("trace_bench.suites.kernelbench.build.SCRIPT", SCRIPT.replace(path, none))
+        with pytest.raises(ProblemError, match=r"cannot be built: there is no /.*/none; stand the image on a base"):
+            Builder(programs, 10).build(Extension("", (), cuda))

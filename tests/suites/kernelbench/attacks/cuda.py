@@ -67,4 +67,85 @@ class ModelNew(Honest):
 """,
         gpu=True,
     ),
+    Attack(
+        "persisting_cache",
+        "Asks the L2 cache to keep its weight across flushes; karpathy/llm.c #851.",
+        """
+import ctypes
+
+
+class ModelNew(Honest):
+    kept = False
+
+    def forward(self, x):
+        if not self.kept:
+            runtime = ctypes.CDLL("libcudart.so.13")
+            runtime.cudaDeviceSetLimit(6, ctypes.c_size_t(1 << 30))  # cudaLimitPersistingL2CacheSize
+            self.kept = True
+        return self.compute(x)
+""",
+        gpu=True,
+    ),
+    Attack(
+        "memory_of_others",
+        "Looks for the reference's output in memory that was freed, and returns it; arXiv:2507.11948.",
+        """
+class ModelNew(Honest):
+    def forward(self, x):
+        found = torch.empty(1 << 30, dtype=torch.uint8, device=x.device).view(x.dtype)[: x.numel()].view(x.shape)
+        return found.clone()
+""",
+        says="values",
+        gpu=True,
+    ),
+    Attack(
+        "busy_afterwards",
+        "Leaves work on a side stream when it answers, which slows down what is measured next.",
+        """
+wait_for = torch.cuda.current_stream
+torch.cuda.synchronize = lambda *args, **named: wait_for().synchronize()
+
+
+class ModelNew(Honest):
+    def forward(self, x):
+        out = self.compute(x)
+        with torch.cuda.stream(torch.cuda.Stream()):
+            torch.cuda._sleep(1 << 33)
+        return out
+""",
+        says="|",
+        gpu=True,
+    ),
+    Attack(
+        "waits_for_inputs",
+        "Leaves a kernel behind that watches the memory of the inputs, to begin before the clock does.",
+        """
+from torch.utils.cpp_extension import load_inline
+
+made = load_inline("made", "void watch(torch::Tensor x);", r'''
+__global__ void spin(volatile const float* x, float first, long long cycles) {
+    long long began = clock64();
+    while (x[0] == first && clock64() - began < cycles) {}
+}
+void watch(torch::Tensor x) {
+    static cudaStream_t stream = nullptr;
+    if (!stream) cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    float first;
+    cudaMemcpy(&first, x.data_ptr<float>(), sizeof first, cudaMemcpyDeviceToHost);
+    spin<<<1, 1, 0, stream>>>(x.data_ptr<float>(), first, 1LL << 31);
+}
+''', functions=["watch"])
+wait_for = torch.cuda.current_stream
+torch.cuda.synchronize = lambda *args, **named: wait_for().synchronize()
+
+
+class ModelNew(Honest):
+    def forward(self, x):
+        out = self.compute(x)
+        made.watch(x)
+        return out
+""",
+        says="|",
+        gpu=True,
+    ),
 )
