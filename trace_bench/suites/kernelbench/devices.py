@@ -12,7 +12,7 @@ import random
 import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol, TypeVar
 
 from trace_bench.suites.kernelbench import device_memory
@@ -188,23 +188,28 @@ class _DeviceLink:
 
     def call(self, program: Program, tensors: Tensors, end: int, *args: Any) -> tuple[Any, float]:
         try:
-            return program.timed(lambda _: self._fill(tensors, end), *args, settle=self._device.settle)
+            return program.timed(lambda _: self._fill(tensors, end), *args, settle=self._settle)
         except CandidateError:
             self._device.check()
             raise
 
     def outputs(self, program: Program, outputs: Outputs) -> list[tuple[str, Any]]:
         assert self._memory is not None
-        flat = self._memory.flat(self._device.name)
-        # By arithmetic: a plain copy is a copy engine's work, which could go on beside what the process has queued.
-        kept = flat[outputs.place : outputs.end].bitwise_or(0)
-        self._device.settle()
+        with self._own_work():
+            flat = self._memory.flat(self._device.name)
+            # By arithmetic: a plain copy is a copy engine's work, which could go on beside what the process has queued.
+            kept = flat[outputs.place : outputs.end].bitwise_or(0)
+            self._device.settle()
         return list(outputs.views(kept, outputs.place))
+
+    def _settle(self) -> None:
+        with self._own_work():
+            self._device.settle()
 
     def _fill(self, tensors: Tensors, end: int) -> None:
         """Put `tensors` into new memory, and send its descriptor, which the process cannot take while it is stopped."""
         self._forget()
-        try:
+        with self._own_work():
             self._memory, descriptor = device_memory.made(max(end, 1))
             try:
                 flat = self._memory.flat(self._device.name)
@@ -214,7 +219,14 @@ class _DeviceLink:
                 socket.send_fds(self._ours, [b"%d" % self._memory.size], [descriptor])
             finally:
                 os.close(descriptor)
-        except (DriverError, RuntimeError) as error:  # PyTorch's, too, where memory is short
+
+    @contextmanager
+    def _own_work(self) -> Iterator[None]:
+        """Work of the judge on the GPU. What fails there has one of two causes: the GPU is lost, or the process leaves
+        too little memory."""
+        try:
+            yield
+        except (DriverError, RuntimeError) as error:
             self._device.check()
             raise CandidateError(
                 "memory", f"its process leaves too little of the GPU's memory for the tensors of a call: {error}"
