@@ -55,7 +55,11 @@ class ForkingSpawner:
                     os.chdir(folder)
                 self._close("loading", limits)
                 candidate_runner.run(
-                    theirs, lambda: self._close("closed", limits), set(), files="files" in limits.needs, given=given
+                    theirs,
+                    lambda: self._close("closed", limits),
+                    set(),
+                    files=bool({"files", "compiler"} & limits.needs),
+                    given=given,
                 )
             finally:
                 os._exit(0)
@@ -65,8 +69,8 @@ class ForkingSpawner:
         return pid, ours, shared
 
     def _close(self, stage: str, limits: Limits) -> None:
-        if "compiler" not in limits.needs:
-            FILTER.install(stage, limits.needs)
+        if taken := FILTER.stage(stage, limits.needs):
+            FILTER.install(taken, limits.needs)
 
     def hold(self, number: int, *, held: bool) -> bool | None:
         return REAPER.hold(Candidate(number, None, 1, Tally()), held=held)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -45,3 +46,9 @@ def run(folder: Path, code: str = "", *, env: dict[str, str] | None = None, **op
     # The worker under test is this checkout's, whichever one is installed.
     path = os.pathsep.join((str(folder), str(Path(__file__).parents[2])))
     return run_worker(spec, env={"PYTHONPATH": path, **(env or {})}, **options)
+
+
+def others_may_read() -> bool:
+    """Whether processes with uids of their own can load this checkout and its Python."""
+    places = [Path(__file__).parents[2], *map(Path, (sys.base_prefix, sys.prefix))]
+    return all(folder.stat().st_mode & 0o005 == 0o005 for place in places for folder in (place, *place.parents))

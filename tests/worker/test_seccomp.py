@@ -219,3 +219,28 @@ def test_a_process_cannot_own_its_files_in_proc_again() -> None:
     import ctypes
 
     assert in_force(lambda: ctypes.CDLL(None).prctl(4, 1, 0, 0, 0) == -1)
+
+
+@pytest.mark.parametrize("machine", list(ARCH))
+def test_a_compiler_may_do_all_but_reach_others(machine: str) -> None:
+    """It executes programs, and writes files; it has no network, no locks, and no look at other processes."""
+    column = 0 if machine == "x86_64" else 1
+
+    def compiling(numbers: tuple[int, int], *args: int) -> int:
+        return verdict(machine, ARCH[machine], numbers[column], *args, stage="compiling")
+
+    for name, numbers in {"execve": (59, 221), "openat": (257, 56), "wait4": (61, 260), "mmap": (9, 222)}.items():
+        assert compiling(numbers, 0, 0, 7) == ALLOW, name
+    refused = {"socket": (41, 198), "ptrace": (101, 117), "process_vm_readv": (310, 270), "flock": (73, 32),
+               "fadvise64": (221, 223), "mincore": (27, 232), "unshare": (272, 97), "setns": (308, 268),
+               "io_uring_setup": (425, 425), "shmget": (29, 194)}  # fmt: skip
+    for name, numbers in refused.items():
+        assert compiling(numbers) == DENY, name
+    assert compiling((72, 25), 3, 2) == ALLOW and compiling((72, 25), 3, 37) == DENY  # F_SETFD, F_OFD_SETLK
+    assert compiling((56, 220), 0x11) == ALLOW and compiling((56, 220), 0x20000000) == DENY  # CLONE_NEWPID
+    assert compiling((435, 435)) == UNKNOWN
+
+
+def test_candidates_take_two_filters_and_compilers_one() -> None:
+    assert [Filter.stage(stage, ("files",)) for stage in ("loading", "closed")] == ["loading", "closed"]
+    assert [Filter.stage(stage, ("compiler",)) for stage in ("loading", "closed")] == ["", "compiling"]

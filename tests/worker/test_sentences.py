@@ -21,3 +21,9 @@ def test_a_failure_reads_the_same_in_every_process_and_on_every_machine() -> Non
 
 def test_a_sentence_has_a_bounded_length() -> None:
     assert len(sentence("x" * 100_000, 2000)) == 2000
+
+
+def test_what_a_compiler_says_may_keep_its_lines() -> None:
+    error = CandidateError("compile", "line 1: error\n  ⊢ 1 = 2\x1b[0m", lines=True)
+    assert error.message == "line 1: error\n  ⊢ 1 = 2\\x1b[0m"
+    assert CandidateError("compile", "a\nb").message == "a\\nb"

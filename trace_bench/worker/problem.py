@@ -40,6 +40,7 @@ class CandidateError(Exception):
         message: one sentence for the optimizer, with the exception's type and text where there is one; control
             characters are made visible, memory addresses and this machine's folders masked.
         line: 1-based line of the candidate's own source, if known.
+        lines: (argument) the message may have several lines, as what a compiler says has.
         score: what this failure is worth, natural units; None: `Problem.failure_score`. A guide sets it whose examples
             differ in what a failure costs.
         metrics: the same of metrics, by name; those left out have the failure values that ``task.toml`` declares.
@@ -48,13 +49,13 @@ class CandidateError(Exception):
     score: float | None = None
     metrics: Mapping[str, float] | None = None
 
-    def __init__(self, phase: str, message: str | None = None, *, line: int | None = None) -> None:
+    def __init__(self, phase: str, message: str | None = None, *, line: int | None = None, lines: bool = False) -> None:
         if message is None:  # a task's author is told how, in place of which argument of which method is missing
             raise TypeError(
                 'CandidateError takes a phase and a message, as in CandidateError("output", "the answer is not a list")'
             )
         self.phase = phase
-        self.message = sentence(message)
+        self.message = sentence(message, lines=lines)
         super().__init__(self.message)
         self.line = line
 
@@ -94,8 +95,7 @@ class Limits:
     needs: frozenset[str] = frozenset()
     """What the program needs beyond computing: ``files`` (to read), ``processes`` (to fork), ``machine_code`` (to make
     memory executable, as libraries with a compiler of their own do; with ``files``, to load libraries), ``gpu`` (to
-    use the driver of one), ``compiler`` (to run one, in a folder of its own: no system call is refused). The result
-    names it."""
+    use the driver of one), ``compiler`` (to run one, in a folder of its own). The result names it."""
     file_bytes: int = 0
     """Of a file that it writes, which only a compiler may."""
     shared_bytes: int = 0

@@ -42,7 +42,8 @@ class Candidate:
 
     Attributes:
         cpu_seconds: its limit.
-        needs: what its task declares that it needs (`seccomp.NEEDS`). Without ``processes`` it has no other process.
+        needs: what its task declares that it needs (`seccomp.NEEDS`). Without ``processes`` or ``compiler`` it has no
+            other process.
         folder: its own, if it is a compiler.
         status: as ``wait`` gives it, once it has ended.
         spent: CPU seconds that it had used by then.
@@ -113,7 +114,7 @@ class Reaper:
         # A process that ignores SIGXCPU is killed a second later.
         killed = exited["signal"] == signal.SIGKILL and candidate.spent > candidate.cpu_seconds
         over_cpu = killed or exited["signal"] == signal.SIGXCPU
-        swept = "processes" not in candidate.needs or self._swept(candidate)
+        swept = not {"processes", "compiler"} & candidate.needs or self._swept(candidate)
         candidate.tally.over_cpu += over_cpu
         candidate.tally.unswept += not swept
         return {**exited, "over_cpu": over_cpu, "swept": swept}, swept

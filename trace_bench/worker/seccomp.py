@@ -1,6 +1,7 @@
 """The candidate's system-call filters, written as classic BPF: no library is needed in the image.
 
-Both are lists of what is allowed; everything else is refused (EPERM). A process takes them one after the other:
+Those of a candidate are lists of what is allowed; everything else is refused (EPERM). A process takes them one after
+the other:
 
 * ``loading``: before the source is looked at. It may open files, so that imports work. It may not start a process.
 * ``closed``: before the first line of the source runs. What is left is memory, threads, clocks, random numbers and the
@@ -16,7 +17,10 @@ where ``oom_score_adj`` has the kernel kill the scorer in its place.
 ``gpu`` allows what the driver of a GPU needs, with ``files`` and ``machine_code`` beside it: its device files are
 opened, controlled and mapped. The list follows what is known of the driver; no GPU has been tried.
 
-``compiler`` is for processes of a task that run a compiler and no line of a candidate: they have no filter.
+``compiler`` is for processes that run a compiler: `g++`, or Lean, which also runs code of what it compiles. What such
+a program calls is not known in advance, so its filter, ``compiling``, is a list of what is refused: the network, other
+processes' memory, namespaces, and what could carry a message to a later program (locks, the page cache, the IPC of
+System V).
 """
 
 from __future__ import annotations
@@ -82,6 +86,20 @@ _GPU = {
 }  # fmt: skip
 
 
+_NOT_WHILE_COMPILING: Mapping[str, tuple[int | None, int | None]] = {
+    "socket": (41, 198), "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
+    "kcmp": (312, 272), "pidfd_open": (434, 434), "pidfd_getfd": (438, 438), "pidfd_send_signal": (424, 424),
+    "process_madvise": (440, 440), "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "umount2": (166, 39),
+    "pivot_root": (155, 41), "chroot": (161, 51), "open_tree": (428, 428), "move_mount": (429, 429),
+    "fsopen": (430, 430), "keyctl": (250, 219), "add_key": (248, 217), "request_key": (249, 218), "bpf": (321, 280),
+    "perf_event_open": (298, 241), "userfaultfd": (323, 282), "io_uring_setup": (425, 425), "flock": (73, 32),
+    "fadvise64": (221, 223), "readahead": (187, 213), "mincore": (27, 232), "cachestat": (451, 451),
+    "inotify_init": (253, None), "inotify_init1": (294, 26), "fanotify_init": (300, 262),
+    "msgget": (68, 186), "semget": (64, 190), "shmget": (29, 194), "mq_open": (240, 180),
+    "name_to_handle_at": (303, 264), "open_by_handle_at": (304, 265), "personality": (135, 92),
+}  # fmt: skip
+
+
 class _Check(NamedTuple):
     """Condition on an argument of a call: `argument` & `mask` is one of `values`."""
 
@@ -136,7 +154,7 @@ def program(machine: str, stage: str, needs: Collection[str] = (), pid: int = _O
     """The filter of `stage` for `machine` (``uname -m``) as an array of ``struct sock_filter``.
 
     Args:
-        stage: ``loading`` or ``closed``.
+        stage: ``loading``, ``closed`` or ``compiling``.
         needs: words of `NEEDS` that the task declares.
         pid: the only process that `kill` reaches, unless it needs processes.
 
@@ -145,22 +163,28 @@ def program(machine: str, stage: str, needs: Collection[str] = (), pid: int = _O
     """
     arch = _AUDIT_ARCH[machine]
     column = 0 if machine == "x86_64" else 1
+    refuse, allow = (_RET, 0, 0, _ERRNO | errno.EPERM), (_RET, 0, 0, _ALLOW)
+    listed, otherwise = allow, refuse
     calls, rules = _allowed(stage, needs)
+    if stage == "compiling":
+        listed, otherwise = refuse, allow
     plain = [numbers[column] for numbers in calls.values() if numbers[column] is not None]
     body: list[_Instruction] = [_LD_ARCH, (_JEQ, 1, 0, arch), (_RET, 0, 0, _KILL_PROCESS), _LD_NUMBER]
     if machine == "x86_64":
-        body += [(_JGE, 0, 1, _X32_BIT), (_RET, 0, 0, _ERRNO | errno.EPERM)]
+        body += [(_JGE, 0, 1, _X32_BIT), refuse]
     for left, number in zip(range(len(plain) - 1, -1, -1), plain, strict=True):
         body.append((_JEQ, left, 0 if left else 1, number or 0))
-    body.append((_RET, 0, 0, _ALLOW))
+    body.append(listed)
     for rule in rules:
         body += _conditional(rule, column, pid)
-    body.append((_RET, 0, 0, _ERRNO | errno.EPERM))
+    body.append(otherwise)
     return b"".join(struct.pack("<HBBI", *item) for item in body)
 
 
 def _allowed(stage: str, needs: Collection[str]) -> tuple[Mapping[str, tuple[int | None, int | None]], list[_Rule]]:
-    """Calls that are allowed whatever their arguments, and those that depend on them."""
+    """Calls that are allowed (while compiling: refused) whatever their arguments, and those that depend on them."""
+    if stage == "compiling":
+        return _NOT_WHILE_COMPILING, [_NO_CLONE3, _NO_NAMESPACE, _NO_LOCKS, _ADVICE_OF_DRIVERS]
     processes, files = "processes" in needs, "files" in needs
     calls = dict(_CLOSED)
     rules = [_NO_CLONE3, _NO_NAMESPACE if processes else _THREADS_ONLY]
@@ -230,6 +254,13 @@ class Filter:
         """Give up ever gaining privileges through exec. Raises OSError."""
         if self._libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
             raise OSError(ctypes.get_errno(), "no_new_privs was refused")
+
+    @staticmethod
+    def stage(stage: str, needs: Collection[str]) -> str:
+        """The filter that a candidate's process takes at `stage`; empty if it takes none yet."""
+        if "compiler" in needs:
+            return "compiling" if stage == "closed" else ""
+        return stage
 
     def install(self, stage: str, needs: Collection[str] = ()) -> None:
         """Filter all threads of this process from now on, on top of what they have.

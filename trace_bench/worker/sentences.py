@@ -24,9 +24,13 @@ def visible(text: str, *, lines: bool = False) -> str:
     return unseen.sub(lambda found: repr(found[0])[1:-1], text)
 
 
-def sentence(text: str, limit: int = 4000) -> str:
-    """`text` as one visible line of at most `limit` characters, without memory addresses and this machine's folders."""
-    text = visible(text[: 2 * limit])
+def sentence(text: str, limit: int = 4000, *, lines: bool = False) -> str:
+    """`text` as one visible line of at most `limit` characters, without memory addresses and this machine's folders.
+
+    Args:
+        lines: its line ends stay.
+    """
+    text = visible(text[: 2 * limit], lines=lines)
     text = _ADDRESS.sub("0x…", text)
     if "/" in text:
         for folder in _folders():

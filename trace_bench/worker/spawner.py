@@ -352,7 +352,8 @@ class Spawner:
         self._preload(map(str, modules))
         if self._filter.supported:
             for stage in ("loading", "closed"):
-                self._filter.prepare(stage, needs)
+                if taken := self._filter.stage(stage, needs):
+                    self._filter.prepare(taken, needs)
         ours, theirs = socket.socketpair()
         shared: tuple[int, ...] = ()
         folder = self._options.tmp / f"compiler-{self._next_id + 1}" if "compiler" in needs else None
@@ -428,15 +429,13 @@ class Spawner:
             socket.socket(fileno=sock_fd),
             lambda: self._close("closed", needs),
             self._mapped,
-            files="files" in needs,
+            files=bool({"files", "compiler"} & needs),
             given=given,
         )
 
     def _close(self, stage: str, needs: frozenset[str]) -> None:
-        if "compiler" in needs:
-            self._filter.no_new_privileges()
-        elif self._filter.supported:
-            self._filter.install(stage, needs)
+        if self._filter.supported and (taken := self._filter.stage(stage, needs)):
+            self._filter.install(taken, needs)
 
     def _close_candidate(self, phase: _Phase, number: object, *, hung_up: bool = False) -> dict[str, Any]:
         candidate = phase.candidates.pop(number, None) if type(number) is int else None

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.suites.kernelbench.attacks import HONEST, PROBLEMS, all_attacks, source_of
-from tests.worker.support import run
+from tests.worker.support import others_may_read, run
 from trace_bench.suites.kernelbench.sources import with_constants
 from trace_bench.worker import hardware
 
@@ -94,17 +94,12 @@ def measure(device: str, problem: str, sources: Sequence[str], *, trials: int = 
         Path(folder).chmod(0o755)
         got = run(
             Path(folder), code, timeout=patience, limits={"score_timeout": patience},
-            uid_base=_UID_BASE if os.geteuid() == 0 and _others_may_read() else None,
+            uid_base=_UID_BASE if os.geteuid() == 0 and others_may_read() else None,
             env={**env, "TRACE_BENCH_PRELOAD": "numpy,torch", "PYTHONPATH": os.pathsep.join((folder, *sys.path))},
         )  # fmt: skip
     found = [json.loads(line.partition(" ")[2]) for line in got.log.splitlines() if line.startswith("RESULT ")]
     failure = (got.result or {}).get("failure") or got.stderr[-500:]
     return found or [{"failed": f"the job said nothing: {failure}"}]
-
-
-def _others_may_read() -> bool:
-    places = [ROOT, *map(Path, (sys.base_prefix, sys.prefix))]
-    return all(folder.stat().st_mode & 0o005 == 0o005 for place in places for folder in (place, *place.parents))
 
 
 def starters(device: str, wanted: int) -> Iterator[Verdict]:

@@ -166,7 +166,9 @@ extern "C" void run(float* x, long count) { twice<<<(count + 255) / 256, 256>>>(
 def test_cuda_is_built_beside_the_cpp_and_linked_with_it(builder: Builder) -> None:
     library = builder.build(Extension(PLAIN % 'extern "C" void run(float*, long);', (), CUDA, ("-arch=sm_90",)))
     assert library.startswith(b"\x7fELF") and b"sm_90" in library and b"libcudart" in library
-    with pytest.raises(CandidateError, match=r"the CUDA of load_inline cannot be built:.*identifier .y. is undefined"):
+    with pytest.raises(
+        CandidateError, match=r"(?s)the CUDA of load_inline cannot be built:.*identifier .y. is undefined"
+    ):
         builder.build(Extension(PLAIN % "", (), CUDA.replace("*= 2", "*= y"), ("-arch=sm_90",)))
 
 

@@ -20,7 +20,7 @@ _KEPT = 8
 """Libraries, and failures, that are remembered: the last ones."""
 _MEMORY = 3 << 30
 """Bytes of address space of each process of a compiler; with PyTorch's headers it takes 1.3 GB."""
-_NEEDS = frozenset({"files", "processes", "compiler"})
+_NEEDS = frozenset({"compiler"})
 
 
 @dataclass(frozen=True)
@@ -72,5 +72,5 @@ class Builder:
         if library is None:
             raise ProblemError(f"the {of} of a kernel cannot be built: {said}")
         if not library:
-            raise CandidateError("compile", f"the {of} of load_inline cannot be built:\n{said}")
+            raise CandidateError("compile", f"the {of} of load_inline cannot be built:\n{said}", lines=True)
         return bytes(library)
