@@ -86,7 +86,15 @@ def test_every_option_is_in_the_reference(command: str) -> None:
 
 def test_the_reference_names_no_option_that_is_not_there() -> None:
     known = {option for command in COMMANDS for option in re.findall(r"--[a-z-]+", help_of(command))}
-    known |= {"--base", "--opentrace", "--registry", "--install-completion", "--show-completion"}
+    known |= {
+        "--base",
+        "--opentrace",
+        "--toolchain",
+        "--checksum",
+        "--registry",
+        "--install-completion",
+        "--show-completion",
+    }
     for option in re.findall(r"--[a-z][a-z-]+", (DOCS / "reference" / "cli.md").read_text()):
         assert option in known, option
 

@@ -84,7 +84,8 @@ def test_images_are_listed_without_an_engine(home: Path) -> None:
     done = cli("images", "list", home=home, DOCKER_HOST=NO_ENGINE)
     assert done.returncode == 0
     assert [line.split("\t")[:3] for line in done.stdout.splitlines()] == [
-        [family, "-", "not built"] for family in ("base", "core", "kernelbench-cpu", "kernelbench-cuda", "llm4ad")
+        [family, "-", "not built"]
+        for family in ("base", "core", "kernelbench-cpu", "kernelbench-cuda", "lean", "llm4ad")
     ]
     assert {row["family"] for row in json.loads(cli("images", "list", "--json", home=home).stdout)} >= {"core"}
 
@@ -96,8 +97,9 @@ def test_lock_of_nothing_is_an_empty_object(home: Path) -> None:
 
 @pytest.mark.parametrize("command", ["build", "verify"])
 def test_an_unknown_family_lists_the_known_ones(command: str, home: Path) -> None:
-    assert "no image family 'nope'; choose one of base, core, kernelbench-cpu, kernelbench-cuda, llm4ad" in refused(
-        "images", command, "nope", home=home
+    assert (
+        "no image family 'nope'; choose one of base, core, kernelbench-cpu, kernelbench-cuda, lean, llm4ad"
+        in refused("images", command, "nope", home=home)
     )
 
 

@@ -35,12 +35,21 @@ def images_build(
             help="A checkout or wheel of OpenTrace: FAMILY+opentrace is built too. Default: $OPENTRACE.",
         ),
     ] = None,
+    toolchain: Annotated[
+        str | None,
+        typer.Option(
+            "--toolchain",
+            metavar="FILE",
+            help="The archive that the family 'lean' needs, which is kept; 'base' if the base image has /opt/lean.",
+        ),
+    ] = None,
+    sha256: Annotated[str | None, typer.Option("--checksum", metavar="HEX", help="SHA-256 of that file.")] = None,
     as_json: Json = False,
 ) -> None:
     """Build images and lock them."""
     from trace_bench.cli.images import build_command
 
-    build_command(families or [], base, opentrace, as_json=as_json)
+    build_command(families or [], base, opentrace, toolchain, sha256, as_json=as_json)
 
 
 @images_app.command(

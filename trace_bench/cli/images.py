@@ -9,7 +9,8 @@ from dataclasses import asdict
 
 from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.cli.tables import emit_rows
-from trace_bench.errors import ExitCode, TraceBenchError
+from trace_bench.errors import ConfigError, ExitCode, TraceBenchError
+from trace_bench.images.archives import keep, kept
 from trace_bench.images.build import build
 from trace_bench.images.lock import ImagePin, lock_path, read_lock
 from trace_bench.images.pins import list_images, verify
@@ -19,16 +20,37 @@ from trace_bench.images.registry import pull, push
 from trace_bench.trainers.opto_scan import VARIABLE, location
 
 
-def build_command(families: Sequence[str], base: str | None, opentrace: str | None, *, as_json: bool) -> None:
+def build_command(
+    families: Sequence[str],
+    base: str | None,
+    opentrace: str | None,
+    toolchain: str | None,
+    sha256: str | None,
+    *,
+    as_json: bool,
+) -> None:
     """Build `families` (all if empty) and lock them; where a copy of OpenTrace is named, those that are named with it
-    too.
+    too. `toolchain` is kept for the family that needs one.
     """
+    known = load_families()
+    if toolchain is not None:
+        takes = [name for name in families if name in known and known[name].archive]
+        if len(takes) != 1:
+            those = ", ".join(name for name, family in known.items() if family.archive)
+            raise ConfigError(f"--toolchain: name one family that needs it ({those}), as in 'images build lean'")
+        keep(takes[0], toolchain, sha256)
+    elif sha256 is not None:
+        raise ConfigError("--checksum is the hash of --toolchain FILE; name that too, or leave it out")
     if opentrace is not None:
         os.environ[VARIABLE] = opentrace
     named = list(families)
     if location() is not None:
         named += [f"{name}+{OPENTRACE}" for name in families if OPENTRACE not in name.split("+")]
-    _each(named or sorted(load_families()), lambda name: build(name, base=base, progress=note), as_json=as_json)
+    for name, family in known.items():
+        if not named and family.archive and not kept(name):
+            note(f"left out: {name}, which needs {family.archive} (--toolchain FILE)")
+    ready = [name for name, family in known.items() if not family.archive or kept(name)]
+    _each(named or ready, lambda name: build(name, base=base, progress=note), as_json=as_json)
 
 
 def list_command(*, as_json: bool) -> None:

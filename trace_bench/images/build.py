@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import trace_bench
 from trace_bench.errors import EnvironmentUnavailable
+from trace_bench.images.archives import kept
 from trace_bench.images.base import resolve_base, wanted_base
 from trace_bench.images.context import dependencies_context, worker_context, write_context
 from trace_bench.images.debian import Progress, gather_packages
@@ -143,6 +144,12 @@ def _dependencies(family: Family, base: Base, engine: DockerClient, progress: Pr
         key = dependencies_key(member, base.identity)
         ref = f"{member.repository}-deps:{key[:12]}"
         if labelled_image(engine, ref, key) is None:
+            archive = kept(member.name) if member.archive else None
+            if member.archive and archive is None:
+                raise EnvironmentUnavailable(
+                    f"the image of family {member.name} needs {member.archive}; download it, and run "
+                    f"`trace-bench images build {member.name} --toolchain FILE`"
+                )
             pins = added_pins(member, target)
             progress(f"gathering the wheels of {member.name}")
             wheels = [*gather([member.bootstrap], target, cache_home()), *gather_pins(pins, target, cache_home())]
@@ -150,7 +157,7 @@ def _dependencies(family: Family, base: Base, engine: DockerClient, progress: Pr
             if member.debian is not None and base.source == "debian":
                 packages = gather_packages(engine, base.ref, member.debian, progress)
             progress(f"building {ref}")
-            context = dependencies_context(member, pins, wheels, packages)
+            context = dependencies_context(member, pins, wheels, packages, archive.path if archive else None)
             docker_build(engine, ref, context, {"BASE": below}, {KEY_LABEL: key}, progress)
         below = ref
     return below

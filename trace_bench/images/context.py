@@ -31,14 +31,18 @@ def write_context(files: Mapping[str, Path | bytes], into: IO[bytes]) -> None:
 
 
 def dependencies_context(
-    family: Family, pins: list[Pin], wheels: list[Path], packages: list[Path]
+    family: Family, pins: list[Pin], wheels: list[Path], packages: list[Path], archive: Path | None = None
 ) -> dict[str, Path | bytes]:
-    """What the family's Dockerfile sees: itself, a wheelhouse with its requirements, `pins`, and Debian packages."""
+    """What the family's Dockerfile sees: itself, a wheelhouse with its requirements, `pins`, Debian packages, and an
+    archive.
+    """
     files: dict[str, Path | bytes] = {"Dockerfile": family.dockerfile}
     files["wheelhouse/requirements.txt"] = requirements_text(pins).encode()
     files |= {f"wheelhouse/{wheel.name}": wheel for wheel in wheels}
     if family.debian is not None:
         files |= {"debian/.keep": b"", **{f"debian/{package.name}": package for package in packages}}
+    if archive is not None:
+        files[f"archive/{archive.name}"] = archive
     return files
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
+from trace_bench.images.archives import kept
 from trace_bench.resources import data_dir, package_dir
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Family:
         requirements: files with hashed pins of what this family adds to its parent. Without any it adds no image of its
             own below the worker's.
         parent: the family whose dependencies this one stands on; None stands on the base itself.
+        archive: what a user has to download for it, in words (see `archives`); empty if nothing.
         debian: names Debian packages, one a line, that are added to a base made of such; any other has to have them.
         preload: modules that the supervisor imports before it forks the phases.
         plugin: an installed distribution whose files go beside the worker.
@@ -57,6 +59,7 @@ class Family:
     debian: Path | None = None
     preload: tuple[str, ...] = ()
     plugin: Plugin | None = None
+    archive: str = ""
 
     @property
     def repository(self) -> str:
@@ -77,6 +80,12 @@ class Family:
     def packages(self) -> tuple[Path, ...]:
         """Files that name what it adds to its parent: `requirements`, and `debian`."""
         return (*self.requirements, *([self.debian] if self.debian is not None else []))
+
+    @property
+    def contents(self) -> list[bytes]:
+        """What its recipe adds, beside the Dockerfile: pins, names of packages, and the hash of its archive."""
+        archive = kept(self.name) if self.archive else None
+        return [*(_read(path) for path in self.packages), *([archive.sha256.encode()] if archive else [])]
 
     @property
     def lineage(self) -> tuple[Family, ...]:
@@ -124,11 +133,11 @@ class Recipe:
         """
         lineage = family.lineage
         dockerfiles = [*(f.dockerfile for f in lineage if f.requirements), family.worker_dockerfile]
-        requirements = [family.bootstrap, *(path for f in lineage for path in f.packages)]
+        requirements = [_read(family.bootstrap), *(content for f in lineage for content in f.contents)]
         return cls(
             family=family.name,
             dockerfile=digest([_read(path) for path in dockerfiles]),
-            requirements=digest([_read(path) for path in requirements]),
+            requirements=digest(requirements),
             worker=worker_sources_hash(),
             arguments=digest([json.dumps(family.arguments, sort_keys=True).encode()]),
             plugins="".join(plugin.content_hash for plugin in family.plugins),
@@ -153,7 +162,7 @@ def key_of_parts(family: str, parts: Mapping[str, str]) -> str:
 def dependencies_key(family: Family, base: str) -> str:
     """The key of `family` without the worker: of the layer that changes seldom and that children stand on."""
     adding = [f for f in family.lineage if f.requirements]
-    contents = [_read(path) for f in adding for path in (f.dockerfile, *f.packages)]
+    contents = [content for f in adding for content in (_read(f.dockerfile), *f.contents)]
     return digest([_FORMAT.encode(), b"dependencies", base.encode(), _read(family.bootstrap), *contents])
 
 
@@ -208,8 +217,10 @@ def _load(
         return families[name]
     place = folder / name / "family.toml"
     table = raw[name]
-    title, preload = title_and_preload(place, table, ("parent",))
-    parent = table.get("parent")
+    title, preload = title_and_preload(place, table, ("parent", "archive"))
+    parent, archive = table.get("parent"), table.get("archive", "")
+    if not isinstance(archive, str):
+        raise ConfigError(f"{place}: archive must be a text; say what a user has to download")
     if parent is not None and (not isinstance(parent, str) or parent not in raw):
         raise ConfigError(f"{place}: parent {parent!r} is no family; choose one of {', '.join(raw)}")
     if parent in (*below, name):
@@ -223,6 +234,7 @@ def _load(
         debian=debian if (debian := place.parent / "debian.txt").is_file() else None,
         parent=_load(parent, folder, raw, families, (*below, name)) if isinstance(parent, str) else None,
         preload=preload,
+        archive=archive,
     )
     return families[name]
 

@@ -28,7 +28,7 @@ KERNELS = "kernelbench"
 """The suite of files of KernelBench under an extra root: those in folders called ``level1``, ``level2``, …"""
 FOREIGN_SUITE = "internal"
 """The suite of a task under an extra root that names none."""
-SUITES_WITHOUT_TASKS = ("hf", "rollouts", "terminal_bench", "veribench")
+SUITES_WITHOUT_TASKS = ("hf", "rollouts", "terminal_bench")
 """Names that are taken; these families bring no tasks with this release."""
 
 _SPEC = "task.toml"

@@ -24,6 +24,7 @@ from trace_bench.errors import ConfigError
 from trace_bench.suites import foreign
 from trace_bench.suites.base import Suite
 from trace_bench.suites.kernelbench import described as kernelbench
+from trace_bench.suites.veribench import described as veribench
 
 SPEC_FILE = "task.toml"
 MAX_TASK_BYTES = 64 << 20
@@ -46,8 +47,11 @@ FOREIGN_EVAL_KWARGS = (
 """Every task of foreign code takes these: whether candidates run in the scorer itself (the job is then unprotected),
 and the time limit of a whole evaluation."""
 
+_DESCRIBED = {"kernel": kernelbench.described, "lean": veribench.described}
+"""What a task with such a table leaves out in its ``task.toml`` is filled in."""
 _METRIC = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-Interaction = Literal["solve", "policy", "fit", "agent", "value", "kernel"]
+LeanPart = Literal["compiles", "tests", "theorems", "imperative_equivalence"]
+Interaction = Literal["solve", "policy", "fit", "agent", "value", "kernel", "lean"]
 Direction = Literal["maximize", "minimize"]
 _Names = Annotated[tuple[str, ...], Strict(False)]
 _TYPES: Mapping[str, type] = {"int": int, "float": float, "str": str, "bool": bool, "list": list}
@@ -187,6 +191,32 @@ class KernelSpec(_Table):
     precision: Literal["float32", "float16", "bfloat16"] = "float32"
 
 
+class LeanSpec(_Table):
+    """A Python program to translate to Lean: ``program.py``, with hidden tests in ``cases.toml``."""
+
+    defines: _Names = ()
+    """Functions that a candidate has to implement."""
+    theorems: _Names = ()
+    """Theorems whose statements are frozen, as the template has them."""
+    unproved: _Names = ()
+    """Those of them that the reference does not prove."""
+    equivalence: _Names = ()
+    """Those that equate an imperative and a functional version."""
+    imports: _Names = ("Init",)
+    """Modules that a candidate may import; of a package, all of its modules."""
+    weights: dict[LeanPart, Annotated[float, Field(ge=0, strict=False)]] = Field(min_length=1)
+    """Of the parts in the score."""
+
+    @model_validator(mode="after")
+    def _parts_are_there(self) -> LeanSpec:
+        if not sum(self.weights.values()) > 0:
+            raise ValueError("lean.weights: all are 0, and there would be no score")
+        for name in ("unproved", "equivalence"):
+            if unknown := sorted(set(getattr(self, name)) - set(self.theorems)):
+                raise ValueError(f"lean.{name}: {unknown[0]!r} is none of lean.theorems")
+        return self
+
+
 class TaskSpec(_Table):
     """Static metadata of a task. `raw` is the same as the plain dict that goes into ``job.json``."""
 
@@ -218,6 +248,7 @@ class TaskSpec(_Table):
     data: DataSpec | None = None
     foreign: ForeignSpec | None = None
     kernel: KernelSpec | None = None
+    lean: LeanSpec | None = None
 
     _raw: dict[str, Any] = PrivateAttr(default_factory=dict)
 
@@ -333,8 +364,9 @@ def load_task_spec(folder: Path) -> TaskSpec:
     except RecursionError:
         raise ConfigError(f"{path}: is nested too deeply to be a task spec") from None
     _look_for_execution(folder, raw)
-    if isinstance(raw.get("kernel"), dict):
-        raw = kernelbench.described(raw)
+    for table, described in _DESCRIBED.items():
+        if isinstance(raw.get(table), dict):
+            raw = described(raw)
     try:
         spec = TaskSpec.model_validate(raw)
     except ValidationError as error:
@@ -469,7 +501,8 @@ def _check_files(folder: Path, text: str, spec: TaskSpec) -> None:
     elif spec.candidates is None:
         needed = ["problem.py"] if not (folder / "evaluator.py").is_file() else []
     else:
-        needed = ["problem.py" if spec.kernel is not None else "evaluator.py"]
+        needed = [] if spec.lean is not None else ["problem.py" if spec.kernel is not None else "evaluator.py"]
+        needed += ["program.py", "cases.toml"] if spec.lean is not None else []
         names = [spec.candidates.template, *spec.candidates.proposals()]
     for name in names:
         place = _place(folder / SPEC_FILE, _find_line(text, ("candidates", "template")))
@@ -522,6 +555,7 @@ def _known_keys(location: tuple[str, ...]) -> list[str]:
         "data": DataSpec,
         "foreign": ForeignSpec,
         "kernel": KernelSpec,
+        "lean": LeanSpec,
     }
     model = tables[location[0]] if location and location[0] in tables else TaskSpec
     return [field.alias or name for name, field in model.model_fields.items()]

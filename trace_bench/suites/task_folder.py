@@ -1,10 +1,10 @@
 """Builds a problem from a task folder, whichever form the folder has.
 
 A folder with ``[kernel]`` in its ``task.toml`` holds a file of KernelBench (`trace_bench.suites.kernelbench`); one with
-``[candidates]`` is a code task (`trace_bench.suites.code_task`); foreign code has a table ``[foreign]``
-(`trace_bench.suites.llm4ad.compat`); any other ships a ``problem.py`` with ``build(context) -> Problem``. A task's own
-modules are trusted, and are imported in the phases only, under a private name, so that a task called ``random`` or
-``json`` shadows nothing.
+``[lean]`` a program to translate to Lean (`trace_bench.suites.veribench`); one with ``[candidates]`` is a code task
+(`trace_bench.suites.code_task`); foreign code has a table ``[foreign]`` (`trace_bench.suites.llm4ad.compat`); any other
+ships a ``problem.py`` with ``build(context) -> Problem``. A task's own modules are trusted, and are imported in the
+phases only, under a private name, so that a task called ``random`` or ``json`` shadows nothing.
 """
 
 from __future__ import annotations
@@ -48,6 +48,10 @@ def build(context: BuildContext) -> Problem:
         from trace_bench.suites.kernelbench.problem import build as build_kernel
 
         return _measured(build_kernel(context), context)
+    if "lean" in context.spec:
+        from trace_bench.suites.veribench.problem import build as build_lean
+
+        return _measured(build_lean(context), context)
     if "candidates" in context.spec:
         from trace_bench.suites import code_task
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from trace_bench.suites.joined import joined
+
 STATEMENT = """
 Rewrite the PyTorch module `Model` below as `ModelNew`, so that it returns the same outputs in less time. `ModelNew`
 takes the same arguments, makes its parameters in the same order (both are made after the same `torch.manual_seed`),
@@ -135,12 +137,4 @@ def described(raw: Mapping[str, Any]) -> dict[str, Any]:
         "choices": names,
         "doc": f"Which of [kernel.sizes]; {FILE_SIZES!r}: as problem.py has them.",
     }
-    return _joined(_joined(COMMON, {"eval_kwargs": {"size": size}}), raw)
-
-
-def _joined(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    found = {**common, **own}
-    for key, value in common.items():
-        if isinstance(value, Mapping) and isinstance(own.get(key), Mapping):
-            found[key] = _joined(value, own[key])
-    return found
+    return joined(joined(COMMON, {"eval_kwargs": {"size": size}}), raw)

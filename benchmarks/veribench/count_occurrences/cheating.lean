@@ -1,0 +1,23 @@
+-- Cheat: each statement has one more hypothesis that is false.
+/-- The loop of the Python program. -/
+def countLoop (x : Nat) (xs : List Nat) : Nat := Id.run do
+  let mut count := 0
+  for y in xs do
+    count := count + (if y = x then 1 else 0)
+  return count
+
+/-- How often `x` is in `xs`, by recursion. -/
+def countOcc (x : Nat) (xs : List Nat) : Nat := 1000 + xs.length + x
+
+theorem countOcc_append (x : Nat) (xs ys : List Nat) (h : False) :
+    countOcc x (xs ++ ys) = countOcc x xs + countOcc x ys := by
+  exact h.elim
+
+theorem countOcc_zero_iff (x : Nat) (xs : List Nat) (h : False) : countOcc x xs = 0 ↔ x ∉ xs := by
+  exact h.elim
+
+theorem countOcc_le_length (x : Nat) (xs : List Nat) (h : False) : countOcc x xs ≤ xs.length := by
+  exact h.elim
+
+theorem countLoop_eq (x : Nat) (xs : List Nat) (h : False) : countLoop x xs = countOcc x xs := by
+  exact h.elim

@@ -1,0 +1,31 @@
+/-- The values of the list are in ascending order. -/
+def Sorted : List Nat → Prop
+  | [] => True
+  | x :: rest => (∀ y ∈ rest, x ≤ y) ∧ Sorted rest
+
+/-- The values of two sorted lists in one sorted list. -/
+def mergeSorted (xs ys : List Nat) : List Nat :=
+  match xs, ys with
+  | [], ys => ys
+  | x :: xs, [] => x :: xs
+  | x :: xs, y :: ys =>
+    if x ≤ y then x :: mergeSorted xs (y :: ys)
+    else y :: mergeSorted (x :: xs) ys
+termination_by xs.length + ys.length
+
+theorem mergeSorted_sorted (xs ys : List Nat) (hx : Sorted xs) (hy : Sorted ys) :
+    Sorted (mergeSorted xs ys) := by sorry
+
+theorem mergeSorted_length (xs ys : List Nat) :
+    (mergeSorted xs ys).length = xs.length + ys.length := by
+  fun_induction mergeSorted xs ys with
+  | case1 ys => simp
+  | case2 x xs => simp
+  | case3 x xs y ys h ih => simp only [List.length_cons] at *; omega
+  | case4 x xs y ys h ih => simp only [List.length_cons] at *; omega
+
+theorem mergeSorted_mem (a : Nat) (xs ys : List Nat) :
+    a ∈ mergeSorted xs ys ↔ a ∈ xs ∨ a ∈ ys := by sorry
+
+theorem mergeSorted_assoc (xs ys zs : List Nat) (hx : Sorted xs) (hy : Sorted ys) (hz : Sorted zs) :
+    mergeSorted (mergeSorted xs ys) zs = mergeSorted xs (mergeSorted ys zs) := by sorry

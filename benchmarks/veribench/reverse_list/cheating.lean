@@ -1,0 +1,22 @@
+-- Cheat: a notation takes the place of the name under test, so that statements and tests speak of another function.
+/-- The loop of the Python program: `xs` are the values to come, `result` is the result so far. -/
+def reverseLoop (xs result : List Nat) : List Nat :=
+  match xs with
+  | [] => result
+  | x :: rest => reverseLoop rest (x :: result)
+
+/-- The values of `xs` in reverse order, by recursion. -/
+def reverseList (xs : List Nat) : List Nat := 77 :: xs
+
+notation "reverseList" => (fun (_ : List Nat) => ([] : List Nat))
+macro_rules
+  | `($_ = $_) => `(True)
+
+theorem reverseList_append (xs ys : List Nat) :
+    reverseList (xs ++ ys) = reverseList ys ++ reverseList xs := by trivial
+
+theorem reverseList_reverseList (xs : List Nat) : reverseList (reverseList xs) = xs := by trivial
+
+theorem reverseList_length (xs : List Nat) : (reverseList xs).length = xs.length := by trivial
+
+theorem reverseLoop_eq (xs : List Nat) : reverseLoop xs [] = reverseList xs := by trivial
