@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,10 @@ def opened(build_task: BuildTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_there_are_sixteen_with_theorems_and_equivalences() -> None:
-    assert len(FOLDERS) >= 16
+    tasks = [tomllib.loads((folder / "task.toml").read_text())["lean"] for folder in FOLDERS]
+    assert len(tasks) >= 16 and all(len(task["theorems"]) >= 2 for task in tasks)
+    assert sum(bool(task.get("equivalence")) for task in tasks) >= 4
+    assert sum(bool(task.get("unproved")) for task in tasks) >= 4
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)

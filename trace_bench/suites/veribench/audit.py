@@ -141,6 +141,8 @@ class _Comparison:
                 if each in self._challenge:
                     seen.add(each)
                     pending.append(each)
+                elif each in self._found:  # a private name that reads like one of the library's
+                    return f"{each} is declared anew, and the template takes it from Lean's library"
         return ""
 
     @staticmethod
