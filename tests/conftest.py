@@ -23,7 +23,7 @@ __all__ = ["copied", "recorded", "recorded_result", "small"]
 settings.register_profile("trace-bench", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("trace-bench")
 
-GROUPS = ("docker", "modal", "gpu", "slow")
+GROUPS = ("docker", "modal", "gpu", "lean", "slow")
 LEAST, PART = 6, 5
 """Without --full, properties are tried on one example in `PART`, and on `LEAST` at least."""
 ROW, SHARE = 4, 3

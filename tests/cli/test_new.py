@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.conftest import assert_refused, refused
 from tests.console import here
-from tests.integration.cli import cli
+from tests.integration.cli import REPOSITORY, cli
 from trace_bench.artifacts.contract import BuildReport, ParameterReport, ProgramReport
 from trace_bench.cli.check_task import misfits
 from trace_bench.cli.new import INTERACTIONS, new_config, new_task, new_trainer
@@ -204,3 +204,16 @@ def searched(trainer: Any, params: dict[str, int], chat: Any) -> tuple[list[Step
     _, reason = run_search(trainer, problem, params, context)
     assert reason == "completed" and context.steps[0].step == 0
     return context.steps[1:], context.told
+
+
+def test_tasks_of_published_rows_are_named_and_so_is_what_was_left_out(tmp_path: Path) -> None:
+    rows = REPOSITORY / "tests" / "suites" / "veribench" / "data" / "rows.jsonl"
+    done = cli("new", "tasks", "veribench", str(rows), "--root", str(tmp_path / "made"))
+    assert done.returncode == 0, done.stderr
+    assert [Path(line).name for line in done.stdout.splitlines()] == ["0_is_even", "1_first_longer", "6_task_6"]
+    assert "left out: 2_counter: no function has annotations" in done.stderr
+    assert "3 tasks made, 4 rows left out" in done.stderr
+    listed = cli("list-tasks", "--bench", "veribench", "--root", str(tmp_path / "made"), "veribench:0")
+    assert listed.stdout == "veribench:0_is_even\n", listed.stderr
+    again = cli("new", "tasks", "veribench", str(rows), "--root", str(tmp_path / "made"))
+    assert again.returncode == 2 and "0_is_even is there already" in again.stderr

@@ -189,6 +189,18 @@ def new_task(
     new_task_command(name, root, interaction)
 
 
+@new_app.command("tasks", epilog="Example: trace-bench new tasks veribench veribench.parquet --root veribench-tasks")
+def new_tasks(
+    suite: Annotated[str, typer.Argument(metavar="SUITE", help="The suite whose data it is: veribench.")],
+    source: Annotated[Path, typer.Argument(metavar="PATH", help="The data: a file, or a folder with files.")],
+    root: Annotated[Path, typer.Option(metavar="FOLDER", help="Where task folders are made.")] = Path("tasks"),
+) -> None:
+    """Make task folders of a published data set on disk."""
+    from trace_bench.cli.new import new_tasks_command
+
+    new_tasks_command(suite, source, root)
+
+
 @new_app.command("trainer", epilog="Example: trace-bench new trainer MySearch")
 def new_trainer(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Of the trainer, and of its class, such as MySearch.")],

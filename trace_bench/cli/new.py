@@ -1,7 +1,8 @@
-"""``new``: a config, a task or a trainer that works, to be changed piece by piece."""
+"""``new``: a config, a task or a trainer that works, to be changed piece by piece; and tasks of published data."""
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import keyword
 import re
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from trace_bench.cli.output import emit, note
 from trace_bench.errors import ConfigError
+from trace_bench.suites.base import MadeTasks
 
 SCAFFOLD = Path(__file__).parent / "scaffold"
 INTERACTIONS = ("solve", "policy")
@@ -42,6 +44,41 @@ def new_trainer_command(name: str, root: Path) -> None:
         emit(str(path))
     folder = shlex.quote(str(written[0].parent))
     note(f"try it with: pip install -e {folder} && trace-bench run {folder}/try.yaml")
+
+
+def new_tasks_command(suite: str, source: Path, root: Path) -> None:
+    """Write the task folders that a suite makes of published data, and say what was left out."""
+    made = new_tasks(suite, source, root)
+    for name in made.folders:
+        emit(str(root / name))
+    for name, reason in made.left_out.items():
+        note(f"left out: {name}: {reason}")
+    note(f"{len(made.folders)} tasks made, {len(made.left_out)} rows left out")
+    if made.folders:
+        note(f"use them with: --root {shlex.quote(str(root))}")
+
+
+def new_tasks(suite: str, source: Path, root: Path) -> MadeTasks:
+    """Write the task folders that `suite` makes of the published data at `source` below `root`.
+
+    Raises:
+        ConfigError: the suite makes none, the data cannot be read, or one of the folders is there already.
+    """
+    from trace_bench.arguments import hint
+    from trace_bench.suites.registry import load_suites
+
+    makers = {each.name: each.maker for each in load_suites().values() if each.maker}
+    if suite not in makers:
+        raise ConfigError(f"the suite {suite!r} makes no tasks of published data{hint(suite, makers)}")
+    module, _, function = makers[suite].partition(":")
+    made: MadeTasks = getattr(importlib.import_module(module), function)(source)
+    for name in made.folders:
+        if (root / name).exists():
+            raise ConfigError(f"{root / name} is there already; remove it, or choose another --root")
+    for name, files in made.folders.items():
+        for file, text in files.items():
+            _write(root / name / file, text)
+    return made
 
 
 def new_config(path: Path) -> Path:
@@ -107,9 +144,13 @@ def _copy_folder(source: Path, folder: Path, words: Mapping[str, str]) -> list[P
 
 
 def _copy(source: Path, target: Path, words: Mapping[str, str]) -> Path:
+    return _write(target, _worded(source.read_text(encoding="utf-8"), words))
+
+
+def _write(target: Path, text: str) -> Path:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(_worded(source.read_text(encoding="utf-8"), words), encoding="utf-8")
+        target.write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"{target} cannot be written: {error.strerror or error}") from error
     return target

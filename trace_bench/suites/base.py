@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class MadeTasks(NamedTuple):
+    """Task folders that were made of published data.
+
+    Attributes:
+        folders: texts of files by their names, by name of the folder.
+        left_out: why a task could not be made, by the name it would have had.
+    """
+
+    folders: dict[str, Mapping[str, str]]
+    left_out: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -17,6 +31,8 @@ class Suite:
             folder below it is the task's name.
         builder: ``module:function`` that builds a `Problem` from a `BuildContext`, imported inside the sandbox only.
         listed: whether its tasks are among all tasks; else only who names the suite sees them.
+        maker: ``module:function`` that makes task folders of published data, on the host: it takes a path, and returns
+            `MadeTasks`. Empty if there is none.
     """
 
     name: str
@@ -25,3 +41,4 @@ class Suite:
     root: str
     builder: str
     listed: bool = True
+    maker: str = ""

@@ -33,6 +33,9 @@ SUITES_WITHOUT_TASKS = ("hf", "rollouts", "terminal_bench")
 
 _SPEC = "task.toml"
 _ID_PREFIXES = {"example": "trace_examples"}
+_ID_ALIASES = {"veribench:smoke_placeholder": "veribench:gcd"}
+"""What published configs call a task that is there whatever data is."""
+_NUMBERED = re.compile(r"0*(?P<number>\d+)_(?P<name>.+)")
 _LLM4AD_ROOT = ("LLM4AD", "benchmark_tasks")
 _SUITE_LINE = re.compile(r"""^\s*suite\s*=\s*(["'])(?P<name>[^"']*)\1\s*(#.*)?$""")
 
@@ -88,7 +91,8 @@ def normalise_id(task_id: str) -> str:
     suite, colon, name = task_id.strip().partition(":")
     if not colon:
         suite, name = DEFAULT_SUITE, suite
-    return f"{_ID_PREFIXES.get(suite, suite)}:{name}"
+    found = f"{_ID_PREFIXES.get(suite, suite)}:{name}"
+    return _ID_ALIASES.get(found, found)
 
 
 def discover(suites: Sequence[str] | None = None, roots: Sequence[Path] = ()) -> list[TaskEntry]:
@@ -154,10 +158,12 @@ def resolve_all(task_ids: Sequence[str], roots: Sequence[Path] = ()) -> list[Tas
 
 def short_names(ids: Iterable[str]) -> dict[str, str]:
     """``{short name: id}``: a task's last word, with or without its group and the ending that names a collection, where
-    only one task has it.
+    only one task has it. Of a numbered word, its number and what follows it are short names too.
 
     >>> short_names(["llm4ad:optimization/co_bench/bp_1d_co_bench"])["llm4ad:optimization/bp_1d"]
     'llm4ad:optimization/co_bench/bp_1d_co_bench'
+    >>> short_names(["veribench:007_is_even"])["veribench:7"]
+    'veribench:007_is_even'
     """
     found: dict[str, list[str]] = {}
     listed = list(ids)
@@ -165,7 +171,8 @@ def short_names(ids: Iterable[str]) -> dict[str, str]:
         suite, _, name = task_id.partition(":")
         *groups, last = name.split("/")
         plain = last.removesuffix(f"_{groups[-1]}") if groups else last
-        for word in dict.fromkeys((last, plain)):
+        numbered = _NUMBERED.fullmatch(last)
+        for word in dict.fromkeys((last, plain, *(numbered.groups() if numbered else ()))):
             for depth in range(len(groups) + 1):
                 found.setdefault(f"{suite}:{'/'.join([*groups[:depth], word])}", []).append(task_id)
     known = set(listed)

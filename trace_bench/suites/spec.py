@@ -211,6 +211,9 @@ class LeanSpec(_Table):
     def _parts_are_there(self) -> LeanSpec:
         if not sum(self.weights.values()) > 0:
             raise ValueError("lean.weights: all are 0, and there would be no score")
+        for part, names in (("theorems", self.theorems), ("imperative_equivalence", self.equivalence)):
+            if part in self.weights and not names:
+                raise ValueError(f"lean.weights: {part!r} has a weight, and the task has no such theorem")
         for name in ("unproved", "equivalence"):
             if unknown := sorted(set(getattr(self, name)) - set(self.theorems)):
                 raise ValueError(f"lean.{name}: {unknown[0]!r} is none of lean.theorems")

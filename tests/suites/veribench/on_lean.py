@@ -24,6 +24,7 @@ from typing import Any
 
 from tests.forking import ForkingSpawner
 from tests.suites.conftest import build_folder
+from trace_bench.cli.new import new_tasks
 from trace_bench.suites.veribench.lean import VARIABLE
 from trace_bench.worker.candidates import CandidatePrograms
 from trace_bench.worker.problem import CandidateError, Problem
@@ -31,6 +32,8 @@ from trace_bench.worker.problem import CandidateError, Problem
 ROOT = Path(__file__).parents[3]
 STARTERS = sorted(path.parent for path in (ROOT / "benchmarks" / "veribench").glob("*/task.toml"))
 CHEATS = sorted((Path(__file__).parent / "cheats").glob("*.lean"))
+ROWS = Path(__file__).parent / "data" / "rows.jsonl"
+"""Rows in the format of the data set, written for this; beside it lie right translations."""
 CHEATED = "gcd"
 """The task that the files of `cheats` claim to solve."""
 STAND_IN = Path(__file__).parent / "stand_in.py"
@@ -89,6 +92,12 @@ def without_source_check(problem: Problem, task: str, path: Path) -> Outcome:
     return Outcome(task, path.stem, "audit", 0.0 if verdict.violations else share, {}, said)
 
 
+def row_outcomes(problem: Problem, folder: Path, split: str) -> list[Outcome]:
+    """What the template and the right translation of a row score."""
+    solution = ROWS.with_name(f"{folder.name.partition('_')[2]}.lean")
+    return [outcome(problem, folder.name, path, split) for path in (folder / "template.lean", solution)]
+
+
 def complaints(folder: Path, found: Sequence[Outcome]) -> list[str]:
     """What is not as the task says, on one split."""
     task = tomllib.loads((folder / "task.toml").read_text())["lean"]
@@ -114,7 +123,7 @@ def main() -> int:
     )
     parser.add_argument("--lean", metavar="PROGRAM", help="Take this Lean and not the one on PATH.")
     parser.add_argument("--record", metavar="FOLDER", help="Keep Lean's answers in this folder.")
-    parser.add_argument("--only", nargs="*", metavar="NAME", help="Only these tasks, or 'cheats'.")
+    parser.add_argument("--only", nargs="*", metavar="NAME", help="Only these tasks, 'cheats' or 'rows'.")
     parser.add_argument("--seconds", type=float, default=120, help="Limit on a file.")
     parser.add_argument("--memory-mb", type=int, default=8192, help="Address space of Lean.")
     options = parser.parse_args()
@@ -149,6 +158,14 @@ def main() -> int:
                     _show([found, without_source_check(problem, "cheats", path)])
                     if found.score > 0.1:
                         said.append(f"the cheat {path.stem} scores {found.score:.3f}")
+        if not options.only or "rows" in options.only:
+            for task in new_tasks("veribench", ROWS, Path(folder)).folders:
+                with built(Path(folder, task), **given) as problem:
+                    for split in ("train", "test"):
+                        found_of_row = row_outcomes(problem, Path(folder, task), split)
+                        _show(found_of_row)
+                        if [each.score for each in found_of_row] != [0.1, 1.0]:
+                            said.append(f"template and solution of the row {task} do not score 0.1 and 1")
     for line in said:
         print(f"NOT AS IT SHOULD BE: {line}")
     print("Some claims do not hold." if said else "All that was tried holds.")

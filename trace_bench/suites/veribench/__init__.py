@@ -8,4 +8,5 @@ SUITE = Suite(
     image="lean",
     root="veribench",
     builder="trace_bench.suites.veribench.problem:build",
+    maker="trace_bench.suites.veribench.rows:task_folders",
 )

@@ -13,6 +13,7 @@ from trace_bench.suites.joined import joined
 SIGNATURE = "A Lean 4 file with the declarations of the template, none of them changed but where it says sorry."
 WEIGHTS: Mapping[str, float] = {"compiles": 0.1, "tests": 0.5, "theorems": 0.4}
 """Of the parts in the score, where a task does not say."""
+WEIGHTS_WITHOUT_THEOREMS: Mapping[str, float] = {"compiles": 0.1, "tests": 0.9}
 
 
 def _share(doc: str) -> dict[str, Any]:
@@ -25,11 +26,9 @@ COMMON: Mapping[str, Any] = {
     "score": {"direction": "maximize", "failure": 0.0, "range": [0, 1]},
     "splits": {"train": 1, "validate": 0, "test": 1},
     "limits": {"wall_seconds": 120, "cpu_seconds": 240, "memory_mb": 8192},
-    "lean": {"weights": WEIGHTS},
     "metrics": {
         "compiles": _share("1 if Lean compiles the file with its tests."),
         "tests": _share("Share of the hidden tests that pass."),
-        "theorems": _share("Share of the frozen theorems that are proved from standard axioms."),
         "axioms_ok": _share("1 if nothing rests on an axiom beyond the standard ones; sorry aside."),
     },
     "eval_kwargs": {
@@ -41,13 +40,18 @@ COMMON: Mapping[str, Any] = {
         },
     },
 }
+_THEOREMS = _share("Share of the frozen theorems that are proved from standard axioms.")
 _EQUIVALENCE = _share("Share of the proved theorems that equate the imperative and the functional version.")
 
 
 def described(raw: Mapping[str, Any]) -> dict[str, Any]:
     """`raw`, a ``task.toml`` with a table ``[lean]``, and what it does not say itself."""
     lean = raw["lean"]
-    common = joined(COMMON, {"entry": next(iter(lean.get("defines", ())), "the file")})
+    proves = bool(lean.get("theorems"))
+    weights = WEIGHTS if proves else WEIGHTS_WITHOUT_THEOREMS
+    common = joined(COMMON, {"entry": next(iter(lean.get("defines", ())), "the file"), "lean": {"weights": weights}})
+    if proves:
+        common = joined(common, {"metrics": {"theorems": _THEOREMS}})
     if lean.get("equivalence"):
         common = joined(common, {"metrics": {"imperative_equivalence": _EQUIVALENCE}})
     return joined(common, raw)

@@ -62,7 +62,7 @@ def build(context: BuildContext) -> Problem:
                 alternatives=tuple(_text(context.task_dir / name) for name in names),
             ),
         ),
-        guide=LeanGuide(lean, template, tuple(task["theorems"]), tuple(task.get("equivalence", ())),
+        guide=LeanGuide(lean, template, tuple(task.get("theorems", ())), tuple(task.get("equivalence", ())),
                         dict(task["weights"]), frozenset(task.get("imports", ("Init",)))),
         train=splits["train"],
         validate=splits["validate"],
@@ -107,8 +107,9 @@ class LeanGuide:
         parts = {
             "compiles": 1.0,
             "tests": len(verdict.tests) / max(1, len(tests)),
-            "theorems": len(verdict.theorems) / max(1, len(self.theorems)),
         }
+        if self.theorems:
+            parts["theorems"] = len(verdict.theorems) / len(self.theorems)
         if self.equivalence:
             parts["imperative_equivalence"] = len(verdict.theorems & {*self.equivalence}) / len(self.equivalence)
         score = sum(self.weights[part] * parts[part] for part in self.weights) / sum(self.weights.values())
@@ -173,7 +174,8 @@ def _told(
         lines.append(f"{test.call} has to return {test.expected}{got}.")
     if len(failed) > _MOST_FAILURES:
         lines.append(f"{len(failed) - _MOST_FAILURES} more tests fail.")
-    lines.append(f"{len(verdict.theorems)} of {len(theorems)} theorems are proved.")
+    if theorems:
+        lines.append(f"{len(verdict.theorems)} of {len(theorems)} theorems are proved.")
     lines += [f"{name} does not count: {verdict.why_not[name]}." for name in theorems if name in verdict.why_not]
     return "\n".join(lines)
 
@@ -212,9 +214,9 @@ def _is_pair(pair: Any) -> bool:
 def _objective(context: BuildContext, template: str, task: Mapping[str, Any]) -> str:
     program = _text(context.task_dir / "program.py")
     weights = ", ".join(f"{part} {weight:g}" for part, weight in task["weights"].items())
+    proves = ", and prove theorems about it" if task.get("theorems") else ""
     return (
-        f"{context.spec['statement'].strip()}\n\nTranslate this Python program to Lean 4, and prove theorems about "
-        "it:\n\n"
+        f"{context.spec['statement'].strip()}\n\nTranslate this Python program to Lean 4{proves}:\n\n"
         f"```python\n{program.strip()}\n```\n\nAnswer with a whole Lean file. It has to declare what this template "
         f"declares, with the same names, types and statements, and with work in place of each sorry:\n\n"
         f"```lean\n{template.strip()}\n```\n\nThe score is between 0 and 1, and higher is better: weighted shares "

@@ -1,0 +1,5 @@
+namespace Program
+
+def is_even (n : Int) : Bool := n % 2 == 0
+
+end Program
