@@ -21,7 +21,7 @@ PAGES = [
     REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", DOCS / "README.md",
     *sorted(page for folder in ("how-to", "reference", "tutorial", "design") for page in (DOCS / folder).glob("*.md")),
 ]  # fmt: skip
-THEIRS = {"internal:sum_digits", "llm4ad:my_group/even_load", "llm4ad:x", "trace_examples:x"}
+THEIRS = {"internal:sum_digits", "llm4ad:my_group/even_load", "llm4ad:x", "trace_examples:x", "terminal_bench:regex"}
 """Ids that a page makes itself, or that stand for any task."""
 PLANNED = ("hf", "veribench", "terminal_bench", "rollouts")
 

@@ -21,6 +21,7 @@ _SEED_BITS = 63
 CONFIG_KEYS_WITHOUT_EFFECT = frozenset(
     {
         *("max_workers", "resume", "run_id", "runs_dir", "task_roots", "data_root", "tags", "llm_cache", "mirrors"),
+        "replay_services",
         *("docker", "modal", "scheduling"),
     }
 )

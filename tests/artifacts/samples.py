@@ -126,6 +126,18 @@ LLM_CALL: dict[str, Any] = {
     "provider": "stub",
     "model": "stub",
 }
+SERVICE_CALL: dict[str, Any] = {
+    "n": 1,
+    "t": TIME,
+    "service": "harbor",
+    "request_id": "train-1",
+    "phase": "train",
+    "request_hash": HASH,
+    "request": {"prompt": "p"},
+    "status": 200,
+    "answer": {"rewards": {"reward": 1.0}},
+    "usage": {"llm_calls": 2},
+}
 ENTRY: dict[str, Any] = {
     "job_id": "0123456789ab",
     "task_id": "internal:numeric_param",
@@ -175,6 +187,7 @@ SAMPLES: dict[str, Any] = {
         "candidates": 2,
     },
     "llm_call": LLM_CALL,
+    "service_call": SERVICE_CALL,
     "manifest": {"run_id": "r", "config_hash": HASH, "generated_at": TIME, "jobs": [ENTRY]},
     "lock": {
         "run_id": "r",

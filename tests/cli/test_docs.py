@@ -92,6 +92,7 @@ def test_the_reference_names_no_option_that_is_not_there() -> None:
         "--toolchain",
         "--checksum",
         "--registry",
+        "--python",
         "--install-completion",
         "--show-completion",
     }

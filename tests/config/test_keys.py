@@ -95,6 +95,7 @@ KEYS: dict[type[Section], dict[str, tuple[Any, Seen, Any]]] = {
             ["stub", "n"],
         ),
         "llm_cache": (True, config_key("llm_cache"), True),
+        "replay_services": (True, config_key("replay_services"), True),
         "replay_from": ("r", config_key("replay_from"), "r"),
         "budget": ({"calls": 1}, lambda c, jobs: c.budget.calls, 1),
         "splits": ({"train": 2}, lambda c, jobs: jobs[0].splits["train"], 2),
@@ -281,7 +282,7 @@ def around(section: type[Section], key: str, value: Any) -> dict[str, Any]:
     names = {kind: name for name, kind in SECTIONS.items()}
     if section is RunConfig:
         config[key] = value
-        if key.replace("-", "_") == "replay_from":
+        if key.replace("-", "_") in ("replay_from", "replay_services"):
             config["mode"] = "replay"
     elif section is TaskConfig:
         entry = {key: value} if key in ID_KEYS else {"id": PACKING, key: value}

@@ -13,7 +13,7 @@ from tests.forking import ForkingSpawner
 from trace_bench.suites.registry import load_suites, resolve
 from trace_bench.suites.spec import load_task_spec, resolve_eval_kwargs
 from trace_bench.worker.candidates import CandidatePrograms
-from trace_bench.worker.problem import BuildContext, Problem, Programs
+from trace_bench.worker.problem import AsksServices, BuildContext, Problem, Programs
 
 
 @pytest.fixture
@@ -56,7 +56,14 @@ def build_at(programs: Programs) -> BuildTask:
 
 
 def build_folder(
-    folder: Path, programs: Programs, suite: str, *, seed: int, test_seed: int | None, **given: Any
+    folder: Path,
+    programs: Programs,
+    suite: str,
+    *,
+    seed: int,
+    test_seed: int | None,
+    services: AsksServices | None = None,
+    **given: Any,
 ) -> Problem:
     spec = load_task_spec(folder)
     module, function = load_suites()[suite].builder.split(":")
@@ -67,6 +74,7 @@ def build_folder(
         seed=seed,
         programs=programs,
         test_seed=test_seed,
+        services=services,
     )
     problem = getattr(importlib.import_module(module), function)(context)
     assert isinstance(problem, Problem)

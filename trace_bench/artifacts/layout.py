@@ -81,6 +81,16 @@ class JobLayout:
         return asked_beside(self.cassette)
 
     @property
+    def services(self) -> Path:
+        """What the job asked services of the host, and their answers."""
+        return self.root / "services.jsonl"
+
+    @property
+    def service_files(self) -> Path:
+        """What services left, a folder for each call."""
+        return self.root / "services"
+
+    @property
     def checkpoint(self) -> Path:
         """What the search has learnt so far, for another attempt; gone once the job is ok."""
         return self.root / CHECKPOINT
@@ -264,6 +274,7 @@ _SCHEMAS = {
     "job_meta.json": "job_meta",
     "results.json": "results",
     "llm.jsonl": "llm_call",
+    "services.jsonl": "service_call",
     "checkpoint.jsonl": "checkpoint",
     "state_history.jsonl": "history",
     "artifacts/state_history.jsonl": "history",

@@ -597,3 +597,35 @@ class ReplayReport(Model):
     skipped: Count = 0
     differing: Count = 0
     differences: tuple[ReplayDifference, ...] = ()
+
+
+class ServiceRecord(Model):
+    """A line of ``services.jsonl``: one request of a job to a service of the host, and what came of it.
+
+    Attributes:
+        request_id: as the sandbox numbered it; unique in an attempt.
+        request_hash: SHA-256 of service and canonical request, hex.
+        status: 200 for an answer; 422: the task cannot be asked so; 429: a budget ended; 502: what the service
+            needs failed.
+        answer: its body; for another status what was said.
+        seconds: that it took.
+        usage: calls to the job's model that it made, their tokens and dollars. They stand in ``llm.jsonl`` too.
+        cost_usd: beyond that.
+        reused_from: line that holds the answer, of this file or of the recorded run's.
+    """
+
+    n: Annotated[int, Field(ge=1)]
+    t: UtcTime
+    attempt: Annotated[int, Field(ge=1)] = 1
+    service: str
+    request_id: str
+    phase: str
+    request_hash: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    request: Json = {}
+    status: Annotated[int, Field(ge=100, le=599)]
+    answer: Json = {}
+    seconds: Seconds = 0.0
+    usage: Json = {}
+    cost_usd: Usd = 0.0
+    folder: str = ""
+    reused_from: Annotated[int, Field(ge=1)] | None = None

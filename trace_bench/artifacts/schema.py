@@ -35,6 +35,7 @@ _TITLES: dict[str, tuple[Any, str]] = {
     "results": (records.Results, "results.json: one row of results.csv"),
     "pareto": (records.ParetoFront, "pareto.json: the states of a search that none dominates"),
     "llm_call": (records.LlmCall, "a line of llm.jsonl, the cassette"),
+    "service_call": (records.ServiceRecord, "a line of services.jsonl: what a job asked a service of the host"),
     "manifest": (records.Manifest, "manifest.json: every job of a run"),
     "lock": (records.Lock, "lock.json: everything that determines a run"),
     "env": (records.EnvInfo, "env.json: the machine and its settings"),

@@ -28,6 +28,8 @@ _STAMP_SLACK = 2.0
 _TOGETHER = 0.02
 """Seconds between the end of a call and the beginning of one that may have been asked before its answer came."""
 _MISSED = re.compile(r"(\d{1,6}) LLM calls? (?:was|were) under way when the job ended")
+_OF_SERVICE = re.compile(r"(?P<call>[a-z]+-\d+-[a-z0-9-]+)-\d+")
+"""Ids of requests that a call of a service made; those of a sandbox are a phase and a number."""
 _OURS = ("stub", "scripted")
 """Providers whose calls cost what no lock says."""
 
@@ -51,6 +53,8 @@ class Calls:
         unanswered: attempts in which a call got no answer.
         groups: of calls that overlapped, in order.
         late: phase and use of those that ended when their attempt had.
+        of_services: calls, prompt and completion tokens that each call of a service of the host has asked for, by
+            attempt and the beginning of their ids.
     """
 
     usage: Usage = field(default_factory=Usage)
@@ -65,6 +69,7 @@ class Calls:
     unanswered: set[int] = field(default_factory=set)
     groups: list[Group] = field(default_factory=list)
     late: list[tuple[str, Usage]] = field(default_factory=list)
+    of_services: dict[tuple[int, str], tuple[int, int, int]] = field(default_factory=dict)
 
 
 @dataclass
@@ -127,6 +132,11 @@ def read_cassette(
                 source.usd if source else 0.0 if lost else call.cost_usd,
             )
             known.append(line)
+            if not call.unasked and (guest := _OF_SERVICE.fullmatch(call.request_id)) and call.status < 500:
+                place = (call.attempt, guest["call"])
+                counted, prompt, completion = calls.of_services.get(place, (0, 0, 0))
+                told = not call.refused
+                calls.of_services[place] = (counted + told, prompt + line.prompt, completion + line.completion)
             if not call.unasked:
                 calls.told_prompt += line.prompt
                 calls.told_completion += line.completion

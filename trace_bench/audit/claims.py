@@ -29,6 +29,7 @@ CLAIMS: Mapping[str, str] = {
     "derivation.usage": "calls, tokens and cost are the sums over the cassette, to the token",
     "derivation.prices": "each call costs what its tokens cost by the prices in the lock",
     "derivation.cassette": "cassettes are whole and in order, and their requests have the hashes that they name",
+    "derivation.services": "records of services have their hashes, and the model calls that they name are in cassettes",
     "derivation.answers": "tokens of a call are those that its answer reports",
     "derivation.history": "histories only grow, and their best score follows from their lines",
     "derivation.states": "saved states are those that the sandbox handed back and that the history has",

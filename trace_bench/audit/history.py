@@ -106,12 +106,14 @@ def check_course(
         book.wrong("derivation.history", path, "last line: evaluations", last.evaluations, f"at most {row.evaluations}")
     if not calls.whole or calls.lines == 0:
         return
-    exact = last.llm_calls == result.llm_calls and calls.attempts == 1 and len(meta.attempts) == 1
+    # What a service has asked counts once its answer has come, and may have been asked beside other calls.
+    alone = not calls.of_services
+    exact = alone and last.llm_calls == result.llm_calls and calls.attempts == 1 and len(meta.attempts) == 1
     for name, due in (("prompt_tokens", calls.told_prompt), ("completion_tokens", calls.told_completion)):
         was = getattr(last, name)
         if was > due or (exact and was != due):
             book.wrong("derivation.history", path, f"last line: {name}", was, due if exact else f"at most {due}")
-    if calls.attempts == 1 and len(meta.attempts) == 1 and meta.mode != "replay":
+    if alone and calls.attempts == 1 and len(meta.attempts) == 1 and meta.mode != "replay":
         for (prompt, completion), number in course.spent.items():
             if not _is_reachable(prompt, completion, calls.groups):
                 key = f"line {number}: prompt_tokens, completion_tokens"

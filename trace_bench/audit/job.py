@@ -18,6 +18,7 @@ from trace_bench.audit.conduct import check_conduct
 from trace_bench.audit.context import Audited
 from trace_bench.audit.identity import check_identity
 from trace_bench.audit.reading import Unreadable
+from trace_bench.audit.services import check_services
 from trace_bench.errors import Boundary
 from trace_bench.results.integrity import integrity_report, is_withheld
 from trace_bench.results.pareto import pareto_front
@@ -67,6 +68,8 @@ class JobAudit:
     ) -> None:
         where = self._path(self.job.meta)
         cassette.check_usage(meta, calls, where, self.book)
+        if check_services(self.run.folder, self._path(self.job.services), calls, self.book):
+            self.read.add(self._path(self.job.services))
         course = self._history(meta, row, result, states, calls)
         front = self._front(meta, course)
         if scores.check_events(self.run.folder, self._path(self.job.events), result, self.book):

@@ -12,6 +12,7 @@ import typer
 from trace_bench import __version__
 from trace_bench.artifacts.secrets import known, secrets_in
 from trace_bench.cli import complete
+from trace_bench.cli.app_harbor import harbor_app
 from trace_bench.cli.app_images import images_app
 from trace_bench.cli.app_results import results_commands
 from trace_bench.cli.app_runs import runs_commands
@@ -144,6 +145,9 @@ def run(
         str | None,
         typer.Option(metavar="RUN", help="Answer every call as RUN recorded it; without CONFIG, with RUN's own."),
     ] = None,
+    replay_services: Annotated[
+        bool, typer.Option("--replay-services", help="With --replay: also what the host did for jobs, such as trials.")
+    ] = False,
     root: Roots = None,
     data_root: DataRoot = None,
     runs_dir: Annotated[
@@ -203,6 +207,8 @@ def run(
     overrides = {key: value for key, value in given.items() if value is not None}
     if job_timeout == 0:
         overrides["job_timeout"] = None
+    if replay_services:
+        overrides["replay_services"] = True
     code = run_command(
         one_config(config, config_option),
         overrides,
@@ -310,3 +316,4 @@ def clean(
 
 
 main_commands.add_typer(images_app, name="images")
+main_commands.add_typer(harbor_app, name="harbor")

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from trace_bench.artifacts.folder_lock import has_controller
 from trace_bench.artifacts.jsonio import printable
+from trace_bench.artifacts.layout import RunLayout
 from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.cli.places import backend_for
 from trace_bench.cli.sandboxes import ControllerAlive, RunNamed, held, own_sandboxes
+from trace_bench.controller.service_host import LABELS, load_services
 from trace_bench.errors import EnvironmentUnavailable, TraceBenchError
 from trace_bench.sandbox.base import Backend, Sandbox
-from trace_bench.sandbox.labels import JOB, RUN
+from trace_bench.sandbox.labels import JOB, RUN, owner
+from trace_bench.suites.registry import load_suites
 
 
 def clean_command(
@@ -46,6 +50,8 @@ def clean_command(
             note(f"left alone: {printable(sandbox.name, 160)} belongs to a controller that is running")
         except (TraceBenchError, OSError) as error:  # one that resists does not keep the others
             failed.append(f"{printable(sandbox.name, 160)}: {printable(str(error), 400)}")
+    if not expired:
+        _clean_services(named.run_id if named is not None else None, runs_dir, removed, as_json=as_json)
     if as_json:
         emit_json(removed)
     elif not removed and not failed:
@@ -54,6 +60,25 @@ def clean_command(
         raise EnvironmentUnavailable(
             f"{len(failed)} of {len(found)} sandboxes could not be removed; try again ({'; '.join(failed)})"
         )
+
+
+def _clean_services(run: str | None, runs_dir: Path, removed: list[dict[str, str | None]], *, as_json: bool) -> None:
+    """Remove what services of the host made for runs without a controller, and note it in `removed`."""
+    for service in load_services(name for suite in load_suites().values() for name in suite.services).values():
+        for found in sorted(service.left(f"{LABELS['owner']}={owner()}", LABELS["run"])):
+            if run is not None and found != run:
+                continue
+            shown, layout = printable(found, 160), RunLayout(runs_dir / found)
+            if layout.root.is_dir() and has_controller(layout):
+                note(f"left alone: what {service.name} does for {shown} belongs to a controller that is running")
+            elif run is None and not layout.root.is_dir():
+                note(f"left alone: what {service.name} made for {shown}, a run that is not here; name it with --run")
+            elif service.sweep(f"{LABELS['run']}={found}"):
+                note(f"left over: {service.name} could not remove all that it made for {shown}; try again")
+            else:
+                removed.append({"run_id": found, "job_id": None, "name": service.name})
+                if not as_json:
+                    emit(f"removed what {service.name} made for {shown}")
 
 
 def _removed(backend: Backend, sandbox: Sandbox, *, expired: bool) -> bool:

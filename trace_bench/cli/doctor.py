@@ -199,8 +199,18 @@ def _disk() -> str:
     return f"{free:.0f} GiB free"
 
 
+def _services() -> str:
+    """What suites need on the host besides sandboxes."""
+    from trace_bench.controller.service_host import load_services
+    from trace_bench.suites.registry import load_suites
+
+    declared = (name for suite in load_suites().values() for name in suite.services)
+    return "; ".join(f"{service.name}: {service.check()}" for service in load_services(declared).values()) or "none"
+
+
 _CHECKS: tuple[Check, ...] = (
     ("images", False, _images),
+    ("services", False, _services),
     ("tasks", True, _tasks),
     ("trainers", True, _trainers),
     ("models", False, _models),

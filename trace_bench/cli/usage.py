@@ -19,7 +19,7 @@ PANELS = {
     "Results": ("results", "compare", "report", "audit", "reproduce", "diff"),
     "Keep and share": ("export", "import", "mirror", "rebuild", "rm", "gc"),
     "Tasks and trainers": ("tasks", "trainers", "new", "check-task", "kernel-server"),
-    "This machine": ("images", "doctor", "clean", "schema"),
+    "This machine": ("images", "harbor", "doctor", "clean", "schema"),
 }
 """Commands by the panels of the help, in the order of the README."""
 ORDER = tuple(name for names in PANELS.values() for name in names)

@@ -118,6 +118,9 @@ def _models(source: Source) -> list[Problem]:
     if top.get("replay_from") is not None and mode in ("stub", "real"):
         text = f"replay_from is for mode replay, and mode is {mode}; write 'mode: replay', or take replay_from out"
         problems.append(source.problem(("replay_from",), text))
+    if top.get("replay_services") is True and mode in ("stub", "real"):
+        text = f"replay_services is for mode replay, and mode is {mode}; take it out, or name a run with --replay"
+        problems.append(source.problem(("replay_services",), text))
     entries = top.get("llms")
     if not isinstance(entries, Rows) or not entries:
         return problems + _builtin(source, ("llm",), top.get("llm"))

@@ -427,6 +427,8 @@ class RunConfig(Section):
     """Keep answers beyond the run, for later runs that ask the same."""
     replay_from: Text | None = None
     """Of mode replay: the run (a folder, or its name below ``runs_dir``) whose recorded answers are given again."""
+    replay_services: bool = False
+    """Of mode replay: services of the host give their recorded answers too, and do nothing."""
     budget: BudgetConfig = BudgetConfig()
     splits: SplitsConfig = SplitsConfig()
     objective: ObjectiveConfig = ObjectiveConfig()

@@ -25,7 +25,14 @@ from trace_bench.errors import ConfigError
 from trace_bench.suites.registry import short_names
 from trace_bench.trainers.names import canonical
 
-_FLAGS = {"replay_from": "--replay", "tasks": "-t", "trainers": "-T", "model": "-m", "param": "-p"}
+_FLAGS = {
+    "replay_from": "--replay",
+    "replay_services": "--replay-services",
+    "tasks": "-t",
+    "trainers": "-T",
+    "model": "-m",
+    "param": "-p",
+}
 """Options whose names are not those of their keys."""
 _OF_ANY_MODEL = ("temperature", "top_p", "max_tokens", "seed", "stream", "timeout", "retries", "limits")
 """Keys of the file's ``llm`` that another model keeps. The others belong to the model that the file names."""

@@ -14,7 +14,7 @@ from trace_bench.config.task_choices import resolve_tasks
 from trace_bench.config.variants import resolve_variants
 from trace_bench.errors import ConfigError
 from trace_bench.suites import user_data
-from trace_bench.suites.registry import TaskEntry, discover, load_suites, not_found, suite_names
+from trace_bench.suites.registry import TaskEntry, any_task, discover, load_suites, not_found, suite_names
 from trace_bench.suites.spec import Task, load_task_spec
 from trace_bench.trainers.base import Trainer
 from trace_bench.trainers.registry import load_trainer
@@ -94,7 +94,7 @@ def _tasks(config: RunConfig, roots: Sequence[Path], lost_task: str | None, prob
         if named.id in tasks:
             continue
         where = config.source.where(("tasks", index, "id"))
-        entry = entries.get(named.id)
+        entry = entries.get(named.id) or any_task(named.id)
         if entry is None:
             problems.append(f"{where}: {not_found(named.id, names, entries, roots, lost_task)}")
             continue

@@ -12,10 +12,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from typing import Protocol
 
 from trace_bench.errors import ProtocolError, SandboxError
-from trace_bench.gateway.base import LlmRequest, LlmResponse
-from trace_bench.gateway.server import Scope
+from trace_bench.gateway.base import LlmRequest, LlmResponse, NotRecorded
 
 MOST_THREADS = 32
 """Calls of one job that are asked at one time; further ones wait."""
@@ -30,6 +30,23 @@ AFTER_A_KILL = 5.0
 """Seconds that they have once the user wants the job killed."""
 
 
+class Serves(Protocol):
+    """What answers the requests of one attempt of a job: the gateway's scope, alone or behind services of the host."""
+
+    job_id: str
+
+    @property
+    def quick(self) -> bool: ...
+
+    def handle(self, request: LlmRequest) -> LlmResponse: ...
+
+    def leave(self) -> None: ...
+
+    def provider_failures(self) -> tuple[str, ...]: ...
+
+    def not_recorded(self) -> NotRecorded | None: ...
+
+
 class Answers:
     """Answers calls through `scope`; called by one session.
 
@@ -37,7 +54,7 @@ class Answers:
         send: gives an answer to the sandbox; called from many threads, one call at a time each.
     """
 
-    def __init__(self, scope: Scope, send: Callable[[LlmRequest, LlmResponse], None]) -> None:
+    def __init__(self, scope: Serves, send: Callable[[LlmRequest, LlmResponse], None]) -> None:
         self._scope = scope
         self._send = send
         self._changed = threading.Condition()

@@ -58,7 +58,7 @@ def keep_attempt(job: JobLayout, *, calls: bool = False) -> Kept:
     moves = {job.results: folder / job.results.name}
     moves |= {source: out / name for name, source in _places(job).items()}
     if calls:
-        moves |= {path: folder / path.name for path in (job.cassette, job.asked, job.checkpoint)}
+        moves |= {path: folder / path.name for path in (job.cassette, job.asked, job.checkpoint, job.services)}
     for source, target in moves.items():
         if source.exists() and not target.exists():
             make_folders(target.parent)
@@ -77,7 +77,7 @@ def keep_attempt(job: JobLayout, *, calls: bool = False) -> Kept:
 
 def mend(job: JobLayout) -> None:
     """Cut off what a controller that died left unfinished: of the history, say, that it wrote while the job ran."""
-    for path in (job.state_history, job.events, job.cassette, job.checkpoint):
+    for path in (job.state_history, job.events, job.cassette, job.checkpoint, job.services):
         repair_journal(path)
 
 

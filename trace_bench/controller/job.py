@@ -22,7 +22,7 @@ from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.provenance import now
 from trace_bench.artifacts.records import Results, Usage
 from trace_bench.artifacts.writers import sync_folder, write_json, write_text
-from trace_bench.controller.answers import AFTER_A_BREAK, AFTER_THE_END
+from trace_bench.controller.answers import AFTER_A_BREAK, AFTER_THE_END, Serves
 from trace_bench.controller.attempts import earlier_attempts, forget_attempt, keep_attempt, mend, next_attempt
 from trace_bench.controller.attribution import attributed
 from trace_bench.controller.checkpoint import CheckpointFile
@@ -38,6 +38,7 @@ from trace_bench.controller.ending import (
 from trace_bench.controller.placement import Place
 from trace_bench.controller.prepare import JobPlan, most_seconds
 from trace_bench.controller.recording import Recording
+from trace_bench.controller.service_host import ServiceHost
 from trace_bench.controller.session import Listener, Session, Silence
 from trace_bench.controller.starting import Start, StartGate
 from trace_bench.errors import (
@@ -96,6 +97,7 @@ class JobRunner:
         gate: lets few sandboxes start at once.
         unremoved: sandboxes whose job is recorded and that could not be removed.
         recording: the run that is replayed, whose stop points stand in for all budgets.
+        services: what the host does for jobs besides answering LLM calls.
     """
 
     backend: Backend
@@ -109,6 +111,7 @@ class JobRunner:
     gate: StartGate = field(default_factory=lambda: StartGate(os.cpu_count() or 1))
     unremoved: list[Sandbox] = field(default_factory=list)
     recording: Recording | None = None
+    services: ServiceHost | None = None
 
     def run(
         self,
@@ -216,10 +219,10 @@ class JobRunner:
             ending.failure = Failure(boundary=error.boundary, kind="damaged_cassette", message=str(error))
             return recorded(self.layout, job, number, meta, ending, Usage(), time.monotonic() - started)
         row: Results | None = None
-        with scope, self._checkpoint_of(plan, job, number, ending):
+        with scope, self._served(plan, job, scope, number) as served, self._checkpoint_of(plan, job, number, ending):
 
             def record() -> Results:
-                failures = scope.provider_failures()
+                failures = served.provider_failures()
                 self._wait_for_answers(plan, scope, ending)
                 found = ending.failure
                 lost = found is not None and found.boundary.is_infrastructure and found.kind != "interrupted"
@@ -237,7 +240,7 @@ class JobRunner:
 
             try:
                 with sandbox_of() as sandbox:
-                    self._drive(plan, sandbox, scope, listener, ending, job.attempt_out(number), start)
+                    self._drive(plan, sandbox, served, listener, ending, job.attempt_out(number), start)
                     # While it is there: a controller that dies here is followed by one that finds it.
                     row = record()
             except _Left as left:
@@ -251,6 +254,12 @@ class JobRunner:
         if ending.fatal is not None:
             raise ending.fatal
         return row
+
+    def _served(self, plan: JobPlan, job: JobLayout, scope: Scope, number: int) -> AbstractContextManager[Serves]:
+        """What answers the requests of an attempt."""
+        if self.services is None:
+            return contextlib.nullcontext(scope)
+        return self.services.serving(plan, job, scope, number)
 
     @contextmanager
     def _checkpoint_of(self, plan: JobPlan, job: JobLayout, number: int, ending: Ending) -> Iterator[None]:
@@ -375,7 +384,7 @@ class JobRunner:
         self,
         plan: JobPlan,
         sandbox: Sandbox,
-        scope: Scope,
+        scope: Serves,
         listener: Listener,
         ending: Ending,
         out: Path,
@@ -430,7 +439,7 @@ class JobRunner:
     def _converse(
         self,
         plan: JobPlan,
-        scope: Scope,
+        scope: Serves,
         listener: Listener,
         sandbox: Sandbox,
         stream: Stream,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from trace_bench.artifacts.contract import (
@@ -45,6 +46,8 @@ class JobPlan:
         test_seed: of held-out data; handed over after training.
         meta: the record so far (status ``planned``).
         states: of a job with ``states_given``: initial, best and final as JSON, as far as they are there.
+        services: names of those of the host that it may ask.
+        task_folder: where the task lies on the host.
     """
 
     spec: JobSpec
@@ -57,6 +60,8 @@ class JobPlan:
     require_controls: frozenset[str] = frozenset()
     allow_weaker: frozenset[str] = frozenset()
     states: bytes = b""
+    services: tuple[str, ...] = ()
+    task_folder: Path = field(default_factory=Path)
 
 
 @dataclass(frozen=True)
@@ -161,6 +166,8 @@ def prepare(
         runtime=sandbox.runtime,
         require_controls=frozenset(sandbox.require_controls),
         allow_weaker=frozenset(sandbox.allow_weaker),
+        services=material.task.suite.services,
+        task_folder=material.task.folder,
     )
 
 

@@ -36,7 +36,7 @@ LOST_TASK = (
     "trace-bench reproduce --where"
 )
 """What to do about a task of a recorded run that is not found."""
-OF_THIS_RUN = ("run_id", "runs_dir", "resume", "mode", "replay_from")
+OF_THIS_RUN = ("run_id", "runs_dir", "resume", "mode", "replay_from", "replay_services")
 """Keys of a snapshot that a replay of it does not take over."""
 OF_THE_MACHINE = ("task_roots", "data_root", "images", "llm_cache", "mirrors", "docker", "modal", "scheduling")
 """Nor these: where scorers, their data and images come from, and who is told, is for those to say whose machine it is.

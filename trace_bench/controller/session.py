@@ -17,10 +17,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from trace_bench.artifacts.jsonio import printable
-from trace_bench.controller.answers import Answers
+from trace_bench.controller.answers import Answers, Serves
 from trace_bench.errors import Interrupted, ProtocolError, SandboxError
 from trace_bench.gateway.base import LlmRequest, LlmResponse
-from trace_bench.gateway.server import Scope
 from trace_bench.sandbox import errors
 from trace_bench.sandbox.base import Stream
 from trace_bench.sandbox.errors import StreamTimeout
@@ -91,7 +90,7 @@ class Session:
     """
 
     stream: Stream
-    scope: Scope
+    scope: Serves
     job: Mapping[str, Any]
     task: bytes
     test_seed: int

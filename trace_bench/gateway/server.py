@@ -208,6 +208,11 @@ class Scope:
                 Refusal(PROVIDER_FAILURE, "provider_failure", "the provider gave no answer; the job's record says why")
             )
 
+    @property
+    def model_id(self) -> str:
+        """What the job's model is asked for by."""
+        return self._model.id
+
     def usage(self, phase: str | None = None) -> Usage:
         """What the job, or one phase of it, has used over all its attempts."""
         return self._meter.usage(phase)

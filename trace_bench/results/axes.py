@@ -344,7 +344,7 @@ _EXPLAINED = {
 }  # fmt: skip
 _NO_SCORE = {
     "name", "tags", "max_workers", "resume", "run_id", "runs_dir", "task_roots", "llm_cache", "retries",
-    "fail_fast", "replay_from", "docker", "modal", "scheduling",
+    "fail_fast", "replay_from", "replay_services", "docker", "modal", "scheduling",
 }  # fmt: skip
 
 

@@ -33,6 +33,9 @@ class Suite:
         listed: whether its tasks are among all tasks; else only who names the suite sees them.
         maker: ``module:function`` that makes task folders of published data, on the host: it takes a path, and returns
             `MadeTasks`. Empty if there is none.
+        any_task: a folder below `root` that stands for every task that has no folder of its own: who says which there
+            are is asked when it is run. Empty if there is none.
+        services: ``module:class`` of each service of the host that its jobs ask (`trace_bench.suites.service`).
     """
 
     name: str
@@ -42,3 +45,5 @@ class Suite:
     builder: str
     listed: bool = True
     maker: str = ""
+    services: tuple[str, ...] = ()
+    any_task: str = ""

@@ -20,21 +20,25 @@ from trace_bench.resources import data_dir, plug_ins
 from trace_bench.suites.base import Suite
 from trace_bench.suites.foreign import module_of
 from trace_bench.suites.kernelbench.described import is_file_of_kernelbench
+from trace_bench.suites.terminal_bench.described import is_harbor_task
 
 GROUP = "trace_bench.suites"
 DEFAULT_SUITE = "llm4ad"
 """The suite of a task id without a colon."""
 KERNELS = "kernelbench"
 """The suite of files of KernelBench under an extra root: those in folders called ``level1``, ``level2``, …"""
+HARBOR = "terminal_bench"
+"""The suite of folders in Harbor's own format under an extra root."""
 FOREIGN_SUITE = "internal"
 """The suite of a task under an extra root that names none."""
-SUITES_WITHOUT_TASKS = ("hf", "rollouts", "terminal_bench")
+SUITES_WITHOUT_TASKS = ("hf", "rollouts")
 """Names that are taken; these families bring no tasks with this release."""
 
 _SPEC = "task.toml"
 _ID_PREFIXES = {"example": "trace_examples"}
 _ID_ALIASES = {"veribench:smoke_placeholder": "veribench:gcd"}
 """What published configs call a task that is there whatever data is."""
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _NUMBERED = re.compile(r"0*(?P<number>\d+)_(?P<name>.+)")
 _LLM4AD_ROOT = ("LLM4AD", "benchmark_tasks")
 _SUITE_LINE = re.compile(r"""^\s*suite\s*=\s*(["'])(?P<name>[^"']*)\1\s*(#.*)?$""")
@@ -148,12 +152,22 @@ def resolve_all(task_ids: Sequence[str], roots: Sequence[Path] = ()) -> list[Tas
     entries = {e.id: e for e in discover(sorted({w.partition(":")[0] for w in wanted} & set(known)), roots)}
     short = short_names(entries)
     full = [w if w in entries else short.get(w, w) for w in wanted]
+    entries |= {w: entry for w in full if w not in entries and (entry := any_task(w)) is not None}
     for written, task_id in zip(task_ids, full, strict=True):
         if task_id not in entries:
             problems.append(not_found(written, known, entries, roots))
     if problems:
         raise ConfigError("\n".join(problems))
     return [entries[f] for f in full]
+
+
+def any_task(task_id: str) -> TaskEntry | None:
+    """`task_id` in the folder that its suite has for all tasks without one."""
+    suite = load_suites().get(task_id.partition(":")[0])
+    name = task_id.partition(":")[2]
+    if suite is None or not suite.any_task or _PLAIN.fullmatch(name) is None:
+        return None
+    return TaskEntry(task_id, suite.name, _suite_root(suite) / suite.any_task)
 
 
 def short_names(ids: Iterable[str]) -> dict[str, str]:
@@ -239,6 +253,9 @@ def _foreign_entries(root: Path, known: set[str]) -> Iterator[TaskEntry]:
     for folder, name in _task_folders(root, extra=True):
         if folder.is_file():
             yield TaskEntry(f"{KERNELS}:{name}", KERNELS, folder)
+            continue
+        if is_harbor_task(folder):
+            yield TaskEntry(f"{HARBOR}:{name}", HARBOR, folder)
             continue
         foreign = not (folder / _SPEC).is_file()
         suite = DEFAULT_SUITE if foreign else _named_suite(folder / _SPEC) or FOREIGN_SUITE

@@ -24,6 +24,7 @@ from trace_bench.errors import ConfigError
 from trace_bench.suites import foreign
 from trace_bench.suites.base import Suite
 from trace_bench.suites.kernelbench import described as kernelbench
+from trace_bench.suites.terminal_bench import described as harbor
 from trace_bench.suites.veribench import described as veribench
 
 SPEC_FILE = "task.toml"
@@ -47,11 +48,11 @@ FOREIGN_EVAL_KWARGS = (
 """Every task of foreign code takes these: whether candidates run in the scorer itself (the job is then unprotected),
 and the time limit of a whole evaluation."""
 
-_DESCRIBED = {"kernel": kernelbench.described, "lean": veribench.described}
+_DESCRIBED = {"kernel": kernelbench.described, "lean": veribench.described, "harbor": harbor.described}
 """What a task with such a table leaves out in its ``task.toml`` is filled in."""
 _METRIC = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 LeanPart = Literal["compiles", "tests", "theorems", "imperative_equivalence"]
-Interaction = Literal["solve", "policy", "fit", "agent", "value", "kernel", "lean"]
+Interaction = Literal["solve", "policy", "fit", "agent", "value", "kernel", "lean", "trial"]
 Direction = Literal["maximize", "minimize"]
 _Names = Annotated[tuple[str, ...], Strict(False)]
 _TYPES: Mapping[str, type] = {"int": int, "float": float, "str": str, "bool": bool, "list": list}
@@ -220,6 +221,13 @@ class LeanSpec(_Table):
         return self
 
 
+class HarborSpec(_Table):
+    """A task of Harbor, whose trials run on the host."""
+
+    task: str = ""
+    """Its name in the data set; empty: the name of the task here."""
+
+
 class TaskSpec(_Table):
     """Static metadata of a task. `raw` is the same as the plain dict that goes into ``job.json``."""
 
@@ -252,6 +260,7 @@ class TaskSpec(_Table):
     foreign: ForeignSpec | None = None
     kernel: KernelSpec | None = None
     lean: LeanSpec | None = None
+    harbor: HarborSpec | None = None
 
     _raw: dict[str, Any] = PrivateAttr(default_factory=dict)
 
@@ -366,6 +375,8 @@ def load_task_spec(folder: Path) -> TaskSpec:
         raise ConfigError(_toml_sentence(path, text, str(error))) from None
     except RecursionError:
         raise ConfigError(f"{path}: is nested too deeply to be a task spec") from None
+    if harbor.is_harbor_task(folder):
+        return _described_spec(folder, harbor.described_folder(folder, raw, _instruction(folder)))
     _look_for_execution(folder, raw)
     for table, described in _DESCRIBED.items():
         if isinstance(raw.get(table), dict):
@@ -378,6 +389,14 @@ def load_task_spec(folder: Path) -> TaskSpec:
     spec._raw = raw
     _check_files(folder, text, spec)
     return spec
+
+
+def _instruction(folder: Path) -> str:
+    path = folder / harbor.INSTRUCTION
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read as UTF-8: {error}") from None
 
 
 def _described_spec(path: Path, raw: dict[str, Any]) -> TaskSpec:
@@ -448,6 +467,8 @@ def pack_task(folder: Path, data: Sequence[tuple[str, bytes]] = ()) -> bytes:
     No file is executable: task code is imported, never executed.
     """
     files = _members(folder, data)
+    if harbor.is_harbor_task(folder):
+        files = [(name, source) for name, source in files if name in harbor.SENT]
     folders = {str(parent) for name, _ in files for parent in Path(name).parents if str(parent) != "."}
     members: list[tuple[str, Path | bytes | None]] = [*((name, None) for name in folders), *files]
     buffer = io.BytesIO()
@@ -499,7 +520,9 @@ def _walk(folder: Path, prefix: str) -> Iterator[tuple[str, Path]]:
 def _check_files(folder: Path, text: str, spec: TaskSpec) -> None:
     problems: list[str] = []
     names: list[str] = []
-    if spec.foreign is not None:
+    if spec.harbor is not None:
+        needed = []
+    elif spec.foreign is not None:
         needed = [] if spec.foreign.package else [spec.foreign.module]
     elif spec.candidates is None:
         needed = ["problem.py"] if not (folder / "evaluator.py").is_file() else []

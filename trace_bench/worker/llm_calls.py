@@ -11,6 +11,8 @@ from trace_bench.worker.relay import EVENTS, JSON, Answer, RelayRequest
 MAX_WAITING = 48 << 20
 """Bytes of LLM calls that the host has not answered yet."""
 MAX_CALLS_WAITING = 256
+SERVICES = "/services/"
+"""What the path of a request to a service of the host begins with: an answer may have asked the model many times."""
 _LARGE = 1 << 20
 """Characters of method, path and headers from which on they may be too large for a message: six bytes each at most."""
 
@@ -22,7 +24,8 @@ class LlmCalls:
         send: called with kind, fields and body of each message for the host.
 
     Attributes:
-        number: calls passed on so far.
+        number: requests passed on so far.
+        calls: those of them to the model, and the calls of it that services made for the others.
         answers: those of them that the host has answered.
         provider_failed: an answer has said so (status 500 and above).
     """
@@ -34,6 +37,7 @@ class LlmCalls:
         self._cost_usd = 0.0
         self._inert = self._good = 0
         self.number = 0
+        self.calls = 0
         self.answers = 0
         self.provider_failed = False
 
@@ -65,6 +69,7 @@ class LlmCalls:
             answer(431, b'{"error": {"message": "the request\'s headers are too large", "code": "too_large"}}')
             return
         self.number += 1
+        self.calls += not request.path.startswith(SERVICES)
         self._waiting[number] = (fields, request.body, answer, request.size)
         self._send("llm.request", fields, request.body)
 
@@ -79,10 +84,14 @@ class LlmCalls:
         if waiting is None:
             # Asked of two controllers, answered by both.
             return
-        self.answers += 1
-        self._inert += bool(header.get("inert"))
-        self._good += int(header["status"]) < 400
         usage = header.get("usage") or {}
+        if waiting[0]["path"].startswith(SERVICES):
+            self.answers += int(usage.get("llm_calls", 0))
+            self.calls += int(usage.get("llm_calls", 0))
+        else:
+            self.answers += 1
+            self._inert += bool(header.get("inert"))
+            self._good += int(header["status"]) < 400
         for key in self._tokens:
             self._tokens[key] += int(usage.get(key, 0))
         self._cost_usd += float(usage.get("cost_usd", 0.0))

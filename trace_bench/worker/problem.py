@@ -236,6 +236,12 @@ class Programs(Protocol):
         """
 
 
+class AsksServices(Protocol):
+    """See `trace_bench.worker.services.Services`."""
+
+    def ask(self, name: str, request: Mapping[str, Any]) -> dict[str, Any]: ...
+
+
 @dataclass(frozen=True)
 class BuildContext:
     """What a builder may use.
@@ -247,6 +253,7 @@ class BuildContext:
         seed: of the job; everything random about train and validation data comes from it.
         programs: opens candidate programs.
         test_seed: of held-out data; None except in the score phase once training is over.
+        services: asks what the task's suite declares that the host does for its jobs; None where nobody does.
     """
 
     task_dir: Path
@@ -255,6 +262,7 @@ class BuildContext:
     seed: int
     programs: Programs
     test_seed: int | None = None
+    services: AsksServices | None = None
 
 
 def _unheard(message: str) -> None:

@@ -516,7 +516,7 @@ class Supervisor:
             "evaluations": self._train_evaluations,
             "score_evaluations": int(score.get("evaluations", 0)),
             "train_seconds": self._train_seconds,
-            "llm_calls": self._llm.number,
+            "llm_calls": self._llm.calls,
             "seconds": self._seconds,
             "warnings": self._warnings,
             "stub_inert": self._llm.all_inert,

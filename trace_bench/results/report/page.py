@@ -16,7 +16,7 @@ from trace_bench.artifacts.jsonio import HIDDEN
 from trace_bench.results.frames import OUTCOMES
 from trace_bench.results.markup import Table
 from trace_bench.results.render import dollars, number
-from trace_bench.results.report import charts, outcome, tables
+from trace_bench.results.report import charts, outcome, tables, trials
 from trace_bench.results.report.content import Report
 from trace_bench.results.report.drawing import Figure, Style
 from trace_bench.results.report.lineage import Candidate, JobLineage, lineages
@@ -52,6 +52,7 @@ def page(report: Report) -> str:
         ("curves", "Score against cost", _curves(report, style, drawn)),
         ("changes", "From start to best", _changes(report, trees, said, drawn)),
         ("distributions", "Distributions over seeds", _distributions(report, style, drawn)),
+        ("trials", "Trials of agents", _trials(report)),
         ("pareto", "Pareto fronts", _pareto(report, style, drawn)),
         ("failures", "Failures", _failures(report)),
         ("provenance", "Provenance", _provenance(report)),
@@ -71,6 +72,14 @@ def page(report: Report) -> str:
         f"<body><header><h1>{escape(title)}</h1>{head}</header><nav>{menu}</nav>\n<main>{body}</main>\n"
         f'<script type="application/json" id="figures">{_embedded(specs)}</script>\n{scripts}\n</body></html>\n'
     )
+
+
+def _trials(report: Report) -> str:
+    """Every trial, and below it the steps of the agent in those that scores are of."""
+    if not (found := trials.trials(report)):
+        return ""
+    steps = "".join(_folded(title, _table(table)) for title, table in trials.timelines(found))
+    return _table(trials.table(found)) + steps
 
 
 # ------------------------------------------------------------------------------------------------------- writing

@@ -19,6 +19,7 @@ from trace_bench.worker.objective import with_objective
 from trace_bench.worker.problem import BuildContext, DeviceLost, Problem, ProblemError
 from trace_bench.worker.reports import DEVICE_LOST
 from trace_bench.worker.seeding import seed_generators
+from trace_bench.worker.services import Services
 
 
 class Link:
@@ -150,6 +151,7 @@ def build_problem(
         seed=start["job"]["seed"],
         programs=programs,
         test_seed=test_seed,
+        services=Services(start["gateway_port"]),
     )
     module, _, function = task["builder"].partition(":")
     try:

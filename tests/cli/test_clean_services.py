@@ -1,0 +1,55 @@
+"""`clean` and what services of the host left for runs whose controllers are gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trace_bench.artifacts.folder_lock import open_folder, try_lock
+from trace_bench.artifacts.layout import RunLayout
+from trace_bench.cli import clean
+
+
+class Left:
+    """A service that has left something for runs."""
+
+    name = "oven"
+
+    def __init__(self, *runs: str) -> None:
+        self.runs = set(runs)
+
+    def left(self, label: str, name: str) -> set[str]:
+        assert label.startswith("trace-bench.service.owner=") and name == "trace-bench.service.run"
+        return set(self.runs)
+
+    def sweep(self, label: str) -> list[str]:
+        self.runs.discard(label.partition("=")[2])
+        return []
+
+
+@pytest.mark.parametrize(
+    ("run", "gone", "said"),
+    [
+        (None, {"here"}, ["left alone: what oven made for gone", "left alone: what oven does for alive"]),
+        ("gone", {"gone"}, []),
+        ("alive", set(), ["belongs to a controller that is running"]),
+    ],
+)
+def test_what_nobody_works_with_is_removed(
+    run: str | None, gone: set[str], said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    import fcntl
+
+    for name in ("here", "alive"):
+        (tmp_path / name / "meta").mkdir(parents=True)
+    lock = open_folder(RunLayout(tmp_path / "alive"))
+    assert try_lock(lock, fcntl.LOCK_EX)
+    service = Left("here", "gone", "alive")
+    monkeypatch.setattr(clean, "load_services", lambda names: {"m:C": service})
+    removed: list[dict[str, str | None]] = []
+    clean._clean_services(run, tmp_path, removed, as_json=False)
+    assert {row["run_id"] for row in removed} == gone and service.runs == {"here", "gone", "alive"} - gone
+    told = capsys.readouterr().err
+    assert all(sentence in told for sentence in said)
