@@ -22,7 +22,9 @@ from trace_bench.gateway.base import LlmRequest, LlmResponse
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
 from trace_bench.suites.service import ServiceAnswer, ServiceCall, ServiceError
+from trace_bench.worker.llm_calls import LlmCalls
 from trace_bench.worker.problem import ProblemError
+from trace_bench.worker.relay import RelayRequest
 from trace_bench.worker.services import ServiceFailed, Services
 from trace_bench.worker.training import StopTraining
 
@@ -305,6 +307,18 @@ def test_bodies_without_a_length_are_refused() -> None:
             assert connection.getresponse().status == 413
     finally:
         door.close()
+
+
+def test_calls_of_the_model_are_counted_and_requests_to_services_are_not() -> None:
+    calls = LlmCalls(lambda kind, fields, body: None)
+    for path in ("/v1/chat/completions", "/services/oven"):
+        calls.ask("train", RelayRequest("POST", path, {}, b"{}"), lambda status, body, content_type="": None)
+    assert (calls.number, calls.calls) == (2, 1)
+    usage = {"llm_calls": 3, "prompt_tokens": 30, "completion_tokens": 4, "cost_usd": 0.5}
+    calls.answered({"id": "train-2", "status": 200, "usage": usage}, b"{}")
+    calls.answered({"id": "train-1", "status": 200, "usage": {"prompt_tokens": 1, "completion_tokens": 1}}, b"{}")
+    assert calls.calls == 4
+    assert calls.spent == {"llm_calls": 4, "prompt_tokens": 31, "completion_tokens": 5, "cost_usd": 0.5}
 
 
 # -- the sandbox's side --------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from trace_bench.suites.terminal_bench.trial import DatasetTask, LocalTask
 from trace_bench.worker.problem import CandidateError
 
 OURS = ("count_log_lines", "repair_script", "sort_by_date")
+OF_THE_DATA_SET = {"regex-log", "log-summary-date-ranges", "multi-source-data-merger", "financial-document-processor"}
 STEP = {"step": 1, "source": "agent", "message": "I look.", "calls": ["ls\n"], "observation": "a\nb"}
 
 
@@ -54,11 +55,11 @@ class Desk:
 
 def test_tasks_have_short_names_and_any_other_name_is_one_of_the_data_set() -> None:
     names = {entry.id.rpartition("/")[2].rpartition(":")[2] for entry in discover(["terminal_bench"])}
-    assert names == set(OURS)
+    assert names == {*OURS, *OF_THE_DATA_SET}
     for name in OURS:
         assert resolve(f"terminal_bench:{name}").folder.name == name
-    other = resolve("terminal_bench:regex-log")
-    assert other.id == "terminal_bench:regex-log"
+    other = resolve("terminal_bench:hello-world")
+    assert other.id == "terminal_bench:hello-world" and other.folder.name == ".other"
     spec = load_task_spec(other.folder)
     assert spec.eval_kwargs["harbor_dataset"].default == DATASET and spec.harbor is not None
     with pytest.raises(ConfigError, match="there is no task"):
@@ -163,6 +164,8 @@ def test_a_task_is_a_folder_or_one_of_a_data_set(tmp_path: Path) -> None:
     assert _task(call(tmp_path, harbor_task_path=str(ours))) == LocalTask(ours)
     found = _task(call(tmp_path, harbor_dataset="mini@1.0", harbor_registry_path=str(tmp_path / "r.json")))
     assert found == DatasetTask("mini@1.0", "regex-log", tmp_path / "r.json")
+    curated = load_task_spec(resolve("terminal_bench:regex-log").folder)
+    assert curated.raw["harbor"]["task"] == "regex-log" and curated.eval_kwargs["harbor_dataset"].default == DATASET
     with pytest.raises(ServiceError, match="names no data set; set harbor_dataset"):
         _task(call(tmp_path))
 

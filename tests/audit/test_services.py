@@ -1,0 +1,65 @@
+"""What an audit makes of the record of services."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.artifacts.samples import SERVICE_CALL
+from trace_bench.artifacts import jsonio
+from trace_bench.audit.cassette import Calls
+from trace_bench.audit.claims import Book
+from trace_bench.audit.reading import Folder
+from trace_bench.audit.services import CLAIM, check_services
+
+REQUEST = {"prompt": "p"}
+HONEST = {
+    **SERVICE_CALL,
+    "request": REQUEST,
+    "request_hash": hashlib.sha256(jsonio.canonical(["harbor", REQUEST])).hexdigest(),
+    "usage": {"llm_calls": 2, "prompt_tokens": 30, "completion_tokens": 4},
+}
+AGAIN = {**HONEST, "n": 2, "attempt": 2, "request": {}, "usage": {}, "reused_from": 1}
+CALLS = Calls(of_services={(1, "train-1-harbor"): (2, 30, 4)})
+
+
+def checked(folder: Path, *lines: dict[str, Any]) -> Book:
+    (folder / "services.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    book = Book()
+    with Folder(folder) as files:
+        assert check_services(files, "services.jsonl", CALLS, book)
+    return book
+
+
+def test_an_honest_record_is_verified(tmp_path: Path) -> None:
+    assert not checked(tmp_path, HONEST, AGAIN).is_wrong(CLAIM)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [{**HONEST, "n": 2}],
+        [{**HONEST, "request": {"prompt": "another"}}],
+        [{**HONEST, "usage": {"llm_calls": 1, "prompt_tokens": 30, "completion_tokens": 4}}],
+        [{**HONEST, "request_id": "train-9"}],
+        [HONEST, {**AGAIN, "answer": {"rewards": {"reward": 0.0}}}],
+        [HONEST, {**AGAIN, "phase": "score"}],
+        [HONEST, {**AGAIN, "reused_from": 7}],
+    ],
+    ids=["number", "request", "usage", "no such calls", "another answer", "another phase", "no such line"],
+)
+def test_a_record_that_was_changed_is_contradicted(lines: list[dict[str, Any]], tmp_path: Path) -> None:
+    assert checked(tmp_path, *lines).is_wrong(CLAIM)
+
+
+def test_a_line_that_is_none_breaks_the_schema(tmp_path: Path) -> None:
+    assert checked(tmp_path, {"n": 1}).is_wrong("files.schemas")
+
+
+def test_a_job_that_asked_nothing_has_no_record(tmp_path: Path) -> None:
+    with Folder(tmp_path) as files:
+        assert not check_services(files, "services.jsonl", CALLS, Book())
