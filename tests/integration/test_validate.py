@@ -14,6 +14,7 @@ import pytest
 
 from tests.integration.cli import REPOSITORY, cli, start, write_config
 from tests.integration.test_llm4ad import KINDS
+from tests.suites.veribench.support import toolchain
 
 pytestmark = pytest.mark.docker
 TOML = """
@@ -62,13 +63,16 @@ SOME = ["internal:non_trainable", "internal:numeric_param", *KINDS[2:], "llm4ad:
 
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_all_that_ships_builds_in_its_image(
-    every: bool, request: pytest.FixtureRequest, images: Path, tmp_path: Path
+    every: bool, request: pytest.FixtureRequest, images: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     if every:
         request.getfixturevalue("kernels")
+        archive = toolchain(tmp_path_factory.mktemp("toolchain") / "lean-stand-in.zip")
+        built = cli("images", "build", "lean", "--toolchain", str(archive), home=images, timeout=600)
+        assert built.returncode == 0, built.stderr
     tasks = [task for task in cli("list-tasks").stdout.split()
              if every or task in SOME]  # fmt: skip
-    assert len(tasks) == (91 if every else len(SOME))
+    assert len(tasks) == (115 if every else len(SOME))
     config = write_config(tmp_path, tasks=tasks, trainers=["NoOp", "PrioritySearch"], max_workers=2)
     done = cli("validate", "--config", str(config), "--json", "--no-build", home=images)
     assert done.returncode == 0, done.stdout + done.stderr
