@@ -207,6 +207,22 @@ def test_recorded_answers_are_given_again_and_others_are_refused(opened: Open, t
     assert found.status == 422 and "holds no answer" in found.body.decode()
 
 
+def test_a_recorded_answer_brings_the_model_calls_that_were_paid_for_it(opened: Open, tmp_path: Path) -> None:
+    first = opened(
+        Doubling(lambda call: chat(call.model.base_url, call.model.token) and None), folder=tmp_path / "first"
+    )
+    asked(first, 4)
+    first.close_all()  # type: ignore[attr-defined]
+    recorded = {JOB: JobLayout(tmp_path / "first" / JOB)}
+    asked(opened(Doubling(), recorded=recorded, folder=tmp_path / "second"), 4)
+    before, after = (
+        json.loads((tmp_path / name / JOB / "llm.jsonl").read_text().splitlines()[0]) for name in ("first", "second")
+    )
+    assert after["unasked"] and after["replayed_from"] == 1 and after["request_id"] == "train-1-doubling-1"
+    assert after["prompt_tokens"] == before["prompt_tokens"] > 0
+    assert lines(tmp_path / "second")[0]["usage"] == lines(tmp_path / "first")[0]["usage"]
+
+
 def test_a_damaged_record_is_said_with_its_line(opened: Open, tmp_path: Path) -> None:
     (tmp_path / JOB).mkdir()
     (tmp_path / JOB / "services.jsonl").write_text('{"n": 1}\n')

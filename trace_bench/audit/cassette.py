@@ -132,12 +132,14 @@ def read_cassette(
                 source.usd if source else 0.0 if lost else call.cost_usd,
             )
             known.append(line)
-            if not call.unasked and (guest := _OF_SERVICE.fullmatch(call.request_id)) and call.status < 500:
+            # What a service had asked is told with its answer, in a replay that gives the answer again as well.
+            guest = _OF_SERVICE.fullmatch(call.request_id)
+            if guest is not None and call.status < 500:
                 place = (call.attempt, guest["call"])
                 counted, prompt, completion = calls.of_services.get(place, (0, 0, 0))
                 told = not call.refused
                 calls.of_services[place] = (counted + told, prompt + line.prompt, completion + line.completion)
-            if not call.unasked:
+            if guest is not None or not call.unasked:
                 calls.told_prompt += line.prompt
                 calls.told_completion += line.completion
                 calls.told_usd += Fraction(line.usd)

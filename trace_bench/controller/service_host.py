@@ -25,7 +25,7 @@ import jsonschema
 from trace_bench.artifacts import jsonio
 from trace_bench.artifacts.layout import JobLayout
 from trace_bench.artifacts.provenance import now
-from trace_bench.artifacts.records import ServiceRecord
+from trace_bench.artifacts.records import LlmCall, ServiceRecord
 from trace_bench.artifacts.writers import Journal, read_journal
 from trace_bench.controller.model_door import Guest, ModelDoor
 from trace_bench.controller.prepare import JobPlan
@@ -34,6 +34,7 @@ from trace_bench.gateway.base import GatewayLimits, LlmRequest, LlmResponse, Not
 from trace_bench.gateway.replies import encode, refused
 from trace_bench.gateway.requests import check_names
 from trace_bench.gateway.server import Scope
+from trace_bench.results.calls import read_calls
 from trace_bench.sandbox.labels import PREFIX, owner
 from trace_bench.sandbox.uids import default_directory, open_shared
 from trace_bench.suites.service import Service, ServiceAnswer, ServiceCall, ServiceError
@@ -142,6 +143,18 @@ class ServiceHost:
             return None
         layout = self._recorded.get(job_id)
         return _read(layout.services) if layout is not None else []
+
+    def recorded_calls(self, job_id: str, line: ServiceRecord) -> list[LlmCall]:
+        """The calls of the model that the recorded service made for `line`."""
+        layout = (self._recorded or {}).get(job_id)
+        if layout is None or not line.usage:
+            return []
+        begins = f"{line.request_id}-{line.service}-"
+        return [
+            call
+            for call in read_calls(layout.cassette)
+            if call.attempt == line.attempt and call.request_id.startswith(begins) and call.reused_from is None
+        ]
 
     def answer(
         self, service: Service, call_of: Any, scope: Scope, phase: str, prefix: str
@@ -310,6 +323,7 @@ class ServiceDesk:
             line = next(iter(self._recorded[key][draw : draw + 1]), None)
             if line is None:
                 return self._failed(common, 422, "the recorded run holds no answer to this request", 0.0, None)
+            self._scope.carry_over(self._host.recorded_calls(self.job_id, line))
             same = line.model_dump(include={"status", "answer", "seconds", "usage", "cost_usd"})
             return self._written(common | same | {"request": body})
         if self._host.is_stub:
