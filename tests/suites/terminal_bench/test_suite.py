@@ -75,7 +75,7 @@ def test_a_folder_in_harbors_format_is_a_task_under_any_root(tmp_path: Path) -> 
     assert entry.id == "terminal_bench:group/mine"
     spec = load_task_spec(folder)
     assert (spec.title, spec.statement, spec.interaction) == ("Mine", "Do it.", "trial")
-    assert spec.eval_kwargs["harbor_dataset"].default == ""
+    assert spec.eval_kwargs["harbor_dataset"].default is None
 
 
 def test_solution_and_tests_stay_on_the_host_and_count_for_the_content() -> None:
@@ -150,7 +150,7 @@ def test_of_several_rewards_the_one_of_that_name_counts_else_their_mean() -> Non
 
 
 def call(folder: Path, task_id: str = "terminal_bench:regex-log", **given: Any) -> ServiceCall:
-    defaults = {name: spec["default"] for name, spec in COMMON["eval_kwargs"].items()}
+    defaults = {name: spec.get("default") for name, spec in COMMON["eval_kwargs"].items()}
     return ServiceCall(
         request={"prompt": DEFAULT}, task_id=task_id, task_folder=folder, spec={"harbor": {}},
         eval_kwargs={**defaults, **given}, phase="train", labels={}, folder=folder,

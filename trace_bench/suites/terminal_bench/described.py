@@ -32,9 +32,9 @@ COMMON: Mapping[str, Any] = {
     "splits": {"train": 1, "validate": 0, "test": 0},
     "harbor": {},
     "eval_kwargs": {
-        "harbor_dataset": {"type": "str", "default": "", "doc": f"Data set that the task is of, such as {DATASET}."},
-        "harbor_task_path": {"type": "str", "default": "", "doc": "Folder of a task in Harbor's format, on the host."},
-        "harbor_registry_path": {"type": "str", "default": "", "doc": "A registry file of data sets, on the host."},
+        "harbor_dataset": {"type": "str", "doc": f"Data set that the task is of, such as {DATASET}."},
+        "harbor_task_path": {"type": "str", "doc": "Folder of a task in Harbor's format, on the host."},
+        "harbor_registry_path": {"type": "str", "doc": "A registry file of data sets, on the host."},
         "harbor_env": {
             "type": "str",
             "default": "docker",
@@ -49,7 +49,6 @@ COMMON: Mapping[str, Any] = {
         },
         "harbor_model": {
             "type": "str",
-            "default": "",
             "doc": "For agents that do not ask through this program; empty: the job's own model.",
         },
         "harbor_agent_kwargs": {

@@ -81,7 +81,7 @@ class HarborService:
         program = find_harbor(os.environ)
         if program is None:
             raise ServiceError("provider", NO_HARBOR)
-        own_model = str(given["harbor_model"])
+        own_model = str(given.get("harbor_model") or "")
         variables = _variables(given["harbor_extra_env"])
         arguments = _arguments(given["harbor_agent_kwargs"])
         templated = given["harbor_agent"] == TERMINUS
@@ -151,7 +151,7 @@ def _task(call: ServiceCall) -> LocalTask | DatasetTask:
         ServiceError: no task is named, or two.
     """
     given = call.eval_kwargs
-    path, dataset = str(given["harbor_task_path"]), str(given["harbor_dataset"])
+    path, dataset = (str(given.get(name) or "") for name in ("harbor_task_path", "harbor_dataset"))
     if path:
         return LocalTask(Path(path).absolute())
     if is_harbor_task(call.task_folder):
@@ -159,7 +159,7 @@ def _task(call: ServiceCall) -> LocalTask | DatasetTask:
     name = str(call.spec.get("harbor", {}).get("task") or call.task_id.partition(":")[2])
     if not dataset:
         raise ServiceError("task", f"{call.task_id} names no data set; set harbor_dataset, or harbor_task_path")
-    registry = str(given["harbor_registry_path"])
+    registry = str(given.get("harbor_registry_path") or "")
     return DatasetTask(dataset, name, Path(registry).absolute() if registry else None)
 
 
