@@ -14,6 +14,7 @@ from tests.cli.conftest import assert_refused, refused
 from tests.console import here
 from tests.integration.cli import REPOSITORY, cli
 from trace_bench.artifacts.contract import BuildReport, ParameterReport, ProgramReport
+from trace_bench.cli import new
 from trace_bench.cli.check_task import misfits
 from trace_bench.cli.new import INTERACTIONS, new_config, new_task, new_trainer
 from trace_bench.config import load_config
@@ -217,3 +218,22 @@ def test_tasks_of_published_rows_are_named_and_so_is_what_was_left_out(tmp_path:
     assert listed.stdout == "veribench:0_is_even\n", listed.stderr
     again = cli("new", "tasks", "veribench", str(rows), "--root", str(tmp_path / "made"))
     assert again.returncode == 2 and "0_is_even is there already" in again.stderr
+
+
+def test_tasks_that_cannot_all_be_written_leave_nothing_in_the_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = REPOSITORY / "tests" / "suites" / "veribench" / "data" / "rows.jsonl"
+    write, written = new._write, []
+
+    def full(target: Path, text: str) -> Path:
+        written.append(target)
+        if len(written) == 6:
+            raise ConfigError(f"{target} cannot be written: No space left on device")
+        return write(target, text)
+
+    monkeypatch.setattr(new, "_write", full)
+    with pytest.raises(ConfigError, match="No space left"):
+        new.new_tasks("veribench", rows, tmp_path / "made")
+    assert list((tmp_path / "made").iterdir()) == []
+    assert len(new.new_tasks("veribench", rows, tmp_path / "made").folders) == 3

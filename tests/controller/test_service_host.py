@@ -83,7 +83,7 @@ def opened(tmp_path: Path) -> Iterator[Open]:
             folder: Path = tmp_path,
         ) -> ServiceDesk:
             mine = stack.enter_context(ExitStack())
-            host = ServiceHost("run-1", {"m:C": service}, stub=stub, recorded=recorded)
+            host = ServiceHost("run-1", {"m:C": service}, recorded=recorded)
             mine.callback(host.close)
             gateway = Gateway({"stub": StubProvider()})
             layout = JobLayout(folder / JOB).make()
@@ -93,7 +93,10 @@ def opened(tmp_path: Path) -> Iterator[Open]:
             plan: Any = SimpleNamespace(
                 services=("m:C",),
                 task_folder=folder,
-                spec=SimpleNamespace(task=SimpleNamespace(id="s:t", spec={"title": "T"}, eval_kwargs={"n": 1})),
+                spec=SimpleNamespace(
+                    model=ModelRef(id="m", model="stub" if stub else "m"),
+                    task=SimpleNamespace(id="s:t", spec={"title": "T"}, eval_kwargs={"n": 1}),
+                ),
             )
             desk = mine.enter_context(host.serving(plan, layout, scope, attempt))
             assert isinstance(desk, ServiceDesk)
@@ -249,9 +252,9 @@ def test_who_leaves_stops_what_is_under_way(opened: Open) -> None:
 
 def test_what_a_killed_controller_left_is_looked_for_before_the_first_job() -> None:
     service = Doubling()
-    ServiceHost("run-1", {"m:C": service}, stub=False).prepare()
+    ServiceHost("run-1", {"m:C": service}).sweep()
     assert service.swept == ["trace-bench.service.run=run-1"]
-    ServiceHost("run-1", {"m:C": service}, stub=True).prepare()
+    ServiceHost("run-1", {"m:C": service}, asked=False).sweep()
     assert len(service.swept) == 1
 
 

@@ -7,6 +7,7 @@ import importlib.util
 import keyword
 import re
 import shlex
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -75,9 +76,14 @@ def new_tasks(suite: str, source: Path, root: Path) -> MadeTasks:
     for name in made.folders:
         if (root / name).exists():
             raise ConfigError(f"{root / name} is there already; remove it, or choose another --root")
-    for name, files in made.folders.items():
-        for file, text in files.items():
-            _write(root / name / file, text)
+    try:
+        for name, files in made.folders.items():
+            for file, text in files.items():
+                _write(root / name / file, text)
+    except ConfigError:
+        for name in made.folders:  # else the same command would find them in its way
+            shutil.rmtree(root / name, ignore_errors=True)
+        raise
     return made
 
 

@@ -39,7 +39,7 @@ from trace_bench.controller.response_cache import cache_of
 from trace_bench.controller.result import RunResult
 from trace_bench.controller.run_budget import RunBudget, limits_of
 from trace_bench.controller.schedule import SeldomAsked
-from trace_bench.controller.service_host import ServiceHost, load_services
+from trace_bench.controller.service_host import ServiceHost, services_of
 from trace_bench.controller.teller import Teller
 from trace_bench.errors import Boundary, EnvironmentUnavailable, ExitCode, Interrupted, SandboxError, TraceBenchError
 from trace_bench.gateway.server import Gateway
@@ -215,7 +215,8 @@ class Run:
         on_wait = self._live.waits
         with providers_of(plan.config, plan.lock.prices, recording=plan.recording, on_wait=on_wait) as providers:
             gateway = Gateway(providers, run_meter=self._budget.meter, cache=cache_of(plan.config))
-            with contextlib.closing(self._service_host(left)) as services:
+            with contextlib.closing(services_of(plan)) as services:
+                services.sweep()
                 failed = self._run_queue(adopted, queue, gateway, services)
         if self._stop() is not None:
             self._because(queue, self._why_before_its_turn())
@@ -224,22 +225,6 @@ class Run:
                 raise self._interrupted()
         out_of = "" if failed and plan.config.fail_fast else self._budget.used_up()
         self._because(queue, out_of or f"fail_fast: job {failed} failed")
-
-    def _service_host(self, jobs: Sequence[PlannedJob]) -> ServiceHost:
-        """What the host does for `jobs`.
-
-        Raises:
-            EnvironmentUnavailable: what a service needs is missing.
-        """
-        plan = self._plan
-        names = {name for job in jobs for name in plan.material[job.task_id].task.suite.services}
-        recorded = None
-        if plan.recording is not None and plan.config.replay_services:
-            recorded = {job_id: plan.recording.layout.job(job_id) for job_id in plan.recording.rows}
-        stub = all(job.model == "stub" for job in jobs)
-        host = ServiceHost(plan.run_id, load_services(sorted(names)), stub=stub, recorded=recorded)
-        host.prepare()
-        return host
 
     def _run_queue(self, adopted: Sequence[PlannedJob], queue: Waiting, gateway: Gateway, services: ServiceHost) -> str:
         """Run the jobs of `adopted` and `queue`; what is left in it was not to start. Returns the first that failed."""

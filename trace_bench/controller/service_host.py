@@ -28,7 +28,8 @@ from trace_bench.artifacts.provenance import now
 from trace_bench.artifacts.records import LlmCall, ServiceRecord
 from trace_bench.artifacts.writers import Journal, read_journal
 from trace_bench.controller.model_door import Guest, ModelDoor
-from trace_bench.controller.prepare import JobPlan
+from trace_bench.controller.plan import RunPlan
+from trace_bench.controller.prepare import JobPlan, model_ref
 from trace_bench.errors import ConfigError, HarnessError
 from trace_bench.gateway.base import GatewayLimits, LlmRequest, LlmResponse, NotRecorded, Refusal
 from trace_bench.gateway.replies import encode, refused
@@ -44,6 +45,8 @@ LABELS = {name: f"{PREFIX}service.{name}" for name in ("run", "job", "owner")}
 """Of what services make on an engine. They are others than those of sandboxes, which adoption finds by theirs."""
 POLL = 0.2
 """Seconds between two looks for a free place."""
+STUB = "stub"
+"""The model with which services give the answers of their own stubs."""
 MOST_ANSWER = 4 << 20
 """Bytes of an answer."""
 _Key = tuple[str, str]
@@ -71,12 +74,29 @@ def load_services(names: Iterable[str]) -> dict[str, Service]:
     return found
 
 
+def services_of(plan: RunPlan) -> ServiceHost:
+    """The services of the suites of a run's jobs.
+
+    Raises:
+        ConfigError: as `load_services`.
+    """
+    left = [job for job in plan.jobs if job.decision in ("run", "adopt")]
+    names = {name for job in left for name in plan.material[job.task_id].task.suite.services}
+    recorded = None
+    if plan.recording is not None and plan.config.replay_services:
+        recorded = {job_id: plan.recording.layout.job(job_id) for job_id in plan.recording.rows}
+    asked = recorded is None and any(
+        model_ref(job.job.model).model != STUB and plan.material[job.task_id].task.suite.services for job in left
+    )
+    return ServiceHost(plan.run_id, load_services(sorted(names)), asked=asked, recorded=recorded)
+
+
 class ServiceHost:
     """The services of one run, shared by all its jobs.
 
     Args:
         services: by the names that suites declare them by.
-        stub: no job has a model but the stub, and services give stub answers.
+        asked: whether a job needs more of them than the answers of a stub or of a recording.
         recorded: the jobs of a recorded run whose answers are given again, by job id; None has requests answered anew.
     """
 
@@ -85,31 +105,29 @@ class ServiceHost:
         run_id: str,
         services: Mapping[str, Service],
         *,
-        stub: bool,
+        asked: bool = True,
         recorded: Mapping[str, JobLayout] | None = None,
     ) -> None:
+        self.run_id = run_id
         self._services = services
-        self._run_id = run_id
-        self._stub = stub
+        self._asked = list(services.values()) if asked else []
         self._recorded = recorded
         self._door: ModelDoor | None = None
         self._lock = threading.Lock()
 
-    @property
-    def asks_anybody(self) -> bool:
-        """Whether a service is really asked: there is one, and neither a stub nor a recording stands for it."""
-        return bool(self._services) and not self._stub and self._recorded is None
-
-    def prepare(self) -> None:
-        """Look for what the services need, and remove what a killed controller of this run has left.
+    def check(self) -> None:
+        """Look for what the services need, before anything of the run is written.
 
         Raises:
-            EnvironmentUnavailable
+            EnvironmentUnavailable: it is not there.
         """
-        if self.asks_anybody:
-            for service in self._services.values():
-                service.check()
-                service.sweep(f"{LABELS['run']}={self._run_id}")
+        for service in self._asked:
+            service.check()
+
+    def sweep(self) -> None:
+        """Remove what a killed controller of this run has left."""
+        for service in self._asked:
+            service.sweep(f"{LABELS['run']}={self.run_id}")
 
     def close(self) -> None:
         """The run is over."""
@@ -174,21 +192,13 @@ class ServiceHost:
                     raise _BudgetEnded from error
                 raise
 
-    @property
-    def is_stub(self) -> bool:
-        return self._stub
-
-    @property
-    def run_id(self) -> str:
-        return self._run_id
-
 
 @contextmanager
 def _turn(service: Service, stopped: threading.Event) -> Iterator[None]:
     """One of the places that `service` has on this host, whichever run asks: a file that is locked meanwhile.
 
     Raises:
-        ServiceError: nobody waits any more.
+        ServiceError: the job has ended.
     """
     folder = default_directory()
     while True:
@@ -267,7 +277,7 @@ class ServiceDesk:
         return refused(Refusal(line.status, code, str(line.answer.get("message", ""))))
 
     def leave(self) -> None:
-        """The session is over: nobody waits for answers, and what is under way is stopped."""
+        """The session is over: what is under way is stopped."""
         self._left.set()
         self._scope.leave()
 
@@ -326,7 +336,7 @@ class ServiceDesk:
             self._scope.carry_over(self._host.recorded_calls(self.job_id, line))
             same = line.model_dump(include={"status", "answer", "seconds", "usage", "cost_usd"})
             return self._written(common | same | {"request": body})
-        if self._host.is_stub:
+        if self._plan.spec.model.model == STUB:
             return self._written(common | {"request": body, "status": 200, "answer": dict(service.stub(body).body)})
         return self._asked_now(service, request, body, common)
 

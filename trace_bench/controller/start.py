@@ -29,6 +29,7 @@ from trace_bench.controller.records import write_records
 from trace_bench.controller.result import RunResult
 from trace_bench.controller.run import Run
 from trace_bench.controller.scripts import with_scripts
+from trace_bench.controller.service_host import services_of
 from trace_bench.controller.tensorboard import check_tensorboard
 from trace_bench.errors import ConfigError
 from trace_bench.images.layers import family_named
@@ -139,6 +140,7 @@ def dry_run(
     plan = plan_config(config, roots=roots, build=build, say=say, images_of=foreseen_images)
     plan = replace(plan, warnings=(*plan.warnings, *missing_keys(plan.config, os.environ)))
     refuse_a_second(plan.layout)
+    services_of(plan).check()
     return plan
 
 
@@ -180,6 +182,7 @@ def run_config(
         raise ConfigError("\n".join(missing))
     for _ in range(RACES):
         plan = plan_config(config, roots=roots, build=build, say=say)
+        services_of(plan).check()
         with contextlib.suppress(PlanIsOld):
             return Run(plan, progress=progress, stop_wanted=stop_wanted).execute()
     raise PlanIsOld(f"{plan.layout.root}: other controllers are at work in it; give another --run-id")

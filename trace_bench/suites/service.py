@@ -41,7 +41,7 @@ class ServiceCall:
         labels: what containers and the like are to be marked with, to be found again: ``{name: value}``.
         folder: of this call alone, and empty; what is left there is kept with the job.
         model: of the job. Calls to it are counted, held against budgets and recorded as the job's own.
-        stopped: set once nobody waits for the answer any more.
+        stopped: set when the job has ended, and the answer is not needed any more.
     """
 
     request: Mapping[str, Any]
@@ -117,7 +117,7 @@ class Service(Protocol):
         """Remove what a killed controller has left with `label` (``NAME=VALUE``); what is there all the same."""
 
     def left(self, label: str, name: str) -> set[str]:
-        """Values of the label `name` among all that carries `label`, whoever works with it now."""
+        """Values of the label `name` among all that carries `label`, in use or not."""
 
     def close(self) -> None:
         """The run is over: end what was kept ready for further calls."""

@@ -163,7 +163,7 @@ def _sources(folder: Path) -> Iterator[tuple[str, Path, str]]:
     yield "no Parquet", folder / "no.parquet", "no.parquet: is no Parquet file"
     (folder / "empty").mkdir()
     yield "empty folder", folder / "empty", "empty: holds no row; give a .parquet or .jsonl file"
-    yield "missing", folder / "missing.jsonl", "missing.jsonl: cannot be read: No such file"
+    yield "missing", folder / "missing.jsonl", "missing.jsonl: does not exist; name a .parquet"
     for name, text, said in (
         ("no JSON", '{"code": "x = 1"}\n{', "line 2: is no JSON object"),
         ("a list", "[1]", "line 1: is no JSON object; a row has the columns"),

@@ -35,7 +35,7 @@ def build(context: BuildContext) -> Problem:
     """Build the problem of a Harbor task.
 
     Raises:
-        ProblemError: arguments contradict each other, or nobody serves trials.
+        ProblemError: there is no host that runs trials.
     """
     if context.services is None:
         raise ProblemError("a Harbor task needs the host for its trials; run it with trace-bench run")

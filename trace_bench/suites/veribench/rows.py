@@ -36,6 +36,10 @@ def task_folders(source: Path) -> MadeTasks:
     Raises:
         ConfigError: there is no row, or one cannot be read; the message names file and row.
     """
+    if not source.exists():
+        raise ConfigError(
+            f"{source}: does not exist; name a .parquet or .jsonl file of VeriBench, or a folder with them"
+        )
     rows = list(_rows(source))
     if not rows:
         raise ConfigError(f"{source}: holds no row; give a .parquet or .jsonl file of VeriBench, or a folder with them")

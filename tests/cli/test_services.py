@@ -1,4 +1,4 @@
-"""`clean` and what services of the host left for runs whose controllers are gone."""
+"""What the command line makes of services of the host: what is missing, and what killed controllers left."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.integration.cli import REPOSITORY, cli
 from trace_bench.artifacts.folder_lock import open_folder, try_lock
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.cli import clean
@@ -53,3 +54,14 @@ def test_what_nobody_works_with_is_removed(
     assert {row["run_id"] for row in removed} == gone and service.runs == {"here", "gone", "alive"} - gone
     told = capsys.readouterr().err
     assert all(sentence in told for sentence in said)
+
+
+@pytest.mark.parametrize("more", [[], ["--dry-run"]])
+def test_a_run_whose_service_is_missing_is_refused_before_anything_is_written(more: list[str], tmp_path: Path) -> None:
+    config = REPOSITORY / "configs" / "terminal_bench_local.yaml"
+    runs = tmp_path / "runs"
+    done = cli(
+        "run", str(config), "--backend", "local", "--runs-dir", str(runs), *more, HARBOR_BIN="/nonexistent/harbor"
+    )
+    assert done.returncode == 3 and "trace-bench harbor install" in done.stderr, done.stderr
+    assert not runs.exists()
