@@ -188,6 +188,14 @@ def test_failures_are_no_answers(boundary: Any, status: int, opened: Open, tmp_p
     )
 
 
+def test_what_a_service_raises_is_its_suites_fault_and_no_end_of_the_run(opened: Open) -> None:
+    def breaks(call: ServiceCall) -> None:
+        raise KeyError("shelf")
+
+    found = asked(opened(Doubling(breaks)), 1)
+    assert found.status == 422 and "the service raised KeyError: 'shelf'" in json.loads(found.body)["error"]["message"]
+
+
 def test_an_answer_that_breaks_its_schema_is_the_services_failure(opened: Open) -> None:
     desk = opened(Doubling(lambda call: ServiceAnswer({"x": "much"})))
     assert asked(desk, 1).status == 502 and "does not fit what it declares" in desk.provider_failures()[0]

@@ -30,7 +30,7 @@ from trace_bench.artifacts.writers import Journal, read_journal
 from trace_bench.controller.model_door import Guest, ModelDoor
 from trace_bench.controller.plan import RunPlan
 from trace_bench.controller.prepare import JobPlan, model_ref
-from trace_bench.errors import ConfigError, HarnessError
+from trace_bench.errors import ConfigError, HarnessError, TraceBenchError
 from trace_bench.gateway.base import GatewayLimits, LlmRequest, LlmResponse, NotRecorded, Refusal
 from trace_bench.gateway.replies import encode, refused
 from trace_bench.gateway.requests import check_names
@@ -191,6 +191,12 @@ class ServiceHost:
                 if guest.budget_ended:
                     raise _BudgetEnded from error
                 raise
+            except (OSError, TraceBenchError):
+                raise  # of this host: the run says what to do about it
+            except Exception as error:
+                # A suite's fault ends the jobs of its tasks, and not the run.
+                why = f"the service raised {type(error).__name__}: {error}; this is a fault of its suite"
+                raise ServiceError("task", why) from error
 
 
 @contextmanager

@@ -111,7 +111,7 @@ class Service(Protocol):
         """
 
     def stub(self, request: Mapping[str, Any]) -> ServiceAnswer:
-        """The answer of mode ``stub``, in which nothing is asked of anybody: quick, and the same for equal requests."""
+        """The answer of mode ``stub``, in which no work is done: quick, and the same for equal requests."""
 
     def sweep(self, label: str) -> list[str]:
         """Remove what a killed controller has left with `label` (``NAME=VALUE``); what is there all the same."""

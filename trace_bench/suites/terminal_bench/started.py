@@ -1,7 +1,7 @@
 """Starts the program ``harbor``: when it is needed, or ahead, since it imports for longer than a short trial takes.
 
 A process that was started ahead has a private folder and waits for a line of JSON, with its arguments and variables. It
-serves one trial. Once nobody can ask it any more, it removes the folder and ends.
+serves one trial. When its standard input is closed without a line, it removes the folder and ends.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def _told(
 
 
 def _ended(process: subprocess.Popen[bytes]) -> None:
-    """See to the end of a process that nobody has asked anything."""
+    """End a process that has had no line, and let go of its pipes."""
     if process.poll() is None:
         process.kill()
     process.wait()
