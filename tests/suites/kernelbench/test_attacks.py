@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import Any
 
 import pytest
@@ -21,16 +22,20 @@ from trace_bench.suites.kernelbench.timing import Speed  # noqa: E402
 from trace_bench.worker.candidates import CandidatePrograms  # noqa: E402
 from trace_bench.worker.problem import CandidateError, Limits, ProblemError  # noqa: E402
 
+PATIENCE = 30.0
+"""Seconds in which an attack has to beat the naive judge once."""
 _ATTACKS = [attack for attack in all_attacks() if not attack.gpu]
 
 
 @pytest.mark.parametrize("attack", thinned(_ATTACKS, every=10), ids=lambda attack: attack.name)
 def test_a_harness_that_believes_too_much_is_beaten(attack: Attack) -> None:
-    for _ in range(4):  # a busy machine is no clock
+    deadline = time.monotonic() + PATIENCE
+    while True:  # a busy machine is no clock, and four tries may all meet the same busy second
         found = conclude(
             PROBLEMS[attack.problem], source_of(attack), attack.options, seconds=60 if attack.naive == CREDIT else 2
         )
-        if attack.naive != CREDIT or (found is not None and found["correct"] and found["speedup"] >= attack.faster):
+        beaten = found is not None and found["correct"] and found["speedup"] >= attack.faster
+        if attack.naive != CREDIT or beaten or time.monotonic() > deadline:
             break
     if attack.naive == CREDIT:
         assert found is not None and found["correct"] is True and found["speedup"] >= attack.faster, found
