@@ -16,7 +16,7 @@ import pytest
 
 from tests.integration.cli import REPOSITORY, cli
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.controller.result import RunResult
+from trace_bench.execution.result import RunResult
 
 CONFIG: dict[str, Any] = {
     "name": "recorded",

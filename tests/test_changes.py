@@ -21,7 +21,7 @@ def test_a_module_affects_who_imports_it_and_nearer_ones_come_first() -> None:
     assert found["tests/worker/test_codec.py"] == 1
     assert found["tests/trainers/test_graph_ops.py"] > 1
     assert list(found.values()) == sorted(found.values())
-    assert "tests/results/test_testing.py" not in found
+    assert "tests/analysis/test_testing.py" not in found
 
 
 def test_a_test_affects_itself_and_a_helper_the_tests_that_use_it() -> None:
@@ -37,7 +37,7 @@ def test_a_conftest_affects_the_tests_below_it() -> None:
 
 def test_what_makes_a_fixture_affects_the_tests_that_ask_for_it() -> None:
     found = affected_tests(["tests/recorded.py"])
-    assert "tests/results/test_report.py" in found and "tests/worker/test_codec.py" not in found
+    assert "tests/analysis/test_report.py" in found and "tests/worker/test_codec.py" not in found
 
 
 def test_the_module_of_a_command_affects_tests_that_run_the_command_by_name() -> None:

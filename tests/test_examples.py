@@ -7,7 +7,7 @@ import re
 import subprocess
 
 from tests.integration.cli import REPOSITORY
-from trace_bench.results.report import BEGINNING, MARK
+from trace_bench.report import BEGINNING, MARK
 
 EXAMPLES = REPOSITORY / "docs" / "examples"
 

@@ -15,10 +15,10 @@ import trace_bench
 from tests.cli.sample_run import NASTY, STEP, failed, job, row, start
 from tests.cli.test_hostile_texts import _going, hostile_run
 from tests.hostile_texts import TEXTS
+from trace_bench.analysis.html import MOST_ROWS, table_html
 from trace_bench.artifacts.jsonio import HIDDEN
-from trace_bench.controller.result import RunResult
+from trace_bench.execution.result import RunResult
 from trace_bench.notebook import MOST_LINES, NotebookTable, in_notebook
-from trace_bench.results.html import MOST_ROWS, table_html
 
 ONE = {"tasks": ["internal:numeric_param"], "trainers": ["NoOp"], "backend": "local"}
 TAGS = {"p", "b", "table", "thead", "tbody", "tr", "th", "td", "pre", "span"}
@@ -181,7 +181,7 @@ def test_nothing_that_a_run_holds_acts_in_a_notebook(name: str, tmp_path: Path) 
 
 
 def test_a_run_says_what_did_not_count(tmp_path: Path) -> None:
-    from tests.results.folders import make_run
+    from tests.analysis.folders import make_run
 
     jobs = [job(n) for n in range(3)]
     rows = [row(jobs[0]), failed(jobs[1]), failed(jobs[2], failure_boundary="sandbox", failure_kind="gone")]

@@ -55,8 +55,8 @@ def test_a_run_does_not_import_what_only_other_models_need() -> None:
     program = (
         "import sys, trace_bench.cli.run\n"
         "from trace_bench.config import parse_config\n"
-        "from trace_bench.controller.providers import providers_of\n"
-        "from trace_bench.controller.scripts import with_scripts\n"
+        "from trace_bench.execution.providers import providers_of\n"
+        "from trace_bench.planning.scripts import with_scripts\n"
         "config = {'tasks': ['internal:numeric_param'], 'trainers': ['NoOp'], 'mode': 'stub'}\n"
         "with providers_of(with_scripts(parse_config(config)), {}): pass\n"
         f"print('imported:', [name for name in {absent!r} if name in sys.modules])\n"
@@ -67,7 +67,7 @@ def test_a_run_does_not_import_what_only_other_models_need() -> None:
 
 def test_rendering_for_a_pipe_does_not_import_rich() -> None:
     program = (
-        "import sys; from trace_bench.results.render import leaderboard_text; leaderboard_text([])\n"
+        "import sys; from trace_bench.analysis.render import leaderboard_text; leaderboard_text([])\n"
         "print('rich.console' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from trace_bench import matrix
+from trace_bench.analysis.html import table_html
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.cli.run import Shown, face_for
 from trace_bench.config import load_config
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
 from trace_bench.config.selectors import select
-from trace_bench.controller.progress import Progress, Quiet
-from trace_bench.controller.result import RunResult
-from trace_bench.controller.start import completed, run_config
 from trace_bench.errors import ExitCode
+from trace_bench.execution.progress import Progress, Quiet
+from trace_bench.execution.result import RunResult
+from trace_bench.execution.start import completed, run_config
 from trace_bench.matrix import Job
 from trace_bench.mirrors.attached import mirrored, with_warnings
 from trace_bench.notebook import NotebookTable, in_notebook
-from trace_bench.results.html import table_html
-from trace_bench.results.runs import find_run
+from trace_bench.records.runs import find_run
 
 __all__ = ["Job", "RunResult", "expand", "load_config", "open_run", "run"]
 

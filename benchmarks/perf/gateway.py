@@ -307,8 +307,8 @@ class Providers(dict[str, Any]):
 
 def container(folder: Path, port: int, rounds: int, calls: int) -> None:
     from trace_bench.config import parse_config
-    from trace_bench.controller import run
-    from trace_bench.controller.start import run_config
+    from trace_bench.execution import run
+    from trace_bench.execution.start import run_config
 
     task = folder / "tasks" / "asks"
     task.mkdir(parents=True)

@@ -161,7 +161,7 @@ def trace(config: str, runs: str) -> None:
     from trace_bench.sandbox import docker
 
     spent: dict[str, float] = {"host: imports": clock() - begin}
-    from trace_bench.controller import job, run, session, start
+    from trace_bench.execution import job, run, session, start
 
     def timed(owner: Any, name: str, label: str) -> None:
         inner = getattr(owner, name)

@@ -33,7 +33,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY))
 
 if TYPE_CHECKING:
-    from tests.controller.bench import Bench
+    from tests.execution.bench import Bench
 
 JOBS, WORKERS, SEEDS = 16, 4, 8
 TASKS = "[internal:numeric_param, internal:code_param]"
@@ -142,8 +142,8 @@ def peak() -> float:
 
 
 def plan(folder: Path, _: int) -> dict[str, float]:
-    from tests.controller.bench import Bench
-    from trace_bench.controller.records import write_records
+    from tests.execution.bench import Bench
+    from trace_bench.execution.records import write_records
 
     bench = Bench(folder / "plan")
     bench.plan()
@@ -164,14 +164,14 @@ def plan(folder: Path, _: int) -> dict[str, float]:
 
 
 def _bench(folder: Path, size: int) -> tuple[Bench, dict[str, Any]]:
-    from tests.controller.bench import Bench
+    from tests.execution.bench import Bench
 
     return Bench(folder / f"run-{size}"), {"seeds": list(range(size // 4)), "run_id": "run"}
 
 
 def run(folder: Path, size: int) -> dict[str, float]:
-    from tests.controller.simulated import SimulatedSandbox
-    from trace_bench.controller.run import Run
+    from tests.execution.simulated import SimulatedSandbox
+    from trace_bench.execution.run import Run
 
     bench, config = _bench(folder, size)
     planned = bench.plan(**config)

@@ -37,11 +37,11 @@ from trace_bench.artifacts.jsonio import dumps  # noqa: E402
 from trace_bench.artifacts.layout import JobLayout, RunLayout  # noqa: E402
 from trace_bench.artifacts.writers import read_journal, write_bytes, write_json  # noqa: E402
 from trace_bench.config import parse_config  # noqa: E402
-from trace_bench.controller.records import outcome_of, write_records  # noqa: E402
-from trace_bench.controller.start import plan_config  # noqa: E402
+from trace_bench.execution.records import outcome_of, write_records  # noqa: E402
+from trace_bench.execution.start import plan_config  # noqa: E402
 from trace_bench.identity import seed_commitment, test_seed  # noqa: E402
-from trace_bench.results import parquet  # noqa: E402
-from trace_bench.results.tables import RunTables, read_manifest, write_files_index  # noqa: E402
+from trace_bench.records import parquet  # noqa: E402
+from trace_bench.records.tables import RunTables, read_manifest, write_files_index  # noqa: E402
 
 Template = tuple[list[tuple[str, str, bool]], list[dict[str, Any]]]
 """Files of a job (name, text, whether it names the job), and its lines of the run's journal."""

@@ -46,8 +46,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY))
 
 if TYPE_CHECKING:
-    from tests.controller.bench import Bench
-    from tests.controller.supervisor import Script
+    from tests.execution.bench import Bench
+    from tests.execution.supervisor import Script
     from tests.modal_server.trouble import Starts
 
 LIMIT_RATIO, LIMIT_PROCESSOR = 1.15, 20.0
@@ -96,7 +96,7 @@ class Scale:
         return draw.lognormvariate(math.log(JOB_P50), sigma) / self.speedup
 
     def script(self, job_id: str) -> Script:
-        from tests.controller.supervisor import Script
+        from tests.execution.supervisor import Script
 
         return Script(seconds=self.seconds_of(job_id), calls=CALLS)
 
@@ -246,7 +246,7 @@ def modal(scale: Scale, folder: Path, profile: str | None) -> None:
 
 
 def simulated(scale: Scale, folder: Path, profile: str | None) -> None:
-    from tests.controller.simulated import SimulatedBackend
+    from tests.execution.simulated import SimulatedBackend
 
     backend = SimulatedBackend(script=lambda job_id, number: scale.script(job_id), cpus=scale.sandboxes)
     print(json.dumps(controller(scale, folder, backend, profile)))
@@ -254,9 +254,9 @@ def simulated(scale: Scale, folder: Path, profile: str | None) -> None:
 
 def controller(scale: Scale, folder: Path, backend: Any, profile: str | None) -> dict[str, Any]:
     """A run on `backend`, and what it cost this process."""
-    from tests.controller.bench import Bench
-    from trace_bench.controller.progress import Quiet
-    from trace_bench.controller.run import Run
+    from tests.execution.bench import Bench
+    from trace_bench.execution.progress import Quiet
+    from trace_bench.execution.run import Run
 
     _raise_open_files()
     bench: Bench = Bench(folder / "bench", backend)
@@ -321,16 +321,16 @@ def profiled(path: str | None) -> Iterator[None]:
 
 def _parts() -> list[tuple[Any, str]]:
     """Functions, each by whoever looks it up."""
-    from tests.controller.simulated import SimulatedSandbox
-    from trace_bench.controller import ending, job, live, run, session
-    from trace_bench.controller.placement import Placement
-    from trace_bench.controller.plan import RunPlan
-    from trace_bench.controller.starting import StartGate
+    from tests.execution.simulated import SimulatedSandbox
+    from trace_bench.execution import ending, job, live, run, session
     from trace_bench.gateway.server import Gateway, Scope
-    from trace_bench.results.tables import LiveTables
+    from trace_bench.planning.plan import RunPlan
+    from trace_bench.records.tables import LiveTables
     from trace_bench.sandbox.modal import backend, sandbox
     from trace_bench.sandbox.modal.stream import ModalStream
     from trace_bench.sandbox.uids import UidBlocks
+    from trace_bench.scheduling.placement import Placement
+    from trace_bench.scheduling.starting import StartGate
 
     return [
         (SimulatedSandbox, "_move"), (job, "collect"), (job, "recorded"), (job, "observed"), (job, "keep_attempt"),

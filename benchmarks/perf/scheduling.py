@@ -40,15 +40,15 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY))
 
-from tests.controller.bench import Bench  # noqa: E402
-from tests.controller.simulated import SimulatedSandbox  # noqa: E402
-from tests.controller.supervisor import Script  # noqa: E402
-from trace_bench.controller import run as controller  # noqa: E402
-from trace_bench.controller import starting  # noqa: E402
-from trace_bench.controller.durations import Duration  # noqa: E402
-from trace_bench.controller.plan import PlannedJob  # noqa: E402
+from tests.execution.bench import Bench  # noqa: E402
+from tests.execution.simulated import SimulatedSandbox  # noqa: E402
+from tests.execution.supervisor import Script  # noqa: E402
+from trace_bench.execution import run as controller  # noqa: E402
+from trace_bench.planning.durations import Duration  # noqa: E402
+from trace_bench.planning.plan import PlannedJob  # noqa: E402
 from trace_bench.sandbox.base import Host, SandboxRequest  # noqa: E402
 from trace_bench.sandbox.errors import RateLimited  # noqa: E402
+from trace_bench.scheduling import starting  # noqa: E402
 
 START = (0.6, 8.0)
 """Seconds until a sandbox speaks: the median and the 99th percentile of a lognormal distribution."""

@@ -1,4 +1,4 @@
-"""How often the intervals of `trace_bench.results.statistics` hold the truth: simulated experiments with known answers.
+"""How often the intervals of `trace_bench.analysis.statistics` hold the truth: simulated experiments, known answers.
 
     python benchmarks/statistics/coverage.py           # prints the table
     python benchmarks/statistics/coverage.py --write   # and writes coverage.json of the package, and the docs' table
@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from trace_bench.results.statistics import FEW, iqm_of_rows, mean_intervals
+from trace_bench.analysis.statistics import FEW, iqm_of_rows, mean_intervals
 
 ROOT = Path(__file__).parents[2]
-TARGET = ROOT / "trace_bench/results/coverage.json"
+TARGET = ROOT / "trace_bench/analysis/coverage.json"
 PAGE = ROOT / "docs/design/statistics.md"
 BEGIN, END = "<!-- coverage: begin -->", "<!-- coverage: end -->"
 

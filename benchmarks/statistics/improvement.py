@@ -14,7 +14,7 @@ import itertools
 import numpy as np
 from scipy import stats
 
-from trace_bench.results import testing
+from trace_bench.analysis import testing
 
 SHIFTS = (0.0, 0.5, 1.5)
 TASKS = (1, 5)

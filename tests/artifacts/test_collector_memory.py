@@ -11,7 +11,7 @@ import pytest
 BODY = """
 import json, resource, sys, tarfile
 from pathlib import Path
-from tests.controller import volumes
+from tests.execution import volumes
 from tests.artifacts.archives import GOOD
 from tests.artifacts.samples import RESULT
 from trace_bench.artifacts.collector import collect

@@ -8,7 +8,7 @@ from pathlib import Path
 from trace_bench.artifacts import schema
 from trace_bench.artifacts.layout import RunLayout, schema_of
 from trace_bench.artifacts.records import Results
-from trace_bench.results.leaderboard import LeaderboardRow
+from trace_bench.records.leaderboard import LeaderboardRow
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "files.md"
 

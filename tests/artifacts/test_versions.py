@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
+from tests.analysis.folders import HASH, make_run, row
 from tests.console import here
-from tests.results.folders import HASH, make_run, row
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Lock, Manifest
 from trace_bench.artifacts.versions import CHANGES, FIRST, SCHEMA_VERSION, NewerRun, migrate, read_versioned
-from trace_bench.controller.recording import find_recording
-from trace_bench.controller.result import RunResult
-from trace_bench.controller.resume import find_run_to_continue, read_lock
 from trace_bench.errors import ConfigError, HarnessError
-from trace_bench.results.runs import describe
-from trace_bench.results.tables import read_manifest
+from trace_bench.execution.result import RunResult
+from trace_bench.planning.recording import find_recording
+from trace_bench.planning.resume import find_run_to_continue, read_lock
+from trace_bench.records.runs import describe
+from trace_bench.records.tables import read_manifest
 
 DATA = Path(__file__).parents[1] / "data"
 SENTENCE = f"was written by a newer Trace-Bench (schema 9); this one reads up to {SCHEMA_VERSION}: upgrade it"

@@ -18,9 +18,9 @@ import yaml
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.records import JobMeta
 from trace_bench.artifacts.writers import write_json
-from trace_bench.results.pareto import pareto_front
-from trace_bench.results.parquet import write_parquet
-from trace_bench.results.tables import RunTables, write_files_index
+from trace_bench.records.pareto import pareto_front
+from trace_bench.records.parquet import write_parquet
+from trace_bench.records.tables import RunTables, write_files_index
 
 
 @dataclass(frozen=True)

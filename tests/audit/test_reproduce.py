@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from tests.analysis.folders import job_id, row
 from tests.audit.liking import write_task
-from tests.controller.bench import fingerprints_of_files
+from tests.execution.bench import fingerprints_of_files
 from tests.integration.cli import cli, write_config
-from tests.results.folders import job_id, row
 from trace_bench.artifacts import schema
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import ImageRecord, Lock
@@ -28,10 +28,10 @@ from trace_bench.cli.app import run_app
 from trace_bench.cli.progress import Lines
 from trace_bench.cli.reproduce import _OfThese
 from trace_bench.config import parse_config
-from trace_bench.controller.progress import RunStart
-from trace_bench.controller.recording import find_recording
 from trace_bench.errors import EnvironmentUnavailable, TraceBenchError
+from trace_bench.execution.progress import RunStart
 from trace_bench.images.lock import ImagePin
+from trace_bench.planning.recording import find_recording
 from trace_bench.sandbox.backends import get_backend
 
 CONFIG: dict[str, Any] = {

@@ -16,7 +16,7 @@ from tests.thinning import thinned
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.audit.claims import AuditReport
 from trace_bench.audit.verify import audit
-from trace_bench.results.tables import write_files_index
+from trace_bench.records.tables import write_files_index
 
 FORGERIES = [*JOB_FORGERIES, *RUN_FORGERIES]
 WITHOUT_INDEX = {

@@ -11,7 +11,7 @@ from typing import Any
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
-from trace_bench.controller.progress import Decision, RunStart
+from trace_bench.execution.progress import Decision, RunStart
 
 RUN_ID = "20260102-030405-0123abcd"
 LAYOUT = RunLayout(Path("runs") / RUN_ID)

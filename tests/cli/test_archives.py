@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 from tests import forked
+from tests.analysis.folders import make_run, row
 from tests.integration.cli import cli, environment
-from tests.results.folders import make_run, row
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.audit.reproduce import open_recording
 from trace_bench.cli.diff import diff_command
@@ -21,10 +21,10 @@ from trace_bench.cli.export import export_command
 from trace_bench.cli.import_run import import_command
 from trace_bench.cli.rebuild import rebuild_command
 from trace_bench.cli.remove import gc_command, rm_command, seconds
-from trace_bench.controller.ownership import alone_in
 from trace_bench.errors import ConfigError, HarnessError
-from trace_bench.results.pack import pack
-from trace_bench.results.tables import write_files_index
+from trace_bench.planning.ownership import alone_in
+from trace_bench.records.pack import pack
+from trace_bench.records.tables import write_files_index
 
 EXPORT = {"table": None, "where": None, "unfinished": False, "ro_crate": False, "license_url": None, "force": False,
           "as_json": False}  # fmt: skip

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.results import kinds
+from tests.analysis import kinds
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.cli.diff import diff_command
 from trace_bench.cli.export import export_command
 from trace_bench.cli.import_run import import_command
 from trace_bench.cli.rebuild import rebuild_command
 from trace_bench.cli.remove import gc_command, rm_command
-from trace_bench.controller.ownership import alone_in
 from trace_bench.errors import TraceBenchError
-from trace_bench.results.rebuild import rebuild
-from trace_bench.results.tables import read_rows
+from trace_bench.planning.ownership import alone_in
+from trace_bench.records.rebuild import rebuild
+from trace_bench.records.tables import read_rows
 
 NO_RUNS = ("empty", "no_run", "file")
 WORK = ("archive", "crate", "table", "steps", "check", "diff", "gc")

@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 
 from tests import forked
+from tests.analysis.folders import entry, job_id, make_run, row
 from tests.integration.cli import TASKS, cli, environment, write_config
-from tests.results.folders import entry, job_id, make_run, row
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.writers import Journal, write_json
 from trace_bench.cli.attach import Clock, Watch, attach_command
 from trace_bench.cli.progress import Face
 from trace_bench.cli.run import Shown
-from trace_bench.controller.ownership import alone_in
 from trace_bench.errors import ConfigError
+from trace_bench.planning.ownership import alone_in
 
 SEARCH = {"id": "PrioritySearch", "params_variants": [{"num_steps": 2}]}
 

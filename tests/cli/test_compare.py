@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from tests.analysis.experiments import job, jobs, make_experiment
 from tests.console import here
 from tests.integration.cli import REPOSITORY
-from tests.results.experiments import job, jobs, make_experiment
+from trace_bench.analysis.render import Screen
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.cli.compare import Wanted, compare_command
 from trace_bench.errors import ExitCode
-from trace_bench.results.render import Screen
 
 
 def score(task: str, seed: int) -> float:

@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from tests.analysis.folders import RUN, entry, job_id, make_run
 from tests.artifacts.samples import EVENT, HASH, HISTORY, META, RESULT, RESULTS, TIME
 from tests.cli.sample_run import Terminal, job, start
 from tests.hostile_texts import FORGED, TEXTS, poisoned
-from tests.results.folders import RUN, entry, job_id, make_run
+from trace_bench.analysis.render import Screen
 from trace_bench.artifacts.contract import BuildReport, Failure, WorkerResult
 from trace_bench.artifacts.jsonio import HIDDEN
 from trace_bench.artifacts.layout import RESULT as RESULT_FILE
@@ -36,11 +37,10 @@ from trace_bench.cli.output import emit, harmless, note
 from trace_bench.cli.progress import JsonLines, Lines
 from trace_bench.cli.show import show_command
 from trace_bench.cli.validate import _problem_text, _report_text
-from trace_bench.controller.progress import RunEnd
-from trace_bench.controller.validate import ProblemCheck
 from trace_bench.errors import Boundary
-from trace_bench.results.render import Screen
-from trace_bench.results.tables import RunTables, read_rows
+from trace_bench.execution.progress import RunEnd
+from trace_bench.execution.validate import ProblemCheck
+from trace_bench.records.tables import RunTables, read_rows
 
 OURS = re.compile(r"\x1b\[[01]m")
 RICH = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from tests.analysis.folders import RUN, job_id, make_run, row
 from tests.cli.conftest import refused
 from tests.integration.cli import cli
-from tests.results.folders import RUN, job_id, make_run, row
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import LlmCall, LlmTry
 from trace_bench.artifacts.writers import Journal

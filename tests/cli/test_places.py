@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
+from tests.analysis.folders import job_id, make_job, make_run
 from tests.integration.cli import cli, environment, write_config
-from tests.results.folders import job_id, make_job, make_run
 from trace_bench.cli.clean import clean_command
 from trace_bench.cli.doctor import doctor_command
 from trace_bench.cli.outlook import print_outlook
 from trace_bench.cli.ps import ps_command, short
-from trace_bench.controller import places
-from trace_bench.controller.outlook import Bound, HostOutlook, Outlook
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
+from trace_bench.execution.outlook import Bound, HostOutlook, Outlook
+from trace_bench.planning import places
 from trace_bench.sandbox.base import Host
 from trace_bench.sandbox.labels import job_labels
 

@@ -13,7 +13,7 @@ from tests.cli.sample_run import LAYOUT, NASTY, RUN_ID, STEP, failed, job, row, 
 from tests.integration.cli import REPOSITORY
 from trace_bench.artifacts.records import Results
 from trace_bench.cli.progress import Face, JsonLines, Lines, Output, first_sentence
-from trace_bench.controller.progress import RunEnd
+from trace_bench.execution.progress import RunEnd
 
 EVENTS = (
     "run.start", "job.reuse", "job.queue", "job.start", "job.up", "job.step", "job.wait", "job.retry", "job.end",

@@ -16,8 +16,8 @@ from tests.cli.test_docs import write_files_of
 from tests.console import here
 from tests.integration.cli import REPOSITORY, cli, write_config
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.controller.recording import find_recording
 from trace_bench.errors import ConfigError
+from trace_bench.planning.recording import find_recording
 
 CONFIG: dict[str, Any] = {
     "tasks": ["internal:numeric_param"], "trainers": [{"id": "PrioritySearch", "params": {"num_steps": 1}}],

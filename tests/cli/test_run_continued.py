@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from tests.analysis.folders import make_run
 from tests.cli.conftest import refused
 from tests.integration.cli import TASKS, cli, start, write_config
-from tests.results.folders import make_run
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.controller.ownership import alone_in
+from trace_bench.planning.ownership import alone_in
 
 RUN_ID = "mine"
 

@@ -17,8 +17,8 @@ from trace_bench.config import load_config, parse_config
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
 from trace_bench.config.selectors import select
-from trace_bench.controller.start import completed
 from trace_bench.errors import ConfigError
+from trace_bench.execution.start import completed
 from trace_bench.identity import config_hash
 from trace_bench.matrix import expand
 
@@ -107,7 +107,7 @@ def test_the_stub_answers_where_no_model_is_named_and_a_real_one_needs_nothing_b
 
 
 def test_without_litellm_one_sentence_names_the_one_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trace_bench.controller.prices.has_litellm", lambda: False)
+    monkeypatch.setattr("trace_bench.planning.prices.has_litellm", lambda: False)
     done = here("run", *BOTH, "-m", "ollama/tiny", "-q", *LOCAL)
     assert_refused(done, 3)
     assert "litellm, which is not installed: pip install 'trace-bench[llm]'" in done.stderr

@@ -11,15 +11,15 @@ from typing import Any, get_args
 import pytest
 
 from tests import forked
+from tests.analysis.folders import RUN, entry, job_id, make_job, make_run, row
 from tests.cli.conftest import refused
 from tests.cli.test_docs import commands_of
 from tests.integration.cli import REPOSITORY, cli, write_config
-from tests.results.folders import RUN, entry, job_id, make_job, make_run, row
 from tests.thinning import thinned
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.controller.ownership import alone_in
-from trace_bench.results.job_states import JOB_STATES
-from trace_bench.results.runs import State
+from trace_bench.planning.ownership import alone_in
+from trace_bench.records.job_states import JOB_STATES
+from trace_bench.records.runs import State
 
 HOSTILE = "\x1b[2J[red]gone[/red]\x9b31m\r\n"
 

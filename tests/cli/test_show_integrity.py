@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from tests.analysis.folders import RUN, job_id, make_job, make_run, row
 from tests.artifacts.samples import HASH, TIME
 from tests.cli.sample_run import RUN_ID, Terminal, failed, job, start
 from tests.cli.sample_run import row as sample
-from tests.results.folders import RUN, job_id, make_job, make_run, row
 from trace_bench.artifacts.records import Attempt
 from trace_bench.cli.live import picture
 from trace_bench.cli.progress import JsonLines, Lines

@@ -24,7 +24,7 @@ from trace_bench.gateway.base import LlmRequest, NobodyWaits, ProviderError, Pro
 from trace_bench.gateway.estimates import estimate, tokens_of
 from trace_bench.gateway.meter import Meter, RunMeter
 from trace_bench.gateway.server import Gateway, Scope
-from trace_bench.results.calls import read_calls
+from trace_bench.records.calls import read_calls
 
 HASH = "0" * 64
 FIELDS = ("calls", "tries", "prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens", "reused")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from trace_bench.config.models import RunConfig
-from trace_bench.controller.start import image_source
 from trace_bench.errors import ConfigError
+from trace_bench.execution.start import image_source
 from trace_bench.images.context import worker_context
 from trace_bench.images.layers import family_named
 from trace_bench.images.plugins import plugin_named

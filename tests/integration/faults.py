@@ -21,7 +21,7 @@ from tests.integration.cli import TASKS, cli, environment, write_config
 from tests.integration.files import check_files, paid_calls
 from tests.integration.test_interruption import containers, wait_for
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.controller.resume import is_recorded
+from trace_bench.planning.resume import is_recorded
 from trace_bench.sandbox.labels import RUN
 
 ENGINE = Path("/var/run/docker.sock")

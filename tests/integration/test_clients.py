@@ -18,10 +18,10 @@ from trace_bench.artifacts.records import ImageRecord, JobMeta, Results
 from trace_bench.artifacts.writers import read_journal
 from trace_bench.config import parse_config
 from trace_bench.config.resolve import resolve
-from trace_bench.controller.job import JobRunner
-from trace_bench.controller.plan import jobs_of, plan_run
-from trace_bench.controller.records import write_records
+from trace_bench.execution.job import JobRunner
+from trace_bench.execution.records import write_records
 from trace_bench.gateway.server import Gateway
+from trace_bench.planning.plan import jobs_of, plan_run
 from trace_bench.sandbox.docker import DockerBackend
 from trace_bench.sandbox.uids import UidBlocks
 

@@ -139,8 +139,8 @@ def test_a_worker_that_is_not_ours_gets_no_score(
     images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, kind: str
 ) -> None:
     from trace_bench.config import parse_config
-    from trace_bench.controller import job
-    from trace_bench.controller.start import run_config
+    from trace_bench.execution import job
+    from trace_bench.execution.start import run_config
 
     monkeypatch.setenv("TRACE_BENCH_HOME", str(images))
     monkeypatch.setattr(job, "WORKER_COMMAND", ("python3", "-c", program))
@@ -157,8 +157,8 @@ def test_the_last_words_of_a_sandbox_that_broke_are_kept(
     images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from trace_bench.config import parse_config
-    from trace_bench.controller import job
-    from trace_bench.controller.start import run_config
+    from trace_bench.execution import job
+    from trace_bench.execution.start import run_config
 
     monkeypatch.setenv("TRACE_BENCH_HOME", str(images))
     monkeypatch.setattr(job, "WORKER_COMMAND", ("python3", "-c", "print(1 / 0)"))

@@ -1,6 +1,6 @@
 """Volumes of real containers, filled by a trainer's process: what comes out of each, through the engine's own archive.
 
-The forms that no engine makes of a volume are in ``tests/controller/test_hostile_volumes.py``.
+The forms that no engine makes of a volume are in ``tests/execution/test_hostile_volumes.py``.
 """
 
 from __future__ import annotations

@@ -235,7 +235,7 @@ def test_a_controller_that_is_killed_for_want_of_memory_loses_nothing(images: Pa
     "room", [120, pytest.param(40, marks=pytest.mark.slow), pytest.param(260, marks=pytest.mark.slow)]
 )
 def test_a_full_disk_of_the_runs_is_one_sentence_and_exit_code_3(images: Path, tmp_path: Path, room: int) -> None:
-    """As it is planned, as a job starts, and as one is collected; every instant: tests/controller/test_full_disk.py."""
+    """As it is planned, as a job starts, and as one is collected; every instant: tests/execution/test_full_disk.py."""
     runs = tmp_path / "runs"
     runs.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={room}k", "tmpfs", str(runs)]

@@ -14,7 +14,7 @@ import pytest
 
 from tests.gateway.openai_server import PLAIN, Asked, Behaviour, OpenAIServer, failing
 from tests.integration.cli import TASKS, environment, write_config
-from trace_bench.controller.providers import limits_folder
+from trace_bench.execution.providers import limits_folder
 
 pytestmark = pytest.mark.docker
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.controller.test_tensorboard import read
+from tests.execution.test_tensorboard import read
 from tests.integration.cli import history, run
 from tests.integration.files import check_files
 

@@ -1,7 +1,7 @@
 """Sandboxes without processes, for runs of thousands: the holder's conversation and the supervisor's stream, both real,
 spoken by the server itself.
 
-What runs in a sandbox is a `tests.controller.supervisor.Supervisor`, which leaves the real files; who joins it talks as
+What runs in a sandbox is a `tests.execution.supervisor.Supervisor`, which leaves the real files; who joins it talks as
 with `trace_bench.sandbox.modal.holder`. There is no isolation, no image and no Python that starts: what a sandbox costs
 its machine is left out, and what it costs its controller is not.
 """
@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.controller.supervisor import Script, Supervisor
+from tests.execution.supervisor import Script, Supervisor
 from tests.modal_server.engines import EngineError
 from tests.modal_server.state import Sandbox
 from trace_bench.sandbox.labels import JOB

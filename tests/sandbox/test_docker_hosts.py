@@ -21,13 +21,13 @@ from tests.engines import OtherEngine, engines
 from tests.ssh_server import ssh_server
 from trace_bench.cli.places import backend_for
 from trace_bench.config.places import DockerHostConfig
-from trace_bench.controller.host_images import pinned_image
 from trace_bench.errors import EnvironmentUnavailable, Interrupted, SandboxError
 from trace_bench.images.build import KEY_LABEL
 from trace_bench.images.engine import connect
 from trace_bench.images.lock import ImagePin
 from trace_bench.images.recipe import key_of_parts
 from trace_bench.images.supply import supply
+from trace_bench.planning.host_images import pinned_image
 from trace_bench.sandbox import Sandbox, SandboxRequest, docker_hosts, get_backend
 from trace_bench.sandbox import engine as engine_module
 from trace_bench.sandbox.base import SeveralEngines
@@ -357,7 +357,7 @@ def test_the_first_host_makes_the_images_where_this_machine_has_no_engine(
     pair: list[OtherEngine], image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from trace_bench.config.models import ImagesConfig
-    from trace_bench.controller import host_images
+    from trace_bench.planning import host_images
 
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none")
     monkeypatch.setenv("DOCKER_CONTEXT", "default")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.worker.support import run
 from trace_bench.artifacts.contract import WorkerResult
-from trace_bench.results.integrity import integrity_report
+from trace_bench.records.integrity import integrity_report
 
 METRICS = {
     "loss": {"direction": "minimize", "failure": 99.0, "reference": None, "range": None},

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.worker.support import run
 from trace_bench.artifacts.contract import WorkerResult
-from trace_bench.results.integrity import integrity_report
+from trace_bench.records.integrity import integrity_report
 
 STEPS = """
 class Trainer(Trainer):

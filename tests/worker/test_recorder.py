@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.controller.disk import Disk
+from tests.execution.disk import Disk
 from trace_bench.worker.recorder import Recorder
 
 

@@ -47,7 +47,7 @@ class AuditReport(Model):
     """What an audit of a run came to.
 
     Attributes:
-        digest: of every file of the run as it is (`trace_bench.results.digest.run_digest`); what an author quotes.
+        digest: of every file of the run as it is (`trace_bench.records.digest.run_digest`); what an author quotes.
         code_version: of whoever audits, and `sources_hash` of the code that this version would run in sandboxes.
     """
 

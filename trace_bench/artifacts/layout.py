@@ -180,7 +180,7 @@ class RunLayout:
 
     @property
     def cancel(self) -> Path:
-        """The wish that a running controller should stop; see `trace_bench.controller.cancel`."""
+        """The wish that a running controller should stop; see `trace_bench.execution.cancel`."""
         return self.meta / ".cancel"
 
     @property

@@ -173,7 +173,7 @@ class IntegrityReport(WorkerIntegrity):
     """What is known about how far a job's scores are to be believed.
 
     Attributes:
-        flags: words of `trace_bench.results.integrity.FLAGS`, none where there is nothing to look at.
+        flags: words of `trace_bench.records.integrity.FLAGS`, none where there is nothing to look at.
         found: by state, what the scorer found over the examples of its claim.
     """
 
@@ -294,7 +294,7 @@ class Results(Model):
     training said of the best state, and counts for nothing. All of them are of what the `objective` (its mode) compares
     states by; `metrics_…` are official means of each metric on the same splits (`metrics_test` of the best state),
     natural units, and `hypervolume` is that of ``pareto.json``. `integrity_flags` are words of
-    `trace_bench.results.integrity.FLAGS`, with a space between. Paths are relative to the run. `llm_calls` and all that
+    `trace_bench.records.integrity.FLAGS`, with a space between. Paths are relative to the run. `llm_calls` and all that
     is counted with it is what `Usage` says. `evaluations` and `train_seconds` are what training spent over all its
     attempts; rows of earlier versions, which have no `score_evaluations`, count the scorer's evaluations among them.
     `hardware` is what the scores of a ``timing_sensitive`` task were measured on (`Hardware.name`): scores of different
@@ -542,7 +542,7 @@ class Summary(Model):
     """``summary.json``. `counts` always has ok, failed, interrupted (cut off; neither ok nor failed) and skipped, and
     ``pending`` if jobs have no ending yet; they add up to `total_jobs`. `failures` (by ``boundary:kind``) and
     `boundaries` leave out what was interrupted; `infrastructure_failures` are those at provider, sandbox and harness,
-    which say nothing of a trainer. `flags` counts jobs by flag of `trace_bench.results.integrity`, `flagged_jobs` those
+    which say nothing of a trainer. `flags` counts jobs by flag of `trace_bench.records.integrity`, `flagged_jobs` those
     that have any. `package_hash` (of `trace_bench.resources`) is that of the code that wrote the tables; earlier
     versions do not say it."""
 

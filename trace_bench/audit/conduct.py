@@ -13,10 +13,10 @@ from trace_bench.artifacts.contract import Budget
 from trace_bench.artifacts.records import JobMeta, Results
 from trace_bench.audit.context import Audited
 from trace_bench.audit.reading import Unreadable
-from trace_bench.controller.prepare import Material, prepare
 from trace_bench.errors import TraceBenchError
 from trace_bench.identity import salt_commitment, seed_commitment, test_seed
-from trace_bench.results.rows import is_final, was_cut
+from trace_bench.planning.prepare import Material, prepare
+from trace_bench.records.rows import is_final, was_cut
 from trace_bench.sandbox.base import CONTROLS, NEVER_WEAKER
 
 _SLACK = 2.0

@@ -17,7 +17,7 @@ from trace_bench.artifacts.yamlio import load_state
 from trace_bench.audit.claims import Book
 from trace_bench.audit.reading import Folder, Unreadable
 from trace_bench.audit.secrets import Scanner
-from trace_bench.results.digest import run_digest
+from trace_bench.records.digest import run_digest
 
 MOST_HASHED = 64 << 30
 """Bytes of one file: no file of a run is larger, and a file may be all holes."""

@@ -15,13 +15,13 @@ from trace_bench.config.models import RunConfig, is_builtin
 from trace_bench.config.reader import read
 from trace_bench.config.resolve import resolve
 from trace_bench.config.source import Problem
-from trace_bench.controller.prices import has_litellm
 from trace_bench.errors import ConfigError, TraceBenchError
 from trace_bench.gateway.prices import known_price
 from trace_bench.identity import FingerprintPrefix, JobIdPrefix, config_hash
 from trace_bench.images.layers import family_named
 from trace_bench.images.recipe import Recipe, image_key, worker_sources_hash
 from trace_bench.matrix import Job, expand
+from trace_bench.planning.prices import has_litellm
 
 __all__ = ["check_identity", "check_run", "load_config"]
 

@@ -20,9 +20,9 @@ from trace_bench.audit.identity import check_identity
 from trace_bench.audit.reading import Unreadable
 from trace_bench.audit.services import check_services
 from trace_bench.errors import Boundary
-from trace_bench.results.integrity import integrity_report, is_withheld
-from trace_bench.results.pareto import pareto_front
-from trace_bench.results.rows import results_row
+from trace_bench.records.integrity import integrity_report, is_withheld
+from trace_bench.records.pareto import pareto_front
+from trace_bench.records.rows import results_row
 
 M = TypeVar("M", bound=BaseModel)
 _EXACT = frozenset(Results.model_fields) - {"time_seconds", "cost_usd"}

@@ -19,9 +19,9 @@ from trace_bench.artifacts.writers import read_journal
 from trace_bench.artifacts.yamlio import read_state
 from trace_bench.errors import HarnessError
 from trace_bench.gateway.differences import leaves
-from trace_bench.results.changes import change
-from trace_bench.results.derive import read_meta
-from trace_bench.results.tables import read_row
+from trace_bench.records.changes import change
+from trace_bench.records.derive import read_meta
+from trace_bench.records.tables import read_row
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")

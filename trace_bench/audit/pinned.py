@@ -13,14 +13,14 @@ from trace_bench.artifacts.provenance import cpu_model
 from trace_bench.artifacts.records import EnvInfo, ImageRecord, Lock
 from trace_bench.artifacts.reproduction import Pin
 from trace_bench.config.models import RunConfig
-from trace_bench.controller.plan import ImageSource, PlannedJob, RunPlan
-from trace_bench.controller.recording import Recording
-from trace_bench.controller.start import image_source
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
+from trace_bench.execution.start import image_source
 from trace_bench.identity import FingerprintPrefix, prefix_of
 from trace_bench.images.pins import read_lock
 from trace_bench.images.recipe import key_of_parts
 from trace_bench.images.registry import fetch
+from trace_bench.planning.plan import ImageSource, PlannedJob, RunPlan
+from trace_bench.planning.recording import Recording
 from trace_bench.sandbox.base import Backend
 
 LOCAL = "local:"
@@ -49,7 +49,7 @@ class PinnedImages:
         say: Callable[[str], None],
         warn: Callable[[str], None],
     ) -> ImageSource:
-        """See `trace_bench.controller.start.image_source`."""
+        """See `trace_bench.execution.start.image_source`."""
         here = image_source(config, backend, build=build, say=say, warn=warn)
 
         def image(family: str) -> ImageRecord:

@@ -22,15 +22,15 @@ from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.reproduction import JobReproduction, Pin, Reproduction, Verdict
 from trace_bench.artifacts.writers import write_json
 from trace_bench.audit.pinned import PinnedImages, pins_of, reasons_for
-from trace_bench.controller.plan import PlannedJob, RunPlan
-from trace_bench.controller.progress import Progress
-from trace_bench.controller.recording import OF_THE_MACHINE, Recording, find_recording, hardened
-from trace_bench.controller.run import Run
-from trace_bench.controller.start import plan_config
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
-from trace_bench.results.replay_check import SHOWN, differences_of, same_machine
-from trace_bench.results.rows import is_final
-from trace_bench.results.runs import find_run
+from trace_bench.execution.progress import Progress
+from trace_bench.execution.run import Run
+from trace_bench.execution.start import plan_config
+from trace_bench.planning.plan import PlannedJob, RunPlan
+from trace_bench.planning.recording import OF_THE_MACHINE, Recording, find_recording, hardened
+from trace_bench.records.replay_check import SHOWN, differences_of, same_machine
+from trace_bench.records.rows import is_final
+from trace_bench.records.runs import find_run
 
 HERE_TO_SAY = ("backend", "fail_fast", "retries", "max_workers", *OF_THE_MACHINE)
 """Keys of a recorded config that this machine's own values take the place of. A scorer that the run itself brings would

@@ -25,17 +25,17 @@ from trace_bench.artifacts.records import JobMeta, ReplayDifference, Results
 from trace_bench.artifacts.reproduction import JobReproduction, ScoreCheck, Verdict
 from trace_bench.artifacts.yamlio import load_state
 from trace_bench.audit.reproduce import Prepared
-from trace_bench.controller.job import JobRunner
-from trace_bench.controller.plan import PlannedJob
-from trace_bench.controller.prepare import JobPlan
-from trace_bench.controller.validate import workers_for
 from trace_bench.errors import HarnessError, Interrupted
+from trace_bench.execution.job import JobRunner
+from trace_bench.execution.validate import workers_for
 from trace_bench.gateway.base import Provider
 from trace_bench.gateway.replay import ReplayProvider
 from trace_bench.gateway.server import Gateway
 from trace_bench.identity import run_id
-from trace_bench.results.replay_check import same
-from trace_bench.results.rows import is_final
+from trace_bench.planning.plan import PlannedJob
+from trace_bench.planning.prepare import JobPlan
+from trace_bench.records.replay_check import same
+from trace_bench.records.rows import is_final
 from trace_bench.sandbox.uids import UidBlocks
 
 STATES: tuple[StateKind, ...] = ("initial", "best", "final")

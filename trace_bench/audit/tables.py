@@ -16,10 +16,10 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import ManifestEntry, ReplayReport, Results, Summary
 from trace_bench.audit.context import Audited
 from trace_bench.audit.reading import Unreadable
-from trace_bench.controller.records import outcome_of
-from trace_bench.results.parquet import write_parquet
-from trace_bench.results.rows import is_final, skipped_row
-from trace_bench.results.tables import write_standings, write_tables
+from trace_bench.execution.records import outcome_of
+from trace_bench.records.parquet import write_parquet
+from trace_bench.records.rows import is_final, skipped_row
+from trace_bench.records.tables import write_standings, write_tables
 
 _PARQUET_BYTES = 1 << 30
 _FROM_ROW = (

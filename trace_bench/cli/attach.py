@@ -30,13 +30,14 @@ from trace_bench.cli.output import note
 from trace_bench.cli.progress import Face, JsonLines
 from trace_bench.cli.run import RunInterrupted, Shown, face_for
 from trace_bench.cli.show import manifest_of
-from trace_bench.controller.ownership import has_controller
-from trace_bench.controller.progress import Decision, RunEnd, RunStart
-from trace_bench.controller.result import RunResult
 from trace_bench.errors import ConfigError, ExitCode, HarnessError
-from trace_bench.results.rows import is_final, skipped_row
-from trace_bench.results.runs import find_run
-from trace_bench.results.tables import read_row
+from trace_bench.execution.progress import RunEnd, RunStart
+from trace_bench.execution.result import RunResult
+from trace_bench.planning.ownership import has_controller
+from trace_bench.planning.resume import Decision
+from trace_bench.records.rows import is_final, skipped_row
+from trace_bench.records.runs import find_run
+from trace_bench.records.tables import read_row
 
 INTERVAL = 0.5
 """Seconds between two looks, at least."""

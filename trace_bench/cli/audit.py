@@ -13,7 +13,7 @@ from trace_bench.artifacts.secrets import known, secrets_in
 from trace_bench.audit.verify import audit
 from trace_bench.cli.output import emit, emit_json
 from trace_bench.errors import ExitCode
-from trace_bench.results.runs import find_run
+from trace_bench.records.runs import find_run
 
 _LIMIT = 120
 

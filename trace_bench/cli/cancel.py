@@ -15,12 +15,12 @@ from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.cli.places import backend_for
 from trace_bench.cli.sandboxes import controller_is_alive, held, own_sandboxes
 from trace_bench.cli.show import manifest_of
-from trace_bench.controller import cancel as wish
-from trace_bench.controller.ownership import has_controller
 from trace_bench.errors import ConfigError, EnvironmentUnavailable, TraceBenchError
-from trace_bench.results.job_states import Course, job_line
-from trace_bench.results.runs import describe, find_job, find_run, run_id_of
-from trace_bench.results.tables import read_row
+from trace_bench.execution import cancel as wish
+from trace_bench.planning.ownership import has_controller
+from trace_bench.records.job_states import Course, job_line
+from trace_bench.records.runs import describe, find_job, find_run, run_id_of
+from trace_bench.records.tables import read_row
 from trace_bench.sandbox.base import Backend, Sandbox
 from trace_bench.sandbox.labels import JOB, RUN
 

@@ -22,9 +22,9 @@ from trace_bench.artifacts.jsonio import printable
 from trace_bench.cli.output import emit, note
 from trace_bench.config import load_config
 from trace_bench.config.models import RunConfig
-from trace_bench.controller.places import backend_of, registry_of
 from trace_bench.errors import ConfigError, ExitCode, TraceBenchError
 from trace_bench.images.pins import pushed
+from trace_bench.planning.places import backend_of, registry_of
 from trace_bench.sandbox.base import Backend
 from trace_bench.sandbox.conformance import CHECKS, Lab, examine
 from trace_bench.sandbox.labels import RUN

@@ -14,9 +14,9 @@ from trace_bench.cli.run import RunInterrupted, StopOnSignals
 from trace_bench.config import parse_config
 from trace_bench.config.resolve import Resolved, resolve
 from trace_bench.config.selectors import select
-from trace_bench.controller.start import plan_config
-from trace_bench.controller.validate import ProblemCheck, check_problems
 from trace_bench.errors import ExitCode, Interrupted
+from trace_bench.execution.start import plan_config
+from trace_bench.execution.validate import ProblemCheck, check_problems
 from trace_bench.suites.lint import lint
 
 _STOPPING = "stopping: the checks are ended and their sandboxes removed"

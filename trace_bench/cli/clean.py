@@ -10,8 +10,8 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.cli.places import backend_for
 from trace_bench.cli.sandboxes import ControllerAlive, RunNamed, held, own_sandboxes
-from trace_bench.controller.service_host import LABELS, load_services
 from trace_bench.errors import EnvironmentUnavailable, TraceBenchError
+from trace_bench.execution.service_host import LABELS, load_services
 from trace_bench.sandbox.base import Backend, Sandbox
 from trace_bench.sandbox.labels import JOB, RUN, owner
 from trace_bench.suites.registry import load_suites

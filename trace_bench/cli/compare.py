@@ -7,18 +7,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from trace_bench.analysis.axes import UnfairComparison, refusal
+from trace_bench.analysis.comparands import choose
+from trace_bench.analysis.compare_text import Section, markdown, notes, sections, summary
+from trace_bench.analysis.comparison import Compared, compare
+from trace_bench.analysis.detection import detected, methods
+from trace_bench.analysis.parts import parse_where
 from trace_bench.arguments import hint
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.cli.output import emit, emit_json
 from trace_bench.cli.tables import emit_sentence, emit_table
 from trace_bench.errors import ConfigError
-from trace_bench.results.axes import UnfairComparison, refusal
-from trace_bench.results.comparands import choose
-from trace_bench.results.compare_text import Section, markdown, notes, sections, summary
-from trace_bench.results.comparison import Compared, compare
-from trace_bench.results.detection import detected, methods
-from trace_bench.results.parts import parse_where
-from trace_bench.results.runs import find_run
+from trace_bench.records.runs import find_run
 
 FORMATS = ("table", "md", "json")
 _ELASTIC = {"task": 16, "note": 20, "part": 16, "run": 10, "axis": 8}

@@ -83,7 +83,7 @@ def runs(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def jobs(ctx: typer.Context, incomplete: str) -> list[str]:
     """Ids of the jobs of the run that is named before."""
-    from trace_bench.results.runs import find_run
+    from trace_bench.records.runs import find_run
 
     with contextlib.suppress(TraceBenchError, OSError):
         layout = find_run(str(ctx.params.get("run")), Path(str(ctx.params.get("runs_dir") or "runs")))

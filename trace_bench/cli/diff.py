@@ -14,7 +14,7 @@ from trace_bench.cli.show import manifest_of
 from trace_bench.cli.tables import emit_pairs, emit_table
 from trace_bench.errors import ConfigError
 from trace_bench.gateway.differences import first_difference
-from trace_bench.results.runs import find_job, find_run
+from trace_bench.records.runs import find_job, find_run
 
 SHOWN = 200
 """Lines of a state's diff, unless all are asked for."""

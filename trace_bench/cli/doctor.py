@@ -15,8 +15,8 @@ from trace_bench import __version__
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.cli.output import emit, emit_json
 from trace_bench.config.places import DockerConfig
-from trace_bench.controller.places import Places
 from trace_bench.errors import ExitCode, TraceBenchError
+from trace_bench.planning.places import Places
 from trace_bench.sandbox.base import CONTROLS, Backend, Host, TriesStarts
 
 Check = tuple[str, bool, Callable[[], str | tuple[str, str]]]
@@ -88,7 +88,7 @@ def _engine(found: list[Backend]) -> tuple[str, str]:
 def _backend(places: Places, found: list[Backend]) -> tuple[str, str]:
     """What a backend says of itself, and of the hosts that it has; on a terminal without the details. Adds it to
     `found`."""
-    from trace_bench.controller.places import backend_at
+    from trace_bench.planning.places import backend_at
 
     backend = backend_at(places)
     said = _said(backend)
@@ -174,10 +174,10 @@ def _models() -> str:
     """What mode real needs, by the names of variables."""
     from importlib import metadata
 
-    from trace_bench.controller.environment import DOTENV, Variables, read_dotenv
-    from trace_bench.controller.services import SERVICES
     from trace_bench.errors import EnvironmentUnavailable
     from trace_bench.gateway.real import GET_LITELLM
+    from trace_bench.planning.environment import DOTENV, Variables, read_dotenv
+    from trace_bench.planning.services import SERVICES
 
     try:
         version = metadata.version("litellm")
@@ -201,7 +201,7 @@ def _disk() -> str:
 
 def _services() -> str:
     """What suites need on the host besides sandboxes."""
-    from trace_bench.controller.service_host import load_services
+    from trace_bench.execution.service_host import load_services
     from trace_bench.suites.registry import load_suites
 
     declared = (name for suite in load_suites().values() for name in suite.services)
@@ -220,7 +220,7 @@ _CHECKS: tuple[Check, ...] = (
 
 def _checks(backend: str, config: Path | None) -> Iterator[Check]:
     from trace_bench.cli.places import places_for
-    from trace_bench.controller.places import BACKEND_VARIABLE, backend_at, backend_name
+    from trace_bench.planning.places import BACKEND_VARIABLE, backend_at, backend_name
 
     places = places_for(backend, config)
     name = backend_name(places.backend)

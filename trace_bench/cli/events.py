@@ -13,8 +13,8 @@ from typing import Any
 
 from trace_bench.artifacts.records import Results
 from trace_bench.cli.tally import Totals, number
-from trace_bench.controller.progress import JobView, RunStart
 from trace_bench.errors import ExitCode
+from trace_bench.execution.progress import JobView, RunStart
 
 Fields = dict[str, Any]
 

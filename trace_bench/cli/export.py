@@ -14,8 +14,8 @@ from trace_bench.artifacts.versions import NewerRun
 from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.cli.tables import emit_pairs
 from trace_bench.errors import ConfigError, HarnessError
-from trace_bench.results.guard import held_for_reading
-from trace_bench.results.runs import describe, find_run
+from trace_bench.records.guard import held_for_reading
+from trace_bench.records.runs import describe, find_run
 
 ARCHIVES = (".tar.gz", ".tgz", ".tar")
 TABLES = (".parquet", ".csv")
@@ -74,7 +74,7 @@ def _refuse_place(layout: RunLayout, output: Path, *, force: bool) -> None:
 def _export_archive(
     layout: RunLayout, output: Path, *, unfinished: bool, ro_crate: bool, license_url: str | None, as_json: bool
 ) -> None:
-    from trace_bench.results.pack import pack
+    from trace_bench.records.pack import pack
 
     if license_url is not None and not ro_crate:
         raise ConfigError("--license is said in the metadata; give --ro-crate too")
@@ -88,7 +88,7 @@ def _export_archive(
             raise ConfigError(f"{shown}: {why}; continue it, or export it as it is with --unfinished")
         beside: Mapping[str, bytes] = {}
         if ro_crate:
-            from trace_bench.results.crate import crate_metadata
+            from trace_bench.records.crate import crate_metadata
 
             beside = crate_metadata(layout, license_url)
         made = pack(layout, output, beside=beside)
@@ -120,7 +120,7 @@ def _export_archive(
 def _telling_a_secret(layout: RunLayout) -> list[str]:
     """Files with something in them that looks like a key, or is the value of a secret variable of this environment."""
     from trace_bench.audit.secrets import Scanner
-    from trace_bench.results.digest import regular_files
+    from trace_bench.records.digest import regular_files
 
     scanner, found = Scanner(os.environ), []
     for path in sorted(regular_files(layout.root)):
@@ -138,16 +138,16 @@ def changed_sentence(changed: tuple[str, ...]) -> str:
 
 
 def _export_table(layout: RunLayout, output: Path, table: str, where: str | None, *, as_json: bool) -> None:
+    from trace_bench.analysis import long_form
     from trace_bench.arguments import hint
-    from trace_bench.results import long_form
-    from trace_bench.results.tables import read_rows
+    from trace_bench.records.tables import read_rows
 
     if table not in long_form.TABLES:
         raise ConfigError(f"--table: there is no table {printable(table)!r}{hint(table, long_form.TABLES)}")
     rows = read_rows(layout)
     if where is not None:
-        from trace_bench.results.frames import jobs_frame
-        from trace_bench.results.parts import parse_where
+        from trace_bench.analysis.frames import jobs_frame
+        from trace_bench.analysis.parts import parse_where
 
         kept = set(parse_where(where).of(jobs_frame(rows))["job_id"])
         rows = [row for row in rows if row.job_id in kept]

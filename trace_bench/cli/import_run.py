@@ -9,7 +9,7 @@ from trace_bench.cli.export import changed_sentence
 from trace_bench.cli.output import emit_json, note
 from trace_bench.cli.tables import emit_pairs
 from trace_bench.errors import ConfigError
-from trace_bench.results.archive import ArchiveLimits, extract
+from trace_bench.records.archive import ArchiveLimits, extract
 
 
 def import_command(

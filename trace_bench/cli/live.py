@@ -19,15 +19,15 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from trace_bench.analysis.render import UNPROTECTED, dollars, fitted, shared_parameters, without
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.records import Results, Usage
 from trace_bench.cli.output import harmless
 from trace_bench.cli.progress import Face, lacking, name_of, score, wait, why
 from trace_bench.cli.tally import Running, Tally, TaskBest, ending_of
-from trace_bench.controller.progress import JobView, RunStart
-from trace_bench.results.integrity import MARK
-from trace_bench.results.render import UNPROTECTED, dollars, fitted, shared_parameters, without
+from trace_bench.execution.progress import JobView, RunStart
+from trace_bench.records.integrity import MARK
 
 INTERVAL = 0.25
 """Seconds between two pictures, at least."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trace_bench.analysis.render import dollars, number
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import LlmCall, Usage
@@ -15,9 +16,8 @@ from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.cli.show import manifest_of
 from trace_bench.cli.tables import emit_pairs, emit_table
 from trace_bench.errors import ConfigError
-from trace_bench.results.calls import Part, answered, asked, read_calls
-from trace_bench.results.render import dollars, number
-from trace_bench.results.runs import find_job, find_run
+from trace_bench.records.calls import Part, answered, asked, read_calls
+from trace_bench.records.runs import find_job, find_run
 
 CLIPPED_LINES = 40
 CLIPPED_CHARACTERS = 4000
@@ -101,7 +101,7 @@ def show_command(run: str, job: str, n: int | None, runs_dir: Path, *, full: boo
 
 def cache_command(*, clear: bool, as_json: bool) -> None:
     """Print how many answers the response cache holds, and their bytes; with `clear`, remove them."""
-    from trace_bench.controller.response_cache import cache_folder
+    from trace_bench.execution.response_cache import cache_folder
     from trace_bench.gateway import response_cache
 
     folder = cache_folder()

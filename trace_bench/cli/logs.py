@@ -16,10 +16,10 @@ from trace_bench.artifacts.records import ManifestEntry
 from trace_bench.cli.follow import INTERVAL, Audience, GrowingFile
 from trace_bench.cli.output import emit, note
 from trace_bench.cli.show import manifest_of
-from trace_bench.controller.ownership import has_controller
 from trace_bench.errors import ConfigError
-from trace_bench.results.job_states import Course
-from trace_bench.results.runs import find_job, find_run
+from trace_bench.planning.ownership import has_controller
+from trace_bench.records.job_states import Course
+from trace_bench.records.runs import find_job, find_run
 
 Show = Callable[[bytes], None]
 """Prints one line of a file."""

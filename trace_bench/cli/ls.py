@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from trace_bench.analysis.render import dollars
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.cli.tables import emit_table, screen
-from trace_bench.controller.ownership import has_controller
-from trace_bench.results.integrity import PAGE
-from trace_bench.results.render import dollars
-from trace_bench.results.runs import RunLine, all_runs, describe
+from trace_bench.planning.ownership import has_controller
+from trace_bench.records.integrity import PAGE
+from trace_bench.records.runs import RunLine, all_runs, describe
 
 _COUNTS = ("failed", "infra", "skipped", "interrupted", "flagged", "unprotected")
 """``infra``: of the failed jobs, those that failed at provider, sandbox or harness."""

@@ -10,7 +10,7 @@ from trace_bench.artifacts.secrets import known, secrets_in
 from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.errors import ConfigError
 from trace_bench.mirrors.registry import Mirrored, alone, find_kind
-from trace_bench.results.runs import find_run
+from trace_bench.records.runs import find_run
 
 
 def mirror_command(

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from trace_bench.analysis.render import aligned, dollars, leaderboard_text, left_out_sentence
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
@@ -17,11 +18,11 @@ from trace_bench.cli.progress import why
 from trace_bench.cli.show import unprotected_sentence
 from trace_bench.cli.tables import screen
 from trace_bench.cli.tally import Totals, ending_of
-from trace_bench.controller.progress import Decision, JobView
-from trace_bench.results.integrity import flags_sentence
-from trace_bench.results.leaderboard import hardware_sentence, shown_to_people
-from trace_bench.results.render import aligned, dollars, leaderboard_text, left_out_sentence
-from trace_bench.results.rows import is_final
+from trace_bench.execution.progress import JobView
+from trace_bench.planning.resume import Decision
+from trace_bench.records.integrity import flags_sentence
+from trace_bench.records.leaderboard import hardware_sentence, shown_to_people
+from trace_bench.records.rows import is_final
 
 FAILURES = 10
 """Failed jobs that are listed."""

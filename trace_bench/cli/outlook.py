@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from trace_bench.analysis.render import dollars
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.cli.output import emit
-from trace_bench.controller.outlook import Bound, HostOutlook, Outlook
-from trace_bench.controller.plan import RunPlan
-from trace_bench.results.render import dollars
+from trace_bench.execution.outlook import Bound, HostOutlook, Outlook
+from trace_bench.planning.plan import RunPlan
 
 
 def print_outlook(plan: RunPlan, outlook: Outlook) -> None:

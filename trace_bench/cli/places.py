@@ -8,7 +8,7 @@ from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.cli.output import note
 from trace_bench.config import load_config
-from trace_bench.controller.places import Places, backend_at, names_others, places_of_run
+from trace_bench.planning.places import Places, backend_at, names_others, places_of_run
 from trace_bench.sandbox.backends import AUTO
 from trace_bench.sandbox.base import Backend, SeveralEngines
 
@@ -21,7 +21,7 @@ def places_for(
 
     Args:
         backend: takes the place of the config's, or the run's.
-        layout: of that run, as far as it is there; see `trace_bench.controller.places` for what it is not asked.
+        layout: of that run, as far as it is there; see `trace_bench.planning.places` for what it is not asked.
 
     Raises:
         ConfigError: the config is wrong.

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from trace_bench.analysis.render import dollars
 from trace_bench.artifacts.jsonio import printable, quiet
 from trace_bench.cli.follow import Audience
 from trace_bench.cli.output import emit, emit_json, note
@@ -17,9 +18,8 @@ from trace_bench.cli.sandboxes import RunNamed, controller_is_alive, own_sandbox
 from trace_bench.cli.tables import emit_table, takes_escapes
 from trace_bench.cli.tally import number
 from trace_bench.errors import SandboxError
-from trace_bench.results.job_states import last_step
-from trace_bench.results.render import dollars
-from trace_bench.results.runs import exact_run
+from trace_bench.records.job_states import last_step
+from trace_bench.records.runs import exact_run
 from trace_bench.sandbox.base import Backend, Sandbox
 from trace_bench.sandbox.labels import JOB, RUN, age
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.cli.output import emit, emit_json
 from trace_bench.errors import ExitCode
-from trace_bench.results.guard import held_for_reading, held_for_writing
-from trace_bench.results.rebuild import Rebuilt, is_of_other_code, rebuild
-from trace_bench.results.runs import find_run
+from trace_bench.records.guard import held_for_reading, held_for_writing
+from trace_bench.records.rebuild import Rebuilt, is_of_other_code, rebuild
+from trace_bench.records.runs import find_run
 
 
 def rebuild_command(run: str, runs_dir: Path, *, jobs: bool, check: bool, every: bool, as_json: bool) -> int:

@@ -11,9 +11,9 @@ from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
-from trace_bench.results.guard import refuse_at_work
-from trace_bench.results.removing import Item, removable, remove, remove_run, size_of
-from trace_bench.results.runs import describe, find_run, run_id_of
+from trace_bench.records.guard import refuse_at_work
+from trace_bench.records.removing import Item, removable, remove, remove_run, size_of
+from trace_bench.records.runs import describe, find_run, run_id_of
 
 _AGE = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])", re.ASCII)
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -29,7 +29,7 @@ def rm_command(runs: Sequence[str], runs_dir: Path, config: Path | None, *, yes:
         ConfigError: there is no such run, it is a link, or somebody is at work in it; or nobody can be asked.
         EnvironmentUnavailable: something in it cannot be removed.
     """
-    from trace_bench.controller.places import forget
+    from trace_bench.planning.places import forget
 
     found = {run.root: run for run in (_found(text, runs_dir) for text in runs)}
     for run in found.values():
@@ -66,7 +66,7 @@ def _refuse_sandboxes(run: RunLayout, config: Path | None) -> None:
     """
     from trace_bench.cli.places import places_for
     from trace_bench.cli.sandboxes import own_sandboxes
-    from trace_bench.controller.places import backend_at
+    from trace_bench.planning.places import backend_at
     from trace_bench.sandbox.labels import RUN
 
     run_id = run_id_of(run)

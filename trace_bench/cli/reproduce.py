@@ -26,10 +26,10 @@ from trace_bench.audit.reproduce import (
 from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.cli.progress import alert
 from trace_bench.cli.run import RunInterrupted, Shown, StopOnSignals, check_runs_dir, face_for
-from trace_bench.controller.progress import JobView, Progress, RunStart
-from trace_bench.controller.recording import Recording
 from trace_bench.errors import ConfigError, ExitCode, Interrupted, TraceBenchError
-from trace_bench.results.runs import find_job
+from trace_bench.execution.progress import JobView, Progress, RunStart
+from trace_bench.planning.recording import Recording
+from trace_bench.records.runs import find_job
 
 SHOWN = 3
 """Differences of one job that are printed; the report has more."""
@@ -89,7 +89,7 @@ def reproduce_command(
 def _opened(given: Given, unpacked: contextlib.ExitStack) -> tuple[Recording, Path]:
     """The run, and the folder for what comes of it. An archive is unpacked there; `unpacked` takes that back."""
     if Path(given.run).is_file():
-        from trace_bench.results.archive import extract
+        from trace_bench.records.archive import extract
 
         folder = folder_for(Path(given.run).name.split(".")[0] or "archive", given.output, None)
         for made in (REPRODUCTIONS, folder):
@@ -120,7 +120,7 @@ def _asked_for(recording: Recording, jobs: Sequence[str], where: str | None) -> 
     if where is not None:
         import pandas as pd
 
-        from trace_bench.results.parts import KEYS, parse_where
+        from trace_bench.analysis.parts import KEYS, parse_where
 
         meant = parse_where(where)
         of_rows = ("backend", "hardware")

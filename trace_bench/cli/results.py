@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from trace_bench.analysis.markup import Table
+from trace_bench.analysis.render import aligned, framed, heading, told_once
 from trace_bench.arguments import hint
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.cli.tables import emit_sentence, screen
 from trace_bench.errors import ConfigError
-from trace_bench.results.markup import Table
-from trace_bench.results.render import aligned, framed, heading, told_once
-from trace_bench.results.runs import find_run
+from trace_bench.records.runs import find_run
 
 FORMATS = ("table", "csv", "json", "md", "tex")
 
@@ -32,7 +32,7 @@ def results_command(
     """Print the groups of the run that `run` means.
 
     Args:
-        by, where: as of `trace_bench.results.parts`.
+        by, where: as of `trace_bench.analysis.parts`.
         form: one of `FORMATS`.
         unprotected: let unprotected jobs count.
         level: of intervals, between 0 and 1.
@@ -41,8 +41,8 @@ def results_command(
     Raises:
         ConfigError: there is no such run, key, format or job. HarnessError: a file of the run is damaged.
     """
-    from trace_bench.results import group_tables, groups, kernels, markup
-    from trace_bench.results.parts import parse_by, parse_where
+    from trace_bench.analysis import group_tables, groups, kernels, markup
+    from trace_bench.analysis.parts import parse_by, parse_where
 
     if form not in FORMATS:
         raise ConfigError(f"--format: there is no {printable(form)!r}{hint(form, FORMATS)}")
@@ -97,7 +97,7 @@ def results_command(
 
 def _emit_table(table: Table, directions: Sequence[Direction | None]) -> None:
     """In a pipe as it is; on a terminal by task, and what all groups share is said above."""
-    from trace_bench.results.group_tables import ELASTIC, NUMERIC, SPARE
+    from trace_bench.analysis.group_tables import ELASTIC, NUMERIC, SPARE
 
     at = screen()
     header: Sequence[str] = table.header

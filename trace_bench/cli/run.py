@@ -23,14 +23,14 @@ from trace_bench.cli.progress import Face, JsonLines, Lines, alert
 from trace_bench.cli.tables import takes_escapes
 from trace_bench.config import load_config, parse_config
 from trace_bench.config.models import RunConfig
-from trace_bench.controller.outlook import outlook_of
-from trace_bench.controller.progress import Progress
-from trace_bench.controller.recording import find_recording
-from trace_bench.controller.start import dry_run, run_config
 from trace_bench.errors import ConfigError, EnvironmentUnavailable, ExitCode, Interrupted, TraceBenchError
+from trace_bench.execution.outlook import outlook_of
+from trace_bench.execution.progress import Progress
+from trace_bench.execution.start import dry_run, run_config
 from trace_bench.mirrors.attached import mirrored, with_warnings
-from trace_bench.results.replay_check import sentences
-from trace_bench.results.rows import is_final
+from trace_bench.planning.recording import find_recording
+from trace_bench.records.replay_check import sentences
+from trace_bench.records.rows import is_final
 
 _STOPPING = (
     "stopping: running jobs end in order and are collected, once model calls that may be paid already have been "

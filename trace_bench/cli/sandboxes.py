@@ -12,7 +12,7 @@ from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.cli.output import note
 from trace_bench.errors import ConfigError, EnvironmentUnavailable, SandboxError
-from trace_bench.results.runs import LATEST, AmbiguousRun, exact_run, find_run, run_id_of
+from trace_bench.records.runs import LATEST, AmbiguousRun, exact_run, find_run, run_id_of
 from trace_bench.sandbox.base import Backend, Sandbox
 from trace_bench.sandbox.labels import OWNER, RUN, UID_BASE, owner, uid_base
 from trace_bench.sandbox.uids import UidBlocks

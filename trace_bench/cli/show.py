@@ -10,20 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from trace_bench.artifacts.contract import Direction
-from trace_bench.artifacts.jsonio import JsonError, printable, read_model
-from trace_bench.artifacts.layout import RunLayout
-from trace_bench.artifacts.records import EnvInfo, Manifest, Results, Summary
-from trace_bench.cli.output import emit, emit_json, note
-from trace_bench.cli.tables import emit_pairs, screen
-from trace_bench.cli.tally import number as finite
-from trace_bench.controller.ownership import has_controller
-from trace_bench.errors import Boundary, ConfigError
-from trace_bench.results.integrity import MARK, flags_of, flags_sentence
-from trace_bench.results.job_states import JOB_STATES, Course, JobLine, job_lines
-from trace_bench.results.leaderboard import hardware_sentence, shown_to_people
-from trace_bench.results.proposals import told, yields_of
-from trace_bench.results.render import (
+from trace_bench.analysis.proposals import told, yields_of
+from trace_bench.analysis.render import (
     UNPROTECTED,
     aligned,
     dollars,
@@ -34,8 +22,20 @@ from trace_bench.results.render import (
     number,
     told_once,
 )
-from trace_bench.results.runs import RunLine, describe, find_run
-from trace_bench.results.tables import read_manifest, summarise
+from trace_bench.artifacts.contract import Direction
+from trace_bench.artifacts.jsonio import JsonError, printable, read_model
+from trace_bench.artifacts.layout import RunLayout
+from trace_bench.artifacts.records import EnvInfo, Manifest, Results, Summary
+from trace_bench.cli.output import emit, emit_json, note
+from trace_bench.cli.tables import emit_pairs, screen
+from trace_bench.cli.tally import number as finite
+from trace_bench.errors import Boundary, ConfigError
+from trace_bench.planning.ownership import has_controller
+from trace_bench.records.integrity import MARK, flags_of, flags_sentence
+from trace_bench.records.job_states import JOB_STATES, Course, JobLine, job_lines
+from trace_bench.records.leaderboard import hardware_sentence, shown_to_people
+from trace_bench.records.runs import RunLine, describe, find_run
+from trace_bench.records.tables import read_manifest, summarise
 
 SHOWN = 50
 """Jobs in the table unless all are asked for."""

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
+from trace_bench.analysis.proposals import proposals_of, told
+from trace_bench.analysis.render import dollars, number
 from trace_bench.artifacts.contract import Failure, ModelRef, Scores, StateScores, Value, WorkerResult
 from trace_bench.artifacts.jsonio import JsonError, loads, printable, read_model
 from trace_bench.artifacts.layout import RESULT, JobLayout, RunLayout
@@ -21,15 +23,13 @@ from trace_bench.cli.show_integrity import print_evidence, print_integrity
 from trace_bench.cli.tables import emit_pairs, emit_table
 from trace_bench.cli.tally import number as finite
 from trace_bench.config.objectives import SCORE
-from trace_bench.controller.ownership import has_controller
 from trace_bench.errors import Boundary, HarnessError
-from trace_bench.results.changes import change
-from trace_bench.results.integrity import flags_of, is_withheld
-from trace_bench.results.job_states import Course, JobLine, job_line
-from trace_bench.results.proposals import proposals_of, told
-from trace_bench.results.render import dollars, number
-from trace_bench.results.runs import find_job
-from trace_bench.results.tables import read_row
+from trace_bench.planning.ownership import has_controller
+from trace_bench.records.changes import change
+from trace_bench.records.integrity import flags_of, is_withheld
+from trace_bench.records.job_states import Course, JobLine, job_line
+from trace_bench.records.runs import find_job
+from trace_bench.records.tables import read_row
 
 M = TypeVar("M", bound=BaseModel)
 STEPS = 5

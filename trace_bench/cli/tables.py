@@ -8,8 +8,8 @@ import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from typing import TextIO
 
+from trace_bench.analysis.render import NOTHING, Screen, aligned, cut, framed
 from trace_bench.cli.output import emit
-from trace_bench.results.render import NOTHING, Screen, aligned, cut, framed
 
 
 def emit_table(

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.records import Results, Usage
-from trace_bench.controller.progress import JobView
-from trace_bench.results.rows import was_cut
+from trace_bench.execution.progress import JobView
+from trace_bench.records.rows import was_cut
 
 Ending = Literal["ok", "failed", "interrupted", "skipped"]
 ENDINGS: tuple[Ending, ...] = ("ok", "failed", "interrupted", "skipped")

@@ -20,15 +20,15 @@ from trace_bench.config import load_config
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
 from trace_bench.config.selectors import select
-from trace_bench.controller.plan import RunPlan
-from trace_bench.controller.start import write_plan
-from trace_bench.controller.validate import (
+from trace_bench.errors import ExitCode, Interrupted
+from trace_bench.execution.start import write_plan
+from trace_bench.execution.validate import (
     ProblemCheck,
     check_problems,
     first_of_each_problem,
     plan_validation,
 )
-from trace_bench.errors import ExitCode, Interrupted
+from trace_bench.planning.plan import RunPlan
 
 STOPPING = "stopping: the builds are ended and their sandboxes removed"
 SPLITS = ("train", "validate", "test")

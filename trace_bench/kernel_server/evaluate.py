@@ -17,14 +17,14 @@ from trace_bench.artifacts.records import JobMeta, Results
 from trace_bench.artifacts.secrets import known
 from trace_bench.config import parse_config
 from trace_bench.config.models import RunConfig
-from trace_bench.controller.places import backend_of
-from trace_bench.controller.result import RunResult
-from trace_bench.controller.start import plan_config, run_config
 from trace_bench.errors import EnvironmentUnavailable, Interrupted, TraceBenchError
+from trace_bench.execution.result import RunResult
+from trace_bench.execution.start import plan_config, run_config
 from trace_bench.kernel_server.jobs import EvaluationFailed, Result
 from trace_bench.kernel_server.problems import Problems
 from trace_bench.kernel_server.submission import Submission
-from trace_bench.results.derive import last_result, read_meta
+from trace_bench.planning.places import backend_of
+from trace_bench.records.derive import last_result, read_meta
 
 SHIPPED = "kernelbench:level1/softmax"
 """A task by which the engine and the image are checked."""

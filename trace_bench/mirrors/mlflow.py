@@ -26,7 +26,7 @@ from trace_bench.artifacts.secrets import known
 from trace_bench.errors import ConfigError, HarnessError
 from trace_bench.mirrors import mlflow_content as content
 from trace_bench.mirrors.registry import Mirrored, MirrorError
-from trace_bench.results.tables import RunTables, read_manifest
+from trace_bench.records.tables import RunTables, read_manifest
 
 URI_VARIABLE = "MLFLOW_TRACKING_URI"
 EXPERIMENT_VARIABLE = "MLFLOW_EXPERIMENT_NAME"

@@ -22,8 +22,8 @@ from trace_bench.artifacts.records import GitInfo, JobMeta, Lock, Manifest, Mani
 from trace_bench.artifacts.secrets import known
 from trace_bench.artifacts.writers import read_journal
 from trace_bench.errors import HarnessError
-from trace_bench.results.digest import index_digest, read_index
-from trace_bench.results.rows import is_final, was_cut
+from trace_bench.records.digest import index_digest, read_index
+from trace_bench.records.rows import is_final, was_cut
 
 KEY, PARAM, TAG = 250, 6000, 8000
 """Characters of a name, a parameter and a tag that MLflow takes."""

@@ -11,10 +11,10 @@ from pathlib import Path
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import ManifestEntry
-from trace_bench.controller.tensorboard import FILE, write_event_file
 from trace_bench.errors import ConfigError, HarnessError
+from trace_bench.execution.tensorboard import FILE, write_event_file
 from trace_bench.mirrors.registry import Mirrored
-from trace_bench.results.tables import read_manifest, read_rows
+from trace_bench.records.tables import read_manifest, read_rows
 
 _UNUSUAL = re.compile(r"[^A-Za-z0-9._=-]+")
 _LONGEST = 120

@@ -395,7 +395,7 @@ def test_without_the_loop_that_the_services_client_hides_all_runs_on_one_of_our_
 
 def test_the_services_client_is_not_imported_until_it_is_used() -> None:
     code = (
-        "import sys\nimport trace_bench.controller.start, trace_bench.sandbox.modal\n"
+        "import sys\nimport trace_bench.execution.start, trace_bench.sandbox.modal\n"
         "trace_bench.sandbox.modal.ModalBackend().hosts()\n"
         "print([name for name in ('modal', 'grpclib') if name in sys.modules])\n"
     )

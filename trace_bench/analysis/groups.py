@@ -1,0 +1,365 @@
+"""The jobs of a run in groups (a task and a trainer, say), and what each group comes to.
+
+Only seeds are averaged, and tasks where they are not among what groups are made by. Whatever else differs between the
+jobs of a group (variant, parameters, optimizer, guide, model, arguments; hardware, of a task whose scores depend on it)
+becomes a column that groups are made by, too.
+
+What counts is an ok job with a score, of which no candidate can have written the score itself. All others are counted
+beside it, by what came of them, and are in no mean.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from trace_bench.analysis.bounds import normalised_bounds, within
+from trace_bench.analysis.frames import jobs_frame
+from trace_bench.analysis.parts import KEYS
+from trace_bench.analysis.proposals import KINDS, yields_of
+from trace_bench.analysis.statistics import LEVEL, Estimate, Unit, estimates, means, per_dollar, task_sample
+from trace_bench.artifacts.contract import Direction
+from trace_bench.artifacts.jsonio import canonical
+from trace_bench.artifacts.layout import RunLayout
+from trace_bench.records.rows import skipped_row, with_known_hardware
+from trace_bench.records.tables import read_rows_and_waiting
+
+LABELS: Mapping[str, str] = {column: key for key, column in KEYS.items()} | {
+    "_parameters": "parameters",
+    "_optimizer_kwargs": "optimizer_kwargs",
+    "_guide_kwargs": "guide_kwargs",
+    "_eval_kwargs": "eval_kwargs",
+}
+"""Columns by which jobs can be grouped, and what users call them."""
+WAY = (
+    "trainer_id",
+    "variant",
+    "_parameters",
+    "resolved_optimizer",
+    "_optimizer_kwargs",
+    "resolved_guide",
+    "_guide_kwargs",
+    "model",
+    "hardware",
+)
+"""What must be equal for seeds, or tasks, to be averaged."""
+_TASK = ("task_id", "_eval_kwargs")
+PENDING = "pending"
+ASIDE = ("failed", "infrastructure", "interrupted", "skipped", PENDING)
+"""Outcomes that are in no mean."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """What the jobs of one group come to.
+
+    Scores are means in natural units; `direction` says which way is better. Improvements and everything normalised are
+    better when larger. An `Estimate` has its own `n`: not every job has every score.
+
+    Attributes:
+        keys: what the group is of, by the names that users know.
+        constants: the same for everything in `LABELS` that all its jobs share.
+        direction: None where tasks of both directions are in the group.
+        score: of the best state on the selection split (validation data), and `test` of that state on held-out data;
+            both empty where tasks are averaged.
+        improvement: from the initial to the best state, on the selection split: of the score, or, where tasks are
+            averaged, of the normalised score.
+        tasks: how many have jobs that count; `tasks_without` of them have no normalised score.
+        tokens, cost_usd, seconds: means over the jobs that count; where tasks are averaged, over those as the scores.
+        per_dollar: improvement for each dollar.
+        total_cost_usd: of all its jobs, whatever came of them.
+        counted: jobs that count, of `jobs`; `aside` are others by outcome (`ASIDE`), `unprotected` and `unscored` ok
+            jobs that do not count.
+        failures: boundary:kind of those that failed for a reason of their own, and `infrastructure` of the others.
+        flagged: of those that count.
+        proposals: what the proposals of its jobs were: new, duplicate, unusable.
+        marked: candidates could have written scores that count.
+    """
+
+    keys: Mapping[str, str]
+    constants: Mapping[str, str]
+    direction: Direction | None
+    score: Estimate
+    test: Estimate
+    improvement: Estimate
+    normalised: Estimate
+    normalised_test: Estimate
+    tasks: int
+    tasks_without: int
+    tokens: float | None
+    cost_usd: float | None
+    seconds: float | None
+    per_dollar: float | None
+    total_cost_usd: float
+    jobs: int
+    counted: int
+    aside: Mapping[str, int]
+    unprotected: int
+    unscored: int
+    flagged: int
+    failures: Mapping[str, int]
+    infrastructure: Mapping[str, int]
+    proposals: Mapping[str, int]
+    marked: bool
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A run by groups.
+
+    Attributes:
+        by: what was asked for, and `joined` what had to be joined to it.
+        averaged: tasks are averaged, so that only normalised scores are.
+        unprotected: unprotected jobs count.
+    """
+
+    run_id: str
+    by: Sequence[str]
+    joined: Sequence[str]
+    level: float
+    averaged: bool
+    unprotected: bool
+    groups: Sequence[Group]
+
+
+def jobs_of(run: RunLayout) -> pd.DataFrame:
+    """All planned jobs as `jobs_frame` has them; the outcome of one that has no row yet is ``pending``.
+
+    Raises:
+        HarnessError: a file of the run is damaged.
+    """
+    rows, waiting = read_rows_and_waiting(run)
+    added = [skipped_row(run.run_id, entry) for entry in waiting]
+    frame = jobs_frame(with_known_hardware([*rows, *added]))
+    frame.loc[len(rows) :, ["outcome", "status"]] = PENDING
+    frame.loc[len(rows) :, "failure_kind"] = None
+    bounds = normalised_bounds(run, zip(frame["task_id"], frame["job_id"], strict=True))
+    known = [bounds.get(task) for task in frame["task_id"]]
+    return frame.assign(**yields_of(run, frame["job_id"]), _bounds=pd.Series(known, dtype="object"))
+
+
+def summarise_groups(
+    jobs: pd.DataFrame, by: Sequence[str], *, level: float = LEVEL, unprotected: bool = False, run_id: str = ""
+) -> Summary:
+    """What the groups of `jobs` (see `jobs_of`) come to, in the order in which the run has them.
+
+    Args:
+        by: columns of `KEYS`.
+        level: of the intervals.
+        unprotected: let unprotected jobs count. They do where there are no others.
+    """
+    jobs = jobs.reset_index(drop=True).assign(
+        _parameters=_texts(jobs["resolved_trainer_kwargs"]),
+        _optimizer_kwargs=_texts(jobs["resolved_optimizer_kwargs"]),
+        _guide_kwargs=_texts(jobs["resolved_guide_kwargs"]),
+        _eval_kwargs=_texts(jobs["eval_kwargs"]),
+        resolved_guide=jobs["resolved_guide"].replace("", "default"),  # the first versions had no other
+        **{kind: jobs.get(kind, 0) for kind in KINDS},
+        _bounds=jobs.get("_bounds"),
+    )
+    averaged = "task_id" not in by
+    same = [*WAY] if averaged else [*_TASK, *WAY]
+    if len(set(jobs["hardware"]) - {""}) < 2:
+        same.remove("hardware")  # tasks whose scores depend on none are averaged with those that were on one
+    joined = _differing(jobs, by, [column for column in same if column not in by])
+    columns = [*by, *joined]
+    counts, able, marked = countable(jobs, unprotected=unprotected)
+    members = _members(jobs, columns)
+    made = _Groups(jobs, able.to_numpy(), counts.to_numpy(), members, averaged, level).made(columns)
+    return Summary(run_id, [LABELS[c] for c in by], [LABELS[c] for c in joined], level, averaged,
+                   unprotected or marked, made)  # fmt: skip
+
+
+def countable(jobs: pd.DataFrame, *, unprotected: bool) -> tuple[pd.Series, pd.Series, bool]:
+    """Which of `jobs` are ok and have a score; which of these count; whether unprotected ones do since there are no
+    others."""
+    ended = ~jobs["outcome"].isin(["skipped", PENDING])
+    marked = bool(ended.any()) and bool((jobs.loc[ended, "integrity"] == "unprotected").all())
+    counts = (jobs["outcome"] == "ok") & np.isfinite(jobs["score_best"])
+    return counts, counts & ((jobs["integrity"] == "protected") | unprotected | marked), marked
+
+
+class _Groups:
+    """Groups in the making: everything is looked up in arrays, as there may be thousands of them.
+
+    Args:
+        able: which jobs count; `counts` which would if they were protected.
+        members: the rows of each group.
+    """
+
+    def __init__(
+        self,
+        jobs: pd.DataFrame,
+        able: np.ndarray[Any, np.dtype[np.bool_]],
+        counts: np.ndarray[Any, np.dtype[np.bool_]],
+        members: Sequence[np.ndarray[Any, Any]],
+        averaged: bool,
+        level: float,
+    ) -> None:
+        self._jobs = jobs
+        self._averaged = averaged
+        self._level = level
+        self._counts = counts
+        self._members = members
+        self._counted = [rows[able[rows]] for rows in members]
+        self._columns = {name: jobs[name].to_numpy() for name in (*LABELS, *_USED)}
+        task = jobs["task_id"] + "\0" + jobs["_eval_kwargs"]
+        self._columns["task"] = task.to_numpy()
+        initial = "metric_initial:normalised"
+        started = jobs[initial] if initial in jobs else pd.Series(np.nan, index=jobs.index)
+        gain = jobs["normalised"] - started if averaged else jobs["improvement"]
+        self._columns["gain"] = gain.to_numpy()
+        self._columns["paid"] = jobs["cost_usd"].to_numpy()
+        self._columns["price"] = jobs["cost_usd"].where(np.isfinite(gain)).to_numpy()
+
+    def made(self, columns: Sequence[str]) -> list[Group]:
+        nothing: list[list[float]] = [[] for _ in self._members]
+        score = estimates(nothing if self._averaged else self._values("score_best"), self._level)
+        test = estimates(nothing if self._averaged else self._values("score_test"), self._level)
+        gain = self._over_tasks("gain", iqm=False)
+        normalised = self._over_tasks("normalised", iqm=self._averaged)
+        held_out = self._over_tasks("normalised_test", iqm=self._averaged)
+        tokens, cost, seconds = (self._spent(name) for name in ("total_tokens", "cost_usd", "time_seconds"))
+        price = self._over_tasks("price", iqm=False)
+        found = []
+        for place, (rows, counted) in enumerate(zip(self._members, self._counted, strict=True)):
+            shared = {LABELS[name]: self._shared(name, rows) for name in LABELS}
+            found.append(
+                Group(
+                    keys={LABELS[name]: shared[LABELS[name]] for name in columns},
+                    constants=shared,
+                    direction=self._direction(rows),
+                    score=score[place],
+                    test=test[place],
+                    improvement=gain[place],
+                    normalised=normalised[place],
+                    normalised_test=held_out[place],
+                    tasks=len(set(self._columns["task"][counted])),
+                    tasks_without=self._tasks_without(counted),
+                    tokens=tokens[place],
+                    cost_usd=cost[place],
+                    seconds=seconds[place],
+                    per_dollar=per_dollar(gain[place].mean, price[place].mean or 0.0),
+                    total_cost_usd=float(self._columns["paid"][rows].sum()),
+                    jobs=len(rows),
+                    counted=len(counted),
+                    **self._aside(rows, counted),
+                )
+            )
+        return found
+
+    def _aside(self, rows: np.ndarray[Any, Any], counted: np.ndarray[Any, Any]) -> dict[str, Any]:
+        columns = self._columns
+        if len(rows) == len(counted):
+            outcomes, failures, infrastructure = Counter[str](), Counter[str](), Counter[str]()
+        else:
+            outcomes = Counter(columns["outcome"][rows])
+            failures, infrastructure = self._failures("failed", rows), self._failures("infrastructure", rows)
+        unprotected = int(self._counts[rows].sum()) - len(counted)
+        return {
+            "aside": {outcome: outcomes[outcome] for outcome in ASIDE if outcomes[outcome]},
+            "failures": failures,
+            "infrastructure": infrastructure,
+            "unprotected": unprotected,
+            "unscored": outcomes["ok"] - len(counted) - unprotected if outcomes else 0,
+            "flagged": sum(bool(flags) for flags in columns["integrity_flags"][counted]),
+            "proposals": {kind: int(columns[kind][rows].sum()) for kind in KINDS},
+            "marked": "unprotected" in columns["integrity"][counted],
+        }
+
+    def _failures(self, outcome: str, rows: np.ndarray[Any, Any]) -> Counter[str]:
+        columns = self._columns
+        of = rows[columns["outcome"][rows] == outcome]
+        pairs = zip(columns["failure_boundary"][of], columns["failure_kind"][of], strict=True)
+        return Counter(sorted(f"{boundary or 'unknown'}:{kind}" for boundary, kind in pairs))
+
+    def _shared(self, name: str, rows: np.ndarray[Any, Any]) -> str:
+        """What all of `rows` have, empty where they differ."""
+        values = set(self._columns[name][rows])
+        return str(values.pop()) if len(values) == 1 else ""
+
+    def _direction(self, rows: np.ndarray[Any, Any]) -> Direction | None:
+        shared = self._shared("score_direction", rows)
+        return "maximize" if shared == "maximize" else "minimize" if shared else None
+
+    def _values(self, name: str) -> list[np.ndarray[Any, Any]]:
+        column = self._columns[name].astype(np.float64)
+        picked = (column[rows] for rows in self._counted)
+        return [values[np.isfinite(values)] for values in picked]
+
+    def _spent(self, name: str) -> list[float | None]:
+        if self._averaged:
+            column = self._columns[name].astype(np.float64)
+            self._columns[name] = np.where(np.isfinite(self._columns["normalised"]), column, np.nan)
+        return [e.mean for e in self._over_tasks(name, iqm=False)]
+
+    def _over_tasks(self, name: str, *, iqm: bool) -> list[Estimate]:
+        """Over tasks where these are averaged; over seeds where a group has one task."""
+        if not self._averaged:
+            return means(self._values(name), self._level)
+        column = self._columns[name].astype(np.float64)
+        samples: list[Sequence[float]] = []
+        units: list[Unit] = []
+        for counted in self._counted:
+            rows = counted[np.isfinite(column[counted])]
+            sample, unit = task_sample(self._columns["task"][rows], column[rows])
+            samples.append(sample)
+            units.append(unit)
+        found = (estimates if iqm else means)(samples, self._level, units)
+        if not name.startswith("normalised"):
+            return found
+        bounds = [
+            dict(zip(self._columns["task"][rows], self._columns["_bounds"][rows], strict=True))
+            for rows in (counted[np.isfinite(column[counted])] for counted in self._counted)
+        ]
+        return [within(one, list(of.values())) for one, of in zip(found, bounds, strict=True)]
+
+    def _tasks_without(self, counted: np.ndarray[Any, Any]) -> int:
+        if not self._averaged:
+            return 0
+        has = np.isfinite(self._columns["normalised"][counted])
+        tasks = self._columns["task"][counted]
+        return len(set(tasks) - set(tasks[has]))
+
+
+_USED = (
+    "outcome", "integrity", "integrity_flags", "failure_boundary", "failure_kind", "score_direction", "score_best",
+    "score_test", "improvement", "normalised", "normalised_test", "total_tokens", "cost_usd", "time_seconds", *KINDS,
+    "_bounds",
+)  # fmt: skip
+
+
+def _texts(values: pd.Series) -> list[str]:
+    """Mappings as canonical JSON; an empty one is an empty text."""
+    known: dict[str, str] = {}
+    found = []
+    for value in values:
+        text = repr(value)  # canonical JSON takes ten times as long, and most jobs have the same
+        if text not in known:
+            known[text] = canonical(value).decode() if value else ""
+        found.append(known[text])
+    return found
+
+
+def _differing(jobs: pd.DataFrame, by: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """Those of `columns` that are needed to tell the jobs of a group apart, each only where those before it do not."""
+    keys, joined = list(by), []
+    for column in columns:
+        if (jobs.groupby(keys, sort=False, dropna=False)[column].nunique(dropna=False) > 1).any():
+            keys.append(column)
+            joined.append(column)
+    return joined
+
+
+def _members(jobs: pd.DataFrame, columns: Sequence[str]) -> list[np.ndarray[Any, Any]]:
+    """The rows of each group, groups in the order of their first rows."""
+    if jobs.empty:
+        return []
+    numbers = jobs.groupby(list(columns), sort=False, dropna=False).ngroup().to_numpy()
+    order = np.argsort(numbers, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1)

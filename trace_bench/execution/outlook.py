@@ -1,0 +1,165 @@
+"""What a plan would take, before anything starts: which hosts take which jobs, and what it may cost at most.
+
+Pure but for asking the backend for its hosts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from trace_bench.artifacts.contract import JobLimits
+from trace_bench.config.models import RunConfig, SandboxConfig
+from trace_bench.config.places import ModalPricesConfig
+from trace_bench.errors import SandboxError
+from trace_bench.execution.job import JobRunner
+from trace_bench.planning.plan import PlannedJob, RunPlan
+from trace_bench.planning.prepare import most_seconds
+from trace_bench.sandbox.base import Host
+from trace_bench.scheduling.placement import why_not
+
+_GIB = 1 << 30
+_HOUR = 3600
+
+
+@dataclass(frozen=True)
+class HostOutlook:
+    """One host: how many jobs it could run, and why not the others, with how many they are."""
+
+    host: Host
+    takes: int
+    why_not: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What the sandboxes of `jobs` jobs take at most: as if each lived as long as the service lets it
+    (`prepare.most_seconds`, from ``job_timeout`` and ``score_timeout``), in every attempt. Most jobs take far less.
+
+    Attributes:
+        endless: jobs without a limit of time; then no sum is known, and all of them are None.
+        usd: None where no sum is known, or a price is lacking.
+        lacking: keys of ``modal.prices`` that would be needed and are not given.
+    """
+
+    jobs: int
+    attempts: int
+    endless: int = 0
+    core_hours: float | None = None
+    gib_hours: float | None = None
+    gpu_hours: float | None = None
+    usd: float | None = None
+    lacking: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Of the jobs that a plan runs or goes on with.
+
+    Attributes:
+        hosts: empty where none answers; `problem` says why.
+        bound: of backend modal, which charges by the second; None of others.
+        model_usd: what the config's budgets let models cost at most; None where they say nothing of it.
+    """
+
+    hosts: tuple[HostOutlook, ...]
+    bound: Bound | None
+    model_usd: float | None
+    problem: str = ""
+
+
+def outlook_of(plan: RunPlan) -> Outlook:
+    """The outlook of `plan`."""
+    jobs = [job for job in plan.jobs if job.decision in ("run", "adopt")]
+    hosts: Sequence[Host] = ()
+    problem = ""
+    try:
+        hosts = plan.backend.hosts()
+    except SandboxError as error:
+        problem = str(error)
+    config = plan.config
+    bound = None
+    if plan.backend.name == "modal":
+        bound = bound_of(
+            [(job.job.sandbox, _seconds(job)) for job in jobs],
+            config.modal.prices,
+            gpu=config.modal.gpu,
+            attempts=1 + config.retries,
+        )
+    return Outlook(_hosts(hosts, jobs), bound, _models(config, len(jobs)), problem)
+
+
+def bound_of(
+    jobs: Iterable[tuple[SandboxConfig, float | None]], prices: ModalPricesConfig, *, gpu: str | None, attempts: int
+) -> Bound:
+    """What sandboxes take at most.
+
+    Args:
+        jobs: what each asks for, and the seconds that one attempt may take; None is no limit.
+        gpu: the name of the GPUs, as prices have it.
+
+    Sums are exact, rounded once:
+
+    >>> prices = ModalPricesConfig(cpu_core_hour=0.1, memory_gib_hour=0.02)
+    >>> bound = bound_of([(SandboxConfig(cpus=2.0, memory=4 << 30), 1800.0)] * 10, prices, gpu=None, attempts=1)
+    >>> bound.core_hours, bound.gib_hours, bound.usd
+    (10.0, 20.0, 1.4)
+    """
+    jobs = list(jobs)
+    endless = sum(seconds is None for _, seconds in jobs)
+    if endless:
+        return Bound(len(jobs), attempts, endless)
+    cores = gib = gpus = Fraction(0)
+    for sandbox, seconds in jobs:
+        hours = Fraction(seconds or 0) * attempts / _HOUR
+        cores += Fraction(sandbox.cpus) * hours
+        gib += Fraction(sandbox.memory, _GIB) * hours
+        gpus += sandbox.gpus * hours
+    gpu_price = prices.gpu_hour.get(gpu) if gpu is not None else None
+    parts = (
+        ("cpu_core_hour", cores, prices.cpu_core_hour),
+        ("memory_gib_hour", gib, prices.memory_gib_hour),
+        (f"gpu_hour.{gpu}", gpus, gpu_price),
+    )
+    lacking = tuple(name for name, amount, price in parts if amount and price is None)
+    usd = None if lacking else float(sum(amount * _exact(price) for _, amount, price in parts if price is not None))
+    return Bound(len(jobs), attempts, 0, float(cores), float(gib), float(gpus), usd, lacking)
+
+
+def _exact(price: float) -> Fraction:
+    """As it was written."""
+    return Fraction(repr(float(price)))
+
+
+def _seconds(planned: PlannedJob) -> float | None:
+    """Seconds after which the service itself ends the sandbox of one attempt."""
+    limits = planned.job.limits
+    return most_seconds(
+        JobLimits(job_timeout=limits["job_timeout"], score_timeout=limits["score_timeout"]), JobRunner.lease
+    )
+
+
+def _hosts(hosts: Sequence[Host], jobs: Sequence[PlannedJob]) -> tuple[HostOutlook, ...]:
+    alike = Counter(id(job.job.sandbox) for job in jobs)
+    sandboxes = {id(job.job.sandbox): job.job.sandbox for job in jobs}
+    found = []
+    for host in hosts:
+        reasons: Counter[str] = Counter()
+        for key, sandbox in sandboxes.items():
+            reason = why_not(host, sandbox)
+            if reason is not None:
+                reasons[reason] += alike[key]
+        found.append(HostOutlook(host, len(jobs) - reasons.total(), dict(reasons)))
+    return tuple(found)
+
+
+def _models(config: RunConfig, jobs: int) -> float | None:
+    """US dollars that budgets let models cost; the last answers may pass a budget a little."""
+    if config.mode != "real":
+        return 0.0
+    limits = [config.budget.run.usd, None if config.budget.usd is None else config.budget.usd * jobs]
+    least = min((limit for limit in limits if limit is not None), default=math.inf)
+    return None if math.isinf(least) else least

@@ -1,0 +1,238 @@
+"""Builds every problem of a plan in a sandbox of its own and goes no further: nothing is trained, scored or paid."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from trace_bench.artifacts.contract import BuildReport, Failure, ModelRef
+from trace_bench.artifacts.jsonio import JsonError, dumps, read_model
+from trace_bench.artifacts.layout import RunLayout
+from trace_bench.artifacts.provenance import capture_git
+from trace_bench.artifacts.records import ImageRecord
+from trace_bench.config.models import RunConfig
+from trace_bench.config.resolve import resolve
+from trace_bench.config.selectors import select
+from trace_bench.errors import Boundary, EnvironmentUnavailable, Interrupted
+from trace_bench.execution.job import JobRunner
+from trace_bench.execution.start import completed, image_source, plan_config
+from trace_bench.execution.tensorboard import check_tensorboard
+from trace_bench.gateway.server import Gateway
+from trace_bench.gateway.stub import StubProvider
+from trace_bench.identity import run_id
+from trace_bench.images.recipe import worker_sources_hash
+from trace_bench.planning.places import backend_of
+from trace_bench.planning.plan import PlannedJob, RunPlan, jobs_of, plan_run
+from trace_bench.planning.prepare import JobPlan
+from trace_bench.planning.prices import prices_of
+from trace_bench.resources import package_dir
+from trace_bench.sandbox.uids import UidBlocks
+from trace_bench.scheduling.schedule import Room
+
+_STUB = ModelRef(id="stub")
+
+
+@dataclass(frozen=True)
+class ProblemCheck:
+    """One task with one set of arguments: what its problem is like, or why there is none.
+
+    Attributes:
+        report: None if the problem did not build.
+    """
+
+    task_id: str
+    eval_kwargs: Mapping[str, Any]
+    report: BuildReport | None = None
+    failure: Failure | None = None
+
+    def strictly(self) -> ProblemCheck:
+        """The same, where a problem without trainable parameters is a failure."""
+        if self.report is None or any(p.trainable for p in self.report.parameters):
+            return self
+        message = f"{self.task_id} has no trainable parameter"
+        return replace(self, failure=Failure(boundary=Boundary.TASK, kind="no_trainable_parameters", message=message))
+
+
+def plan_of_suites(
+    config: RunConfig,
+    suites: Collection[str],
+    *,
+    roots: Sequence[Path],
+    build: bool,
+    say: Callable[[str], None],
+) -> RunPlan:
+    """`plan_config`, with the jobs of `suites` only. All of `config` is checked, but no image built for the others."""
+    config = completed(select(config, roots))
+    check_tensorboard(config)
+    resolved = resolve(config, roots)
+    jobs = jobs_of(config, resolved)
+    backend = backend_of(config)
+    wanted = {job.image_family for job in jobs if job.suite in suites}
+    warnings: list[str] = []
+    prices = prices_of(config, warnings)
+    pinned = image_source(config, backend, build=build, say=say, warn=warnings.append)
+    locked = image_source(config, backend, build=False, say=say, warn=lambda _: None)
+
+    def images(family: str) -> ImageRecord:
+        if family in wanted:
+            return pinned(family)
+        with suppress(EnvironmentUnavailable):
+            return locked(family)
+        return ImageRecord(family=family, ref="", key="")
+
+    plan = plan_run(
+        config,
+        resolved,
+        jobs,
+        backend,
+        images,
+        sources_hash=worker_sources_hash(),
+        git=capture_git(package_dir()),
+        warnings=warnings,
+        prices=prices,
+    )
+    kept = [index for index, planned in enumerate(plan.jobs) if planned.job.suite in suites]
+    place = {index: place for place, index in enumerate(kept)}
+    return replace(
+        plan,
+        jobs=tuple(plan.jobs[index] for index in kept),
+        order=tuple(place[index] for index in plan.order if index in place),
+    )
+
+
+def plan_validation(
+    config: RunConfig,
+    suites: Collection[str] | None,
+    *,
+    roots: Sequence[Path],
+    build: bool,
+    say: Callable[[str], None],
+) -> RunPlan:
+    """The plan of `config`, or of its tasks of `suites`. Arguments and errors are those of `plan_config`."""
+    if suites is None:
+        return plan_config(config, roots=roots, build=build, say=say)
+    return plan_of_suites(config, suites, roots=roots, build=build, say=say)
+
+
+def check_problems(
+    plan: RunPlan,
+    *,
+    found: Callable[[ProblemCheck], None],
+    stop_wanted: Callable[[], str | None] = lambda: None,
+    until: Literal["build", "programs"] = "build",
+) -> None:
+    """Build the problem of every task and set of arguments of `plan` once, with the first seed.
+
+    Up to ``max_workers`` at a time, one per core of the engine at most. Nothing is written below ``runs_dir``, and what
+    `plan` decided about the jobs makes no difference.
+
+    Args:
+        found: called with each outcome, in the order of the plan.
+        stop_wanted: not None ends it; asked often, from many threads.
+        until: ``programs`` runs the programs that come with the tasks, too.
+
+    Raises:
+        Interrupted: it was asked to stop. All sandboxes are gone.
+        EnvironmentUnavailable, SandboxError: the machine lacks something that all sandboxes need; likewise.
+    """
+    chosen = first_of_each_problem(plan.jobs)
+    broken = False
+
+    def stop(_: str) -> str | None:
+        return stop_wanted() or ("interrupted" if broken else None)
+
+    with tempfile.TemporaryDirectory(prefix="trace-bench-validate-") as folder:
+        # An id of its own: a run that takes up what was left of it must not take up a sandbox that only built.
+        layout = RunLayout(Path(folder) / run_id(datetime.now(UTC), plan.config_hash, "validate"))
+        runner = JobRunner(
+            backend=plan.backend,
+            gateway=Gateway({"stub": StubProvider()}),
+            uids=UidBlocks(plan.backend.default_uid_base),
+            layout=layout.make(),
+            taken=plan.backend.uid_bases_in_use,
+            stop_wanted=stop,
+        )
+
+        def check(planned: PlannedJob) -> ProblemCheck | None:
+            return (
+                None
+                if stop(planned.job_id)
+                else _check(runner, ending_early(plan.prepare(planned), layout.run_id, until))
+            )
+
+        done = 0
+        with ThreadPoolExecutor(workers_for(plan, chosen), thread_name_prefix="build") as pool:
+            try:
+                for outcome in [pool.submit(check, planned) for planned in chosen]:
+                    result = outcome.result()
+                    if stop_wanted() is not None or result is None:
+                        raise Interrupted(f"interrupted; {done} of {len(chosen)} problems had been looked at")
+                    found(result)
+                    done += 1
+            finally:
+                broken = True
+
+
+def first_of_each_problem(jobs: Iterable[PlannedJob]) -> list[PlannedJob]:
+    """The first of the jobs that share a task and its arguments."""
+    first: dict[tuple[str, int], PlannedJob] = {}
+    for planned in jobs:
+        # The jobs of a task entry share the very same arguments, and no two entries are equal (see `matrix.expand`).
+        first.setdefault((planned.task_id, id(planned.job.eval_kwargs)), planned)
+    return list(first.values())
+
+
+def ending_early(plan: JobPlan, run: str, until: Literal["build", "programs"]) -> JobPlan:
+    """`plan`, as a job of `run` that ends when its problem is built, and has no model to ask."""
+    spec = plan.spec.model_copy(update={"run_id": run, "until": until, "model": _STUB})
+    meta = plan.meta.model_copy(update={"run_id": run, "model": _STUB})
+    return replace(plan, spec=spec, meta=meta)
+
+
+def _check(runner: JobRunner, plan: JobPlan) -> ProblemCheck:
+    heard = _Heard()
+    row = runner.run(plan, heard)
+    task = plan.spec.task
+    failure = None
+    if row.status != "ok":
+        boundary = row.failure_boundary or Boundary.HARNESS
+        failure = Failure(boundary=boundary, kind=row.failure_kind or "unknown", message=row.feedback)
+    elif heard.report is None:
+        message = heard.trouble or "the sandbox ended well, but did not say what it had built"
+        failure = Failure(boundary=Boundary.SANDBOX, kind="bad_report", message=message)
+    return ProblemCheck(task.id, task.eval_kwargs, heard.report if failure is None else None, failure)
+
+
+class _Heard:
+    """Listens for what the build phase reports."""
+
+    def __init__(self) -> None:
+        self.report: BuildReport | None = None
+        self.trouble = ""
+
+    def event(self, line: Mapping[str, Any]) -> None:
+        if line.get("event") == "build.end":
+            said = {key: value for key, value in line.items() if key not in ("t", "event")}
+            try:
+                self.report = read_model(BuildReport, dumps(said).encode("utf-8", "replace"))
+            except (JsonError, ValueError) as error:
+                self.trouble = f"what the sandbox says of the problem is not to be read: {error}"
+
+    def history(self, line: Mapping[str, Any]) -> None: ...
+
+    def log(self, phase: str, text: str) -> None: ...
+
+
+def workers_for(plan: RunPlan, chosen: Sequence[PlannedJob]) -> int:
+    """How many sandboxes of `chosen` that take all of their cores may be there at a time."""
+    host = plan.backend.describe()
+    cores, memory = host.get("cpus"), host.get("memory_bytes")
+    fit = Room(memory).at_a_time(max(p.memory for p in chosen)) if isinstance(memory, int) and chosen else None
+    return max(1, min(plan.config.max_workers, int(cores or os.cpu_count() or 1), fit or len(chosen), len(chosen)))

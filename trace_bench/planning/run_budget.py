@@ -1,0 +1,120 @@
+"""The budget of a run: what its earlier controllers have spent of it, and when it is used up.
+
+Calls, tokens and dollars are those of all its jobs, finished ones included; seconds are those in which a controller was
+at work. A run that is begun again (``resume: none``) has spent nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from trace_bench.artifacts.layout import RunLayout
+from trace_bench.artifacts.records import Usage
+from trace_bench.artifacts.usage import usage_of
+from trace_bench.artifacts.writers import read_journal
+from trace_bench.config.models import RunBudgetConfig, RunConfig
+from trace_bench.errors import HarnessError
+from trace_bench.gateway.meter import RunMeter
+from trace_bench.records.calls import read_calls
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What was spent before: by job id, and seconds of controllers. `notes` say what could not be read."""
+
+    jobs: Mapping[str, Usage] = field(default_factory=dict)
+    seconds: float = 0.0
+    notes: tuple[str, ...] = ()
+
+
+class RunBudget:
+    """One controller's view of it."""
+
+    def __init__(self, limits: RunBudgetConfig, spent: Spent, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.meter = RunMeter(limits)
+        for job_id, usage in spent.jobs.items():
+            self.meter.restore(job_id, usage)
+        self._seconds = limits.seconds
+        self._clock = clock
+        self._before = spent.seconds
+        self._began: float | None = None
+
+    def begin(self) -> None:
+        """From now on its time runs."""
+        self._began = self._clock()
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds of this controller."""
+        return self._clock() - self._began if self._began is not None else 0.0
+
+    def time_is_up(self) -> bool:
+        return self._seconds is not None and self._before + self.elapsed >= self._seconds
+
+    def too_short_for(self, seconds: float) -> str | None:
+        """The sentence that says that a job of `seconds` cannot end within it, if it cannot."""
+        if self._seconds is None:
+            return None
+        left = self._seconds - self._before - self.elapsed
+        if seconds <= left:
+            return None
+        return (
+            f"the run's budget of {self._seconds:g} seconds has {max(0.0, left):.1f} left, and this job took "
+            f"{seconds:.1f} or more in earlier runs"
+        )
+
+    def used_up(self) -> str | None:
+        """The sentence that says which limit is reached, if one is."""
+        if self.time_is_up():
+            return f"the run's budget of {self._seconds:g} seconds is used up"
+        return self.meter.used_up()
+
+
+def limits_of(config: RunConfig) -> RunBudgetConfig:
+    """The limits of the run of `config`: none in a replay, which pays for nothing and ends where its source ended."""
+    return config.budget.run if config.mode != "replay" else RunBudgetConfig()
+
+
+def spent_before(layout: RunLayout, job_ids: Iterable[str], limits: RunBudgetConfig) -> Spent:
+    """What the run at `layout` has spent so far, as far as `limits` ask for it."""
+    jobs: dict[str, Usage] = {}
+    notes = []
+    if (limits.calls, limits.tokens, limits.usd) != (None, None, None):
+        for job_id in job_ids:
+            cassette = layout.job(job_id).cassette
+            try:
+                jobs[job_id] = usage_of(read_calls(cassette))
+            except HarnessError as error:
+                notes.append(f"what job {job_id} has spent does not count against the run's budget: {error}")
+    return Spent(jobs, _seconds(layout) if limits.seconds is not None else 0.0, tuple(notes))
+
+
+def _seconds(layout: RunLayout) -> float:
+    """What each controller says in its last line of the journal. Lines that say nothing of it are of older code: there
+    the times of the lines tell, as far as nobody set the clock."""
+    try:
+        lines = read_journal(layout.events).lines
+    except HarnessError:
+        return 0.0
+    total = course = 0.0
+    began: datetime | None = None
+    for line in lines:
+        stamp, event, said = _moment(line.get("t")), line.get("event"), line.get("seconds")
+        if event == "run.start":
+            total = 0.0 if line.get("afresh") else total + course
+            course, began = 0.0, stamp
+        elif isinstance(said, int | float):
+            course = max(course, said)
+        elif began is not None and stamp is not None:
+            course = max(course, (stamp - began).total_seconds())
+    return total + course
+
+
+def _moment(text: object) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        return None

@@ -1,0 +1,140 @@
+"""What a run is, in the words of research objects: RO-Crate 1.1 with the profile Process Run Crate 0.5
+(https://w3id.org/ro/wfrun/process/0.5), for an archive whose top is the crate.
+
+The run is one action: Trace-Bench is its instrument, config and lock are its objects, tables and job files its results.
+Who ran it is in no file of a run, so that no agent is named. Equal runs give equal bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from trace_bench.artifacts.jsonio import JsonError, dumps, read_model
+from trace_bench.artifacts.layout import RunLayout
+from trace_bench.artifacts.records import FileEntry, Lock, Summary
+from trace_bench.artifacts.versions import read_versioned
+from trace_bench.artifacts.writers import read_journal
+from trace_bench.errors import EnvironmentUnavailable, HarnessError
+from trace_bench.records.archive import CRATE
+from trace_bench.records.digest import index_digest, read_index
+from trace_bench.records.runs import describe, run_id_of
+from trace_bench.records.tables import read_manifest
+
+PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
+TERMS = "https://w3id.org/ro/terms/workflow-run/context"
+NO_LICENCE = "no licence was given"
+_KINDS = {"json": "application/json", "csv": "text/csv", "yaml": "application/yaml", "md": "text/markdown",
+          "parquet": "application/vnd.apache.parquet", "jsonl": "application/jsonl"}  # fmt: skip
+
+
+def crate_metadata(run: RunLayout, licence: str | None = None) -> dict[str, bytes]:
+    """The metadata by its name at the top of the archive.
+
+    Args:
+        licence: its address, such as ``https://spdx.org/licenses/CC-BY-4.0``.
+
+    Raises:
+        EnvironmentUnavailable: the library is not installed.
+        HarnessError: a file of the run that it needs is damaged or missing.
+    """
+    try:
+        from rocrate.rocrate import ROCrate
+    except ImportError:
+        raise EnvironmentUnavailable(
+            "RO-Crate metadata needs the extra: pip install 'trace-bench[ro-crate]', or leave --ro-crate out"
+        ) from None
+    index, manifest = read_index(run), read_manifest(run)
+    if index is None or manifest is None:
+        raise HarnessError(f"{run.root}: a run without manifest or index cannot be described; see trace-bench rebuild")
+    run_id = run_id_of(run)
+    if not run.lock.is_file():
+        raise HarnessError(f"{run.lock}: it is missing")
+    lock = read_versioned(Lock, run.lock)
+    started, ended = _times(run)
+    crate = ROCrate(version="1.1")
+    crate.metadata.extra_contexts.append(TERMS)
+    root = crate.root_dataset
+    root["name"] = f"Trace-Bench run {run_id}"
+    root["description"] = _description(run)
+    root["datePublished"] = ended or manifest.generated_at
+    root["license"] = _licence(crate, licence)
+    root["identifier"] = f"sha256:{index_digest(index)}"
+    profile = {"@type": "CreativeWork", "name": "Process Run Crate", "version": PROFILE.rpartition("/")[2]}
+    root["conformsTo"] = _entity(crate, PROFILE, profile)
+
+    folder = _dataset(crate, f"{run_id}/", "the run's folder", "every file that the run wrote")
+    jobs = _dataset(crate, f"{run_id}/{run.relative(run.jobs)}/", "job files", "states, histories, cassettes, results")
+    inputs = [run.config_snapshot, run.lock, run.env, run.git]
+    outputs = [run.manifest, run.results_csv, run.results_parquet, run.summary, run.leaderboard]
+    entries = {entry.path: entry for entry in index.files}
+    consumed = list(_files(crate, run_id, entries.values(), {run.relative(path) for path in inputs}))
+    made = list(_files(crate, run_id, entries.values(), {run.relative(path) for path in outputs}))
+    root["hasPart"] = [folder, jobs, *consumed, *made]
+    folder["hasPart"] = [jobs, *consumed, *made]
+    tool = _entity(crate, "#trace-bench", {
+        "@type": "SoftwareApplication",
+        "name": "Trace-Bench",
+        "description": "measures LLM-driven optimizers",
+        "softwareVersion": lock.code_version,
+    })  # fmt: skip
+    finished = describe(run, lambda _: False).state == "finished"
+    action: dict[str, Any] = {
+        "@type": "CreateAction",
+        "name": f"run {run_id}",
+        "description": f"trace-bench run --config {run.config_snapshot.name}, config hash {manifest.config_hash}",
+        # A run that has not come to its end can be continued: it has not failed, and it is not complete.
+        "actionStatus": {"@id": f"http://schema.org/{'Completed' if finished else 'Potential'}ActionStatus"},
+    }  # fmt: skip
+    action |= {key: time for key, time in (("startTime", started), ("endTime", ended)) if time}
+    act = _entity(crate, f"#{run_id}", action)
+    act["instrument"], act["object"], act["result"] = tool, consumed, [jobs, *made]
+    root["mentions"] = act
+    return {CRATE: (dumps(crate.metadata.generate(), indent=2) + "\n").encode("utf-8")}
+
+
+def _times(run: RunLayout) -> tuple[str | None, str | None]:
+    """When the run's first controller began, and its last one ended."""
+    lines = read_journal(run.events).lines
+    starts = [str(line["t"]) for line in lines if line.get("event") == "run.start" and "t" in line]
+    ends = [str(line["t"]) for line in lines if line.get("event") == "run.end" and "t" in line]
+    return (starts[0] if starts else None), (ends[-1] if ends else None)
+
+
+def _description(run: RunLayout) -> str:
+    line = describe(run, lambda _: False)
+    name = f"“{line.name}”, " if line.name else ""
+    try:
+        cost = read_model(Summary, run.summary.read_bytes()).cost_usd
+    except (OSError, JsonError):
+        cost = line.cost_usd
+    return (
+        f"A benchmark of LLM-driven optimizers: {name}{line.jobs} jobs, {line.ok} ok, {line.failed} failed, "
+        f"{line.skipped + line.interrupted} without an ending that counts; {cost:.4g} USD."
+    )
+
+
+def _licence(crate: Any, address: str | None) -> Any:
+    if address is None:
+        return NO_LICENCE
+    return _entity(crate, address, {"@type": "CreativeWork", "name": address.rstrip("/").rpartition("/")[2]})
+
+
+def _entity(crate: Any, identifier: str, properties: dict[str, Any]) -> Any:
+    from rocrate.model import ContextEntity
+
+    return crate.add(ContextEntity(crate, identifier, properties=properties))
+
+
+def _dataset(crate: Any, identifier: str, name: str, description: str) -> Any:
+    return crate.add_dataset(dest_path=identifier, properties={"name": name, "description": description})
+
+
+def _files(crate: Any, run_id: str, entries: Iterable[FileEntry], wanted: set[str]) -> Iterator[Any]:
+    for entry in entries:
+        if entry.path in wanted:
+            properties = {"name": entry.path, "contentSize": str(entry.size), "sha256": entry.sha256}
+            kind = _KINDS.get(entry.path.rpartition(".")[2])
+            if kind is not None:
+                properties["encodingFormat"] = kind
+            yield crate.add_file(dest_path=f"{run_id}/{entry.path}", properties=properties)

@@ -1,0 +1,94 @@
+"""``results.parquet``: the rows of ``results.csv`` with real types, for programs.
+
+pyarrow takes a few tenths of a second to import, so that no module may import it at its top; `preload` does it early,
+beside other work.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from enum import Enum
+from importlib import import_module
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from trace_bench import __version__
+from trace_bench.artifacts import jsonio
+from trace_bench.artifacts.records import Results
+from trace_bench.artifacts.secrets import known
+from trace_bench.artifacts.writers import write_bytes
+from trace_bench.records.metric_columns import metric_columns
+
+# NumPy, which pyarrow imports, sets this for the time of its import, and takes it away again. Another thread that asks
+# for any variable in that instant ends the process: glibc's getenv reads what setenv moves. Set here, before there are
+# threads, it is left alone. (It keeps OpenBLAS from binding this process to one processor.)
+os.environ.setdefault("OPENBLAS_MAIN_FREE", "1")
+
+_TYPES = {str: "string", int: "int64", float: "float64", bool: "bool", dict: "string"}
+"""Arrow's type of each type of a field; a mapping is JSON text."""
+_LARGEST = 2**63 - 1
+
+
+def preload() -> None:
+    """Import pyarrow: for a thread of its own while something else is waited for."""
+    import_module("pyarrow.parquet")
+
+
+def write_parquet(path: Path, rows: Sequence[Results]) -> None:
+    """Replace `path` by a table of `rows`; not flushed: it can be rebuilt.
+
+    Columns and their order are those of ``results.csv``; texts are exact, without its escapes, and None is null. The
+    types come from the fields of `Results` and never from the rows: an empty table, or a column without a value, has
+    the types of any other. An integer beyond 64 bits, which only a worker that lies can hand back, is the largest of
+    them. Equal rows give equal bytes under one version of pyarrow.
+    """
+    import pyarrow
+    import pyarrow.parquet
+
+    kinds = {name: _kind(field.annotation) for name, field in Results.model_fields.items()}
+    metrics = metric_columns(rows)
+    fields = [pyarrow.field(name, pyarrow.type_for_alias(_TYPES[kind])) for name, kind in kinds.items()]
+    fields += [pyarrow.field(name, pyarrow.float64()) for name in metrics]
+    schema = pyarrow.schema(fields, metadata={"trace_bench": __version__})
+    columns = [
+        pyarrow.array([_value(getattr(row, name)) for row in rows], type=schema.field(name).type) for name in kinds
+    ]
+    columns += [pyarrow.array([value(row) for row in rows], type=pyarrow.float64()) for value in metrics.values()]
+    sink = pyarrow.BufferOutputStream()
+    pyarrow.parquet.write_table(
+        pyarrow.Table.from_arrays(columns, schema=schema),
+        sink,
+        # Only of texts, which repeat; numbers hardly do.
+        use_dictionary=[name for name, kind in kinds.items() if kind in (str, dict)],
+    )
+    write_bytes(path, sink.getvalue().to_pybytes(), durable=False)
+
+
+def _kind(annotation: Any) -> type:
+    """The type that a field's values have beside None: a key of `_TYPES`."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _kind(arguments[0])
+    if origin in (Union, UnionType):
+        (one,) = {_kind(argument) for argument in arguments if argument is not NoneType}
+        return one
+    if origin is Literal:
+        (one,) = {type(argument) for argument in arguments}
+        return one
+    plain = origin or annotation
+    return next(kind for kind in (bool, *_TYPES) if issubclass(plain, kind))
+
+
+def _value(value: Any) -> Any:
+    """`value` as Arrow takes it."""
+    if isinstance(value, dict):
+        return known.text(jsonio.dumps(value))
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, str):
+        return known.text(value)  # in the file it is compressed, and no longer to be found
+    if isinstance(value, int) and not isinstance(value, bool):
+        return max(-_LARGEST - 1, min(value, _LARGEST))
+    return value

@@ -1,0 +1,209 @@
+"""What takes space and can go: whole runs, what killed programs have left, and what nothing needs any more."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from trace_bench.artifacts.folder_lock import has_controller
+from trace_bench.artifacts.jsonio import printable
+from trace_bench.artifacts.layout import RunLayout
+from trace_bench.artifacts.writers import sync_folder
+from trace_bench.errors import ConfigError, EnvironmentUnavailable, HarnessError
+from trace_bench.records.derive import read_meta
+from trace_bench.records.digest import unfinished
+from trace_bench.records.guard import IMPORTING, held_for_writing, is_in_use, marked_in_use
+from trace_bench.records.job_states import Course
+from trace_bench.records.runs import all_runs, describe
+from trace_bench.records.tables import write_files_index
+
+_REMOVING = ".removing-"
+"""In the name of a run that is being removed."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """What can go.
+
+    Attributes:
+        size: bytes of the files in it.
+        run: in which it lies, or which it is; None for what lies beside runs.
+        listed: the run's index may name it.
+    """
+
+    path: Path
+    size: int
+    why: str
+    run: RunLayout | None = None
+    listed: bool = False
+
+    @property
+    def is_run(self) -> bool:
+        return self.run is not None and self.path == self.run.root
+
+
+def remove_run(run: RunLayout) -> int:
+    """Remove all of `run`; returns how many bytes its files had. At no instant is there half a run.
+
+    Raises:
+        ConfigError: it is a link, or somebody is at work in it.
+        EnvironmentUnavailable: something in it cannot be removed.
+    """
+    root = run.root
+    shown = printable(str(root), 4096)
+    if root.is_symlink():
+        raise ConfigError(f"{shown}: it is a link to a run; name the run itself")
+    size = size_of(root)
+    hidden = root.with_name(f".{root.name}{_REMOVING}{os.getpid()}")
+    with held_for_writing(run), marked_in_use(root):
+        try:
+            root.rename(hidden)
+            sync_folder(root.parent)
+            shutil.rmtree(hidden)
+        except OSError as error:
+            left = "; trace-bench gc removes the rest" if hidden.exists() else ""
+            raise EnvironmentUnavailable(f"{shown}: {error.strerror or error}{left}") from None
+    return size
+
+
+def removable(
+    runs_dir: Path, *, evidence: bool = False, older_than: float | None = None, keep: int | None = None
+) -> Iterator[Item]:
+    """What can go from `runs_dir` and the runs in it; nothing of a run that a controller is at work in.
+
+    Args:
+        evidence: also what earlier attempts of jobs left, but for their rows and cassettes.
+        older_than: also finished runs that ended more than so many seconds ago.
+        keep: also finished runs but for so many that ended last; with `older_than`, those that are both.
+
+    Raises:
+        ConfigError: `runs_dir` is a file.
+    """
+    runs = [run for run in all_runs(runs_dir) if not (run.root.is_symlink() or run.meta.is_symlink())]
+    runs = [run for run in runs if not has_controller(run)]
+    old = {run.root for run in _old(runs, older_than, keep)}
+    yield from _beside(runs_dir)
+    for run in runs:
+        if run.root in old:
+            yield Item(run.root, size_of(run.root), "an old run", run, listed=True)
+        else:
+            yield from _inside(run, evidence=evidence)
+
+
+def remove(items: Sequence[Item]) -> tuple[list[Item], list[str]]:
+    """Remove `items`; returns those that have gone, and sentences on those that could not. The index of a run that has
+    lost files is written anew."""
+    gone: list[Item] = []
+    failed: list[str] = []
+    runs: dict[Path, list[Item]] = {}
+    for item in items:
+        if item.run is None or item.is_run:
+            _try(partial(_remove_whole, item), [item], gone, failed)
+        else:
+            runs.setdefault(item.run.root, []).append(item)
+    for root, inside in runs.items():
+        _try(partial(_remove_inside, RunLayout(root), inside), inside, gone, failed)
+    return gone, failed
+
+
+def size_of(path: Path) -> int:
+    """Bytes of `path`, or of all files below it; links are not followed."""
+    if path.is_symlink() or not path.is_dir():
+        return path.lstat().st_size
+    return sum(Path(folder, name).lstat().st_size for folder, _, names in os.walk(path) for name in names)
+
+
+def _beside(runs_dir: Path) -> Iterator[Item]:
+    """What ``import`` and ``rm`` leave when they are killed."""
+    if not runs_dir.is_dir():
+        return
+    for path in sorted(runs_dir.iterdir()):
+        left = path.name.startswith(IMPORTING) or (path.name.startswith(".") and _REMOVING in path.name)
+        if left and path.is_dir() and not path.is_symlink() and not is_in_use(path):
+            why = "half an import" if path.name.startswith(IMPORTING) else "the rest of a removed run"
+            yield Item(path, size_of(path), why)
+
+
+def _inside(run: RunLayout, *, evidence: bool) -> Iterator[Item]:
+    root = run.root.resolve()
+    for item in _found_inside(run, evidence=evidence):
+        if item.path.parent.resolve().is_relative_to(root):  # no link leads there
+            yield item
+
+
+def _found_inside(run: RunLayout, *, evidence: bool) -> Iterator[Item]:
+    for path in sorted(unfinished(run.root)):
+        yield Item(path, size_of(path), "left by a program that was killed", run)
+    finished = describe(run, lambda _: False).state == "finished"
+    for job in run.job_dirs():
+        if finished and job.checkpoint.is_file():
+            yield Item(job.checkpoint, size_of(job.checkpoint), "the checkpoint of a finished run", run, listed=True)
+        if not evidence:
+            continue
+        try:
+            meta = read_meta(job)
+        except HarnessError:
+            continue
+        if meta is None or meta.status not in ("ok", "failed", "skipped"):
+            continue
+        for attempt in meta.attempts[:-1]:
+            folder = job.attempt(attempt.number)
+            kept = {job.results.name, job.cassette.name}
+            for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+                if path.name not in kept:
+                    yield Item(path, size_of(path), "evidence of an earlier attempt", run, listed=True)
+
+
+def _old(runs: Sequence[RunLayout], older_than: float | None, keep: int | None) -> Iterator[RunLayout]:
+    if older_than is None and keep is None:
+        return
+    ended = sorted(((when, run) for run in runs if (when := _ended_at(run)) is not None), key=lambda pair: pair[0])
+    now = datetime.now(UTC).timestamp()
+    for place, (when, run) in enumerate(reversed(ended)):
+        if (keep is None or place >= keep) and (older_than is None or now - when > older_than):
+            yield run
+
+
+def _ended_at(run: RunLayout) -> float | None:
+    """When the last controller of a finished run ended; None of any other."""
+    if describe(run, lambda _: False).state != "finished":
+        return None
+    try:
+        text = Course.of(run).ended_at
+        return datetime.fromisoformat(text).timestamp() if text else None
+    except (HarnessError, ValueError):
+        return None
+
+
+def _try(remove: Callable[[], None], items: Sequence[Item], gone: list[Item], failed: list[str]) -> None:
+    try:
+        remove()
+    except (ConfigError, EnvironmentUnavailable, HarnessError) as error:
+        failed.append(str(error))
+    except OSError as error:
+        failed.append(f"{error.filename or items[0].path}: {error.strerror or error}")
+    else:
+        gone.extend(items)
+
+
+def _remove_whole(item: Item) -> None:
+    if item.run is not None:
+        remove_run(item.run)
+    elif not is_in_use(item.path):
+        shutil.rmtree(item.path)
+
+
+def _remove_inside(run: RunLayout, items: Sequence[Item]) -> None:
+    with held_for_writing(run):
+        for item in items:
+            if item.path.is_dir() and not item.path.is_symlink():
+                shutil.rmtree(item.path)
+            else:
+                item.path.unlink(missing_ok=True)
+        if any(item.listed for item in items) and run.files_index.exists():
+            write_files_index(run)

@@ -1,0 +1,305 @@
+"""The tables of a run. Each is derived from ``jobs/*/results.json`` and the manifest alone and can be rebuilt at any
+time: a job that ran twice has one folder and therefore one row."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+
+from trace_bench.artifacts.jsonio import JsonError, read_model
+from trace_bench.artifacts.layout import RunLayout
+from trace_bench.artifacts.records import (
+    FilesIndex,
+    Manifest,
+    ManifestEntry,
+    Results,
+    Summary,
+    TokenTotals,
+)
+from trace_bench.artifacts.versions import read_versioned
+from trace_bench.artifacts.writers import cell, csv_line, write_csv, write_csv_lines, write_json
+from trace_bench.errors import Boundary, HarnessError
+from trace_bench.records.digest import files_index, unfinished
+from trace_bench.records.integrity import flag_counts
+from trace_bench.records.leaderboard import LeaderboardRow, rank
+from trace_bench.records.metric_columns import metric_columns
+from trace_bench.records.rows import skipped_row, was_cut
+from trace_bench.resources import package_hash
+
+COLUMNS = tuple(Results.model_fields)
+"""Columns of ``results.csv``, before those of metrics."""
+
+
+class RunTables:
+    """The tables of one run as its files have them.
+
+    Every read looks at all jobs, but reads a ``results.json`` again only if it has changed.
+    """
+
+    def __init__(self, run: RunLayout) -> None:
+        self._run = run
+        self._cache: dict[str, tuple[tuple[int, int, int], Results]] = {}
+
+    def refresh(self, *, unprotected: bool = False, failed: bool = False) -> list[Results]:
+        """Write ``results.csv``, ``summary.json`` and both leaderboards anew from the jobs' files.
+
+        Args:
+            unprotected: let unprotected jobs onto the leaderboard.
+            failed: let failed jobs that have a score (a timeout) onto it.
+
+        Raises:
+            HarnessError: a ``results.json`` or the manifest is damaged.
+        """
+        manifest = read_manifest(self._run)
+        rows = self.rows_of(manifest)
+        planned = len(manifest.jobs) if manifest is not None else len(rows)
+        tags = manifest.tags if manifest is not None else ()
+        write_tables(self._run, rows, planned, tags, unprotected=unprotected, failed=failed)
+        write_standings(self._run, rows, unprotected=unprotected, failed=failed)
+        return rows
+
+    def rows(self) -> list[Results]:
+        """All rows, in the order of the manifest where there is one, else by job id. A result of another fingerprint
+        than the manifest's does not count. A job that the manifest calls ``not_executed`` has a ``skipped`` row.
+
+        Raises:
+            HarnessError: a ``results.json`` or the manifest is damaged.
+        """
+        return self.rows_of(read_manifest(self._run))
+
+    def rows_of(self, manifest: Manifest | None) -> list[Results]:
+        """`rows`, given the manifest of the run."""
+        found: dict[str, tuple[tuple[int, int, int], Results]] = {}
+        for job in self._run.job_dirs():
+            try:
+                stat = job.results.stat()
+            except FileNotFoundError:
+                continue
+            stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+            known = self._cache.get(job.job_id)
+            if known is None or known[0] != stamp:
+                known = (stamp, read_row(job.results))
+                if known[1].job_id != job.job_id:
+                    raise HarnessError(f"{job.results}: it belongs to job {known[1].job_id}; delete this folder")
+            found[job.job_id] = known
+        self._cache = found
+        rows = {job_id: row for job_id, (_, row) in found.items()}
+        ordered: list[Results] = []
+        if manifest is None:
+            return [rows[job_id] for job_id in sorted(rows)]
+        for entry in manifest.jobs:
+            row = rows.get(entry.job_id)
+            if row is not None and row.fingerprint != entry.fingerprint:
+                row = None  # of other code, say: the job has not run as the manifest has it
+            if row is None and entry.status == "not_executed":
+                row = skipped_row(manifest.run_id, entry)
+            if row is not None:
+                ordered.append(row)
+        return ordered
+
+
+class LiveTables:
+    """The tables of a run that is under way, from the rows that its controller has.
+
+    They are written at most every `min_interval` seconds, and so seldom that writing them stays below a hundredth of
+    the time: what a job costs the controller must not grow with the number of jobs. A row's line is made once.
+
+    Args:
+        order: the ids of all planned jobs.
+    """
+
+    def __init__(
+        self, run: RunLayout, order: Sequence[str], tags: Sequence[str] = (), *, min_interval: float = 2.0
+    ) -> None:
+        self._run = run
+        self._order = order
+        self._tags = tuple(tags)
+        self._min_interval = min_interval
+        self._next = -float("inf")
+        self._rows: dict[str, Results] = {}
+        self._lines: dict[str, str] = {}
+
+    def put(self, row: Results) -> None:
+        """A job has come to its end, or to another one than before."""
+        self._rows[row.job_id] = row
+        self._lines.pop(row.job_id, None)
+
+    def maybe_write(self) -> bool:
+        """`write`, unless it is too early; True if it wrote."""
+        began = time.monotonic()
+        if began < self._next:
+            return False
+        self.write()
+        ended = time.monotonic()
+        self._next = ended + max(self._min_interval, 99 * (ended - began))
+        return True
+
+    def write(self) -> None:
+        write_tables(self._run, self.rows(), len(self._order), self._tags, line_of=self._line_of)
+
+    def _line_of(self, row: Results) -> str:
+        line = self._lines.get(row.job_id)
+        if line is None:
+            line = self._lines[row.job_id] = _line_of(row)
+        return line
+
+    def rows(self) -> list[Results]:
+        """The rows so far, in the order of the plan."""
+        return [self._rows[job_id] for job_id in self._order if job_id in self._rows]
+
+
+def write_tables(
+    run: RunLayout,
+    rows: Sequence[Results],
+    planned: int,
+    tags: Sequence[str] = (),
+    *,
+    unprotected: bool = False,
+    failed: bool = False,
+    line_of: Callable[[Results], str] | None = None,
+) -> None:
+    """``results.csv``, ``summary.json`` and ``leaderboard.csv`` of `rows`.
+
+    Args:
+        planned: number of jobs of the run.
+        unprotected, failed: as of `rank`.
+        line_of: a row's fields as a line of ``results.csv``, for who knows it already.
+    """
+    metrics = metric_columns(rows)
+    fields = line_of or _line_of
+    lines = (",".join([fields(row), *(cell(value(row)) for value in metrics.values())]) for row in rows)
+    write_csv_lines(run.results_csv, (*COLUMNS, *metrics), lines)
+    write_json(run.summary, summarise(run.run_id, rows, planned, tags), durable=False)
+    write_leaderboard(run.leaderboard, rank(rows, unprotected=unprotected, failed=failed))
+
+
+def _line_of(row: Results) -> str:
+    """The fields of `row` as a line of ``results.csv``."""
+    return csv_line([getattr(row, name) for name in COLUMNS])
+
+
+def write_standings(
+    run: RunLayout, rows: Sequence[Results], *, unprotected: bool = False, failed: bool = False
+) -> None:
+    """``leaderboard.md`` of `rows`; see `trace_bench.analysis.standings`."""
+    import_module("trace_bench.analysis.standings").write_standings(run, rows, unprotected=unprotected, failed=failed)
+
+
+def preload_standings() -> None:
+    """Import what `write_standings` needs, for a thread of its own while something else is waited for."""
+    import_module("trace_bench.analysis.standings").preload()
+
+
+def read_rows(run: RunLayout) -> list[Results]:
+    """The rows of a run, read once."""
+    return RunTables(run).rows()
+
+
+def manifest_and_rows(run: RunLayout) -> tuple[Manifest | None, list[Results]]:
+    """`read_manifest` and `read_rows`, each file read once."""
+    manifest = read_manifest(run)
+    return manifest, RunTables(run).rows_of(manifest)
+
+
+def read_rows_and_waiting(run: RunLayout) -> tuple[list[Results], list[ManifestEntry]]:
+    """`read_rows`, and the planned jobs that have no row (yet).
+
+    Raises:
+        HarnessError: a ``results.json`` or the manifest is damaged.
+    """
+    manifest, rows = manifest_and_rows(run)
+    known = {row.job_id for row in rows}
+    return rows, [entry for entry in manifest.jobs if entry.job_id not in known] if manifest is not None else []
+
+
+def read_row(path: Path) -> Results:
+    """A ``results.json``.
+
+    Raises:
+        HarnessError: it is damaged.
+    """
+    try:
+        return read_model(Results, path.read_bytes())
+    except JsonError as error:
+        raise HarnessError(f"{path}: {error}; run the job again") from None
+
+
+def read_manifest(run: RunLayout) -> Manifest | None:
+    """The manifest, or None before there is one.
+
+    Raises:
+        NewerRun: it is of a later version. HarnessError: it is damaged.
+    """
+    try:
+        return read_versioned(Manifest, run.manifest)
+    except FileNotFoundError:
+        return None
+
+
+def summarise(run_id: str, rows: Sequence[Results], planned: int, tags: Sequence[str] = ()) -> Summary:
+    """Counts and totals. A job that was cut off counts as ``interrupted`` and as nothing else, a planned one without a
+    row as ``pending``."""
+    counts = Counter({"ok": 0, "failed": 0, "interrupted": 0, "skipped": 0})
+    counts.update("interrupted" if was_cut(row) else row.status for row in rows)
+    if planned > len(rows):
+        counts["pending"] = planned - len(rows)
+    failed = [row for row in rows if row.failure_boundary is not None and not was_cut(row)]
+    failures = Counter(f"{row.failure_boundary}:{row.failure_kind}" for row in failed)
+    boundaries = Counter(row.failure_boundary for row in failed if row.failure_boundary is not None)
+    prompt, completion = sum(row.prompt_tokens for row in rows), sum(row.completion_tokens for row in rows)
+    tokens = TokenTotals(
+        prompt=prompt,
+        completion=completion,
+        cached=sum(row.cached_tokens for row in rows),
+        reasoning=sum(row.reasoning_tokens for row in rows),
+        total=prompt + completion,
+    )
+    return Summary(
+        run_id=run_id,
+        generated_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        package_hash=package_hash(),
+        total_jobs=max(planned, len(rows)),
+        counts=dict(counts),
+        failures=dict(sorted(failures.items())),
+        boundaries={boundary: boundaries[boundary] for boundary in Boundary if boundaries[boundary]},
+        infrastructure_failures=sum(n for boundary, n in boundaries.items() if boundary.is_infrastructure),
+        unprotected_jobs=sum(row.integrity == "unprotected" for row in rows),
+        flagged_jobs=sum(bool(row.integrity_flags) for row in rows),
+        flags=flag_counts(rows),
+        cut_by_run_budget=sum(row.cut_by_run_budget for row in rows),
+        llm_calls=sum(row.llm_calls for row in rows),
+        llm_tries=sum(row.llm_tries for row in rows),
+        llm_reused=sum(row.llm_reused for row in rows),
+        llm_cached=sum(row.llm_cached for row in rows),
+        token_totals=tokens,
+        cost_usd=math.fsum(row.cost_usd for row in rows),
+        tags=tuple(tags),
+    )
+
+
+def write_leaderboard(path: Path, ranked: Iterable[LeaderboardRow]) -> None:
+    """``leaderboard.csv``; it has its header even if no job qualifies."""
+    rows, columns = list(ranked), LeaderboardRow.columns()
+    metrics = list(dict.fromkeys(name for row in rows for name in row.metrics))
+    cells = ([getattr(row, c) for c in columns] + [row.metrics.get(name) for name in metrics] for row in rows)
+    write_csv(path, (*columns, *(f"metric_mean:{name}" for name in metrics)), cells)
+
+
+def write_files_index(run: RunLayout) -> FilesIndex:
+    """``files_index.json``: every regular file of the run with size, SHA-256 and schema. Links are not
+    followed, the index itself is not listed, and what a killed controller left half written is removed: no job may be
+    at work."""
+    for path in list(unfinished(run.root)):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+    index = files_index(run)
+    write_json(run.files_index, index)
+    return index

@@ -1,0 +1,371 @@
+"""The tables of a report, the same for the page and for Markdown. Cells are on one line and printable; whoever writes
+them down escapes them for where they go."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import pandas as pd
+
+from trace_bench.analysis import kernels as of_kernels
+from trace_bench.analysis.frames import NORMALISED
+from trace_bench.analysis.markup import Table, coverage
+from trace_bench.analysis.proposals import KINDS
+from trace_bench.analysis.render import UNPROTECTED, dollars
+from trace_bench.analysis.statistics import LEVEL, Estimate, means
+from trace_bench.artifacts.audits import AuditReport, Claim
+from trace_bench.artifacts.jsonio import printable
+from trace_bench.records.integrity import FLAGS, flag_counts
+from trace_bench.records.leaderboard import LeaderboardRow, task_names
+from trace_bench.report.content import Report, Source
+from trace_bench.report.matrix import Matrix
+from trace_bench.report.outcome import Overall
+
+MESSAGES = 5
+"""Different messages shown of one kind of failure."""
+MESSAGE = 500
+KERNELS = (
+    "fast_p: the share of problems that are solved with a speed-up above p (arXiv:2502.10517). The geometric mean is "
+    f"that of the solved ones. Intervals ({100 * LEVEL:g} %) are over problems; speed-ups of different hardware are in "
+    "no common mean."
+)
+VERDICTS = ("contradicted", "unverifiable", "verified")
+_UNKNOWN = "–"
+_EMPTY = ("", "-", _UNKNOWN)
+_INTERVAL = f"{100 * LEVEL:g} % CI"
+
+
+def overview(report: Report) -> Table:
+    """Each run in a line."""
+    header = ("run", "name", "state", "jobs", "ok", "failed", "infrastructure", "interrupted", "skipped", "not yet",
+              "unprotected", "flagged")  # fmt: skip
+    rows = []
+    for number_, source in enumerate(report.sources):
+        jobs = report.jobs[report.jobs["source"] == number_]
+        outcomes = jobs["outcome"].value_counts()
+        planned = len(source.manifest.jobs) if source.manifest else len(jobs)
+        counts = [
+            str(int(outcomes.get(name, 0))) for name in ("ok", "failed", "infrastructure", "interrupted", "skipped")
+        ]
+        ran = jobs[jobs["status"] != "skipped"]
+        unprotected = str(int((ran["integrity"] == "unprotected").sum()))
+        flagged = str(int((jobs["integrity_flags"] != "").sum()))
+        name, state = printable(source.line.name, 60) or _UNKNOWN, source.line.state
+        rows.append((source.name, name, state, str(planned), *counts, str(planned - len(jobs)), unprotected, flagged))
+    return Table.of(header, rows, header[3:])
+
+
+def what_ran(report: Report) -> Table:
+    """What determines each run, a column a run."""
+    told = [dict(_what(source)) for source in report.sources]
+    names = list(dict.fromkeys(name for pairs in told for name in pairs))
+    rows = [(name, *(pairs.get(name, _UNKNOWN) for pairs in told)) for name in names]
+    return Table.of(("", *(source.name for source in report.sources)), rows)
+
+
+def _what(source: Source) -> list[tuple[str, str]]:
+    rows, lock, git = source.rows, source.lock, source.git
+    entries = source.manifest.jobs if source.manifest else ()
+    pairs = [
+        ("name", printable(source.line.name, 120)),
+        ("started", source.started_at or ""),
+        ("ended", source.ended_at or ""),
+        ("tasks", _some({entry.task_id for entry in entries} or {row.task_id for row in rows})),
+        ("trainers", _some({entry.trainer_id for entry in entries} or {row.trainer_id for row in rows})),
+        ("optimizers", _some({row.resolved_optimizer for row in rows})),
+        ("seeds", _some({str(entry.seed) for entry in entries}, key=int)),
+        ("models", _models(source)),
+        ("backend", _some({row.backend for row in rows if row.backend})),
+        ("objective", _some({row.objective for row in rows})),
+        ("config hash", lock.config_hash if lock else ""),
+        ("code", _code(source)),
+        ("commit", git.commit or "" if git else ""),
+        ("branch", git.branch or "" if git else ""),
+        ("tags", _some(source.manifest.tags) if source.manifest else ""),
+    ]
+    if lock:
+        pairs += [(f"image {name}", f"{image.ref}, key {image.key}") for name, image in sorted(lock.images.items())]
+        pairs += [(f"task {name}", f"sha256 {digest}") for name, digest in sorted(lock.tasks.items())[:200]]
+        pairs += [("salt", lock.salt or "not published: the run has not ended")]
+    return [(printable(name, 120), printable(text, 600)) for name, text in pairs if text]
+
+
+def _code(source: Source) -> str:
+    if source.lock is None:
+        return ""
+    dirty = source.git.dirty if source.git else None
+    state = {True: ", with uncommitted changes", False: "", None: ""}[dirty]
+    return f"{source.lock.code_version}, sources {source.lock.sources_hash}{state}"
+
+
+def _models(source: Source) -> str:
+    if source.lock is None:
+        return _some({row.model for row in source.rows})
+    told = []
+    for model in source.lock.models:
+        price = source.lock.prices.get(model.id)
+        sampling = f" {json.dumps(model.sampling, ensure_ascii=False, sort_keys=True)}" if model.sampling else ""
+        cost = f", {price.prompt:g} and {price.completion:g} USD for a million tokens in and out" if price else ""
+        told.append(f"{model.id} ({model.provider}: {model.model}{cost}){sampling}")
+    return "; ".join(told)
+
+
+def _some(names: Iterable[str], key: Any = None, most: int = 40) -> str:
+    every = sorted(names, key=key)
+    more = f" … {len(every) - most} more" if len(every) > most else ""
+    return ", ".join(every[:most]) + more
+
+
+# ------------------------------------------------------------------------------------------------------ results
+
+
+def matrix_table(matrix: Matrix) -> Table:
+    """What the matrix shows, in numbers."""
+    header = ("task", *matrix.ways)
+    rows = [
+        (task, *(text or _UNKNOWN for text in texts)) for task, texts in zip(matrix.tasks, matrix.texts, strict=True)
+    ]
+    return Table.of(header, rows, matrix.ways)
+
+
+def overall(report: Report, over: Sequence[Overall]) -> Table | None:
+    """Configurations over the tasks whose held-out scores are normalised; None where there is none."""
+    if not over:
+        return None
+    tasks = max(len(one.of_task) for one in over)
+    rows = []
+    for one in over:
+        jobs = report.jobs[report.jobs["way"] == one.configuration]
+        counted = jobs[jobs["counts"]]
+        proposals = "/".join(str(int(jobs[kind].sum())) for kind in KINDS)
+        rows.append(
+            (
+                _UNKNOWN if one.rank is None else str(one.rank),
+                one.configuration + _unprotected(counted),
+                _fixed(one.held_out.mean),
+                _interval(one.held_out, _fixed),
+                _fixed(one.validation.mean),
+                f"{len(one.of_task)} of {tasks}",
+                f"{len(counted)} of {len(jobs)}",
+                _UNKNOWN if proposals == "0/0/0" else proposals,
+                dollars(float(counted["cost_usd"].mean())),
+            )
+        )
+    header = ("rank", "configuration", "held-out", _INTERVAL, "validation", "tasks", "jobs", "proposals", "USD a job")
+    believed = coverage(over[0].held_out.coverage)
+    notes = (
+        "Means over tasks of each task's mean over seeds of the normalised score: 1 is a task's bound or target, 0 a "
+        "failure. The interval is Student's t over the tasks (arXiv:2411.00640, section 2.2), over the seeds of a "
+        "single task, cut at the score's declared bounds"
+        + (f"; of so few values it holds the true mean in {believed} of simulations. " if believed != "-" else ". ")
+        + "Validation scores chose the best states, which flatters them. Proposals: new/duplicate/unusable. A "
+        "configuration that lacks a task is not ranked.",
+    )
+    return Table.of(header, rows, (header[0], *header[2:]), notes=notes)
+
+
+def leaderboards(report: Report) -> list[Table]:
+    """One a run and task, in the task's units."""
+    found = []
+    intervals = _intervals(report)
+    labels = {(row.source, row.job_id): row.way for row in report.counted.itertuples()}
+    for number, (source, board) in enumerate(report.leaderboards()):
+        tasks = task_names(board)
+        for task in dict.fromkeys(tasks):
+            ranked = [row for row, name in zip(board, tasks, strict=True) if name == task]
+            where = f" in {source.name}" if report.several else ""
+            better = "higher" if ranked[0].score_direction == "maximize" else "lower"
+            names = [str(labels.get((number, row.best_job_id), row.trainer_id)) for row in ranked]
+            ends = [intervals.get((source.layout.run_id, row.best_job_id), _UNKNOWN) for row in ranked]
+            found.append(_leaderboard(f"{printable(task, 300)}{where} ({better} is better)", ranked, names, ends))
+    return found
+
+
+def kernels(report: Report) -> list[Table]:
+    """The speed-ups of kernels, one table a run that has any."""
+    found = []
+    for number, source in enumerate(report.sources):
+        jobs = report.jobs[report.jobs["source"] == number]
+        speedups = of_kernels.speedups(jobs, jobs["counts"])
+        apart = of_kernels.impossible(jobs, jobs["counts"])
+        if speedups or apart:
+            notes = [KERNELS, *([of_kernels.impossible_sentence(apart)] if apart else [])]
+            found.append(of_kernels.table(speedups, notes, source.name if report.several else ""))
+    return found
+
+
+def _intervals(report: Report) -> dict[tuple[str, str], str]:
+    """By run and any of the jobs that count: the interval of the configuration's held-out mean on the task."""
+    jobs = report.counted[report.counted["score_test"].notna()]
+    groups = [group for _, group in jobs.groupby(["source", "task", "way"], sort=False)]
+    found = means([group["score_test"].tolist() for group in groups], LEVEL)
+    return {
+        (report.sources[row.source].layout.run_id, row.job_id): _interval(one, _number)
+        for group, one in zip(groups, found, strict=True)
+        for row in group.itertuples()
+    }
+
+
+def _leaderboard(title: str, ranked: Sequence[LeaderboardRow], names: list[str], intervals: list[str]) -> Table:
+    columns: dict[str, list[str]] = {
+        "rank": [str(row.rank) for row in ranked],
+        "configuration": [
+            name + (UNPROTECTED if row.integrity == "unprotected" else "")
+            for name, row in zip(names, ranked, strict=True)
+        ],
+        "seeds": [f"{row.jobs}/{row.seeds}" if row.jobs != row.seeds else str(row.jobs) for row in ranked],
+        "start": [_number(row.score_initial) for row in ranked],
+        "validation": [_number(row.score_mean) for row in ranked],
+        "held-out": [_number(row.score_test) for row in ranked],
+        _INTERVAL: intervals,
+        "normalised": [_fixed(row.metrics.get(NORMALISED)) for row in ranked],
+        "evaluations": [_number(row.evaluations, 4) for row in ranked],
+        "tokens": [f"{row.total_tokens:.0f}" for row in ranked],
+        "USD": [dollars(row.cost_usd) for row in ranked],
+        "flags": [printable(row.integrity_flags, 120) for row in ranked],
+    }
+    columns = {name: cells for name, cells in columns.items() if any(cell not in _EMPTY for cell in cells)}
+    numeric = columns.keys() - {"configuration", "flags"}
+    return Table.of(list(columns), list(zip(*columns.values(), strict=True)), numeric, title)
+
+
+def _unprotected(jobs: pd.DataFrame) -> str:
+    return UNPROTECTED if (jobs["integrity"] == "unprotected").any() else ""
+
+
+def failures(report: Report) -> tuple[Table, Table | None]:
+    """Failed jobs by boundary and kind, and what the flags of flagged jobs mean."""
+    header = ("boundary: kind", "jobs", "tasks", "configurations", "messages")
+    jobs = report.jobs[report.jobs["outcome"].isin(["failed", "infrastructure", "interrupted"])]
+    keys = jobs["failure_boundary"].fillna("").astype(str) + ": " + jobs["failure_kind"].fillna("").astype(str)
+    keys = keys.where(jobs["failure_kind"].notna(), "interrupted: " + jobs["stop_reason"].fillna("").astype(str))
+    rows = []
+    for key, group in jobs.groupby(keys, sort=False):
+        messages = list(dict.fromkeys(printable(text, MESSAGE) for text in group["feedback"] if text))
+        more = f" … {len(messages) - MESSAGES} other messages" if len(messages) > MESSAGES else ""
+        rows.append(
+            (
+                printable(str(key), 80),
+                str(len(group)),
+                _some(set(group["task"]), most=8),
+                _some(set(group["way"]), most=8),
+                " | ".join(messages[:MESSAGES]) + more,
+            )
+        )
+    rows.sort(key=lambda row: (-int(row[1]), row[0]))
+    counts = flag_counts(row for source in report.sources for row in source.rows)
+    flags = [(printable(flag, 60), str(count), FLAGS.get(flag, "")) for flag, count in counts.items()]
+    told = Table.of(("flag", "jobs", "what it says"), flags, ("jobs",), "Flagged jobs") if flags else None
+    return Table.of(header, rows, ("jobs",)), told
+
+
+def costs(report: Report) -> Table:
+    """What was spent, by task and configuration: sums over all jobs that ran, whatever came of them."""
+    header = (
+        "task",
+        "configuration",
+        "jobs",
+        "evaluations",
+        "calls",
+        "tokens in",
+        "tokens out",
+        "USD",
+        "training s",
+        "total s",
+    )
+    columns = [
+        "evaluations",
+        "llm_calls",
+        "prompt_tokens",
+        "completion_tokens",
+        "cost_usd",
+        "train_seconds",
+        "time_seconds",
+    ]
+    jobs = report.jobs[report.jobs["status"] != "skipped"]
+    rows = [
+        (task, way, *_spent(group, columns))
+        for (task, way), group in jobs.groupby(["task", "way"], sort=False)
+    ]  # fmt: skip
+    place = {name: n for n, name in enumerate((*report.tasks, *report.ways))}
+    rows.sort(key=lambda row: (place[row[0]], place[row[1]]))
+    if len(rows) > 1:
+        rows.append(("all", "", *_spent(jobs, columns)))
+    return Table.of(header, rows, header[2:])
+
+
+def _spent(jobs: pd.DataFrame, columns: Sequence[str]) -> tuple[str, ...]:
+    sums = [float(jobs[column].sum()) for column in columns]
+    told = [f"{value:.0f}" for value in sums[:4]]
+    return (str(len(jobs)), *told, dollars(sums[4]), *(f"{value:.1f}" for value in sums[5:]))
+
+
+# -------------------------------------------------------------------------------------------------- environment
+
+
+def environment(report: Report) -> Table:
+    """Host, versions and variables, a column a run."""
+    told = []
+    for source in report.sources:
+        env = source.env
+        pairs: dict[str, str] = {}
+        if env is not None:
+            pairs = {"captured": env.captured_at, "python": env.python_version, "platform": env.platform}
+            pairs |= {"CPU": env.cpu_model}
+            pairs |= {f"backend: {name}": _plain(value) for name, value in env.backend.items()}
+            pairs |= {f"package {name}": version for name, version in env.packages.items()}
+            pairs |= {f"${name}": value for name, value in env.env.items()}
+        told.append({printable(name, 120): printable(value, 300) for name, value in pairs.items() if value})
+    names = list(dict.fromkeys(name for pairs in told for name in pairs))
+    rows = [(name, *(pairs.get(name, _UNKNOWN) for pairs in told)) for name in names]
+    return Table.of(("", *(source.name for source in report.sources)), rows)
+
+
+def verdict(claims: Sequence[Claim]) -> Table:
+    """What was contradicted first."""
+    ranked = sorted(claims, key=lambda claim: VERDICTS.index(claim.verdict))
+    rows = [(c.verdict, printable(c.claim, 200), printable(c.says, 600), _evidence(c)) for c in ranked]
+    return Table.of(("verdict", "claim", "the audit says", "evidence"), rows)
+
+
+def verdict_sentence(audit: AuditReport | None) -> str:
+    """The verdict in one line."""
+    if audit is None:
+        return "not audited"
+    claims = audit.claims
+    counts = {name: sum(claim.verdict == name for claim in claims) for name in VERDICTS}
+    told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    return f"{len(claims)} claims: {told}" if claims else "the audit made no claims"
+
+
+def _evidence(claim: Claim) -> str:
+    """Where it is, what is there, and what should be; the first of them."""
+    told = []
+    for one in claim.evidence:
+        due = "" if one.due is None else f", should be {_plain(one.due)}"
+        told.append(f"{' '.join(part for part in (one.file, one.key) if part)} is {_plain(one.was)}{due}")
+    more = claim.found - len(claim.evidence)
+    return printable("; ".join(told), 1000) + (f" … {more} more" if told and more > 0 else "")
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+
+
+def _number(value: float | None, digits: int = 5) -> str:
+    """With so many significant digits; large numbers whole."""
+    if value is None:
+        return _UNKNOWN
+    return f"{value:.0f}" if 10**digits <= abs(value) < 1e12 else f"{value:.{digits}g}"
+
+
+def _interval(found: Estimate, told: Callable[[float], str]) -> str:
+    if found.interval is None:
+        return _UNKNOWN
+    return f"[{told(found.interval[0])}, {told(found.interval[1])}]" + ("=" if found.equal else "")
+
+
+def _fixed(value: float | None) -> str:
+    return _UNKNOWN if value is None else f"{value:.3f}"
