@@ -1,0 +1,85 @@
+"""Runs that were recorded at commit ac8e3bef: later code shows, audits, compares, rebuilds and replays them alike.
+
+``tests/data/earlier-runs`` holds the archives (`trace-bench export`), the configs they were made from, and what the
+code of that commit printed about them. The jobs ran in containers. ``search`` has three tasks, three trainers and two
+seeds. In ``failures`` half of the jobs fail, by time-outs and by a task without a trainable parameter. ``replay``
+repeats ``search``.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.cli import REPOSITORY, cli
+from trace_bench.artifacts.layout import RunLayout
+
+EARLIER = REPOSITORY / "tests" / "data" / "earlier-runs"
+PREFIX = "20261125-120000-"
+NAMES = ("search", "failures", "replay")
+COMPARED = (PREFIX + "search", PREFIX + "failures")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the three runs, imported from their archives."""
+    folder = tmp_path_factory.mktemp("earlier")
+    for name in NAMES:
+        done = cli("import", str(EARLIER / f"{name}.tar.gz"), "--runs-dir", "runs", cwd=folder)
+        assert done.returncode == 0, done.stderr
+    return folder / "runs"
+
+
+def expected(name: str) -> Any:
+    return json.loads((EARLIER / "expected" / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def printed(runs: Path, *arguments: str) -> Any:
+    done = cli(*arguments, "--runs-dir", ".", "--json", cwd=runs)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("command", ["show", "results"])
+def test_an_earlier_run_is_shown_as_before(runs: Path, name: str, command: str) -> None:
+    assert printed(runs, command, PREFIX + name) == expected(f"{name}.{command}")
+
+
+def test_a_job_of_an_earlier_run_is_shown_as_before(runs: Path) -> None:
+    job = min(path.name for path in RunLayout(runs / (PREFIX + "search")).jobs.iterdir())
+    assert printed(runs, "show", PREFIX + "search", job) == expected("job")
+
+
+def test_earlier_runs_are_compared_as_before(runs: Path) -> None:
+    assert printed(runs, "compare", *COMPARED) == expected("compare")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_earlier_run_is_audited_as_before(runs: Path, name: str) -> None:
+    claims = printed(runs, "audit", PREFIX + name)["claims"]
+    assert {claim["claim"]: claim["verdict"] for claim in claims} == expected("audit")[name]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tables_of_an_earlier_run_are_rebuilt_to_the_byte(runs: Path, tmp_path: Path, name: str) -> None:
+    copy = tmp_path / (PREFIX + name)
+    shutil.copytree(runs / copy.name, copy)
+    tables = ("results.csv", "leaderboard.csv", "leaderboard.md")
+    before = {table: (copy / table).read_bytes() for table in tables}
+    for table in tables:
+        (copy / table).unlink()
+    done = cli("rebuild", copy.name, "--runs-dir", ".", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert {table: (copy / table).read_bytes() for table in tables} == before
+
+
+@pytest.mark.docker
+def test_an_earlier_run_is_replayed_with_equal_scores(runs: Path, tmp_path: Path) -> None:
+    done = cli("run", "--replay", str(runs / (PREFIX + "search")), "--quiet", cwd=tmp_path, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert f"replay of {PREFIX}search: 18 of 18 jobs came out equal" in done.stdout + done.stderr
