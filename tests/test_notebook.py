@@ -16,7 +16,7 @@ from tests.cli.sample_run import NASTY, STEP, failed, job, row, start
 from tests.cli.test_hostile_texts import _going, hostile_run
 from tests.hostile_texts import TEXTS
 from trace_bench.analysis.html import MOST_ROWS, table_html
-from trace_bench.artifacts.jsonio import HIDDEN
+from trace_bench.display.text import HIDDEN
 from trace_bench.execution.result import RunResult
 from trace_bench.notebook import MOST_LINES, NotebookTable, in_notebook
 

@@ -12,8 +12,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from trace_bench.artifacts.secrets import known
 from trace_bench.cli.live import LiveTable
+from trace_bench.secrets import known
 
 WIDTH, HEIGHT = 110, 60
 """Of the table, in characters."""

@@ -16,7 +16,8 @@ import pytest
 from tests.artifacts.samples import RESULTS
 from trace_bench import __version__
 from trace_bench.artifacts.records import Results
-from trace_bench.artifacts.writers import cell, write_csv
+from trace_bench.artifacts.writers import write_csv
+from trace_bench.display.text import csv_cell
 from trace_bench.records.parquet import write_parquet
 from trace_bench.records.tables import COLUMNS
 
@@ -51,7 +52,7 @@ def written(path: Path, *rows: Results) -> pyarrow.Table:
 def as_cell(column: str, value: Any) -> str:
     """What the CSV file shows for a value of the parquet file."""
     annotation = Results.model_fields[column].annotation
-    return cell(json.loads(value) if value is not None and "dict" in str(annotation) else value)
+    return csv_cell(json.loads(value) if value is not None and "dict" in str(annotation) else value)
 
 
 def test_it_says_the_same_as_the_csv_file(tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ from hypothesis import strategies as st
 from trace_bench.artifacts.records import GitInfo
 from trace_bench.artifacts.writers import (
     Journal,
-    cell,
     read_journal,
     write_bytes,
     write_csv,
@@ -30,6 +29,7 @@ from trace_bench.artifacts.writers import (
     write_pieces,
     write_text,
 )
+from trace_bench.display.text import csv_cell
 from trace_bench.errors import HarnessError
 
 
@@ -221,7 +221,7 @@ def test_a_line_after_closing_is_an_error_not_a_loss(tmp_path: Path) -> None:
     ],
 )
 def test_cells(value: Any, text: str) -> None:
-    assert cell(value) == text
+    assert csv_cell(value) == text
 
 
 @given(st.lists(st.lists(st.text() | st.none() | st.floats() | st.integers(), min_size=2, max_size=2), max_size=5))

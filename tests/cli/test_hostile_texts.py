@@ -22,7 +22,6 @@ from tests.cli.sample_run import Terminal, job, start
 from tests.hostile_texts import FORGED, TEXTS, poisoned
 from trace_bench.analysis.render import Screen
 from trace_bench.artifacts.contract import BuildReport, Failure, WorkerResult
-from trace_bench.artifacts.jsonio import HIDDEN
 from trace_bench.artifacts.layout import RESULT as RESULT_FILE
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import JobMeta, LlmCall, ManifestEntry, Results
@@ -37,6 +36,7 @@ from trace_bench.cli.output import emit, harmless, note
 from trace_bench.cli.progress import JsonLines, Lines
 from trace_bench.cli.show import show_command
 from trace_bench.cli.validate import _problem_text, _report_text
+from trace_bench.display.text import HIDDEN
 from trace_bench.errors import Boundary
 from trace_bench.execution.progress import RunEnd
 from trace_bench.execution.validate import ProblemCheck

@@ -11,9 +11,9 @@ import pyarrow.parquet
 import pytest
 
 from tests.execution.bench import Bench
-from trace_bench.artifacts.secrets import known
 from trace_bench.execution.live import LiveJobs
 from trace_bench.execution.progress import JobView, Quiet
+from trace_bench.secrets import known
 
 KEY = "planted-0123456789"
 

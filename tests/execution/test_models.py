@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from trace_bench.artifacts.secrets import known
 from trace_bench.config import parse_config
 from trace_bench.config.models import RunConfig
 from trace_bench.errors import ConfigError
@@ -16,6 +15,7 @@ from trace_bench.gateway.real import HostLimit, Prices
 from trace_bench.identity import config_hash
 from trace_bench.matrix import models_of
 from trace_bench.planning.models import learn_secrets, missing_keys, real_models, with_models
+from trace_bench.secrets import known
 
 KEY = "sk-planted-0123456789"
 OPENAI = {"OPENAI_API_KEY": KEY}

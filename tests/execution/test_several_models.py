@@ -12,7 +12,6 @@ import pytest
 
 from tests.execution.bench import Bench
 from trace_bench.artifacts.records import Lock, ModelPrices
-from trace_bench.artifacts.secrets import known
 from trace_bench.config import parse_config
 from trace_bench.config.models import RunConfig
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
@@ -25,6 +24,7 @@ from trace_bench.gateway.stub import StubProvider
 from trace_bench.matrix import models_of
 from trace_bench.planning.models import with_models
 from trace_bench.planning.prices import prices_of
+from trace_bench.secrets import known
 
 TWO = [
     {"model": "gpt-x", "provider": "openai", "prices": {"prompt": 1.0, "completion": 4.0}},

@@ -13,7 +13,7 @@ from trace_bench.analysis.markup import Table, coverage, interval
 from trace_bench.analysis.render import UNPROTECTED, dollars, number
 from trace_bench.analysis.statistics import RESAMPLES, Estimate
 from trace_bench.artifacts.jsonio import printable
-from trace_bench.artifacts.writers import cell
+from trace_bench.display.text import csv_cell
 from trace_bench.records.integrity import MARK, PAGE
 from trace_bench.records.leaderboard import hardware_sentence
 
@@ -292,7 +292,7 @@ def csv_text(summary: Summary) -> str:
             line += _numbers(getattr(group, name))
         line += [getattr(group, name) for name in _NUMBERS]
         line += [group.aside.get(name, 0) for name in ASIDE]
-        writer.writerow([cell(value) for value in (*line, _kinds(group.failures), _kinds(group.infrastructure))])
+        writer.writerow([csv_cell(value) for value in (*line, _kinds(group.failures), _kinds(group.infrastructure))])
     return text.getvalue()
 
 

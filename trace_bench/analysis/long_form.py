@@ -16,12 +16,13 @@ from trace_bench.artifacts import jsonio
 from trace_bench.artifacts.contract import StateScores, WorkerResult
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import JobMeta, Results
-from trace_bench.artifacts.secrets import known
-from trace_bench.artifacts.writers import cell, make_folders, write_pieces
+from trace_bench.artifacts.writers import make_folders, write_pieces
 from trace_bench.config.objectives import SCORE
+from trace_bench.display.text import csv_cell
 from trace_bench.errors import HarnessError
 from trace_bench.records.derive import last_result, read_meta
 from trace_bench.records.integrity import is_withheld
+from trace_bench.secrets import known
 
 Table = Literal["scores", "jobs", "steps", "calls"]
 TABLES: Sequence[str] = get_args(Table)
@@ -72,7 +73,7 @@ def write_csv_table(path: Path, columns: Mapping[str, str], batches: Batches) ->
         yield _csv([list(columns)])
         for batch in batches:
             count += len(batch)
-            yield _csv([[cell(_plain(row.get(name))) for name in columns] for row in batch])
+            yield _csv([[csv_cell(_plain(row.get(name))) for name in columns] for row in batch])
 
     write_pieces(path, pieces())
     return count

@@ -25,10 +25,10 @@ from trace_bench.artifacts import layout
 from trace_bench.artifacts.contract import Event, HistoryLine, States, WorkerResult
 from trace_bench.artifacts.jsonio import JsonError, printable, read_model
 from trace_bench.artifacts.names import Names
-from trace_bench.artifacts.secrets import known
 from trace_bench.artifacts.tarstream import Source, entries
 from trace_bench.artifacts.writers import is_torn, sync_tree, write_bytes, write_json
 from trace_bench.errors import CollectError, EnvironmentUnavailable, HarnessError, TraceBenchError
+from trace_bench.secrets import known
 
 M = TypeVar("M", bound=BaseModel)
 _TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from trace_bench.display.text import quoted
 from trace_bench.identity import canonical_json
 
 MAX_DEPTH = 64
@@ -96,32 +96,11 @@ def json_path(location: Iterable[str | int]) -> str:
     """A JSON path such as ``$.jobs[3].seed``; long keys are cut, as they may be hostile."""
     path = "$"
     for part in location:
-        path += f"[{part}]" if isinstance(part, int) else f".{printable(part, 60)}"
+        path += f"[{part}]" if isinstance(part, int) else f".{quoted(part, 60)}"
     return path
 
 
-def printable(text: str, limit: int = 120) -> str:
-    """`text` on one line and cut to `limit` characters, for messages about input that may be hostile."""
-    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[: limit + 1])
-    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
-
-
-HIDDEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\U000e0000-\U000e007f]"
-)
-"""Characters that give a terminal orders, turn text around, or are there without being seen. No tab, no newline."""
-
-
-def quiet(text: str) -> str:
-    """JSON `text` of the same value, in which `HIDDEN` characters are escapes: they can only stand inside a string.
-
-    >>> quiet('"a\u202eb"')
-    '"a\\\\u202eb"'
-    """
-    if text.isascii() and "\x7f" not in text:
-        return text
-    return HIDDEN.sub(lambda found: json.dumps(found[0])[1:-1] if found[0] != "\x7f" else "\\u007f", text)
+printable = quoted
 
 
 def _refuse_constant(name: str) -> float:
@@ -131,7 +110,7 @@ def _refuse_constant(name: str) -> float:
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise JsonError(f"{printable(text, 30)} is beyond the range of a double")
+        raise JsonError(f"{quoted(text, 30)} is beyond the range of a double")
     return number
 
 
@@ -147,7 +126,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise JsonError(f"the key {printable(key, 60)!r} occurs twice in one object")
+                raise JsonError(f"the key {quoted(key, 60)!r} occurs twice in one object")
             seen.add(key)
     return found
 

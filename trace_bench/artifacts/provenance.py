@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_bench.artifacts.records import EnvInfo, GitInfo
-from trace_bench.artifacts.secrets import MASK, is_secret_name
+from trace_bench.secrets import MASK, is_secret_name
 from trace_bench.worker import hardware
 
 _ALLOWED_PREFIXES = (

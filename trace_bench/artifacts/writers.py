@@ -7,7 +7,7 @@ pass ``durable=False`` and skip both flushes. A `Journal` hands every line to th
 so that a killed process loses at most the line it was writing; ``durable=True`` (cassettes of paid models)
 adds an ``fsync`` per line.
 
-All of them mask the secrets that this process knows (see `trace_bench.artifacts.secrets`).
+All of them mask the secrets that this process knows (see `trace_bench.secrets`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import contextlib
 import csv
 import io
 import os
-import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,8 +25,9 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from trace_bench.artifacts import jsonio
-from trace_bench.artifacts.secrets import known
+from trace_bench.display.text import csv_cell, escape_json
 from trace_bench.errors import HarnessError
+from trace_bench.secrets import known
 
 
 def write_bytes(path: Path, data: bytes, *, durable: bool = True, mode: int | None = None) -> None:
@@ -71,11 +71,11 @@ def write_json(path: Path, value: BaseModel | Any, *, durable: bool = True) -> N
         ValueError: `value` holds NaN or infinity.
     """
     plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
-    write_text(path, jsonio.quiet(jsonio.dumps(plain, indent=2)) + "\n", durable=durable)
+    write_text(path, escape_json(jsonio.dumps(plain, indent=2)) + "\n", durable=durable)
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Replace `path` by a table (see `cell` for what a cell looks like). Not flushed: tables can be
+    """Replace `path` by a table (see `csv_cell` for what a cell looks like). Not flushed: tables can be
     rebuilt."""
     write_csv_lines(path, header, map(csv_line, rows))
 
@@ -92,42 +92,8 @@ def csv_line(row: Sequence[Any]) -> str:
     """The cells of `row` as one line of a CSV file, without its end; lines of parts of a row, joined by commas, are
     that of the whole."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow([cell(value) for value in row])
+    csv.writer(text, lineterminator="").writerow([csv_cell(value) for value in row])
     return text.getvalue()
-
-
-_ESCAPED = re.compile(f"{jsonio.HIDDEN.pattern}|[\t\n]")
-_FORMULA = frozenset("=+-@＝＋－＠")
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_NEXT_CELL = re.compile(r"(;[\s\"']*)(?=[=+\-@＝＋－＠])")
-"""Where a spreadsheet that separates cells by semicolons would begin one that is a formula."""
-
-
-def cell(value: Any) -> str:
-    """One cell of a CSV file: a row is always one line, and no spreadsheet takes a cell for a formula.
-
-    None is empty, a float is the shortest text that reads back to it, a mapping or list is JSON. In text, line breaks
-    and what acts on a terminal or cannot be seen become visible escapes (``\\n``). A text that starts with ``=``,
-    ``+``, ``-`` or ``@``, blanks and quotes aside, gets a leading apostrophe unless it is a number, and so does what
-    follows a semicolon in it. The exact text is in ``results.json``.
-
-    >>> cell("=1+1"), cell("-3.5"), cell(-3.5), cell("a\\nb")
-    ("'=1+1", '-3.5', '-3.5', 'a\\\\nb')
-    """
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return repr(value)
-    if isinstance(value, int):
-        return str(value)
-    text = value if isinstance(value, str) else jsonio.dumps(value)
-    text = _ESCAPED.sub(lambda found: ascii(found[0])[1:-1], text)
-    text = _NEXT_CELL.sub(r"\1'", text)
-    if text.lstrip(" \"'\xa0\u3000")[:1] in _FORMULA and _NUMBER.fullmatch(text) is None:
-        return "'" + text
-    return text
 
 
 class Place(NamedTuple):
@@ -229,7 +195,7 @@ class Journal:
     def append(self, value: BaseModel | Mapping[str, Any]) -> Place:
         """Add one line; when this returns it survives the death of this process. Returns where it lies."""
         plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else dict(value)
-        data = known.data((jsonio.quiet(jsonio.dumps(plain)) + "\n").encode("utf-8"))
+        data = known.data((escape_json(jsonio.dumps(plain)) + "\n").encode("utf-8"))
         with self._lock:
             if self._fd < 0:
                 raise HarnessError(f"{self.path}: the journal is closed, a line came too late")

@@ -16,8 +16,9 @@ from typing import Any
 import yaml
 
 from trace_bench.artifacts.contract import Value
-from trace_bench.artifacts.jsonio import HIDDEN, printable
+from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.writers import write_text
+from trace_bench.display.text import HIDDEN
 from trace_bench.errors import HarnessError
 
 # What a YAML reader leaves alone inside a literal block: printable, and not one of its line ends but "\n".

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from trace_bench.artifacts.contract import Budget
 from trace_bench.artifacts.records import JobMeta, LlmCall, ModelPrices, Usage
-from trace_bench.artifacts.secrets import MASK
 from trace_bench.artifacts.usage import Tally, is_answer, is_lost, usage_of
 from trace_bench.audit.claims import Book
 from trace_bench.audit.reading import Folder, Unreadable, parsed
@@ -22,6 +21,7 @@ from trace_bench.gateway.prices import cost
 from trace_bench.gateway.real import Prices
 from trace_bench.gateway.requests import request_hash
 from trace_bench.gateway.usage import Counted, reported
+from trace_bench.secrets import MASK
 
 _STAMP_SLACK = 2.0
 """Seconds that a call may have begun after others had ended, for all that times say."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from trace_bench.artifacts.audits import AuditReport, Claim, Evidence, Verdict
 from trace_bench.artifacts.jsonio import printable
-from trace_bench.artifacts.secrets import known
+from trace_bench.secrets import known
 
 __all__ = ["CLAIMS", "AuditReport", "Book", "Claim", "Evidence", "Verdict"]
 

@@ -11,7 +11,6 @@ from pydantic import BaseModel
 from trace_bench.artifacts.contract import Failure, Scores, States, WorkerResult
 from trace_bench.artifacts.layout import RESULT, STATES, JobLayout, RunLayout
 from trace_bench.artifacts.records import JobMeta, ParetoFront, Results, Usage
-from trace_bench.artifacts.secrets import MASK
 from trace_bench.audit import cassette, history, scores
 from trace_bench.audit.claims import same
 from trace_bench.audit.conduct import check_conduct
@@ -23,6 +22,7 @@ from trace_bench.errors import Boundary
 from trace_bench.records.integrity import integrity_report, is_withheld
 from trace_bench.records.pareto import pareto_front
 from trace_bench.records.rows import results_row
+from trace_bench.secrets import MASK
 
 M = TypeVar("M", bound=BaseModel)
 _EXACT = frozenset(Results.model_fields) - {"time_seconds", "cost_usd"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from trace_bench.artifacts.secrets import Secrets, secrets_in
+from trace_bench.secrets import Secrets, secrets_in
 
 OVERLAP = 4096
 """Bytes of a block that are looked at again with the next one."""

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from trace_bench import __version__
-from trace_bench.artifacts.secrets import known, secrets_in
 from trace_bench.cli import complete
 from trace_bench.cli.app_harbor import harbor_app
 from trace_bench.cli.app_images import images_app
@@ -43,6 +42,7 @@ from trace_bench.cli.usage import (
     whole_number,
 )
 from trace_bench.errors import ConfigError, ExitCode
+from trace_bench.secrets import known, secrets_in
 
 UNWRAPPED = 100_000
 """Columns of help that goes into a pipe or a file."""

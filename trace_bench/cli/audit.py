@@ -9,11 +9,11 @@ from typing import Any
 
 from trace_bench.artifacts.audits import AuditReport, Claim, Evidence
 from trace_bench.artifacts.jsonio import dumps, printable
-from trace_bench.artifacts.secrets import known, secrets_in
 from trace_bench.audit.verify import audit
 from trace_bench.cli.output import emit, emit_json
 from trace_bench.errors import ExitCode
 from trace_bench.records.runs import find_run
+from trace_bench.secrets import known, secrets_in
 
 _LIMIT = 120
 

@@ -9,7 +9,6 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from trace_bench.artifacts.secrets import known
 from trace_bench.cli.output import emit, note
 from trace_bench.cli.progress import alert
 from trace_bench.cli.run import StopOnSignals
@@ -17,6 +16,7 @@ from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.kernel_server.evaluate import SandboxEvaluator, check_machine
 from trace_bench.kernel_server.jobs import Job, Jobs
 from trace_bench.kernel_server.problems import Problems
+from trace_bench.secrets import known
 
 _STOPPING = "stopping: the evaluations are ended and their sandboxes removed"
 

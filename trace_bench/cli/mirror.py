@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 
 from trace_bench.artifacts.jsonio import printable
-from trace_bench.artifacts.secrets import known, secrets_in
 from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.errors import ConfigError
 from trace_bench.mirrors.registry import Mirrored, alone, find_kind
 from trace_bench.records.runs import find_run
+from trace_bench.secrets import known, secrets_in
 
 
 def mirror_command(

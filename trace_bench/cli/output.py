@@ -9,8 +9,8 @@ import re
 import sys
 from typing import Any, TextIO
 
-from trace_bench.artifacts.jsonio import HIDDEN, quiet
-from trace_bench.artifacts.secrets import known
+from trace_bench.display.text import HIDDEN, escape_json
+from trace_bench.secrets import known
 
 
 def emit(text: str = "") -> None:
@@ -29,7 +29,7 @@ _OWN = re.compile("(\x1b\\[[01]m)")
 
 def emit_json(value: Any) -> None:
     """`value` as JSON to stdout; nothing in it can reach a terminal as a command."""
-    emit(quiet(json.dumps(value, indent=2, ensure_ascii=False, default=str)))
+    emit(escape_json(json.dumps(value, indent=2, ensure_ascii=False, default=str)))
 
 
 def harmless(text: str) -> str:

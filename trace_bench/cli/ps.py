@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from trace_bench.analysis.render import dollars
-from trace_bench.artifacts.jsonio import printable, quiet
+from trace_bench.artifacts.jsonio import printable
 from trace_bench.cli.follow import Audience
 from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.cli.places import backend_for
 from trace_bench.cli.sandboxes import RunNamed, controller_is_alive, own_sandboxes
 from trace_bench.cli.tables import emit_table, takes_escapes
 from trace_bench.cli.tally import number
+from trace_bench.display.text import escape_json
 from trace_bench.errors import SandboxError
 from trace_bench.records.job_states import last_step
 from trace_bench.records.runs import exact_run
@@ -52,7 +53,7 @@ def ps_command(
     while not audience.gone():
         rows = rows_of(backend, named, runs_dir)
         if as_json:
-            emit(quiet(json.dumps(rows)))
+            emit(escape_json(json.dumps(rows)))
         else:
             if clear:
                 sys.stdout.write("\x1b[H\x1b[2J")

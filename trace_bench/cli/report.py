@@ -11,7 +11,6 @@ from pathlib import Path
 from trace_bench.analysis.markup import markdown_text
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.artifacts.secrets import known, secrets_in
 from trace_bench.artifacts.writers import write_text
 from trace_bench.audit.verify import audit
 from trace_bench.cli.output import emit, emit_json, note
@@ -20,6 +19,7 @@ from trace_bench.records.runs import find_run, is_run
 from trace_bench.report import BEGINNING, MARK, Report, markdown, page, read_source
 from trace_bench.report.drawing import plain
 from trace_bench.report.tables import verdict_sentence
+from trace_bench.secrets import known, secrets_in
 
 _ENDINGS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md"}
 _HEAD = 1024

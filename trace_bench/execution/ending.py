@@ -17,7 +17,6 @@ from trace_bench.artifacts.contract import Failure, WorkerResult
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.provenance import cpu_model, now
 from trace_bench.artifacts.records import Attempt, AttemptEvidence, ControlRecord, JobMeta, Results, Usage
-from trace_bench.artifacts.secrets import known
 from trace_bench.artifacts.writers import sync_tree, write_json, write_text
 from trace_bench.config.models import TENSORBOARD
 from trace_bench.errors import Boundary, ExitCode, Interrupted, SandboxError, TraceBenchError
@@ -33,6 +32,7 @@ from trace_bench.sandbox.base import Sandbox
 from trace_bench.sandbox.controls import missing
 from trace_bench.sandbox.errors import ControlMissing
 from trace_bench.sandbox.errors import SandboxGone as SandboxRemoved
+from trace_bench.secrets import known
 
 EXIT_PATIENCE = 10.0
 """Seconds that a supervisor has to exit after its last message."""

@@ -12,11 +12,11 @@ from typing import Any, cast
 from trace_bench.artifacts.contract import HistoryLine
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.records import Usage
-from trace_bench.artifacts.secrets import Masker, known
 from trace_bench.execution.session import Listener
 from trace_bench.execution.teller import Teller
 from trace_bench.gateway.server import Gateway
 from trace_bench.planning.plan import PlannedJob
+from trace_bench.secrets import Masker, known
 
 WORTH_TELLING = 1.0
 """Seconds. Shorter waits of a model call nobody wonders about."""

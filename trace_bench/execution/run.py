@@ -17,7 +17,6 @@ from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import JobLayout
 from trace_bench.artifacts.provenance import now
 from trace_bench.artifacts.records import ReplayReport, Results
-from trace_bench.artifacts.secrets import known
 from trace_bench.artifacts.writers import Journal, sync_files, write_json
 from trace_bench.errors import Boundary, EnvironmentUnavailable, ExitCode, Interrupted, SandboxError, TraceBenchError
 from trace_bench.execution.attempts import keep_attempt
@@ -64,6 +63,7 @@ from trace_bench.sandbox.uids import UidBlocks
 from trace_bench.scheduling.outage import LostHosts, Outage
 from trace_bench.scheduling.placement import Place, Placement, Waiting
 from trace_bench.scheduling.schedule import SeldomAsked
+from trace_bench.secrets import known
 from trace_bench.worker.reports import DEVICE_LOST
 
 if TYPE_CHECKING:

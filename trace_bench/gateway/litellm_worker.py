@@ -26,13 +26,13 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from trace_bench.artifacts.records import LlmTry
-from trace_bench.artifacts.secrets import known
 from trace_bench.gateway import frames
 from trace_bench.gateway.asked import AskedFile
 from trace_bench.gateway.estimates import tokens_of
 from trace_bench.gateway.host_limits import HostLimits
 from trace_bench.gateway.real import HostLimit, RealModel, model_from
 from trace_bench.gateway.retries import Backoff, GaveUp, TryFailed, persist
+from trace_bench.secrets import known
 
 ALIVE_EVERY = 5.0
 """Seconds."""

@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import Any, cast
 
 from trace_bench.artifacts.records import LlmTry
-from trace_bench.artifacts.secrets import known
 from trace_bench.errors import HarnessError
 from trace_bench.gateway.base import Provider, ProviderError, ProviderReply, ProviderRequest, Recovering, Refusal
 from trace_bench.gateway.estimates import estimate
 from trace_bench.gateway.response_cache import Addressed
+from trace_bench.secrets import known
 
 
 class Masked:

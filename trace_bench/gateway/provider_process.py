@@ -26,7 +26,6 @@ from typing import IO, Any
 
 from trace_bench.artifacts import jsonio
 from trace_bench.artifacts.records import LlmTry
-from trace_bench.artifacts.secrets import known
 from trace_bench.artifacts.usage import NO_ANSWER
 from trace_bench.config.frozen import thaw
 from trace_bench.errors import EnvironmentUnavailable
@@ -39,6 +38,7 @@ from trace_bench.gateway.real import GET_LITELLM, OnWait, RealModel, model_to
 from trace_bench.gateway.retries import Backoff
 from trace_bench.gateway.sampling import additions
 from trace_bench.gateway.usage import Counted
+from trace_bench.secrets import known
 from trace_bench.worker.wire import signal_name
 
 INHERITED = (

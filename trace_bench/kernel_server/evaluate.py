@@ -14,7 +14,6 @@ from typing import Any
 
 from trace_bench.artifacts.contract import ExampleScore
 from trace_bench.artifacts.records import JobMeta, Results
-from trace_bench.artifacts.secrets import known
 from trace_bench.config import parse_config
 from trace_bench.config.models import RunConfig
 from trace_bench.errors import EnvironmentUnavailable, Interrupted, TraceBenchError
@@ -25,6 +24,7 @@ from trace_bench.kernel_server.problems import Problems
 from trace_bench.kernel_server.submission import Submission
 from trace_bench.planning.places import backend_of
 from trace_bench.records.derive import last_result, read_meta
+from trace_bench.secrets import known
 
 SHIPPED = "kernelbench:level1/softmax"
 """A task by which the engine and the image are checked."""

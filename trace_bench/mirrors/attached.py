@@ -17,12 +17,12 @@ from typing import Any, cast
 
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.artifacts.secrets import known
 from trace_bench.config.models import RunConfig
 from trace_bench.errors import ConfigError
 from trace_bench.execution.progress import Progress, RunStart
 from trace_bench.mirrors.mlflow import URI_VARIABLE, address
 from trace_bench.mirrors.registry import KINDS, log_of
+from trace_bench.secrets import known
 
 _GLANCE = 0.05
 _TAIL = 4096

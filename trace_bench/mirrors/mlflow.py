@@ -22,11 +22,11 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Manifest, ManifestEntry
-from trace_bench.artifacts.secrets import known
 from trace_bench.errors import ConfigError, HarnessError
 from trace_bench.mirrors import mlflow_content as content
 from trace_bench.mirrors.registry import Mirrored, MirrorError
 from trace_bench.records.tables import RunTables, read_manifest
+from trace_bench.secrets import known
 
 URI_VARIABLE = "MLFLOW_TRACKING_URI"
 EXPERIMENT_VARIABLE = "MLFLOW_EXPERIMENT_NAME"

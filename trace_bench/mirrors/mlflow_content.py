@@ -19,11 +19,11 @@ from trace_bench.artifacts import jsonio
 from trace_bench.artifacts.folder_lock import has_controller
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.records import GitInfo, JobMeta, Lock, Manifest, ManifestEntry, Results
-from trace_bench.artifacts.secrets import known
 from trace_bench.artifacts.writers import read_journal
 from trace_bench.errors import HarnessError
 from trace_bench.records.digest import index_digest, read_index
 from trace_bench.records.rows import is_final, was_cut
+from trace_bench.secrets import known
 
 KEY, PARAM, TAG = 250, 6000, 8000
 """Characters of a name, a parameter and a tag that MLflow takes."""

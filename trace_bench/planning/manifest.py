@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from trace_bench.artifacts.jsonio import dumps, quiet
+from trace_bench.artifacts.jsonio import dumps
 from trace_bench.artifacts.records import ManifestEntry
 from trace_bench.artifacts.writers import write_pieces
 from trace_bench.config.frozen import thaw
+from trace_bench.display.text import escape_json
 from trace_bench.matrix import Job
 from trace_bench.planning.prepare import integrity_of, model_ref
 from trace_bench.sandbox.base import Integrity
@@ -25,17 +26,17 @@ def write_manifest(path: Path, head: Mapping[str, Any], entries: Iterable[str], 
 
 
 def _pieces(head: Mapping[str, Any], entries: Iterable[str]) -> Iterator[bytes]:
-    yield quiet(dumps(dict(head)))[:-1].encode() + b',"jobs":['
+    yield escape_json(dumps(dict(head)))[:-1].encode() + b',"jobs":['
     batch: list[str] = []
     before = "\n"
     for entry in entries:
         batch.append(entry)
         if len(batch) == _BATCH:
-            yield quiet(before + ",\n".join(batch)).encode()
+            yield escape_json(before + ",\n".join(batch)).encode()
             batch.clear()
             before = ",\n"
     if batch:
-        yield quiet(before + ",\n".join(batch)).encode()
+        yield escape_json(before + ",\n".join(batch)).encode()
     yield b"\n]}\n"
 
 

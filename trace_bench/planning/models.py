@@ -9,7 +9,6 @@ from difflib import get_close_matches
 from typing import Any
 from urllib.parse import urlsplit
 
-from trace_bench.artifacts.secrets import known, secrets_in
 from trace_bench.config.frozen import FrozenDict, thaw
 from trace_bench.config.models import LlmConfig, RunConfig, base_url_problem, is_builtin
 from trace_bench.config.source import Path_
@@ -26,6 +25,7 @@ from trace_bench.planning.services import (
     named,
     service_of,
 )
+from trace_bench.secrets import known, secrets_in
 
 MODEL_VARIABLES = ("TRACE_LITELLM_MODEL", "DEFAULT_LITELLM_MODEL")
 BACKEND_VARIABLE = "TRACE_DEFAULT_LLM_BACKEND"

@@ -11,11 +11,12 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from trace_bench.artifacts.jsonio import JsonError, dumps, loads, quiet, read_model
+from trace_bench.artifacts.jsonio import JsonError, dumps, loads, read_model
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.records import ParetoFront, Results, Summary
 from trace_bench.artifacts.writers import write_bytes
 from trace_bench.config.models import is_run_id
+from trace_bench.display.text import escape_json
 from trace_bench.errors import HarnessError
 from trace_bench.records.derive import derived_front, derived_row, read_meta
 from trace_bench.records.digest import files_index, read_index
@@ -182,7 +183,7 @@ def _json(model: BaseModel | None) -> bytes:
     """As `trace_bench.artifacts.writers.write_json` writes it; nothing for None."""
     if model is None:
         return b""
-    return (quiet(dumps(model.model_dump(mode="json"), indent=2)) + "\n").encode("utf-8")
+    return (escape_json(dumps(model.model_dump(mode="json"), indent=2)) + "\n").encode("utf-8")
 
 
 def _never(old: bytes, new: bytes) -> bool:

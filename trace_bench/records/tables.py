@@ -23,7 +23,8 @@ from trace_bench.artifacts.records import (
     TokenTotals,
 )
 from trace_bench.artifacts.versions import read_versioned
-from trace_bench.artifacts.writers import cell, csv_line, write_csv, write_csv_lines, write_json
+from trace_bench.artifacts.writers import csv_line, write_csv, write_csv_lines, write_json
+from trace_bench.display.text import csv_cell
 from trace_bench.errors import Boundary, HarnessError
 from trace_bench.records.digest import files_index, unfinished
 from trace_bench.records.integrity import flag_counts
@@ -173,7 +174,7 @@ def write_tables(
     """
     metrics = metric_columns(rows)
     fields = line_of or _line_of
-    lines = (",".join([fields(row), *(cell(value(row)) for value in metrics.values())]) for row in rows)
+    lines = (",".join([fields(row), *(csv_cell(value(row)) for value in metrics.values())]) for row in rows)
     write_csv_lines(run.results_csv, (*COLUMNS, *metrics), lines)
     write_json(run.summary, summarise(run.run_id, rows, planned, tags), durable=False)
     write_leaderboard(run.leaderboard, rank(rows, unprotected=unprotected, failed=failed))

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import pandas as pd
 
 from trace_bench.artifacts.contract import Value
-from trace_bench.artifacts.jsonio import HIDDEN, JsonError, dumps, printable
+from trace_bench.artifacts.jsonio import JsonError, dumps, printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.writers import read_journal
 from trace_bench.artifacts.yamlio import read_state
+from trace_bench.display.text import HIDDEN
 from trace_bench.errors import HarnessError
 from trace_bench.report.content import Report
 

@@ -15,7 +15,7 @@ from typing import Any
 from trace_bench.analysis.frames import OUTCOMES
 from trace_bench.analysis.markup import Table
 from trace_bench.analysis.render import dollars, number
-from trace_bench.artifacts.jsonio import HIDDEN
+from trace_bench.display.text import HIDDEN
 from trace_bench.report import charts, outcome, tables, trials
 from trace_bench.report.content import Report
 from trace_bench.report.drawing import Figure, Style

@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from trace_bench.artifacts.collector import collect
-from trace_bench.artifacts.secrets import Secrets, is_secret_name, known, secrets_in
 from trace_bench.artifacts.writers import Journal, write_csv, write_json, write_pieces, write_text
 from trace_bench.cli.output import note
+from trace_bench.secrets import Secrets, is_secret_name, known, secrets_in
 
 KEY = 'planted-Key/with+signs=and"quote'
 
@@ -127,7 +127,7 @@ def test_what_a_sandbox_hands_back_is_masked_and_still_fits_its_schema(tmp_path:
 def test_a_defect_shows_its_traceback_and_no_secret() -> None:
     code = (
         "import trace_bench.cli, trace_bench.cli.app as app\n"
-        "from trace_bench.artifacts.secrets import known\n"
+        "from trace_bench.secrets import known\n"
         "def broken():\n"
         f"    known.add([{KEY!r}])\n"
         f"    raise RuntimeError('it holds ' + {KEY!r})\n"
