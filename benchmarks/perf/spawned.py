@@ -91,10 +91,12 @@ def play(started: Mapping[str, Phase], uid_base: int | None = UID_BASE) -> None:
     Args:
         started: by name (`build`, `train`, `score`), in order.
     """
-    from trace_bench.worker import phases, spawner, wire
+    from trace_bench.worker import phases, spawner
+    from trace_bench.worker.datagrams import receive_datagram, send_datagram
+    from trace_bench.worker.frames import JsonReader, pack_json
 
     def enter(name: str, ctl: socket.socket, spawn: socket.socket) -> None:
-        ctl.sendall(wire.pack({"said": started[name](spawn)}))
+        ctl.sendall(pack_json({"said": started[name](spawn)}))
 
     # The spawner is forked from here, so that its phases come here in place of their own entry.
     phases.enter = enter
@@ -105,12 +107,12 @@ def play(started: Mapping[str, Phase], uid_base: int | None = UID_BASE) -> None:
         spawn = spawner.fork(spawner.Options(uid_base, tmp, 256 << 20))
         for phase in started:
             ours, theirs = socket.socketpair()
-            wire.send_datagram(spawn, {"op": "phase", "name": phase}, (theirs.fileno(), 2))
+            send_datagram(spawn, {"op": "phase", "name": phase}, (theirs.fileno(), 2))
             theirs.close()
-            unpacker = wire.Unpacker()
+            reader = JsonReader()
             while data := ours.recv(1 << 16):
-                for report in unpacker.feed(data):
+                for report in reader.feed(data):
                     print(json.dumps(report["said"]), flush=True)
-            received = wire.receive_datagram(spawn)
+            received = receive_datagram(spawn)
             while received is not None and received[0]["op"] != "exit":  # by then its home has been emptied
-                received = wire.receive_datagram(spawn)
+                received = receive_datagram(spawn)

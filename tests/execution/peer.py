@@ -15,7 +15,7 @@ import pytest
 from trace_bench.gateway.base import Provider, ProviderReply, ProviderRequest
 from trace_bench.sandbox.errors import EngineGone
 from trace_bench.sandbox.streams import PolledStream
-from trace_bench.worker.frames import PADDING, Decoder, Mailbox, Message
+from trace_bench.worker.control_stream import PADDING, Decoder, Mailbox, Message
 
 PATIENCE = 30.0
 """Seconds after which a test that waits has failed."""

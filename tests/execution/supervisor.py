@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from trace_bench.worker.frames import PADDING, Decoder, Mailbox, Message
+from trace_bench.worker.control_stream import PADDING, Decoder, Mailbox, Message
 
 FOREVER = float("inf")
 

@@ -8,7 +8,7 @@ from tests.execution.bench import Bench
 from tests.execution.simulated import SimulatedSandbox
 from tests.execution.supervisor import Script
 from trace_bench.execution import session
-from trace_bench.worker.frames import Decoder
+from trace_bench.worker.control_stream import Decoder
 
 
 def test_what_came_together_is_acknowledged_together(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

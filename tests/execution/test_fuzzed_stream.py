@@ -18,7 +18,7 @@ from trace_bench.errors import SandboxError
 from trace_bench.execution.session import Session
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
-from trace_bench.worker.frames import CHUNK, MAGIC, Decoder, Message, encode
+from trace_bench.worker.control_stream import CHUNK, MAGIC, Decoder, Message, encode
 
 HUGE = (*ODD, 10**4299, 2**63, 2**53, -1, 1.0)
 kinds = st.sampled_from([*MESSAGES, "job", "done", "stop", "llm.response", "nobody knows"])

@@ -18,7 +18,7 @@ from trace_bench.cli.live import LiveTable
 from trace_bench.cli.progress import Face, JsonLines, Lines
 from trace_bench.execution import live
 from trace_bench.execution.progress import JobView, Quiet
-from trace_bench.worker.frames import CHUNK, MAGIC
+from trace_bench.worker.control_stream import CHUNK, MAGIC
 
 ODD: tuple[Any, ...] = (
     None, True, -(10**30), 10**4000, 0.5, float("nan"), float("inf"), "", "x\ud800\r\n\x00\x1b[2J", "x" * 100_000,
@@ -57,7 +57,7 @@ def attacks() -> list[tuple[str, dict[str, Any]]]:
 
 
 def frames_of(header: dict[str, Any]) -> bytes:
-    """As `trace_bench.worker.frames.encode`, without its care for what the header holds."""
+    """As `trace_bench.worker.control_stream.encode`, without its care for what the header holds."""
     data = json.dumps(header).encode()
     body, out = struct.pack(">I", len(data)) + data, b""
     for start in range(0, len(body), CHUNK - 1):

@@ -124,12 +124,12 @@ JUNK = "import os,time\nfor _ in range(200): os.write(1, os.urandom(50_000))\n"
         ("import sys\nprint('all went well, score 1e9')\nsys.exit(0)", "sandbox_died"),
         ("x = []\nwhile True: x.append(bytearray(1 << 24))", "out_of_memory"),
         (
-            "import sys; sys.path.insert(0, '/'); from trace_bench.worker.frames import Mailbox; import os\n"
+            "import sys; sys.path.insert(0, '/'); from trace_bench.worker.control_stream import Mailbox; import os\n"
             "os.write(1, Mailbox().pack('event', {'event': 7}))\nimport time; time.sleep(60)",
             "protocol",
         ),
         (
-            "from trace_bench.worker.frames import Mailbox; import os\n"
+            "from trace_bench.worker.control_stream import Mailbox; import os\n"
             "os.write(1, Mailbox().pack('done', {'result': {'status': 'ok', 'scores': {'best': {'train': 1e9}}}}))",
             "no_result",
         ),

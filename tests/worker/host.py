@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trace_bench.worker.frames import Decoder, Mailbox, Message
+from trace_bench.worker.control_stream import Decoder, Mailbox, Message
 
 Answer = Callable[[dict[str, Any], bytes], tuple[int, bytes, dict[str, Any]]]
 

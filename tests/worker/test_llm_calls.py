@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from trace_bench.worker.frames import Decoder, Mailbox
+from trace_bench.worker.control_stream import Decoder, Mailbox
 from trace_bench.worker.llm_calls import LlmCalls
 from trace_bench.worker.relay import JSON, RelayRequest
 

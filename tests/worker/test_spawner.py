@@ -8,7 +8,7 @@ import socket
 import time
 from pathlib import Path
 
-from trace_bench.worker import wire
+from trace_bench.worker.datagrams import receive_datagram, send_datagram
 from trace_bench.worker.spawner import Options, Spawner
 
 
@@ -18,7 +18,7 @@ def test_a_phase_that_hangs_up_and_exits_at_once_does_not_end_the_spawner(tmp_pa
     spawner = Spawner(theirs, Options(uid_base=None, tmp=tmp_path, file_bytes=1 << 20))
     ctl, phase_ctl = socket.socketpair()
     out_read, out_write = os.pipe()
-    wire.send_datagram(ours, {"op": "phase", "name": "build"}, (phase_ctl.fileno(), out_write))
+    send_datagram(ours, {"op": "phase", "name": "build"}, (phase_ctl.fileno(), out_write))
     spawner._on_supervisor()
     (phase,) = spawner._phases.values()
     phase_ctl.close()
@@ -36,7 +36,7 @@ def test_a_phase_that_hangs_up_and_exits_at_once_does_not_end_the_spawner(tmp_pa
     os.write(wake_write, b"x")
     spawner._reap(wake_read)
     spawner._on_phase(phase)
-    messages = [wire.receive_datagram(ours), wire.receive_datagram(ours)]
+    messages = [receive_datagram(ours), receive_datagram(ours)]
     assert [m[0]["op"] for m in messages if m] == ["spawned", "exit"]
     for fd in (out_read, wake_read, wake_write):
         os.close(fd)

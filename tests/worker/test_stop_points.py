@@ -10,7 +10,7 @@ import pytest
 from tests.worker.host import Outcome, WorkerProcess
 from tests.worker.support import run
 from trace_bench.artifacts.contract import StopPoint, WorkerResult
-from trace_bench.worker.frames import Message
+from trace_bench.worker.control_stream import Message
 
 STEPS = """
 class Trainer(Trainer):

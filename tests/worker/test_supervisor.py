@@ -16,7 +16,7 @@ from tests.worker.host import Outcome, WorkerProcess, job
 from tests.worker.support import run
 from trace_bench.artifacts.contract import BuildReport, Event, HistoryLine, States, WorkerResult
 from trace_bench.worker import hardware
-from trace_bench.worker.frames import MAX_HEADER, Message
+from trace_bench.worker.control_stream import MAX_HEADER, Message
 from trace_bench.worker.recorder import Recorder
 from trace_bench.worker.supervisor import SPAWNER_KILLED
 

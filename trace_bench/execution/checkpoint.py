@@ -16,7 +16,7 @@ from trace_bench.artifacts import jsonio
 from trace_bench.artifacts.contract import CheckpointHead, CheckpointLine
 from trace_bench.artifacts.writers import Journal, read_journal
 from trace_bench.errors import HarnessError
-from trace_bench.worker.frames import MAX_MESSAGE
+from trace_bench.worker.control_stream import MAX_MESSAGE
 from trace_bench.worker.reports import CHECKPOINT_BYTES, CHECKPOINT_LINE_BYTES
 
 

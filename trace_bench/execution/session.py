@@ -23,7 +23,7 @@ from trace_bench.gateway.base import LlmRequest, LlmResponse
 from trace_bench.sandbox import errors
 from trace_bench.sandbox.base import Stream
 from trace_bench.sandbox.errors import StreamTimeout
-from trace_bench.worker.frames import PADDING, Decoder, Mailbox, Message
+from trace_bench.worker.control_stream import PADDING, Decoder, Mailbox, Message
 
 OFTEN, SELDOM = 0.25, 1.0
 """Seconds between two looks at what the user wants."""

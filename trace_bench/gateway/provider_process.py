@@ -39,7 +39,7 @@ from trace_bench.gateway.retries import Backoff
 from trace_bench.gateway.sampling import additions
 from trace_bench.gateway.usage import Counted
 from trace_bench.secrets import known
-from trace_bench.worker.wire import signal_name
+from trace_bench.worker.sentences import signal_name
 
 INHERITED = (
     "PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH",

@@ -14,11 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from trace_bench.worker import channel, memory, wire
+from trace_bench.worker import channel, memory
 from trace_bench.worker.codec import CodecError
+from trace_bench.worker.datagrams import receive_datagram, send_datagram
+from trace_bench.worker.frames import FrameTooLarge
 from trace_bench.worker.preload import worth_preloading
 from trace_bench.worker.problem import CandidateError, Limits, ProblemError
-from trace_bench.worker.sentences import sentence
+from trace_bench.worker.sentences import sentence, signal_name
 from trace_bench.worker.signs import KINDS, LIMIT
 
 Signs = list[dict[str, Any]]
@@ -82,8 +84,8 @@ class SpawnerClient:
 
     def _ask(self, request: dict[str, Any], passed: Sequence[int] = ()) -> tuple[dict[str, Any], list[int]]:
         with self._lock:
-            wire.send_datagram(self._sock, request, passed)
-            received = wire.receive_datagram(self._sock)
+            send_datagram(self._sock, request, passed)
+            received = receive_datagram(self._sock)
         if received is None:
             raise ProblemError("the spawner has ended")
         return received
@@ -243,9 +245,9 @@ class CandidateProgram:
             ) from None
         except channel.ChannelClosed:
             raise self._fail(None) from None
-        except channel.FrameTooLarge as error:
+        except FrameTooLarge as error:
             raise self._fail(
-                CandidateError("output", f"the result has {error} bytes; the limit is {limits.output_bytes}")
+                CandidateError("output", f"the result has {error.size} bytes; the limit is {limits.output_bytes}")
             ) from None
         except CodecError as error:
             raise self._fail(CandidateError("output", str(error))) from None
@@ -321,7 +323,7 @@ def _death(ended: dict[str, Any], limits: Limits, oom_kills: int | None) -> Cand
     if ended.get("over_cpu") is True:
         return CandidateError("timeout", f"the program used more than {limits.cpu_seconds:g} s of CPU time")
     if number is not None:
-        name = wire.signal_name(number)
+        name = signal_name(number)
         if number == signal.SIGKILL and oom_kills:
             return CandidateError("memory", f"the process was killed for want of memory: {memory.said()}")
         if number == signal.SIGKILL:

@@ -1,10 +1,12 @@
-"""Length-prefixed frames on the socket between a phase and one candidate.
+"""Questions and answers on the socket between a phase and one candidate.
 
-``length u32 | op u8 | nonce u64 | body``; the body is an encoding of `trace_bench.worker.codec`. An answer repeats the
-nonce of its question, which nobody knows before it is asked: what is sent ahead does not answer the next question.
+A frame is ``length u32 | op u8 | nonce u64 | body``; the body is an encoding of `trace_bench.worker.codec`. An answer
+repeats the nonce of its question, which cannot be guessed before the question is sent. So an answer that is sent ahead
+is not taken for the answer to the next question.
 
-Blocking sockets with the kernel's own timeouts (SO_RCVTIMEO, SO_SNDTIMEO): Python's would cost a poll per call, and a
-policy is called thousands of times.
+A policy is called thousands of times, so frames are read straight from a blocking socket, without the buffer of
+`trace_bench.worker.frames.FrameReader`. Timeouts are the kernel's (SO_RCVTIMEO, SO_SNDTIMEO): Python's own would cost
+a poll per call.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import Any
 
 from trace_bench.worker import codec
 from trace_bench.worker.codec import CodecError
+from trace_bench.worker.frames import FrameTooLarge
 
 LOAD, CALL, RESULT, ERROR, SIGNS = 1, 2, 3, 4, 5
 _HEAD = struct.Struct("<IBQ")
@@ -32,10 +35,6 @@ class ChannelTimeout(Exception):
 
 class ChannelClosed(Exception):
     """The peer is gone."""
-
-
-class FrameTooLarge(Exception):
-    """The peer announced more than it may send."""
 
 
 def set_timeout(sock: socket.socket, seconds: float) -> None:
@@ -104,12 +103,12 @@ def _send_until(sock: socket.socket, rest: memoryview, deadline: float) -> None:
             continue
 
 
-def receive(sock: socket.socket, limit: int, max_items: int | None = None) -> tuple[int, int, Any]:
+def receive(sock: socket.socket, limit: int) -> tuple[int, int, Any]:
     """Receive a question: ``(op, nonce, value)``. Arguments and errors as for `receive_answer`."""
     size, op, nonce = _HEAD.unpack(_exactly(sock, _HEAD.size, None))
     if size > limit:
-        raise FrameTooLarge(size)
-    return op, nonce, codec.decode(_exactly(sock, size, None), max_items)
+        raise FrameTooLarge(size, limit)
+    return op, nonce, codec.decode(_exactly(sock, size, None), max_items=None)
 
 
 def receive_answer(sock: socket.socket, nonce: int, limit: int, deadline: float) -> tuple[int, Any]:
@@ -126,7 +125,7 @@ def receive_answer(sock: socket.socket, nonce: int, limit: int, deadline: float)
     if answered != nonce:
         raise CodecError("the program's process sent an answer that was not asked for")
     if size > limit:
-        raise FrameTooLarge(size)
+        raise FrameTooLarge(size, limit)
     return op, codec.decode(_exactly(sock, size, deadline))
 
 

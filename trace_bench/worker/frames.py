@@ -1,205 +1,140 @@
-"""The control stream: numbered messages over one byte stream that may be torn at any instant.
+"""Length-prefixed frames: how messages are told apart on a byte stream between two processes.
 
-Both ends use this module. `Decoder` finds frames again after garbage; `Mailbox` numbers what must not be lost, keeps
-it until the peer has acknowledged it, and drops what it has seen before. Neither does I/O.
+A frame is a head of fixed size and a payload. The last field of the head is the length of the payload, in bytes.
+`FrameFormat` says what the head holds and how long a payload may be; `FrameReader` splits a stream into frames,
+whatever pieces its bytes arrive in. `pack_json` and `JsonReader` are the common case: each payload is a JSON object.
 
-A frame is ``MAGIC | length u32 | crc32 u32 | payload``. The payload starts with a flag byte: 1 on the last frame of
-a message, else 0. A message is ``header length u32 | header JSON | blob``.
+A reader raises `FrameError` at the first bytes that are no frame. It cannot go on, as it no longer knows where the next
+frame begins. The stream between host and sandbox can break at any byte, so `control_stream` has frames that a reader
+finds again.
+
+This module needs the standard library only, and can be run from its source.
 """
 
 from __future__ import annotations
 
 import json
 import struct
-import zlib
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-MAGIC = b"\xf5TB\x01"
-_HEAD = struct.Struct(">4sII")
-_LEN = struct.Struct(">I")
-CHUNK = 32 * 1024
-"""Largest payload of one frame, bytes. A torn frame can hold a reader up by no more than this."""
-PADDING = bytes(2 * CHUNK)
-"""Sent before the first message of a new controller, so that a reader inside a torn frame reaches its end."""
-MAX_MESSAGE = 128 << 20
-"""Largest message, bytes: a task folder fits, a runaway peer does not."""
 
-MAX_HEADER = 16 << 20
-"""Largest header, bytes. What is large goes into the blob: parsed JSON takes up to twenty times its size."""
+class FrameError(ValueError):
+    """The stream holds something that is no frame, or no message, of the expected kind."""
 
 
-def fits(fields: Mapping[str, Any]) -> bool:
-    """Whether a header with these fields is one that a reader takes. What is larger is lost, and all that is numbered
-    after it waits for it."""
-    return len(json.dumps(fields, separators=(",", ":"), allow_nan=False)) <= MAX_HEADER - 1024
+class FrameTooLarge(FrameError):
+    """A frame is longer than its format allows."""
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(f"a message has {size} bytes; the limit is {limit}")
+        self.size, self.limit = size, limit
 
 
 @dataclass(frozen=True)
-class Message:
-    """One message: its header (with ``type``, and ``n`` where it is numbered) and a blob, often empty."""
+class FrameFormat:
+    """What the frames of a stream look like.
 
-    header: dict[str, Any]
-    blob: bytes = b""
-
-    @property
-    def type(self) -> str:
-        return str(self.header.get("type", ""))
-
-
-def encode(message: Message) -> bytes:
-    """All frames of `message`."""
-    header = json.dumps(message.header, separators=(",", ":"), allow_nan=False).encode()
-    body = memoryview(_LEN.pack(len(header)) + header + message.blob)
-    out = []
-    step = CHUNK - 1
-    for start in range(0, len(body), step):
-        last = start + step >= len(body)
-        payload = (b"\x01" if last else b"\x00") + bytes(body[start : start + step])
-        out.append(_HEAD.pack(MAGIC, len(payload), zlib.crc32(payload)))
-        out.append(payload)
-    return b"".join(out)
-
-
-class Decoder:
-    """Bytes in, messages out. What does not check is skipped, and counted in `skipped` (bytes)."""
-
-    def __init__(self, limit: int = MAX_MESSAGE) -> None:
-        self._buffer = bytearray()
-        self._body = bytearray()
-        self._limit = limit
-        self.skipped = 0
-
-    def feed(self, data: bytes) -> Iterator[Message]:
-        """Messages that `data` completes."""
-        self._buffer += data
-        while True:
-            payload = self._next_payload()
-            if payload is None:
-                return
-            self._body += payload[1:]
-            if len(self._body) > self._limit:
-                self._drop_message()
-                continue
-            if payload[0] == 1:
-                message = self._assemble()
-                if message is not None:
-                    yield message
-
-    def reset_message(self) -> None:
-        """Forget the frames of an unfinished message: its sender is gone."""
-        self._drop_message()
-
-    def _drop_message(self) -> None:
-        self.skipped += len(self._body)
-        self._body.clear()
-
-    def _assemble(self) -> Message | None:
-        body = bytes(self._body)
-        self._body.clear()
-        try:
-            (length,) = _LEN.unpack_from(body)
-            header = json.loads(body[4 : 4 + length]) if length <= MAX_HEADER else None
-        except (struct.error, ValueError, RecursionError):
-            header = None
-        if not isinstance(header, dict):
-            # The tail of a message whose first frames were lost.
-            self.skipped += len(body)
-            return None
-        return Message(header, body[4 + length :])
-
-    def _next_payload(self) -> bytes | None:
-        buffer = self._buffer
-        while True:
-            at = buffer.find(MAGIC)
-            if at < 0:
-                keep = min(len(buffer), len(MAGIC) - 1)
-                self.skipped += len(buffer) - keep
-                del buffer[: len(buffer) - keep]
-                return None
-            if at:
-                # Garbage between frames means that a message was torn.
-                self._drop_message()
-                self.skipped += at
-                del buffer[:at]
-            if len(buffer) < _HEAD.size:
-                return None
-            _, length, checksum = _HEAD.unpack_from(buffer)
-            if 1 <= length <= CHUNK:
-                if len(buffer) < _HEAD.size + length:
-                    return None
-                payload = bytes(buffer[_HEAD.size : _HEAD.size + length])
-                if zlib.crc32(payload) == checksum:
-                    del buffer[: _HEAD.size + length]
-                    return payload
-            self._drop_message()
-            self.skipped += 1
-            del buffer[:1]
-
-
-@dataclass
-class Mailbox:
-    """Numbers outgoing messages and sorts incoming ones.
-
-    Usage: ``bytes_to_send = mailbox.pack("event", {...})``; for each decoded message ``mailbox.accept(m)`` says whether
-    it is new. After a reattachment ``mailbox.resend(after=n)`` gives everything that the peer has not seen.
+    Attributes:
+        head: its last field is the length of the payload.
+        limit: the largest payload, bytes.
     """
 
-    sent: int = 0
-    received: int = 0
-    _unacknowledged: OrderedDict[int, bytes] = field(default_factory=OrderedDict)
+    head: struct.Struct
+    limit: int
 
-    def pack(self, kind: str, fields: dict[str, Any] | None = None, blob: bytes = b"") -> bytes:
-        """Frames of a numbered message, kept until acknowledged."""
-        self.sent += 1
-        header = {"type": kind, "n": self.sent, **(fields or {})}
-        data = encode(Message(header, blob))
-        self._unacknowledged[self.sent] = data
-        return data
+    def pack(self, payload: bytes, *fields: Any) -> bytes:
+        """One frame.
 
-    @staticmethod
-    def pack_ephemeral(kind: str, fields: dict[str, Any] | None = None) -> bytes:
-        """Frames of a message that may get lost (heartbeat, hello, ack)."""
-        return encode(Message({"type": kind, **(fields or {})}))
+        Args:
+            fields: values of the head, without the length.
 
-    def ack(self) -> bytes:
-        """Frames that acknowledge everything received so far."""
-        return self.pack_ephemeral("ack", {"received": self.received})
-
-    def accept(self, message: Message) -> bool:
-        """True if `message` is to be acted on; False if it was seen before or came too early.
-
-        Numbered messages are accepted strictly in order: after a gap the rest is refused, and arrives again with the
-        next `resend`.
+        Raises:
+            FrameTooLarge
         """
-        number = message.header.get("n")
-        if number is None:
-            return True
-        if not isinstance(number, int) or isinstance(number, bool) or number != self.received + 1:
-            return False
-        self.received = number
-        return True
+        if len(payload) > self.limit:
+            raise FrameTooLarge(len(payload), self.limit)
+        return self.head.pack(*fields, len(payload)) + payload
 
-    def acknowledged(self, received: int) -> None:
-        """The peer has everything up to number `received`."""
-        for number in list(self._unacknowledged):
-            if number > received:
-                break
-            del self._unacknowledged[number]
+    def unpack_head(self, data: bytes | bytearray) -> tuple[Any, ...]:
+        """The fields of the head at the beginning of `data`, the length among them.
 
-    def resend(self, after: int) -> bytes:
-        """Frames of everything numbered after `after`, oldest first."""
-        self.acknowledged(after)
-        return b"".join(self._unacknowledged.values())
+        Raises:
+            FrameTooLarge: the peer announces more than the limit.
+        """
+        fields = self.head.unpack_from(data)
+        if fields[-1] > self.limit:
+            raise FrameTooLarge(fields[-1], self.limit)
+        return fields
 
-    @property
-    def forgotten(self) -> int:
-        """Number up to which the peer has acknowledged everything; `resend` cannot go back behind it."""
-        return self.sent - len(self._unacknowledged)
 
-    @property
-    def pending(self) -> int:
-        """Messages that the peer has not acknowledged."""
-        return len(self._unacknowledged)
+class FrameReader:
+    """Splits a stream into frames."""
+
+    def __init__(self, layout: FrameFormat) -> None:
+        self._layout = layout
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[tuple[Any, ...]]:
+        """Frames that `data` completes, each as ``(*fields, payload)``; the length is left out.
+
+        Raises:
+            FrameTooLarge: a frame is longer than the limit. It is not kept in memory.
+        """
+        self._buffer += data
+        start = self._layout.head.size
+        while len(self._buffer) >= start:
+            *fields, length = self._layout.unpack_head(self._buffer)
+            if len(self._buffer) < start + length:
+                return
+            payload = bytes(self._buffer[start : start + length])
+            del self._buffer[: start + length]
+            yield *fields, payload
+
+
+_LENGTH = struct.Struct(">I")
+JSON_LIMIT = 64 << 20
+"""The largest JSON message, bytes, where nothing else is said."""
+
+
+def pack_json(message: Mapping[str, Any], limit: int = JSON_LIMIT) -> bytes:
+    """One frame with `message` as JSON.
+
+    Raises:
+        FrameTooLarge
+        ValueError: it holds a number that JSON does not have.
+    """
+    data = json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
+    return FrameFormat(_LENGTH, limit).pack(data)
+
+
+class JsonReader:
+    """Splits a stream of `pack_json` into messages."""
+
+    def __init__(self, limit: int = JSON_LIMIT) -> None:
+        self._reader = FrameReader(FrameFormat(_LENGTH, limit))
+
+    def feed(self, data: bytes) -> Iterator[dict[str, Any]]:
+        """Messages that `data` completes.
+
+        Raises:
+            FrameError: the peer sent something else, or more than the limit.
+        """
+        for (payload,) in self._reader.feed(data):
+            yield parse_json(payload)
+
+
+def parse_json(payload: bytes) -> dict[str, Any]:
+    """The object that `payload` holds.
+
+    Raises:
+        FrameError: it holds no JSON object.
+    """
+    try:
+        message = json.loads(payload)
+    except (ValueError, RecursionError) as error:
+        raise FrameError(f"a message is no JSON: {type(error).__name__}: {error}") from None
+    if not isinstance(message, dict):
+        raise FrameError("a message is no JSON object")
+    return message

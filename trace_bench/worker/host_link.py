@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from trace_bench.worker.frames import CHUNK, PADDING, Decoder, Mailbox, Message
+from trace_bench.worker.control_stream import CHUNK, PADDING, Decoder, Mailbox, Message
 
 _ALLOWED_PENDING = 64 << 20
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from trace_bench.worker.frames import fits
+from trace_bench.worker.control_stream import fits
 from trace_bench.worker.relay import EVENTS, JSON, Answer, RelayRequest
 
 MAX_WAITING = 48 << 20

@@ -11,8 +11,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from trace_bench.worker import memory, wire
+from trace_bench.worker import memory
+from trace_bench.worker.datagrams import send_datagram
+from trace_bench.worker.frames import JsonReader, pack_json
 from trace_bench.worker.relay import Relay
+from trace_bench.worker.sentences import signal_name
 
 REPORT_BYTES = 4 << 20
 SCORE_BYTES = 32 << 20
@@ -56,7 +59,7 @@ class PhaseProcess:
         self._on_end = on_end
         self._on_nonsense = on_nonsense
         # Parsed JSON takes up to twenty times its size. Only the scorer has more to say than a line of a file holds.
-        self._unpacker = wire.Unpacker(SCORE_BYTES if name == "score" else REPORT_BYTES)
+        self._reader = JsonReader(SCORE_BYTES if name == "score" else REPORT_BYTES)
         self._unsent = bytearray()
         self._drained = False
         self._nonsense = False
@@ -74,13 +77,13 @@ class PhaseProcess:
 
     def hand_over(self, spawn: socket.socket) -> None:
         """Ask the spawner to start the process, with its ends of socket and pipe."""
-        wire.send_datagram(spawn, {"op": "phase", "name": self.name}, (self._theirs.fileno(), self._out_write))
+        send_datagram(spawn, {"op": "phase", "name": self.name}, (self._theirs.fileno(), self._out_write))
         self._theirs.close()
         os.close(self._out_write)
 
     def tell(self, op: str, **fields: Any) -> None:
         """Send a message to the phase."""
-        self._unsent += wire.pack({"op": op, **fields})
+        self._unsent += pack_json({"op": op, **fields})
         self._flush()
 
     @property
@@ -124,7 +127,7 @@ class PhaseProcess:
             why = "whether for want of memory cannot be told here" if kills is None else "and not for want of memory"
             text = f"the {self.name} process was killed (SIGKILL), {why}"
         elif number is not None:
-            text = f"the {self.name} process was killed by {wire.signal_name(number)}"
+            text = f"the {self.name} process was killed by {signal_name(number)}"
         else:
             text = f"the {self.name} process exited with code {code} before it reported"
         return {"boundary": self.boundary, "kind": f"{self.name}_died", "message": text}
@@ -162,7 +165,7 @@ class PhaseProcess:
             # It is being killed; where its messages begin is no longer known.
             return
         try:
-            for message in self._unpacker.feed(data):
+            for message in self._reader.feed(data):
                 self._on_report(self, message)
         except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
             self._nonsense = True

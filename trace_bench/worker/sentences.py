@@ -7,6 +7,7 @@ cursor, begin a line of its own, or hold what differs from one process or machin
 from __future__ import annotations
 
 import re
+import signal
 import sys
 
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
@@ -36,6 +37,14 @@ def sentence(text: str, limit: int = 4000, *, lines: bool = False) -> str:
         for folder in _folders():
             text = text.replace(folder, "…/")
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def signal_name(number: int) -> str:
+    """``SIGSEGV`` for 11; real-time signals have no names of their own."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def _folders() -> list[str]:

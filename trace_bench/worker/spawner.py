@@ -27,8 +27,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from trace_bench.worker import candidate_runner, imports, sweep, wire
+from trace_bench.worker import candidate_runner, imports, sweep
 from trace_bench.worker.confine import address_space, become, keep_only, limit, limits_of
+from trace_bench.worker.datagrams import receive_datagram, send_datagram
 from trace_bench.worker.memory_guard import MemoryGuard
 from trace_bench.worker.preload import LATE, PRELOADABLE
 from trace_bench.worker.problem import MOST_FILES
@@ -153,7 +154,7 @@ class Spawner:
     # -- the supervisor ------------------------------------------------------------------------------------------
 
     def _on_supervisor(self) -> bool | None:
-        received = wire.receive_datagram(self._sock)
+        received = receive_datagram(self._sock)
         if received is None:
             return False
         message, fds = received
@@ -184,7 +185,7 @@ class Spawner:
         phase = _Phase(name, pid, ours)
         self._phases[name] = phase
         self._selector.register(ours, selectors.EVENT_READ, lambda: self._on_phase(phase))
-        wire.send_datagram(self._sock, {"op": "spawned", "name": name, "pid": pid})
+        send_datagram(self._sock, {"op": "spawned", "name": name, "pid": pid})
 
     def _run_phase(self, name: str, uid: int | None, home: Path, ctl: int, out: int, spawn: int) -> None:
         os.dup2(out, 1)
@@ -245,7 +246,7 @@ class Spawner:
         home = self._options.tmp / phase.name
         self._remove(home, self._uid_of(phase.name))
         told = {"op": "exit", "name": phase.name, **exit_of(status), "candidates": phase.tally.report()}
-        wire.send_datagram(self._sock, told)
+        send_datagram(self._sock, told)
 
     def _end_family(self, candidate: Candidate) -> bool:
         base = self._options.uid_base
@@ -299,7 +300,7 @@ class Spawner:
             # Its end was seen in the same round of the loop, before its socket's.
             return
         try:
-            received = wire.receive_datagram(phase.sock)
+            received = receive_datagram(phase.sock)
         except ValueError as error:
             self._reply(phase, {"op": "refused", "message": str(error)})
             return
@@ -327,7 +328,7 @@ class Spawner:
 
     def _reply(self, phase: _Phase, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
         with contextlib.suppress(OSError):
-            wire.send_datagram(phase.sock, message, fds)
+            send_datagram(phase.sock, message, fds)
 
     def _open_candidate(self, phase: _Phase, message: dict[str, Any], fds: Sequence[int]) -> None:
         """Answer a request for a process; `fds` are the descriptors of the files that it is given."""

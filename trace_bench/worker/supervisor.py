@@ -22,11 +22,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from trace_bench.worker import hardware, memory, reports, scorer_files, spawner, wire
+from trace_bench.worker import hardware, memory, reports, scorer_files, spawner
 from trace_bench.worker.checkpoint_relay import CheckpointRelay
 from trace_bench.worker.clocks import Late, TrainClock, late_task, late_training, recorded_kill, timed_out
+from trace_bench.worker.control_stream import Message, fits
+from trace_bench.worker.datagrams import receive_datagram, send_datagram
 from trace_bench.worker.folders import HELD_OUT, let_in, make_folder_of, tree_bytes, unpack
-from trace_bench.worker.frames import Message, fits
 from trace_bench.worker.host_link import HostLink
 from trace_bench.worker.llm_calls import LlmCalls
 from trace_bench.worker.phase_process import REPORT_BYTES, Failure, PhaseProcess
@@ -179,7 +180,7 @@ class Supervisor:
             )
             self._kill("train")
             with contextlib.suppress(ConnectionError):
-                wire.send_datagram(self._spawn, {"op": "purge", "name": "train", "path": str(self._out_dir / "extra")})
+                send_datagram(self._spawn, {"op": "purge", "name": "train", "path": str(self._out_dir / "extra")})
 
     # -- the host ------------------------------------------------------------------------------------------------
 
@@ -283,7 +284,7 @@ class Supervisor:
     def _kill(self, name: str) -> None:
         # Asked again at every tick: a spawner that is stuck must not take the clocks and the lease with it.
         with contextlib.suppress(BlockingIOError, ConnectionError):
-            wire.send_datagram(self._spawn, {"op": "kill", "name": name})
+            send_datagram(self._spawn, {"op": "kill", "name": name})
 
     def _fail(self, boundary: str, kind: str, message: str) -> None:
         # The first failure is the cause; what follows from it would only hide it.
@@ -357,7 +358,7 @@ class Supervisor:
 
     def _on_spawner(self) -> None:
         try:
-            received = wire.receive_datagram(self._spawn)
+            received = receive_datagram(self._spawn)
         except ConnectionError:
             received = None
         if received is None:

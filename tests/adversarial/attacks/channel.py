@@ -257,11 +257,11 @@ def deed():
         """
 import sys
 def deed():
-    wire = sys.modules["trace_bench.worker.wire"]
+    datagrams = sys.modules["trace_bench.worker.datagrams"]
     import socket
     for number in range(64):
         try:
-            wire.send_datagram(socket.socket(fileno=number), {"op": "close", "id": 1})
+            datagrams.send_datagram(socket.socket(fileno=number), {"op": "close", "id": 1})
         except (OSError, ValueError):
             pass
 """,

@@ -1,7 +1,7 @@
 """The control stream under load and torn, and sandboxes that are gone without our doing.
 
-The programs inside speak the real frames (`trace_bench.worker.frames`), handed in as source, since the image need not
-hold it.
+The programs inside use the real control stream (`trace_bench.worker.control_stream`), handed in as source, since the
+image need not hold it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from trace_bench.sandbox.base import ExitStatus, Sandbox, Stream
 from trace_bench.sandbox.conformance.lab import ECHO, PATIENCE, SLEEP, Lab, content, needs, raises, read_until
 from trace_bench.sandbox.errors import SandboxGone
 from trace_bench.sandbox.labels import JOB
-from trace_bench.worker import frames
-from trace_bench.worker.frames import PADDING, Decoder, Mailbox, Message
+from trace_bench.worker import control_stream
+from trace_bench.worker.control_stream import PADDING, Decoder, Mailbox, Message
 
 LOAD = 120_000
 """Numbered messages each way; as many acknowledgements are on the way beside them."""
@@ -31,7 +31,7 @@ CUTS = 8
 SPEAKER = """
 import select, zlib
 source, COUNT, BUSY = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "busy"
-exec(compile(source, "frames", "exec"), globals())
+exec(compile(source, "control_stream", "exec"), globals())
 busy = os.fork() if BUSY else None
 if busy == 0:
     while True: sum(range(1000))
@@ -142,7 +142,7 @@ class Speaker:
 
 @contextlib.contextmanager
 def speaking(lab: Lab, count: int, *, busy: bool) -> Iterator[tuple[Sandbox, Stream]]:
-    source = Path(frames.__file__).read_text(encoding="utf-8")
+    source = Path(control_stream.__file__).read_text(encoding="utf-8")
     command = (*lab.request(SPEAKER).command, source, str(count), "busy" if busy else "idle")
     with lab.running("", command=command) as (sandbox, stream):
         yield sandbox, stream

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from trace_bench.errors import TraceBenchError
-from trace_bench.worker import wire
 from trace_bench.worker.candidates import CandidatePrograms, SpawnerClient
+from trace_bench.worker.frames import JsonReader, pack_json
 from trace_bench.worker.objective import with_objective
 from trace_bench.worker.problem import BuildContext, DeviceLost, Problem, ProblemError
 from trace_bench.worker.reports import DEVICE_LOST
@@ -27,7 +27,7 @@ class Link:
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
-        self._unpacker = wire.Unpacker()
+        self._reader = JsonReader()
         self._inbox: list[dict[str, Any]] = []
         # A trainer may report and ask from several threads.
         self._sending, self._receiving = threading.Lock(), threading.Lock()
@@ -36,7 +36,7 @@ class Link:
         """Send one message. A supervisor that is gone ends the phase."""
         try:
             with self._sending:
-                self._sock.sendall(wire.pack({"op": op, **fields}))
+                self._sock.sendall(pack_json({"op": op, **fields}))
         except OSError:
             os._exit(71)
 
@@ -61,7 +61,7 @@ class Link:
             return
         if not data:
             os._exit(71)
-        self._inbox.extend(self._unpacker.feed(data))
+        self._inbox.extend(self._reader.feed(data))
 
 
 class PhaseFailure(Exception):
