@@ -130,8 +130,6 @@ def mean_intervals(values: Floats, level: float = LEVEL) -> tuple[Floats, Floats
 
     The same as ``scipy.stats.ttest_1samp(row, 0).confidence_interval(level)``, whose module takes long to import.
     """
-    from scipy.special import stdtrit
-
     scaled, scale = _scaled(values + 0.0)  # no negative zeros
     n = values.shape[1]
     mean = scaled.mean(axis=1)
@@ -140,6 +138,8 @@ def mean_intervals(values: Floats, level: float = LEVEL) -> tuple[Floats, Floats
     if n < 2:
         nothing = np.full(len(values), np.nan)
         return mean * scale, nothing, np.column_stack([nothing, nothing])
+    from scipy.special import stdtrit  # after the case that does without: its import takes longer than a small run
+
     se = np.where(alike, 0.0, scaled.std(axis=1, ddof=1) / np.sqrt(n))
     half = stdtrit(n - 1, (1 + level) / 2) * se
     with np.errstate(over="ignore"):

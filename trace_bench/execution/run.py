@@ -83,9 +83,11 @@ IDLE = 0.1
 """Seconds between two looks at whether a host is back that all jobs wait for."""
 
 
-def _preload() -> None:
+def _preload(jobs: int) -> None:
+    """Import what the tables of `jobs` jobs need: intervals, and with them SciPy, only if there are several."""
     parquet.preload()
-    preload_standings()
+    if jobs > 1:
+        preload_standings()
 
 
 @dataclass(frozen=True)
@@ -253,7 +255,7 @@ class Run:
         )
         running: dict[Future[_Ending], PlannedJob] = {}
         # Beside the jobs, which leave the processor to others while they wait.
-        threading.Thread(target=_preload, name="preload", daemon=True).start()
+        threading.Thread(target=_preload, args=(len(plan.jobs),), name="preload", daemon=True).start()
         workers = plan.config.max_workers + len(plan.adopted)
         try:
             with contextlib.closing(self._lost), ThreadPoolExecutor(workers, thread_name_prefix="job") as pool:

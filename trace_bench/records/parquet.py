@@ -6,6 +6,7 @@ beside other work.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from enum import Enum
@@ -33,6 +34,7 @@ _LARGEST = 2**63 - 1
 
 def preload() -> None:
     """Import pyarrow: for a thread of its own while something else is waited for."""
+    import_module("pyarrow.json")
     import_module("pyarrow.parquet")
 
 
@@ -45,6 +47,7 @@ def write_parquet(path: Path, rows: Sequence[Results]) -> None:
     them. Equal rows give equal bytes under one version of pyarrow.
     """
     import pyarrow
+    import pyarrow.json
     import pyarrow.parquet
 
     kinds = {name: _kind(field.annotation) for name, field in Results.model_fields.items()}
@@ -52,13 +55,24 @@ def write_parquet(path: Path, rows: Sequence[Results]) -> None:
     fields = [pyarrow.field(name, pyarrow.type_for_alias(_TYPES[kind])) for name, kind in kinds.items()]
     fields += [pyarrow.field(name, pyarrow.float64()) for name in metrics]
     schema = pyarrow.schema(fields, metadata={"trace_bench": __version__})
-    columns = [
-        pyarrow.array([_value(getattr(row, name)) for row in rows], type=schema.field(name).type) for name in kinds
-    ]
-    columns += [pyarrow.array([value(row) for row in rows], type=pyarrow.float64()) for value in metrics.values()]
+    records = (
+        {name: _value(getattr(row, name)) for name in kinds} | {name: value(row) for name, value in metrics.items()}
+        for row in rows
+    )
+    table = schema.empty_table()
+    if rows:
+        # Not `pyarrow.array`, which imports pandas to find out whether a list is one of its series.
+        lines = "\n".join(map(json.dumps, records)).encode()
+        options = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
+        read = pyarrow.json.read_json(
+            pyarrow.BufferReader(lines),
+            parse_options=options,
+            read_options=pyarrow.json.ReadOptions(block_size=len(lines) + 1),
+        )
+        table = read.combine_chunks().replace_schema_metadata(schema.metadata)
     sink = pyarrow.BufferOutputStream()
     pyarrow.parquet.write_table(
-        pyarrow.Table.from_arrays(columns, schema=schema),
+        table,
         sink,
         # Only of texts, which repeat; numbers hardly do.
         use_dictionary=[name for name, kind in kinds.items() if kind in (str, dict)],
