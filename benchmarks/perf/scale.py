@@ -329,7 +329,7 @@ def _parts() -> list[tuple[Any, str]]:
     from trace_bench.sandbox.modal import backend, sandbox
     from trace_bench.sandbox.modal.stream import ModalStream
     from trace_bench.sandbox.uids import UidBlocks
-    from trace_bench.scheduling.placement import Placement
+    from trace_bench.scheduling.allocation import Allocator
     from trace_bench.scheduling.starting import StartGate
 
     return [
@@ -340,7 +340,7 @@ def _parts() -> list[tuple[Any, str]]:
         (run.JobRunner, "_drive"), (run.JobRunner, "_converse"),
         (session.Session, "start"), (session.Session, "_read"), (session.Session, "_write"),
         (session.Session, "_on_message"), (session.Session, "_on_llm_request"), (session.Session, "_pass_on_stop"),
-        (Placement, "next"), (RunPlan, "prepare"), (StartGate, "enter"), (Gateway, "open"), (Scope, "handle"),
+        (Allocator, "allocate_next"), (RunPlan, "prepare"), (StartGate, "enter"), (Gateway, "open"), (Scope, "handle"),
         (LiveTables, "write"), (UidBlocks, "acquire"), (ending, "publish"), (ending, "results_row"),
         (ending, "sync_tree"), (ending, "write_json"), (ending, "cpu_model"),
         (backend.ModalBackend, "create"), (sandbox.ModalSandbox, "attach"), (sandbox.ModalSandbox, "start"),

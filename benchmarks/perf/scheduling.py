@@ -44,8 +44,8 @@ from tests.execution.bench import Bench  # noqa: E402
 from tests.execution.simulated import SimulatedSandbox  # noqa: E402
 from tests.execution.supervisor import Script  # noqa: E402
 from trace_bench.execution import run as controller  # noqa: E402
-from trace_bench.planning.durations import Duration  # noqa: E402
-from trace_bench.planning.plan import PlannedJob  # noqa: E402
+from trace_bench.planning.job_order import Duration  # noqa: E402
+from trace_bench.planning.planned_job import PlannedJob  # noqa: E402
 from trace_bench.sandbox.base import Host, SandboxRequest  # noqa: E402
 from trace_bench.sandbox.errors import RateLimited  # noqa: E402
 from trace_bench.scheduling import starting  # noqa: E402

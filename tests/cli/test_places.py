@@ -20,7 +20,7 @@ from trace_bench.cli.outlook import print_outlook
 from trace_bench.cli.ps import ps_command, short
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.execution.outlook import Bound, HostOutlook, Outlook
-from trace_bench.planning import places
+from trace_bench.planning import backends
 from trace_bench.sandbox.base import Host
 from trace_bench.sandbox.labels import job_labels
 
@@ -65,7 +65,7 @@ def there(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, ...], list[Sandbox
             describe=lambda: {"backend": name, "engine": "27.1"}, cannot={"pids": "no such limit", "quota": "x"},
         )  # fmt: skip
 
-    monkeypatch.setattr(places, "get_backend", get)
+    monkeypatch.setattr(backends, "get_backend", get)
     return found
 
 
@@ -104,8 +104,8 @@ def test_ps_and_clean_of_a_run_look_where_its_user_started_it(
     left = there[("near", "far")] = [Sandbox("mine", 0, "far"), Sandbox("gone", 1, "far")]
     assert listed("mine", runs) == [] == listed(None, runs)
     for run_id in ("mine", "gone"):
-        docker = places.DockerConfig.model_validate(HOSTS["docker"])
-        places.remember(run_id, places.Places(backend="docker", docker=docker))
+        docker = backends.DockerConfig.model_validate(HOSTS["docker"])
+        backends.remember_backend(run_id, backends.BackendChoice(backend="docker", docker=docker))
     assert [each["run_id"] for each in listed("mine", runs)] == ["mine"]
     clean_command("gone", runs, "auto", None, expired=False, as_json=False)
     assert [each.gone for each in left] == [False, True], "its folder is gone, and its places are known all the same"

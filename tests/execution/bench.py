@@ -26,7 +26,8 @@ from trace_bench.execution.run import Run
 from trace_bench.execution.session import Session, Silence
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
-from trace_bench.planning.plan import PlannedJob, RunPlan, jobs_of, plan_run
+from trace_bench.planning.plan import RunPlan, jobs_of, plan_run
+from trace_bench.planning.planned_job import PlannedJob
 from trace_bench.planning.recording import recording_of
 from trace_bench.sandbox.base import SandboxRequest
 from trace_bench.sandbox.labels import job_labels

@@ -19,7 +19,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     locks.mkdir()
     monkeypatch.setenv(uids.LOCK_DIR_VARIABLE, str(locks))
     monkeypatch.setattr(run, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(run, "Outage", functools.partial(outage.Outage, patience=0.5))
+    monkeypatch.setattr(run, "EngineOutage", functools.partial(outage.EngineOutage, patience=0.5))
     monkeypatch.setattr(outage, "INTERVAL", 0.01)
     monkeypatch.setattr(cancel, "INTERVAL", 0.01)
     return Bench(tmp_path)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.execution.test_places import _config
+from tests.planning.test_backends import _config
 from trace_bench.artifacts.contract import JobLimits
 from trace_bench.config.models import SandboxConfig
 from trace_bench.config.places import ModalPricesConfig

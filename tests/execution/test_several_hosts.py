@@ -224,8 +224,8 @@ def test_a_host_rests_longer_each_time_it_starts_nothing(monkeypatch: pytest.Mon
     monkeypatch.setattr(outage, "REST", 0.1)
     back = threading.Event()
     backend = SimpleNamespace(hosts=lambda: [Host("a")], find=lambda labels: [])
-    placement = SimpleNamespace(lost=lambda host: back.clear(), back=lambda host: back.set())
-    lost = outage.LostHosts(cast(Any, backend), cast(Any, placement), "run")
+    allocator = SimpleNamespace(mark_lost=lambda host: back.clear(), mark_back=lambda host: back.set())
+    lost = outage.LostHosts(cast(Any, backend), cast(Any, allocator), "run")
 
     def rested() -> float:
         began = time.monotonic()
@@ -233,14 +233,14 @@ def test_a_host_rests_longer_each_time_it_starts_nothing(monkeypatch: pytest.Mon
         assert back.wait(5)
         return time.monotonic() - began
 
-    assert [lost.started_none("a", "s") for _ in range(4)] == [False] * 4, "nor does any other"
-    lost.started_one("b", "s")
-    lost.started_one("a", "another")
-    assert [lost.started_none("a", "s") for _ in range(4)] == [False, False, True, True]
+    assert [lost.start_failed("a", "s") for _ in range(4)] == [False] * 4, "nor does any other"
+    lost.start_succeeded("b", "s")
+    lost.start_succeeded("a", "another")
+    assert [lost.start_failed("a", "s") for _ in range(4)] == [False, False, True, True]
     times = [rested() for _ in range(3)]
     assert 0.1 <= times[0] < 0.2 <= times[1] < 0.4 <= times[2]
-    lost.started_one("a", "s")
-    assert not lost.started_none("a", "s") and rested() < 0.2
+    lost.start_succeeded("a", "s")
+    assert not lost.start_failed("a", "s") and rested() < 0.2
     lost.close()
 
 
@@ -528,7 +528,7 @@ def test_jobs_that_wait_together_for_an_engine_that_hangs_end_together(monkeypat
     monkeypatch.setattr(outage, "INTERVAL", 0.5)
     wish: list[str] = []
     engine = Hanging()
-    waiting = outage.Outage(cast(Any, engine), lambda: wish[0] if wish else None)
+    waiting = outage.EngineOutage(cast(Any, engine), lambda: wish[0] if wish else None)
 
     def wait() -> None:
         with contextlib.suppress(Interrupted):
@@ -556,8 +556,8 @@ def test_a_host_that_is_back_after_the_end_of_the_run_is_told_to_nobody(monkeypa
 
     told: list[str] = []
     backend = SimpleNamespace(hosts=hosts, find=lambda labels: [])
-    placement = SimpleNamespace(lost=lambda host: None, back=told.append)
-    lost = outage.LostHosts(cast(Any, backend), cast(Any, placement), "run", on_back=told.append)
+    allocator = SimpleNamespace(mark_lost=lambda host: None, mark_back=told.append)
+    lost = outage.LostHosts(cast(Any, backend), cast(Any, allocator), "run", on_back=told.append)
     lost.lost("a", "job", EngineGone("it is gone"))
     assert asked.wait(5)
     lost.close()

@@ -15,7 +15,7 @@ from trace_bench.artifacts.writers import write_json
 from trace_bench.errors import EnvironmentUnavailable, Interrupted
 from trace_bench.execution import live, run
 from trace_bench.execution.progress import Quiet
-from trace_bench.planning.places import places_of_run
+from trace_bench.planning.backends import backend_choice_of_run
 from trace_bench.sandbox.base import Host
 
 ONE = {"tasks": ["internal:numeric_param"], "trainers": ["NoOp"], "seeds": [1]}
@@ -89,7 +89,7 @@ def test_a_run_with_places_of_its_own_is_found_again_by_its_user(
 ) -> None:
     monkeypatch.setenv("TRACE_BENCH_HOME", str(tmp_path / "home"))
     bench.run(run_id="mine", docker={"hosts": [{"url": "ssh://me@far"}]}, **ONE)
-    assert [host.called for host in places_of_run("mine").docker.hosts] == ["far"]
+    assert [host.called for host in backend_choice_of_run("mine").docker.hosts] == ["far"]
 
 
 @pytest.mark.parametrize("record", [None, b"", b"[]", b'{"host": 3}', b"\xff", b'{"host": null}'])

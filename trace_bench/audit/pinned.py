@@ -19,7 +19,8 @@ from trace_bench.identity import FingerprintPrefix, prefix_of
 from trace_bench.images.pins import read_lock
 from trace_bench.images.recipe import key_of_parts
 from trace_bench.images.registry import fetch
-from trace_bench.planning.plan import ImageSource, PlannedJob, RunPlan
+from trace_bench.planning.plan import ImageSource, RunPlan
+from trace_bench.planning.planned_job import PlannedJob
 from trace_bench.planning.recording import Recording
 from trace_bench.sandbox.base import Backend
 

@@ -26,7 +26,8 @@ from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.execution.progress import Progress
 from trace_bench.execution.run import Run
 from trace_bench.execution.start import plan_config
-from trace_bench.planning.plan import PlannedJob, RunPlan
+from trace_bench.planning.plan import RunPlan
+from trace_bench.planning.planned_job import PlannedJob
 from trace_bench.planning.recording import OF_THE_MACHINE, Recording, find_recording, hardened
 from trace_bench.records.replay_check import SHOWN, differences_of, same_machine
 from trace_bench.records.rows import is_final

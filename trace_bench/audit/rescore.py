@@ -32,7 +32,7 @@ from trace_bench.gateway.base import Provider
 from trace_bench.gateway.replay import ReplayProvider
 from trace_bench.gateway.server import Gateway
 from trace_bench.identity import run_id
-from trace_bench.planning.plan import PlannedJob
+from trace_bench.planning.planned_job import PlannedJob
 from trace_bench.planning.prepare import JobPlan
 from trace_bench.records.replay_check import same
 from trace_bench.records.rows import is_final

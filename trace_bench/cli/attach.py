@@ -34,7 +34,7 @@ from trace_bench.errors import ConfigError, ExitCode, HarnessError
 from trace_bench.execution.progress import RunEnd, RunStart
 from trace_bench.execution.result import RunResult
 from trace_bench.planning.ownership import has_controller
-from trace_bench.planning.resume import Decision
+from trace_bench.planning.planned_job import Decision
 from trace_bench.records.rows import is_final, skipped_row
 from trace_bench.records.runs import find_run
 from trace_bench.records.tables import read_row

@@ -24,7 +24,7 @@ from trace_bench.config import load_config
 from trace_bench.config.models import RunConfig
 from trace_bench.errors import ConfigError, ExitCode, TraceBenchError
 from trace_bench.images.pins import pushed
-from trace_bench.planning.places import backend_of, registry_of
+from trace_bench.planning.backends import backend_of, registry_of
 from trace_bench.sandbox.base import Backend
 from trace_bench.sandbox.conformance import CHECKS, Lab, examine
 from trace_bench.sandbox.labels import RUN

@@ -16,7 +16,7 @@ from trace_bench.artifacts.jsonio import printable
 from trace_bench.cli.output import emit, emit_json
 from trace_bench.config.places import DockerConfig
 from trace_bench.errors import ExitCode, TraceBenchError
-from trace_bench.planning.places import Places
+from trace_bench.planning.backends import BackendChoice
 from trace_bench.sandbox.base import CONTROLS, Backend, Host, TriesStarts
 
 Check = tuple[str, bool, Callable[[], str | tuple[str, str]]]
@@ -85,12 +85,12 @@ def _engine(found: list[Backend]) -> tuple[str, str]:
     return ", ".join(f"{key} {value}" for key, value in known.items()), ", ".join([" ".join(first[:2]), *first[2:]])
 
 
-def _backend(places: Places, found: list[Backend]) -> tuple[str, str]:
+def _backend(places: BackendChoice, found: list[Backend]) -> tuple[str, str]:
     """What a backend says of itself, and of the hosts that it has; on a terminal without the details. Adds it to
     `found`."""
-    from trace_bench.planning.places import backend_at
+    from trace_bench.planning.backends import connect_backend
 
-    backend = backend_at(places)
+    backend = connect_backend(places)
     said = _said(backend)
     found.append(backend)
     return said
@@ -220,7 +220,7 @@ _CHECKS: tuple[Check, ...] = (
 
 def _checks(backend: str, config: Path | None) -> Iterator[Check]:
     from trace_bench.cli.places import places_for
-    from trace_bench.planning.places import BACKEND_VARIABLE, backend_at, backend_name
+    from trace_bench.planning.backends import BACKEND_VARIABLE, backend_name, connect_backend
 
     places = places_for(backend, config)
     name = backend_name(places.backend)
@@ -237,7 +237,7 @@ def _checks(backend: str, config: Path | None) -> Iterator[Check]:
             found: list[Backend] = []
             yield f"host {host.called}", True, partial(_backend, alone, found)
             yield from _trials(f"sandbox {host.called}", found)
-        yield "controls", False, partial(_lacking, partial(backend_at, places))
+        yield "controls", False, partial(_lacking, partial(connect_backend, places))
     elif name == "docker":
         engine: list[Backend] = []
         yield "engine", True, partial(_engine, engine)

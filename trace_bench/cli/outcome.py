@@ -19,7 +19,7 @@ from trace_bench.cli.show import unprotected_sentence
 from trace_bench.cli.tables import screen
 from trace_bench.cli.tally import Totals, ending_of
 from trace_bench.execution.progress import JobView
-from trace_bench.planning.resume import Decision
+from trace_bench.planning.planned_job import Decision
 from trace_bench.records.integrity import flags_sentence
 from trace_bench.records.leaderboard import hardware_sentence, shown_to_people
 from trace_bench.records.rows import is_final

@@ -8,30 +8,30 @@ from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.cli.output import note
 from trace_bench.config import load_config
-from trace_bench.planning.places import Places, backend_at, names_others, places_of_run
+from trace_bench.planning.backends import BackendChoice, backend_choice_of_run, connect_backend, has_unknown_hosts
 from trace_bench.sandbox.backends import AUTO
 from trace_bench.sandbox.base import Backend, SeveralEngines
 
 
 def places_for(
     backend: str = AUTO, config: Path | None = None, run_id: str | None = None, layout: RunLayout | None = None
-) -> Places:
+) -> BackendChoice:
     """Where sandboxes are to be looked for: where `config` says, else where the user's run `run_id` is, else where
     `backend` usually has them.
 
     Args:
         backend: takes the place of the config's, or the run's.
-        layout: of that run, as far as it is there; see `trace_bench.planning.places` for what it is not asked.
+        layout: of that run, as far as it is there; see `trace_bench.planning.backends` for what it is not asked.
 
     Raises:
         ConfigError: the config is wrong.
     """
     if config is not None:
-        return Places.of(load_config(config, {"backend": backend} if backend != AUTO else {}))
+        return BackendChoice.of(load_config(config, {"backend": backend} if backend != AUTO else {}))
     if run_id is None:
-        return Places(backend=backend)
-    places = places_of_run(run_id, layout)
-    if layout is not None and names_others(layout):
+        return BackendChoice(backend=backend)
+    places = backend_choice_of_run(run_id, layout)
+    if layout is not None and has_unknown_hosts(layout):
         note(
             f"run {printable(run_id)} was on hosts that nothing here says are yours; they are not asked: name them "
             "with --config"
@@ -47,7 +47,7 @@ def backend_for(
     Raises:
         ConfigError: the config is wrong, or no backend has that name. EnvironmentUnavailable: it cannot work here.
     """
-    found = backend_at(places_for(backend, config, run_id, layout))
+    found = connect_backend(places_for(backend, config, run_id, layout))
     if isinstance(found, SeveralEngines):
         for name, why in found.unreachable().items():
             note(f"host {printable(name)} is left out: {printable(why, 400)}")

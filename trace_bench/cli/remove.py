@@ -29,7 +29,7 @@ def rm_command(runs: Sequence[str], runs_dir: Path, config: Path | None, *, yes:
         ConfigError: there is no such run, it is a link, or somebody is at work in it; or nobody can be asked.
         EnvironmentUnavailable: something in it cannot be removed.
     """
-    from trace_bench.planning.places import forget
+    from trace_bench.planning.backends import forget_backend
 
     found = {run.root: run for run in (_found(text, runs_dir) for text in runs)}
     for run in found.values():
@@ -41,7 +41,7 @@ def rm_command(runs: Sequence[str], runs_dir: Path, config: Path | None, *, yes:
     for run in found.values():
         run_id = run_id_of(run)
         size = remove_run(run)
-        forget(run_id)
+        forget_backend(run_id)
         removed.append({"run_id": run.run_id, "path": str(run.root), "bytes": size})
         if not as_json:
             emit(f"removed {printable(str(run.root), 4096)}  ({megabytes(size)})")
@@ -66,13 +66,13 @@ def _refuse_sandboxes(run: RunLayout, config: Path | None) -> None:
     """
     from trace_bench.cli.places import places_for
     from trace_bench.cli.sandboxes import own_sandboxes
-    from trace_bench.planning.places import backend_at
+    from trace_bench.planning.backends import connect_backend
     from trace_bench.sandbox.labels import RUN
 
     run_id = run_id_of(run)
     where = places_for(config=config, run_id=run_id, layout=run)
     try:
-        sandboxes = own_sandboxes(backend_at(where))
+        sandboxes = own_sandboxes(connect_backend(where))
     except (EnvironmentUnavailable, ConfigError) as error:
         if describe(run, lambda _: False).state != "finished":
             note(f"whether sandboxes of {printable(run.run_id)} exist is not known: {printable(str(error), 400)}")

@@ -57,7 +57,7 @@ from trace_bench.sandbox.errors import EngineGone, LeaseLost, NameConflict, Rate
 from trace_bench.sandbox.labels import JOB, job_labels, sandbox_name, uid_base
 from trace_bench.sandbox.leases import Lease, cores_in, devices_in
 from trace_bench.sandbox.uids import UidBlock, UidBlocks
-from trace_bench.scheduling.placement import Place
+from trace_bench.scheduling.allocation import Allocation
 from trace_bench.scheduling.starting import Start, StartGate
 
 END_PATIENCE = 0.5
@@ -118,13 +118,13 @@ class JobRunner:
         plan: JobPlan,
         listener: Listener | None = None,
         *,
-        place: Place | None = None,
+        allocation: Allocation | None = None,
         begun: Callable[[], None] = lambda: None,
     ) -> Results:
         """Run `plan` in a new sandbox. What an earlier attempt published is moved to that attempt's folder.
 
         Args:
-            place: where; None is the backend's only host.
+            allocation: where; None is the backend's only host.
             begun: called when its turn to start has come; again, if the backend would not have it then.
 
         Raises:
@@ -133,7 +133,7 @@ class JobRunner:
             EngineGone, EnvironmentUnavailable: no other job would fare better. The attempt is recorded, unless the
                 sandbox is there and could not be taken in (the disk is full): then it is kept for the next controller.
         """
-        gate = place.gate if place is not None else self.gate
+        gate = allocation.gate if allocation is not None else self.gate
         while True:
             start = gate.enter(partial(self._is_unwanted, plan))
             if start is None:
@@ -142,8 +142,8 @@ class JobRunner:
                 begun()
                 kept = keep_attempt(self.layout.job(plan.spec.job_id))
                 try:
-                    made = partial(self._new_sandbox, plan, place, gate, start)
-                    host = place.host.name if place is not None else ""
+                    made = partial(self._new_sandbox, plan, allocation, gate, start)
+                    host = allocation.host.name if allocation is not None else ""
                     return self._attempt(plan, listener or Silence(), made, host, start)
                 except (_TooFast, NotStarted):
                     kept.put_back()
@@ -295,17 +295,19 @@ class JobRunner:
     # -- the sandbox ---------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _new_sandbox(self, plan: JobPlan, place: Place | None, gate: StartGate, start: Start) -> Iterator[Sandbox]:
-        lease = place.lease if place is not None else Lease()
+    def _new_sandbox(
+        self, plan: JobPlan, allocation: Allocation | None, gate: StartGate, start: Start
+    ) -> Iterator[Sandbox]:
+        lease = allocation.lease if allocation is not None else Lease()
         if not lease.whole:
             raise LeaseLost(
                 f"job {plan.spec.job_id} went on in a sandbox with GPUs or cores that somebody else has leased "
-                "meanwhile; it needs a place of its own."
+                "meanwhile; it needs a allocation of its own."
             )
-        if place is not None and isinstance(self.backend, SeveralEngines):
+        if allocation is not None and isinstance(self.backend, SeveralEngines):
             began = time.monotonic()
             try:
-                self.backend.bring_image(plan.image_ref, place.host.name)
+                self.backend.bring_image(plan.image_ref, allocation.host.name)
             finally:
                 start.waited += time.monotonic() - began  # which job is the first there is chance
         with self.uids.acquire(self.taken()) as block:
@@ -319,7 +321,7 @@ class JobRunner:
                 runtime=plan.runtime,
                 require_controls=plan.require_controls,
                 allow_weaker=plan.allow_weaker,
-                host=place.host.name if place is not None else "",
+                host=allocation.host.name if allocation is not None else "",
                 gpu_names=lease.devices,
                 cpuset=lease.cpuset,
                 most_seconds=most_seconds(plan.spec.limits, self.lease),

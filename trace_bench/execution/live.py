@@ -15,7 +15,7 @@ from trace_bench.artifacts.records import Usage
 from trace_bench.execution.session import Listener
 from trace_bench.execution.teller import Teller
 from trace_bench.gateway.server import Gateway
-from trace_bench.planning.plan import PlannedJob
+from trace_bench.planning.planned_job import PlannedJob
 from trace_bench.secrets import Masker, known
 
 WORTH_TELLING = 1.0

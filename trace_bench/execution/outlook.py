@@ -16,10 +16,11 @@ from trace_bench.config.models import RunConfig, SandboxConfig
 from trace_bench.config.places import ModalPricesConfig
 from trace_bench.errors import SandboxError
 from trace_bench.execution.job import JobRunner
-from trace_bench.planning.plan import PlannedJob, RunPlan
+from trace_bench.planning.hosts import unmet_requirement
+from trace_bench.planning.plan import RunPlan
+from trace_bench.planning.planned_job import PlannedJob
 from trace_bench.planning.prepare import most_seconds
 from trace_bench.sandbox.base import Host
-from trace_bench.scheduling.placement import why_not
 
 _GIB = 1 << 30
 _HOUR = 3600
@@ -149,7 +150,7 @@ def _hosts(hosts: Sequence[Host], jobs: Sequence[PlannedJob]) -> tuple[HostOutlo
     for host in hosts:
         reasons: Counter[str] = Counter()
         for key, sandbox in sandboxes.items():
-            reason = why_not(host, sandbox)
+            reason = unmet_requirement(host, sandbox)
             if reason is not None:
                 reasons[reason] += alike[key]
         found.append(HostOutlook(host, len(jobs) - reasons.total(), dict(reasons)))

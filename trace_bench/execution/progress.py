@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results, Usage
-from trace_bench.planning.resume import Decision
+from trace_bench.planning.planned_job import Decision
 
 
 class JobView(Protocol):

@@ -11,7 +11,8 @@ from trace_bench.artifacts.writers import sync_folder, write_json, write_text
 from trace_bench.artifacts.yamlio import dump_document
 from trace_bench.errors import HarnessError
 from trace_bench.planning.manifest import Outcome
-from trace_bench.planning.plan import PlannedJob, RunPlan
+from trace_bench.planning.plan import RunPlan
+from trace_bench.planning.planned_job import PlannedJob
 from trace_bench.planning.scripts import write_scripts
 from trace_bench.records.tables import read_row
 

@@ -32,11 +32,12 @@ from trace_bench.execution.result import RunResult
 from trace_bench.execution.service_host import ServiceHost, services_of
 from trace_bench.execution.teller import Teller
 from trace_bench.gateway.server import Gateway
-from trace_bench.planning.durations import longest_first
+from trace_bench.planning.backends import BackendChoice, remember_backend
+from trace_bench.planning.job_order import longest_first
 from trace_bench.planning.manifest import Outcome, read_entry
 from trace_bench.planning.ownership import alone_in
-from trace_bench.planning.places import Places, remember
-from trace_bench.planning.plan import PlannedJob, RunPlan
+from trace_bench.planning.plan import RunPlan
+from trace_bench.planning.planned_job import PlannedJob
 from trace_bench.planning.recording import Recording
 from trace_bench.planning.run_budget import RunBudget, limits_of
 from trace_bench.records import parquet, replay_check
@@ -60,9 +61,9 @@ from trace_bench.sandbox.errors import (
 from trace_bench.sandbox.labels import JOB
 from trace_bench.sandbox.leases import Shared, Taken
 from trace_bench.sandbox.uids import UidBlocks
-from trace_bench.scheduling.outage import LostHosts, Outage
-from trace_bench.scheduling.placement import Place, Placement, Waiting
-from trace_bench.scheduling.schedule import SeldomAsked
+from trace_bench.scheduling.allocation import Allocation, Allocator
+from trace_bench.scheduling.outage import EngineOutage, LostHosts
+from trace_bench.scheduling.queue import JobQueue
 from trace_bench.secrets import known
 from trace_bench.worker.reports import DEVICE_LOST
 
@@ -92,7 +93,7 @@ def _preload(jobs: int) -> None:
 
 @dataclass(frozen=True)
 class _Moved:
-    """A job that has lost its place and waits for another. `row` is what its last attempt came to."""
+    """A job that has lost its allocation and waits for another. `row` is what its last attempt came to."""
 
     row: Results
     attempts: int
@@ -159,7 +160,7 @@ class Run:
         if not untouched:
             self._cancel.forget()
             write_records(plan)
-            remember(plan.run_id, Places.of(plan.config))
+            remember_backend(plan.run_id, BackendChoice.of(plan.config))
         self._tell_beginning()
         failure: BaseException | None = None
         with contextlib.ExitStack() as stack:
@@ -208,7 +209,7 @@ class Run:
         left = [plan.jobs[i] for i in plan.order if plan.jobs[i].decision in ("run", "adopt")]
         adopted = [job for job in left if job.decision == "adopt"]  # first: their leases run out
         fresh = [job for job in left if job.decision != "adopt"]
-        queue = Waiting(longest_first(fresh, plan.durations) if plan.config.scheduling.longest_first else fresh)
+        queue = JobQueue(longest_first(fresh, plan.durations) if plan.config.scheduling.longest_first else fresh)
         for job in plan.jobs:
             if job.decision == "skip":
                 self._why_not[job.job_id] = job.reason
@@ -228,18 +229,20 @@ class Run:
         out_of = "" if failed and plan.config.fail_fast else self._budget.used_up()
         self._because(queue, out_of or f"fail_fast: job {failed} failed")
 
-    def _run_queue(self, adopted: Sequence[PlannedJob], queue: Waiting, gateway: Gateway, services: ServiceHost) -> str:
+    def _run_queue(
+        self, adopted: Sequence[PlannedJob], queue: JobQueue, gateway: Gateway, services: ServiceHost
+    ) -> str:
         """Run the jobs of `adopted` and `queue`; what is left in it was not to start. Returns the first that failed."""
         plan = self._plan
-        self._placement = Placement(
+        self._allocator = Allocator(
             self._backend.hosts(),
             suites=plan.config.scheduling.suites,
             starting=plan.config.scheduling.max_starting,
             taken=self._backend.taken if isinstance(self._backend, Shared) else lambda _: Taken(),
         )
-        self._outage = Outage(self._backend, self._stop)
+        self._outage = EngineOutage(self._backend, self._stop)
         self._lost = LostHosts(
-            self._backend, self._placement, plan.run_id, on_back=lambda host: self._note("host.back", host=host)
+            self._backend, self._allocator, plan.run_id, on_back=lambda host: self._note("host.back", host=host)
         )
         if isinstance(self._backend, SuppliesImages):
             self._backend.stop_supplying_when(lambda: self._stop() is not None)
@@ -248,7 +251,7 @@ class Run:
             gateway=gateway,
             uids=UidBlocks(self._backend.default_uid_base),
             layout=self.layout,
-            taken=SeldomAsked(self._backend.uid_bases_in_use),
+            taken=remembered(self._backend.uid_bases_in_use),
             stop_wanted=self._stop_of_job,
             recording=plan.recording,
             services=services,
@@ -262,7 +265,7 @@ class Run:
                 try:
                     failed = self._see_through(pool, runner, adopted, queue, running)
                 except BaseException:
-                    self._placement.rest()
+                    self._allocator.stop_waiting()
                     self._wind_down(running)
                     raise
                 finally:
@@ -289,38 +292,38 @@ class Run:
         pool: ThreadPoolExecutor,
         runner: JobRunner,
         adopted: Sequence[PlannedJob],
-        queue: Waiting,
+        queue: JobQueue,
         running: dict[Future[_Ending], PlannedJob],
     ) -> str:
         """Run `adopted`, and `queue` until it is empty or no further one is to start; returns the first that failed."""
         config, failed = self._plan.config, ""
         ended: SimpleQueue[Future[_Ending]] = SimpleQueue()
 
-        def start(job: PlannedJob, place: Place) -> None:
-            future = pool.submit(self._at_work, runner, job, place)
+        def start(job: PlannedJob, allocation: Allocation) -> None:
+            future = pool.submit(self._at_work, runner, job, allocation)
             running[future] = job
             future.add_done_callback(ended.put)
 
         for job in adopted:
-            start(job, self._placement.adopt(job, self._plan.adopted[job.job_id]))
+            start(job, self._allocator.adopt(job, self._plan.adopted[job.job_id]))
         while queue or running:
             self._teller.check()
             stop = self._stop() is not None or (failed and config.fail_fast)
             while queue and not stop and len(running) < config.max_workers and not self._budget.used_up():
-                found = self._placement.next(queue)
+                found = self._allocator.allocate_next(queue)
                 if found is None:
                     break
-                job, place = found
+                job, allocation = found
                 if (reason := self._why_not_now(job)) is not None:
-                    self._placement.give_back(place)
+                    self._allocator.release(allocation)
                     self._why_not[job.job_id] = reason
                     self._end_moved([job])
                     continue
-                start(job, place)
+                start(job, allocation)
             over = bool(stop or not queue or self._budget.used_up())
             if over or len(running) >= config.max_workers:
-                self._placement.rest()  # nothing could be placed if it came free
-            idle, waiters = not running, self._placement.waiters
+                self._allocator.stop_waiting()  # nothing could be placed if it came free
+            idle, waiters = not running, self._allocator.waiting
             if idle and over:
                 break
             if idle or waiters:
@@ -364,7 +367,7 @@ class Run:
             self._note("lease.wait", job_id=job_id, host=host)
             self._teller.tell(lambda progress, job=job, host=host: progress.queued(job, host))  # type: ignore[misc]
 
-    def _drop_cancelled(self, queue: Waiting) -> None:
+    def _drop_cancelled(self, queue: JobQueue) -> None:
         """Nobody waits for what a cancelled job would have had."""
         for job in queue.heads():
             if self._stop(job.job_id) is not None:
@@ -372,7 +375,7 @@ class Run:
                 self._why_not[job.job_id] = self._why_before_its_turn(job.job_id)
                 self._end_moved([job])
 
-    def _look_for_hope(self, queue: Waiting) -> None:
+    def _look_for_hope(self, queue: JobQueue) -> None:
         """Nothing runs, and nothing could be placed: take out what no host can ever run.
 
         What waits for something that other controllers have, or for a host that may be back, waits on.
@@ -382,12 +385,12 @@ class Run:
         """
         hope = False
         for job in queue.heads():
-            if (reason := self._placement.why_never(job)) is not None:
+            if (reason := self._allocator.why_impossible(job)) is not None:
                 queue.remove(job)
                 self._why_not[job.job_id] = reason
                 hope = True
-            hope = hope or self._placement.has_host_for(job)
-        self._lost.check(hopeless=not hope)
+            hope = hope or self._allocator.has_available_host(job)
+        self._lost.check(blocked=not hope)
 
     def _end_moved(self, jobs: Iterable[PlannedJob]) -> None:
         """Those of `jobs` that lost their host, and have no further turn, end with what they came to."""
@@ -417,15 +420,15 @@ class Run:
         self._rows[row.job_id] = row
         self._tables.put(row)
 
-    def _at_work(self, runner: JobRunner, planned: PlannedJob, place: Place) -> _Ending:
+    def _at_work(self, runner: JobRunner, planned: PlannedJob, allocation: Allocation) -> _Ending:
         self._working.add(planned.job_id)
         try:
-            return self._one(runner, planned, place)
+            return self._one(runner, planned, allocation)
         finally:
-            self._placement.give_back(place)
+            self._allocator.release(allocation)
             self._working.discard(planned.job_id)
 
-    def _one(self, runner: JobRunner, planned: PlannedJob, place: Place) -> _Ending:
+    def _one(self, runner: JobRunner, planned: PlannedJob, allocation: Allocation) -> _Ending:
         """See one job through, all its attempts; None if it was to stop before it had begun."""
         sandbox = self._plan.adopted.get(planned.job_id) if planned.decision == "adopt" else None
         moved = self._moved.pop(planned.job_id, None)
@@ -435,7 +438,7 @@ class Run:
             nonlocal told
             if not told:
                 told = True
-                where = {} if self._placement.alone else {"host": place.host.name}
+                where = {} if self._allocator.has_one_host else {"host": allocation.host.name}
                 self._teller.tell(lambda progress: progress.started(planned, adopted=sandbox is not None))
                 self._note("job.start", job_id=planned.job_id, adopted=sandbox is not None, **where,
                            waited=round(time.monotonic() - came, 3))  # fmt: skip
@@ -456,18 +459,18 @@ class Run:
                     row = runner.adopt(plan, adopted, listener)
                     if row.stop_reason == "interrupted" and self._stop(planned.job_id) is None:
                         # Its lease had ended before it was adopted. Nobody asked for half a search.
-                        if not place.lease.whole:
+                        if not allocation.lease.whole:
                             return _Moved(row, attempt - 1)
-                        row = runner.run(plan, listener, place=place)
+                        row = runner.run(plan, listener, allocation=allocation)
                 else:
-                    row = runner.run(plan, listener, place=place, begun=begun)
+                    row = runner.run(plan, listener, allocation=allocation, begun=begun)
             except NotStarted:
                 if row is None:
                     return None
                 break
             except (EngineGone, OutOfDisk, ImageMissing) as error:
-                if not self._placement.alone:
-                    self._lose(place.host.name, planned, error)
+                if not self._allocator.has_one_host:
+                    self._lose(allocation.host.name, planned, error)
                     row, left = runner.last_row(plan), True
                 elif isinstance(error, EngineGone):
                     self._outage.wait(error, self._plan.run_id, planned.job_id)
@@ -475,23 +478,23 @@ class Run:
                 else:
                     raise
             except (ControlMissing, EngineUnfit, GpusMissing, RuntimeMissing) as error:
-                if self._placement.alone:
+                if self._allocator.has_one_host:
                     raise
-                self._lose(place.host.name, planned, error)
-                if not self._placement.has_host_for(planned):
+                self._lose(allocation.host.name, planned, error)
+                if not self._allocator.has_available_host(planned):
                     raise
                 row, left = runner.last_row(plan), True
             except Interrupted:
                 row = runner.last_row(plan)
-            if not left and self._starts_none(place.host.name, planned, row):
-                self._lose(place.host.name, planned, _broken(place.host.name, row))
+            if not left and self._starts_none(allocation.host.name, planned, row):
+                self._lose(allocation.host.name, planned, _broken(allocation.host.name, row))
                 left = True
-            if row.failure_kind == DEVICE_LOST and place.lease.devices:
-                self._placement.withdraw(place)
-                self._note("gpus.withdrawn", host=place.host.name or None, devices=list(place.lease.devices))
+            if row.failure_kind == DEVICE_LOST and allocation.lease.devices:
+                self._allocator.withdraw_gpus(allocation)
+                self._note("gpus.withdrawn", host=allocation.host.name or None, devices=list(allocation.lease.devices))
                 left = True
             # Its host is gone, or what its sandbox had of it is somebody else's by now.
-            left = left or row.failure_kind == "lease_lost" or (adopted is not None and not place.lease.whole)
+            left = left or row.failure_kind == "lease_lost" or (adopted is not None and not allocation.lease.whole)
             if self._is_retried(planned, row, attempt, elsewhere=left) and (
                 left or self._may_fare_better_elsewhere(row)
             ):
@@ -499,7 +502,7 @@ class Run:
                     self._tell_retry(planned, row, attempt + 1)
                 else:
                     self._pause(planned, row, attempt + 1)
-                    self._placement.shun(planned, place.host.name)
+                    self._allocator.avoid_host(planned, allocation.host.name)
                 return _Moved(row, attempt)
             adopted = None
         return self._told_end(planned, row)
@@ -510,14 +513,14 @@ class Run:
 
     def _starts_none(self, host: str, planned: PlannedJob, row: Results) -> bool:
         """Whether the end of an attempt is one of several in a row on `host` that never came to a first word."""
-        if self._placement.alone or row.failure_boundary is not Boundary.SANDBOX or planned.job_id in self._up:
+        if self._allocator.has_one_host or row.failure_boundary is not Boundary.SANDBOX or planned.job_id in self._up:
             return False
         if row.failure_kind in HOST_HAD_NO_PART or self._stop(planned.job_id) is not None:
             return False
-        return self._lost.started_none(host, planned.job.suite)
+        return self._lost.start_failed(host, planned.job.suite)
 
     def _may_fare_better_elsewhere(self, row: Results) -> bool:
-        return not self._placement.alone and row.failure_boundary is Boundary.SANDBOX
+        return not self._allocator.has_one_host and row.failure_boundary is Boundary.SANDBOX
 
     def _told_end(self, planned: PlannedJob, row: Results) -> Results:
         self._note("job.end", job_id=row.job_id, status=row.status, failure_kind=row.failure_kind,
@@ -583,7 +586,7 @@ class Run:
         self._up.add(job.job_id)
         host = host_in(self.layout.job(job.job_id))
         if host:
-            self._lost.started_one(host, job.job.suite)
+            self._lost.start_succeeded(host, job.job.suite)
         with contextlib.suppress(OSError):  # the disk is full: what counts will say so
             self._note("job.up", job_id=job.job_id, host=host or None)
         self._teller.tell(lambda progress: progress.up(job, host))
@@ -648,6 +651,21 @@ class Run:
         tolerances = {task_id: material.task.spec.tolerance for task_id, material in self._plan.material.items()}
         left = len(rows) - len(ended)
         return replay_check.compare(recording.layout, self.layout, ended, recording.rows, tolerances, left)
+
+
+def remembered(ask: Callable[[], frozenset[int]], seconds: float = 5.0) -> Callable[[], frozenset[int]]:
+    """`ask`, whose answer is kept for a few seconds. May be called from many threads."""
+    lock = threading.Lock()
+    answer: tuple[float, frozenset[int]] | None = None
+
+    def cached() -> frozenset[int]:
+        nonlocal answer
+        with lock:
+            if answer is None or time.monotonic() - answer[0] > seconds:
+                answer = (time.monotonic(), ask())
+            return answer[1]
+
+    return cached
 
 
 def _end(failure: BaseException | None) -> dict[str, Any]:

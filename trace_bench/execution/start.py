@@ -26,10 +26,10 @@ from trace_bench.execution.tensorboard import check_tensorboard
 from trace_bench.images.layers import family_named
 from trace_bench.images.pins import ImagePin, pushed
 from trace_bench.images.recipe import worker_sources_hash
+from trace_bench.planning.backends import backend_of, registry_of
 from trace_bench.planning.host_images import foreseen_image, pinned_image
 from trace_bench.planning.models import learn_secrets, missing_keys, with_models
 from trace_bench.planning.ownership import alone_in, refuse_a_second
-from trace_bench.planning.places import backend_of, registry_of
 from trace_bench.planning.plan import ImageSource, PlanIsOld, RunPlan, jobs_of, plan_run
 from trace_bench.planning.prepare import outlives_a_day
 from trace_bench.planning.prices import check_litellm, prices_of

@@ -28,13 +28,14 @@ from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
 from trace_bench.identity import run_id
 from trace_bench.images.recipe import worker_sources_hash
-from trace_bench.planning.places import backend_of
-from trace_bench.planning.plan import PlannedJob, RunPlan, jobs_of, plan_run
+from trace_bench.planning.backends import backend_of
+from trace_bench.planning.hosts import MemoryPool
+from trace_bench.planning.plan import RunPlan, jobs_of, plan_run
+from trace_bench.planning.planned_job import PlannedJob
 from trace_bench.planning.prepare import JobPlan
 from trace_bench.planning.prices import prices_of
 from trace_bench.resources import package_dir
 from trace_bench.sandbox.uids import UidBlocks
-from trace_bench.scheduling.schedule import Room
 
 _STUB = ModelRef(id="stub")
 
@@ -234,5 +235,7 @@ def workers_for(plan: RunPlan, chosen: Sequence[PlannedJob]) -> int:
     """How many sandboxes of `chosen` that take all of their cores may be there at a time."""
     host = plan.backend.describe()
     cores, memory = host.get("cpus"), host.get("memory_bytes")
-    fit = Room(memory).at_a_time(max(p.memory for p in chosen)) if isinstance(memory, int) and chosen else None
+    fit = (
+        MemoryPool(memory).jobs_at_a_time(max(p.memory for p in chosen)) if isinstance(memory, int) and chosen else None
+    )
     return max(1, min(plan.config.max_workers, int(cores or os.cpu_count() or 1), fit or len(chosen), len(chosen)))

@@ -22,7 +22,7 @@ from trace_bench.execution.start import plan_config, run_config
 from trace_bench.kernel_server.jobs import EvaluationFailed, Result
 from trace_bench.kernel_server.problems import Problems
 from trace_bench.kernel_server.submission import Submission
-from trace_bench.planning.places import backend_of
+from trace_bench.planning.backends import backend_of
 from trace_bench.records.derive import last_result, read_meta
 from trace_bench.secrets import known
 

@@ -24,15 +24,15 @@ from trace_bench.config.sizes import format_size
 from trace_bench.errors import ConfigError
 from trace_bench.identity import FingerprintPrefix, JobIdPrefix, config_hash, prefix_of, run_id, salt_commitment
 from trace_bench.matrix import Job, expand
-from trace_bench.planning.demands import check_demands, check_hosts
-from trace_bench.planning.durations import Duration, known_durations
+from trace_bench.planning.hosts import MemoryPool, check_hosts, check_sandboxes
+from trace_bench.planning.job_order import Duration, known_durations, spread
 from trace_bench.planning.manifest import ManifestLines, Outcome, write_manifest
+from trace_bench.planning.planned_job import PlannedJob
 from trace_bench.planning.prepare import JobPlan, Material, model_ref, prepare
 from trace_bench.planning.recording import Recording
 from trace_bench.planning.resume import (
     NEW,
     Before,
-    Decision,
     Stamp,
     Verdict,
     find_run_to_continue,
@@ -46,7 +46,6 @@ from trace_bench.planning.run_budget import RunBudget, Spent, limits_of, spent_b
 from trace_bench.sandbox.base import CONTROLS, NEVER_WEAKER, Backend, Host, Sandbox
 from trace_bench.sandbox.errors import ControlMissing, RuntimeMissing
 from trace_bench.sandbox.runtimes import missing_runtime
-from trace_bench.scheduling.schedule import Room, spread
 from trace_bench.suites.spec import Task, pack_task
 
 
@@ -62,46 +61,6 @@ class ImageSource(Protocol):
 
 class PlanIsOld(ConfigError):
     """The run has changed since it was planned."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedJob:
-    """One job of the matrix, and what is done about it."""
-
-    job: Job
-    fingerprint: str
-    score_direction: Direction
-    decision: Decision
-    reason: str
-
-    @property
-    def job_id(self) -> str:
-        return self.job.job_id
-
-    @property
-    def task_id(self) -> str:
-        return self.job.task_id
-
-    @property
-    def trainer_id(self) -> str:
-        return self.job.trainer_id
-
-    @property
-    def variant(self) -> str:
-        return self.job.variant.label
-
-    @property
-    def model(self) -> str:
-        return str(self.job.model["id"])
-
-    @property
-    def seed(self) -> int:
-        return self.job.seed
-
-    @property
-    def memory(self) -> int:
-        """Bytes that its sandbox declares."""
-        return self.job.sandbox.memory
 
 
 @dataclass(frozen=True)
@@ -206,7 +165,7 @@ def jobs_of(config: RunConfig, resolved: Resolved) -> list[Job]:
     """
     jobs = expand(config, resolved.tasks, resolved.trainers)
     _check_controls(config)
-    check_demands(config)
+    check_sandboxes(config)
     return jobs
 
 
@@ -489,10 +448,10 @@ def _memory_notes(config: RunConfig, jobs: Sequence[Job], memory: Any) -> list[s
     """What the user should know of how many jobs the engine's memory holds."""
     if not isinstance(memory, int):
         return []
-    room = Room(memory)
+    pool = MemoryPool(memory)
     notes = []
     for declared in sorted({sandbox.memory for sandbox in {id(job.sandbox): job.sandbox for job in jobs}.values()}):
-        fit = room.at_a_time(declared)
+        fit = pool.jobs_at_a_time(declared)
         if declared > memory:
             notes.append(
                 f"sandbox.memory {format_size(declared)} is more than the engine has ({memory / 2**30:.1f} GiB): "

@@ -15,15 +15,13 @@ from trace_bench.artifacts.records import ImageRecord, JobMeta, Lock, Results
 from trace_bench.artifacts.versions import is_newer, read_versioned
 from trace_bench.errors import HarnessError
 from trace_bench.planning.ownership import has_controller
+from trace_bench.planning.planned_job import Decision
 from trace_bench.records.rows import is_final, is_whole
 from trace_bench.records.tables import read_row
 from trace_bench.sandbox.base import Backend, Sandbox
 from trace_bench.sandbox.labels import JOB, OWNER, RUN, owner
 
 Mode = Literal["auto", "failed", "none"]
-
-Decision = Literal["run", "reuse", "adopt", "skip"]
-"""What is done about a job: run it, take its earlier result, go on with its sandbox, or leave it out."""
 
 
 @dataclass(frozen=True)

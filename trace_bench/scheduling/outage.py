@@ -1,4 +1,4 @@
-"""Engines that have gone, and may come back: jobs wait for the only one, and move on from one of several."""
+"""Engines that are unreachable: jobs wait for the only engine, and move to another one of several."""
 
 from __future__ import annotations
 
@@ -7,35 +7,32 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from trace_bench.errors import Interrupted, TraceBenchError
 from trace_bench.sandbox.base import Backend
 from trace_bench.sandbox.errors import EngineGone
 from trace_bench.sandbox.labels import JOB, OWNER, RUN, owner
+from trace_bench.scheduling.allocation import Allocator
+from trace_bench.scheduling.hosts import PATIENCE
 
-if TYPE_CHECKING:
-    from trace_bench.scheduling.placement import Placement
-
-PATIENCE = 120.0
-"""Seconds that an engine may be gone. Restarting one takes a few; an upgrade about a minute."""
 INTERVAL = 1.0
+"""Seconds between two attempts to reach an engine."""
 LAST_LOOK = 3.0
 """Seconds that a run which is over waits for hosts that may have sandboxes of its jobs."""
 REST = 60.0
-"""Seconds for which a host has no jobs that could make no sandbox (its disk is full, say): that may be over by then.
-Twice as long after each further time with no sandbox in between, …"""
+"""Seconds without jobs for a host that could make no sandbox (its disk is full, for example). Doubled after each
+further failure without a sandbox in between, …"""
 LONGEST_REST = 960.0
 """… up to this."""
 BROKEN = 3
-"""Sandboxes in a row that ended on a host before they spoke, after which it rests."""
+"""Sandboxes in a row that ended on a host before their first message, after which it rests."""
 
 
-class Outage:
-    """One per run: its jobs wait together.
+class EngineOutage:
+    """Waits for the only engine of a run.
 
     Args:
-        stop_wanted: waiting ends when the user has had enough.
+        stop_wanted: returns a reason if the user stops the run; that ends the wait.
     """
 
     def __init__(self, backend: Backend, stop_wanted: Callable[[], str | None], *, patience: float = PATIENCE) -> None:
@@ -45,17 +42,16 @@ class Outage:
         self._lock = threading.Lock()
 
     def wait(self, error: TraceBenchError, run_id: str, job_id: str) -> None:
-        """Return once the engine answers again and has nothing of the job any more: what could not be removed while
-        it was gone, is now.
+        """Wait until the engine answers again, and remove the sandboxes that it has of the job.
 
         Raises:
-            TraceBenchError: `error`, after the engine was gone too long.
-            Interrupted: the user wants it to end.
+            TraceBenchError: `error`, if the engine does not come back in time.
+            Interrupted: the user stops the run.
         """
         deadline = time.monotonic() + self._patience
         while True:
             with self._lock:
-                # Here, and not before: each that waits may have waited for an answer to all others.
+                # Checked under the lock: each waiting job may have waited until all others had their answers.
                 if self._stop_wanted() is not None:
                     raise Interrupted(f"interrupted while the engine was gone: {error}") from error
                 try:
@@ -69,33 +65,33 @@ class Outage:
 
 
 class LostHosts:
-    """Hosts, of several, that do not answer. They are tried again in the background; one that is back is rid of the
-    sandboxes of jobs that have moved on, and then has jobs again.
+    """Unreachable hosts of a run with several. A thread tries them again. Once a host is back, the sandboxes of jobs
+    that have moved to other hosts are removed from it, and it gets jobs again.
 
     Args:
-        on_back: called with the name of a host that is.
-        patience: seconds in which nothing can be done for want of hosts, before the run ends.
+        on_back: called with the name of a host that is back.
+        patience: seconds that the run may be idle because all hosts are unreachable.
     """
 
     def __init__(
         self,
         backend: Backend,
-        placement: Placement,
+        allocator: Allocator,
         run_id: str,
         *,
         on_back: Callable[[str], None] = lambda _: None,
         patience: float | None = None,
     ) -> None:
         self._backend = backend
-        self._placement = placement
+        self._allocator = allocator
         self._run_id = run_id
         self._on_back = on_back
         self._patience = PATIENCE if patience is None else patience
         self._left: dict[str, set[str]] = {}
-        self._rests_until: dict[str, float] = {}
+        self._resting_until: dict[str, float] = {}
         self._rests: Counter[str] = Counter()
         self._started: dict[str, set[str]] = {}
-        self._started_none: Counter[str] = Counter()
+        self._failed_starts: Counter[str] = Counter()
         self._error: TraceBenchError | None = None
         self._idle_since: float | None = None
         self._lock = threading.Lock()
@@ -103,51 +99,55 @@ class LostHosts:
         self._thread: threading.Thread | None = None
 
     def lost(self, host: str, job_id: str, error: TraceBenchError) -> bool:
-        """`host` does not answer, or can make no sandbox, and the job has left it; returns whether that is news of the
-        host. One that answers is left alone for a minute."""
+        """Record that the job has left `host`, which is unreachable or can make no sandbox.
+
+        A host that answers rests for a minute. Returns whether the host was not known to be lost.
+        """
         with self._lock:
             self._error = error
             news = host not in self._left
             if news and not isinstance(error, EngineGone):
                 rest = min(LONGEST_REST, REST * float(1 << min(self._rests[host], 30)))
-                self._rests_until[host] = time.monotonic() + rest
+                self._resting_until[host] = time.monotonic() + rest
                 self._rests[host] += 1
             self._left.setdefault(host, set()).add(job_id)
             if news:
-                self._placement.lost(host)
+                self._allocator.mark_lost(host)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._try_again, name="lost hosts", daemon=True)
                 self._thread.start()
             return news
 
-    def started_none(self, host: str, suite: str) -> bool:
-        """A sandbox of a job of `suite` has ended on `host` before it spoke; returns whether it is one too many in a
-        row, so that the host is to be taken for `lost`: one that starts nothing has room for everybody.
+    def start_failed(self, host: str, suite: str) -> bool:
+        """Record that a sandbox of `suite` ended on `host` before its first message; returns whether the host counts
+        as lost.
 
-        Where no other host has started one of that suite either, it may be the suite's own trouble.
+        A host that starts nothing always has room, so it would fail all jobs. If no other host has started a sandbox of
+        that suite either, the suite may be the cause, and the host counts as working.
         """
         with self._lock:
-            self._started_none[host] += 1
+            self._failed_starts[host] += 1
             elsewhere = self._started.get(suite, set()) - {host}
-            return self._started_none[host] >= BROKEN and bool(elsewhere)
+            return self._failed_starts[host] >= BROKEN and bool(elsewhere)
 
-    def started_one(self, host: str, suite: str) -> None:
-        """A sandbox of a job of `suite` has spoken on `host`."""
+    def start_succeeded(self, host: str, suite: str) -> None:
+        """Record that a sandbox of `suite` has sent its first message on `host`."""
         with self._lock:
             self._started.setdefault(suite, set()).add(host)
-            self._started_none.pop(host, None)
+            self._failed_starts.pop(host, None)
             self._rests.pop(host, None)
 
-    def check(self, *, hopeless: bool) -> None:
-        """
+    def check(self, *, blocked: bool) -> None:
+        """End the run if it has been blocked for too long.
+
         Args:
-            hopeless: nothing runs, and nothing can be placed before a host is back.
+            blocked: no job runs, and none can start before a host is back.
 
         Raises:
-            TraceBenchError: it has been so for too long.
+            TraceBenchError: what made the last host unreachable.
         """
         with self._lock:
-            if not hopeless or not self._left or self._error is None:
+            if not blocked or not self._left or self._error is None:
                 self._idle_since = None
                 return
             now = time.monotonic()
@@ -160,8 +160,10 @@ class LostHosts:
         self._closed.set()
 
     def last_look(self) -> None:
-        """Once nothing runs any more: wait a little for hosts that are lost, for they may have sandboxes of jobs that
-        moved on, and nobody would look for those later."""
+        """Wait a little for lost hosts at the end of a run, and remove sandboxes of jobs that moved to other hosts.
+
+        No later command would look for them.
+        """
         self.close()
         end = time.monotonic() + LAST_LOOK
         while True:
@@ -194,9 +196,9 @@ class LostHosts:
             for host, jobs in lost.items():
                 with self._lock:
                     if self._left.get(host, set()) != jobs:
-                        continue  # another one has left it meanwhile
+                        continue  # another job has left it meanwhile
                     del self._left[host]
-                    self._placement.back(host)
+                    self._allocator.mark_back(host)
                 self._on_back(host)
             with self._lock:
                 if not self._left:
@@ -208,7 +210,7 @@ class LostHosts:
         return {host: jobs for host, jobs in lost.items() if host in names}
 
     def _may_be_back(self, host: str) -> bool:
-        return self._rests_until.get(host, 0.0) <= time.monotonic()
+        return self._resting_until.get(host, 0.0) <= time.monotonic()
 
     def _sweep(self, lost: Mapping[str, frozenset[str]]) -> None:
         for sandbox in self._backend.find({RUN: self._run_id, OWNER: owner()}):

@@ -1,7 +1,7 @@
-"""Sandboxes that start: few at once, at the pace that their host allows, and slower when it says that it is too fast.
+"""Limit how many sandboxes start at a time, and how fast they are created.
 
-A start keeps a core busy, and more of them only slow each other down; a service counts how many are created in a
-second. Whoever waits here waits without asking again and again, and stops waiting when its job is no longer wanted.
+A start keeps a core busy, so that more of them only slow each other down. A service limits how many are created in a
+second, and refuses more. A job that waits here stops waiting when it is cancelled.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from trace_bench.sandbox.errors import RateLimited
 from trace_bench.sandbox.pace import Pace
 
 LOOK = 0.5
-"""Seconds between two looks at whether what waits is still wanted."""
+"""Seconds between two checks of whether a waiting start is cancelled."""
 FIRST_HOLD, LONGEST_HOLD = 1.0, 60.0
-"""Seconds without a creation after the first refusal (none where a pace is kept), and after any: each further one
+"""Seconds without a creation after the first refusal (none if the host has a pace), and at most. Each further refusal
 doubles them."""
 PATIENCE = 600.0
-"""Seconds of refusals alone after which one is a failure of its job."""
+"""Seconds with nothing but refusals, after which a refusal is a failure of its job."""
 
 
 class StartGate:
-    """Lets few sandboxes of a host start at once. May be used by many threads.
+    """Limits the starts of sandboxes on one host. May be used by many threads.
 
     Args:
         width: starts at a time; one per core is about right.
-        pace: of the host; None is as fast as they come.
+        pace: the host's limit of creations per second; None has no limit.
     """
 
     def __init__(
@@ -49,39 +49,38 @@ class StartGate:
         self._epoch = 0
         self._refused_since: float | None = None
 
-    def enter(self, unwanted: Callable[[], bool] = lambda: False) -> Start | None:
-        """Wait for a turn to start; None if it is not wanted any more."""
+    def enter(self, cancelled: Callable[[], bool] = lambda: False) -> Start | None:
+        """Wait for a turn to start; None if it is cancelled."""
         while not self._free.acquire(timeout=LOOK):
-            if unwanted():
+            if cancelled():
                 return None
         start = Start(self._free)
-        if not self._sleep(self._closed_until, unwanted):
+        if not self._sleep(self._closed_until, cancelled):
             start.over()
             return None
         return start
 
-    def wait_to_create(self, start: Start, unwanted: Callable[[], bool] = lambda: False) -> bool:
-        """Wait until the sandbox of `start` may be created, which is to be done at once; False if it is not wanted any
-        more."""
+    def wait_to_create(self, start: Start, cancelled: Callable[[], bool] = lambda: False) -> bool:
+        """Wait until the sandbox of `start` may be created, which the caller does at once; False if it is cancelled."""
         came = self._clock()
         while True:
             at = self._clock() + (self._pace.take() if self._pace is not None else 0.0)
-            if not self._sleep(max(at, self._closed_until), unwanted):
+            if not self._sleep(max(at, self._closed_until), cancelled):
                 return False
             with self._lock:
-                if self._closed_until <= self._clock():  # else the host has refused another one meanwhile
+                if self._closed_until <= self._clock():  # else the host has refused another start meanwhile
                     start.epoch, start.waited = self._epoch, start.waited + self._clock() - came
                     return True
 
     def accepted(self) -> None:
-        """The host has made a sandbox."""
+        """Record that the host has made a sandbox."""
         with self._lock:
             self._refusals, self._refused_since = 0, None
 
     def refused(self, start: Start, error: RateLimited) -> float:
-        """The host would not make the sandbox of `start`: nobody asks it again for a while.
+        """Record that the host refused the sandbox of `start`, and pause creations.
 
-        Returns how many seconds. Several that were refused together count once.
+        Returns the seconds of the pause. Several refusals of the same moment count once.
         """
         with self._lock:
             now = self._clock()
@@ -91,7 +90,7 @@ class StartGate:
                 self._epoch += 1
                 if self._pace is None:
                     pause = FIRST_HOLD * float(1 << min(self._refusals, 30))
-                else:  # who keeps a pace was hardly too fast: another turn of it will do
+                else:  # creations at the host's pace were hardly too fast: one more interval is enough
                     pause = min(FIRST_HOLD, self._pace.distance) * float((1 << min(self._refusals, 30)) - 1)
                 pause = min(LONGEST_HOLD, pause)
                 self._refusals += 1
@@ -102,32 +101,32 @@ class StartGate:
             return max(0.0, self._closed_until - now)
 
     def gives_up(self) -> bool:
-        """Whether nothing but refusals has come for so long that this one is a failure; then that begins anew."""
+        """Whether there were only refusals for `PATIENCE`; if so, that time starts again."""
         with self._lock:
             stuck = self._refused_since is not None and self._clock() - self._refused_since > PATIENCE
             if stuck:
                 self._refused_since = None
             return stuck
 
-    def _sleep(self, until: float, unwanted: Callable[[], bool]) -> bool:
-        """Sleep until `until`; False, at once, if what sleeps is no longer wanted."""
+    def _sleep(self, until: float, cancelled: Callable[[], bool]) -> bool:
+        """Sleep until `until`; False, at once, if the start is cancelled."""
         while (left := until - self._clock()) > 0:
-            if unwanted():
+            if cancelled():
                 return False
             self._pause(min(left, LOOK))
-        return not unwanted()
+        return not cancelled()
 
 
 class Start:
-    """One sandbox that is starting. `over` is called once it speaks, or has failed; twice does no harm."""
+    """One sandbox that is starting. Call `over` once it has sent a message or failed; a second call does nothing."""
 
     def __init__(self, free: threading.Semaphore | None) -> None:
         self._free = free
         self._lock = threading.Lock()
         self.epoch = 0
-        """How often its host had refused when its turn came."""
+        """Number of pauses of the host before its turn."""
         self.waited = 0.0
-        """Seconds that it waited to be created, for its image too."""
+        """Seconds that it waited to be created, and for its image."""
 
     def over(self) -> None:
         with self._lock:

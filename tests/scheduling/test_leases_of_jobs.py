@@ -13,17 +13,18 @@ import pytest
 
 from tests.execution.bench import TASKS, Bench
 from tests.execution.supervisor import Script
-from tests.execution.test_placement import a_job
+from tests.scheduling.test_allocation import a_job
 from trace_bench.config import RunConfig, parse_config
 from trace_bench.config.models import SandboxConfig
 from trace_bench.errors import ConfigError, SandboxError
-from trace_bench.planning.demands import check_demands, check_hosts
+from trace_bench.planning.hosts import check_hosts, check_sandboxes, unmet_requirement
 from trace_bench.sandbox import leases, uids
 from trace_bench.sandbox.base import Host, Sandbox
 from trace_bench.sandbox.labels import CPUSET, DEVICES, EXCLUSIVE
 from trace_bench.sandbox.leases import Taken
-from trace_bench.scheduling import placement as placements
-from trace_bench.scheduling.placement import Place, Placement, Waiting, why_not
+from trace_bench.scheduling import hosts
+from trace_bench.scheduling.allocation import Allocation, Allocator
+from trace_bench.scheduling.queue import JobQueue
 
 TWO = Host(gpus=("0", "1"), cpus=2, scope="m")
 
@@ -34,34 +35,34 @@ def _locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_two_controllers_share_the_devices_of_a_host() -> None:
-    one, other = Placement([TWO]), Placement([TWO])
-    queues = [Waiting([a_job(gpus=1) for _ in range(2)]) for _ in range(2)]
-    first, second = one.next(queues[0]), other.next(queues[1])
+    one, other = Allocator([TWO]), Allocator([TWO])
+    queues = [JobQueue([a_job(gpus=1) for _ in range(2)]) for _ in range(2)]
+    first, second = one.allocate_next(queues[0]), other.allocate_next(queues[1])
     assert first is not None and second is not None
     assert {*first[1].lease.devices, *second[1].lease.devices} == {"0", "1"}
-    assert one.next(queues[0]) is None and other.next(queues[1]) is None
-    assert one.waiters and other.waiters
-    other.give_back(second[1])
-    third = one.next(queues[0])
+    assert one.allocate_next(queues[0]) is None and other.allocate_next(queues[1]) is None
+    assert one.waiting and other.waiting
+    other.release(second[1])
+    third = one.allocate_next(queues[0])
     assert third is not None and third[1].lease.devices == second[1].lease.devices
-    assert not one.waiters
+    assert not one.waiting
 
 
 def test_gpus_that_were_lost_are_given_to_nobody() -> None:
-    placement = Placement([TWO])
-    queue = Waiting([a_job(gpus=1) for _ in range(3)])
-    first = placement.next(queue)
+    allocator = Allocator([TWO])
+    queue = JobQueue([a_job(gpus=1) for _ in range(3)])
+    first = allocator.allocate_next(queue)
     assert first is not None
-    placement.withdraw(first[1])
-    placement.give_back(first[1])
-    second = placement.next(queue)
+    allocator.withdraw_gpus(first[1])
+    allocator.release(first[1])
+    second = allocator.allocate_next(queue)
     assert second is not None and second[1].lease.devices != first[1].lease.devices
-    placement.withdraw(second[1])
-    placement.give_back(second[1])
+    allocator.withdraw_gpus(second[1])
+    allocator.release(second[1])
     (left,) = queue
-    assert placement.next(queue) is None
-    said = placement.why_never(left)
-    assert said == "no host can run it: the only host has no GPUs besides 0, 1, which did not answer any more"
+    assert allocator.allocate_next(queue) is None
+    said = allocator.why_impossible(left)
+    assert said == "no host can run it: the only host has no GPUs besides 0, 1, which no longer answered"
 
 
 def test_a_job_that_loses_its_gpu_goes_on_with_another_one(bench: Bench) -> None:
@@ -85,94 +86,97 @@ def test_a_run_ends_once_all_its_gpus_are_lost(bench: Bench) -> None:
     result = bench.run(trainers=["NoOp"], sandbox={"gpus": 1}, retries=2, max_workers=1, seeds=[1, 2])
     kinds = {row.failure_kind for row in result.rows}
     assert kinds == {"device_lost", "not_executed"} and len(result.rows) == 4
-    assert any("did not answer any more" in (row.feedback or "") for row in result.rows)
+    assert any("no longer answered" in (row.feedback or "") for row in result.rows)
 
 
 def test_a_waiting_exclusive_job_gets_its_turn_among_controllers_and_nothing_passes_it() -> None:
-    one, other = Placement([TWO]), Placement([TWO])
-    busy = other.next(Waiting([a_job()]))
+    one, other = Allocator([TWO]), Allocator([TWO])
+    busy = other.allocate_next(JobQueue([a_job()]))
     assert busy is not None
-    queue = Waiting([a_job(exclusive=True), a_job()])
-    assert one.next(queue) is None and one.waiters
-    assert other.next(Waiting([a_job()])) is None, "nobody overtakes it"
-    other.give_back(busy[1])
-    found = one.next(queue)
-    assert found is not None and found[1].lease.exclusive and not one.waiters
-    assert one.next(queue) is None and other.next(Waiting([a_job()])) is None
-    one.give_back(found[1])
-    assert one.next(queue) is not None and other.next(Waiting([a_job()])) is not None
+    queue = JobQueue([a_job(exclusive=True), a_job()])
+    assert one.allocate_next(queue) is None and one.waiting
+    assert other.allocate_next(JobQueue([a_job()])) is None, "nobody overtakes it"
+    other.release(busy[1])
+    found = one.allocate_next(queue)
+    assert found is not None and found[1].lease.exclusive and not one.waiting
+    assert one.allocate_next(queue) is None and other.allocate_next(JobQueue([a_job()])) is None
+    one.release(found[1])
+    assert one.allocate_next(queue) is not None and other.allocate_next(JobQueue([a_job()])) is not None
 
 
 @pytest.mark.parametrize("waiting", [{}, {"pinned": True}, {"gpus": 2}])
 def test_a_queue_of_exclusive_jobs_lets_another_controller_s_jobs_between(
     waiting: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, other = Placement([TWO]), Placement([TWO])
-    queue = Waiting([a_job(exclusive=True) for _ in range(4)])
+    one, other = Allocator([TWO]), Allocator([TWO])
+    queue = JobQueue([a_job(exclusive=True) for _ in range(4)])
 
-    def has_its_turn() -> Place:
-        found = one.next(queue)
+    def has_its_turn() -> Allocation:
+        found = one.allocate_next(queue)
         assert found is not None
         return found[1]
 
     quiet = has_its_turn()
-    one.give_back(quiet)
+    one.release(quiet)
     quiet = has_its_turn()  # nobody waits
-    behind = Waiting([a_job(**waiting)])
-    assert other.next(behind) is None and other.waiters
-    one.give_back(quiet)
-    assert one.next(queue) is None
-    found = other.next(behind)
+    behind = JobQueue([a_job(**waiting)])
+    assert other.allocate_next(behind) is None and other.waiting
+    one.release(quiet)
+    assert one.allocate_next(queue) is None
+    found = other.allocate_next(behind)
     assert found is not None
-    assert one.next(queue) is None, "it runs"
-    other.give_back(found[1])
-    other.rest()
+    assert one.allocate_next(queue) is None, "it runs"
+    other.release(found[1])
+    other.stop_waiting()
     quiet = has_its_turn()
-    assert other.next(Waiting([a_job(**waiting)])) is None and other.waiters
-    one.give_back(quiet)
-    assert one.next(queue) is None
+    assert other.allocate_next(JobQueue([a_job(**waiting)])) is None and other.waiting
+    one.release(quiet)
+    assert one.allocate_next(queue) is None
     later = time.monotonic() + leases.GRACE
     monkeypatch.setattr(time, "monotonic", lambda: later)
-    assert one.next(queue) is not None, "who does not take its turn is not waited for"
+    assert one.allocate_next(queue) is not None, "who does not take its turn is not waited for"
 
 
 def test_the_mark_of_a_job_that_no_longer_waits_is_taken_away() -> None:
-    one, other = Placement([TWO]), Placement([TWO])
-    busy = other.next(Waiting([a_job()]))
+    one, other = Allocator([TWO]), Allocator([TWO])
+    busy = other.allocate_next(JobQueue([a_job()]))
     assert busy is not None
-    queue = Waiting([a_job(exclusive=True)])
-    assert one.next(queue) is None and one.waiters
-    one.rest()
-    assert not one.waiters and other.next(Waiting([a_job()])) is not None
-    assert one.next(queue) is None and one.waiters
+    queue = JobQueue([a_job(exclusive=True)])
+    assert one.allocate_next(queue) is None and one.waiting
+    one.stop_waiting()
+    assert not one.waiting and other.allocate_next(JobQueue([a_job()])) is not None
+    assert one.allocate_next(queue) is None and one.waiting
     queue.remove(queue.heads()[0])
-    assert one.next(queue) is None and not one.waiters, "it was cancelled, say"
-    assert other.next(Waiting([a_job()])) is not None
+    assert one.allocate_next(queue) is None and not one.waiting, "it was cancelled, say"
+    assert other.allocate_next(JobQueue([a_job()])) is not None
 
 
 def test_the_mark_stays_while_one_of_several_jobs_needs_it() -> None:
-    one, other = Placement([TWO]), Placement([TWO])
-    gpus, cores = other.next(Waiting([a_job(gpus=2)])), other.next(Waiting([a_job(pinned=True, cpus=2)]))
+    one, other = Allocator([TWO]), Allocator([TWO])
+    gpus, cores = (
+        other.allocate_next(JobQueue([a_job(gpus=2)])),
+        other.allocate_next(JobQueue([a_job(pinned=True, cpus=2)])),
+    )
     assert gpus is not None and cores is not None
-    queue = Waiting([a_job(gpus=2), a_job(pinned=True, cpus=2)])
-    assert one.next(queue) is None and one.waiters
-    other.give_back(cores[1])
-    found = one.next(queue)
+    queue = JobQueue([a_job(gpus=2), a_job(pinned=True, cpus=2)])
+    assert one.allocate_next(queue) is None and one.waiting
+    other.release(cores[1])
+    found = one.allocate_next(queue)
     assert found is not None and found[1].lease.cpuset == (0, 1)
-    assert one.waiters and other.next(Waiting([a_job(gpus=1)])) is None
-    other.give_back(gpus[1])
-    assert other.next(Waiting([a_job(gpus=1)])) is None
-    found = one.next(queue)
+    assert one.waiting and other.allocate_next(JobQueue([a_job(gpus=1)])) is None
+    other.release(gpus[1])
+    assert other.allocate_next(JobQueue([a_job(gpus=1)])) is None
+    found = one.allocate_next(queue)
     assert found is not None and found[1].lease.devices == ("0", "1")
 
 
 def test_who_waits_for_room_alone_holds_up_no_other_controller() -> None:
     host = Host(gpus=("0", "1"), cpus=2, slots=1, scope="m")
-    one, other = Placement([host]), Placement([host])
-    mine = one.next(Waiting([a_job(gpus=1)]))
+    one, other = Allocator([host]), Allocator([host])
+    mine = one.allocate_next(JobQueue([a_job(gpus=1)]))
     assert mine is not None
-    assert one.next(Waiting([a_job(gpus=1)])) is None and not one.waiters
-    assert other.next(Waiting([a_job(gpus=1)])) is not None
+    assert one.allocate_next(JobQueue([a_job(gpus=1)])) is None and not one.waiting
+    assert other.allocate_next(JobQueue([a_job(gpus=1)])) is not None
 
 
 KINDS: list[dict[str, Any]] = [
@@ -189,23 +193,23 @@ def test_controllers_of_any_mixture_of_jobs_come_to_an_end_and_never_share_a_lea
         Host("a", gpus=("0", "1"), cpus=2, scope="a"),
         Host("b", gpus=("0", "1"), cpus=2, scope="b", labels=frozenset("b"), slots=3),
     ]
-    controllers = [Placement(hosts) for _ in range(3)]
-    queues = [Waiting([a_job(memory=64 << 20, **draw.choice(KINDS)) for _ in range(30)]) for _ in controllers]
-    running: list[tuple[int, Place]] = []
+    controllers = [Allocator(hosts) for _ in range(3)]
+    queues = [JobQueue([a_job(memory=64 << 20, **draw.choice(KINDS)) for _ in range(30)]) for _ in controllers]
+    running: list[tuple[int, Allocation]] = []
     for _ in range(20_000):
         who = draw.randrange(3)
         if running and draw.random() < 0.3:
-            owner, place = running.pop(draw.randrange(len(running)))
-            controllers[owner].give_back(place)
-        elif queues[who] and (found := controllers[who].next(queues[who])) is not None:
-            place = found[1]
-            here = [other for _, other in running if other.host.name == place.host.name]
-            assert not any(set(place.lease.devices) & set(other.lease.devices) for other in here)
-            assert not any(set(place.lease.cpuset) & set(other.lease.cpuset) for other in here)
-            assert not here or not any(other.lease.exclusive for other in [*here, place])
-            running.append((who, place))
+            owner, allocation = running.pop(draw.randrange(len(running)))
+            controllers[owner].release(allocation)
+        elif queues[who] and (found := controllers[who].allocate_next(queues[who])) is not None:
+            allocation = found[1]
+            here = [other for _, other in running if other.host.name == allocation.host.name]
+            assert not any(set(allocation.lease.devices) & set(other.lease.devices) for other in here)
+            assert not any(set(allocation.lease.cpuset) & set(other.lease.cpuset) for other in here)
+            assert not here or not any(other.lease.exclusive for other in [*here, allocation])
+            running.append((who, allocation))
         elif not queues[who]:
-            controllers[who].rest()  # as a run does
+            controllers[who].stop_waiting()  # as a run does
         if not running and not any(queues):
             break
     assert [len(queue) for queue in queues] == [0, 0, 0] and not running
@@ -213,11 +217,11 @@ def test_controllers_of_any_mixture_of_jobs_come_to_an_end_and_never_share_a_lea
 
 def test_hosts_with_known_gpus_go_before_those_of_which_nobody_can_tell() -> None:
     unknown, known = Host("unknown", cpus=2, scope="u"), Host("known", cpus=2, gpus=("0",), scope="k")
-    placement, queue = Placement([unknown, known]), Waiting([a_job(gpus=1), a_job(gpus=1)])
-    found = placement.next(queue)
+    allocator, queue = Allocator([unknown, known]), JobQueue([a_job(gpus=1), a_job(gpus=1)])
+    found = allocator.allocate_next(queue)
     assert found is not None and (found[1].host.name, found[1].lease.devices) == ("known", ("0",))
-    assert placement.next(queue) is None, "it waits for a GPU that is there"
-    alone = Placement([unknown]).next(queue)
+    assert allocator.allocate_next(queue) is None, "it waits for a GPU that is there"
+    alone = Allocator([unknown]).allocate_next(queue)
     assert alone is not None and alone[1].lease.devices == (), "the engine picks"
 
 
@@ -226,23 +230,23 @@ def a_sandbox(**labels: str) -> Sandbox:
 
 
 def test_an_adopted_sandbox_brings_its_lease() -> None:
-    one, other = Placement([TWO]), Placement([TWO])
+    one, other = Allocator([TWO]), Allocator([TWO])
     adopted = one.adopt(a_job(gpus=1, pinned=True), a_sandbox(**{DEVICES: "0", CPUSET: "1"}))
     assert adopted.lease.whole and (adopted.lease.devices, adopted.lease.cpuset) == (("0",), (1,))
-    found = other.next(Waiting([a_job(gpus=1, pinned=True)]))
+    found = other.allocate_next(JobQueue([a_job(gpus=1, pinned=True)]))
     assert found is not None and (found[1].lease.devices, found[1].lease.cpuset) == (("1",), (0,))
-    one.give_back(adopted)
-    other.give_back(found[1])
+    one.release(adopted)
+    other.release(found[1])
     quiet = one.adopt(a_job(exclusive=True), a_sandbox(**{EXCLUSIVE: "1"}))
-    assert other.next(Waiting([a_job()])) is None
-    one.give_back(quiet)
-    assert other.next(Waiting([a_job()])) is not None
+    assert other.allocate_next(JobQueue([a_job()])) is None
+    one.release(quiet)
+    assert other.allocate_next(JobQueue([a_job()])) is not None
 
 
 def test_what_sandboxes_hold_is_heard_of_each_host() -> None:
     hosts = [Host("a", gpus=("0",), cpus=1, scope="a"), Host("b", gpus=("0",), cpus=1, scope="b")]
-    placement = Placement(hosts, taken=lambda name: Taken(devices=frozenset("0" if name == "a" else "")))
-    found = placement.next(Waiting([a_job(gpus=1)]))
+    allocator = Allocator(hosts, taken=lambda name: Taken(devices=frozenset("0" if name == "a" else "")))
+    found = allocator.allocate_next(JobQueue([a_job(gpus=1)]))
     assert found is not None and found[1].host.name == "b"
 
 
@@ -256,20 +260,20 @@ def test_a_host_that_does_not_say_what_it_holds_is_left_alone_and_ends_the_run_o
             raise SandboxError("gone")
         return Taken()
 
-    placement = Placement([Host("a", cpus=1, scope="a"), Host("b", cpus=1, scope="b")], taken=taken)
-    found = placement.next(Waiting([a_job()]))
+    allocator = Allocator([Host("a", cpus=1, scope="a"), Host("b", cpus=1, scope="b")], taken=taken)
+    found = allocator.allocate_next(JobQueue([a_job()]))
     assert found is not None and found[1].host.name == "b"
-    monkeypatch.setattr(placements, "PATIENCE", -1.0)
-    monkeypatch.setattr(placements, "LONGEST_REST", 0.0)
-    again = placement.next(Waiting([a_job()]))
+    monkeypatch.setattr(hosts, "PATIENCE", -1.0)
+    monkeypatch.setattr(hosts, "LONGEST_REST", 0.0)
+    again = allocator.allocate_next(JobQueue([a_job()]))
     assert again is not None and again[1].host.name == "b"
-    for place in (found[1], again[1]):
-        placement.give_back(place)
+    for allocation in (found[1], again[1]):
+        allocator.release(allocation)
     silent.add("b")
     with pytest.raises(SandboxError, match="gone"):
-        placement.next(Waiting([a_job()]))
+        allocator.allocate_next(JobQueue([a_job()]))
     silent.clear()
-    assert placement.next(Waiting([a_job()])) is not None
+    assert allocator.allocate_next(JobQueue([a_job()])) is not None
 
 
 def test_a_host_that_takes_long_to_say_nothing_keeps_others_waiting_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,26 +286,26 @@ def test_a_host_that_takes_long_to_say_nothing_keeps_others_waiting_once(monkeyp
             raise SandboxError("no answer in time")
         return Taken()
 
-    monkeypatch.setattr(placements, "SHORTEST_REST", 0.0)
-    placement = Placement([Host("a", cpus=8, scope="a"), Host("b", cpus=8, scope="b")], taken=taken)
-    queue = Waiting([a_job() for _ in range(8)])
-    found = [placement.next(queue) for _ in range(7)]
+    monkeypatch.setattr(hosts, "SHORTEST_REST", 0.0)
+    allocator = Allocator([Host("a", cpus=8, scope="a"), Host("b", cpus=8, scope="b")], taken=taken)
+    queue = JobQueue([a_job() for _ in range(8)])
+    found = [allocator.allocate_next(queue) for _ in range(7)]
     assert {one[1].host.name for one in found if one is not None} == {"b"} and asked.count("a") == 1
     time.sleep(0.8)
-    placement.next(queue)
+    allocator.allocate_next(queue)
     assert asked.count("a") == 2, "it may be back: ten times as long as it took it is left alone"
 
 
 def test_a_sandbox_on_a_host_that_has_stopped_answering_takes_no_other_host_s_place() -> None:
-    placement = Placement([Host("b", slots=1, cpus=1, scope="b")])
-    place = placement.adopt(a_job(), cast(Sandbox, SimpleNamespace(host="a", labels={EXCLUSIVE: "1"})))
-    assert place.host.name == "a" and not placement.alone
-    found = placement.next(Waiting([a_job()]))
+    allocator = Allocator([Host("b", slots=1, cpus=1, scope="b")])
+    allocation = allocator.adopt(a_job(), cast(Sandbox, SimpleNamespace(host="a", labels={EXCLUSIVE: "1"})))
+    assert allocation.host.name == "a" and not allocator.has_one_host
+    found = allocator.allocate_next(JobQueue([a_job()]))
     assert found is not None and found[1].host.name == "b"
-    placement.lost("a")
-    placement.back("a")
-    placement.give_back(place)
-    assert placement.next(Waiting([a_job()])) is None, "nothing is known of it, so nothing is placed there"
+    allocator.mark_lost("a")
+    allocator.mark_back("a")
+    allocator.release(allocation)
+    assert allocator.allocate_next(JobQueue([a_job()])) is None, "nothing is known of it, so nothing is placed there"
 
 
 # -- what no host has -------------------------------------------------------------------------------------------------
@@ -322,7 +326,7 @@ def test_a_sandbox_on_a_host_that_has_stopped_answering_takes_no_other_host_s_pl
     ],
 )
 def test_why_a_host_can_never_run_a_job(host: Host, asked: dict[str, Any], reason: str | None) -> None:
-    assert why_not(host, SandboxConfig(**asked)) == reason
+    assert unmet_requirement(host, SandboxConfig(**asked)) == reason
 
 
 def a_config(**content: Any) -> RunConfig:
@@ -354,5 +358,5 @@ def test_a_job_that_no_host_can_run_is_told_with_what_each_host_lacks() -> None:
 def test_part_of_a_core_cannot_be_pinned_wherever_it_is_said() -> None:
     config = a_config(sandbox={"cpus": 1.5}, tasks=[{"id": "internal:numeric_param", "sandbox": {"pinned": True}}])
     with pytest.raises(ConfigError, match=r"sandbox\.cpus.* is 1\.5, but pinned gives whole cores"):
-        check_demands(config)
-    check_demands(a_config(sandbox={"cpus": 2, "pinned": True}))
+        check_sandboxes(config)
+    check_sandboxes(a_config(sandbox={"cpus": 2, "pinned": True}))

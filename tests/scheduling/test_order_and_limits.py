@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tests.execution.bench import Bench
 from tests.execution.supervisor import Script
 from trace_bench.execution.run import pause_before
-from trace_bench.scheduling.schedule import MEMORY_SHARE, Room, spread
+from trace_bench.planning.hosts import MEMORY_SHARE, MemoryPool
+from trace_bench.planning.job_order import spread
 
 GIB = 1 << 30
 SIZES = st.integers(1, 9)
@@ -39,30 +40,30 @@ def test_a_seed_is_done_before_the_next_begins(tasks: int, variants: int, seeds:
 
 
 def test_memory_is_counted_and_given_back() -> None:
-    room = Room(10 * GIB)
+    pool = MemoryPool(10 * GIB)
     for _ in range(4):
-        assert room.fits(2 * GIB)
-        room.take(2 * GIB)
-    assert not room.fits(2 * GIB) and room.fits(GIB), "a tenth is the host's own"
-    room.give_back(2 * GIB)
-    assert room.fits(2 * GIB)
-    assert room.at_a_time(2 * GIB) == int(10 * MEMORY_SHARE) // 2
+        assert pool.fits(2 * GIB)
+        pool.take(2 * GIB)
+    assert not pool.fits(2 * GIB) and pool.fits(GIB), "a tenth is the host's own"
+    pool.release(2 * GIB)
+    assert pool.fits(2 * GIB)
+    assert pool.jobs_at_a_time(2 * GIB) == int(10 * MEMORY_SHARE) // 2
 
 
 def test_what_is_larger_than_the_whole_runs_alone() -> None:
-    room = Room(4 * GIB)
-    assert room.fits(64 * GIB) and room.at_a_time(64 * GIB) == 1
-    room.take(64 * GIB)
-    assert not room.fits(1)
-    room.give_back(64 * GIB)
-    room.take(1)
-    assert not room.fits(64 * GIB)
+    pool = MemoryPool(4 * GIB)
+    assert pool.fits(64 * GIB) and pool.jobs_at_a_time(64 * GIB) == 1
+    pool.take(64 * GIB)
+    assert not pool.fits(1)
+    pool.release(64 * GIB)
+    pool.take(1)
+    assert not pool.fits(64 * GIB)
 
 
 def test_unknown_memory_holds_nobody_up() -> None:
-    room = Room(None)
-    room.take(1 << 60)
-    assert room.fits(1 << 60) and room.at_a_time(1) is None
+    pool = MemoryPool(None)
+    pool.take(1 << 60)
+    assert pool.fits(1 << 60) and pool.jobs_at_a_time(1) is None
 
 
 def test_jobs_start_in_the_order_of_the_plan(bench: Bench) -> None:
@@ -85,7 +86,7 @@ def test_few_sandboxes_start_at_once_however_many_workers_there_are(bench: Bench
     bench.backend.script = lambda job_id, number: Script(starting=0.03, seconds=0.3)
     assert bench.run(max_workers=16, seeds=[1, 2, 3, 4]).ok
     assert bench.backend.most_starting == 3
-    assert bench.backend.most_alive > 4, "whoever has started makes room for the next"
+    assert bench.backend.most_alive > 4, "whoever has started makes pool for the next"
 
 
 def test_a_sandbox_that_dies_while_it_starts_leaves_its_place_to_others(bench: Bench) -> None:

@@ -16,8 +16,8 @@ from tests.execution.bench import Bench, entries
 from tests.execution.supervisor import Script
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.execution.run import Run
-from trace_bench.planning import durations
-from trace_bench.planning.durations import known_durations
+from trace_bench.planning import job_order
+from trace_bench.planning.job_order import known_durations
 from trace_bench.planning.plan import RunPlan
 
 
@@ -115,10 +115,10 @@ def test_the_newest_runs_are_read_first_and_no_more_than_is_allowed(
     means = {known.mean for known in bench.plan(seeds=[2]).durations.values()}
     shortest = {known.shortest for known in bench.plan(seeds=[2]).durations.values()}
     assert means == {60.0} and shortest == {50.0}
-    monkeypatch.setattr(durations, "RUNS", 1)
+    monkeypatch.setattr(job_order, "RUNS", 1)
     assert {known.mean for known in bench.plan(seeds=[2]).durations.values()} == {70.0}
-    monkeypatch.setattr(durations, "BYTES", 0)
-    monkeypatch.setattr(durations, "BYTES_PER_JOB", new.layout.results_csv.stat().st_size // 4 - 10)
+    monkeypatch.setattr(job_order, "BYTES", 0)
+    monkeypatch.setattr(job_order, "BYTES_PER_JOB", new.layout.results_csv.stat().st_size // 4 - 10)
     assert len(bench.plan(seeds=[2]).durations) == 3, "a line that is cut off is no line"
 
 

@@ -1,7 +1,7 @@
-"""How long jobs like those of a plan took in earlier runs, so that the longest can go first.
+"""The order in which jobs start: across the matrix, or the longest first.
 
-Read from the ``results.csv`` of the newest runs below ``runs_dir``, and no more of them than a plan may cost. What is
-known changes the order in which jobs start and no result.
+How long jobs take is read from the ``results.csv`` of the newest runs below ``runs_dir``, up to a limit of bytes. It
+changes the order in which jobs start and no result.
 """
 
 from __future__ import annotations
@@ -12,28 +12,26 @@ import heapq
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.config.frozen import thaw
-
-if TYPE_CHECKING:
-    from trace_bench.matrix import Job
-    from trace_bench.planning.plan import PlannedJob
+from trace_bench.matrix import Job
+from trace_bench.planning.planned_job import PlannedJob
 
 RUNS = 200
-"""So many of the newest runs are looked at."""
+"""Most runs whose tables are read, the newest first."""
 BYTES, BYTES_PER_JOB = 1 << 20, 1 << 10
-"""So much of their tables is read: this, and this for each job, …"""
+"""Bytes of tables that are read: a base, and an addition for each job …"""
 MOST_BYTES = 16 << 20
 """… up to this."""
 STEP = 1.25
-"""Durations whose ratio is below this count as equal: the order of the matrix is worth more."""
+"""Durations whose ratio is smaller count as equal, and keep the order of the matrix."""
 SHORT = 1.0
-"""Seconds. What is shorter counts as that."""
+"""Seconds; a shorter duration counts as this."""
 
 _COLUMNS = (
     *("task_id", "trainer_id", "model", "resolved_trainer_kwargs", "eval_kwargs", "time_seconds", "status"),
@@ -55,8 +53,27 @@ class Duration:
         return self.total / self.count
 
 
+def spread(tasks: int, variants: int, seeds: int) -> Iterator[int]:
+    """Indices of the matrix (task, variant, seed, the last the fastest) in an order whose beginning covers it.
+
+    Seed by seed; within a seed along diagonals, so that the first ``max(tasks, variants)`` jobs include every task and
+    every variant. Every index comes once.
+
+    >>> list(spread(2, 2, 2))
+    [0, 6, 2, 4, 1, 7, 3, 5]
+    """
+    for seed in range(seeds):
+        for shift in range(min(tasks, variants)):
+            for step in range(max(tasks, variants)):
+                if tasks >= variants:
+                    task, variant = step, (step + shift) % variants
+                else:
+                    task, variant = (step + shift) % tasks, step
+                yield (task * variants + variant) * seeds + seed
+
+
 def known_durations(runs_dir: Path, jobs: Iterable[Job]) -> dict[str, Duration]:
-    """What is known of `jobs`, by job id. Files that are damaged say nothing."""
+    """Durations of jobs like `jobs` in earlier runs, by job id. Damaged files are ignored."""
     wanted: dict[_Key, list[str]] = {}
     texts: dict[int, str] = {}
     count = 0
@@ -81,8 +98,8 @@ def known_durations(runs_dir: Path, jobs: Iterable[Job]) -> dict[str, Duration]:
 
 
 def longest_first(jobs: Sequence[PlannedJob], known: Mapping[str, Duration]) -> list[PlannedJob]:
-    """`jobs` with those that took longest first. One that no run knows counts as the mean of the others, and those that
-    took about as long as each other keep their order."""
+    """`jobs` with those first that took longest. A job without a known duration counts as the mean of the others; jobs
+    of about equal durations keep their order."""
     means = {job.job_id: known[job.job_id].mean for job in jobs if job.job_id in known}
     if not means:
         return list(jobs)
@@ -106,10 +123,10 @@ def _tables(runs_dir: Path) -> list[Path]:
 
 
 def _read(path: Path, most: int, wanted: Mapping[_Key, object], found: dict[_Key, Duration]) -> int:
-    """Add what the table at `path` says of `wanted` to `found`; returns the number of bytes that were read.
+    """Add the durations of `wanted` in the table at `path` to `found`; returns the number of bytes that were read.
 
     Raises:
-        OSError, ValueError, csv.Error: it is no table of ours.
+        OSError, ValueError, csv.Error: it is not a table of results.
     """
     tasks = {key[0] for key in wanted}
     with path.open("rb") as file:
@@ -124,7 +141,7 @@ def _read(path: Path, most: int, wanted: Mapping[_Key, object], found: dict[_Key
             continue
         task_id, trainer_id, model, params, eval_kwargs, seconds, *how = (row[i] for i in at)
         duration = float(seconds or "nan")
-        if not _tells(duration, *how):
+        if not _counts(duration, *how):
             continue
         for value in (params, eval_kwargs):
             if value not in texts:
@@ -138,13 +155,11 @@ def _read(path: Path, most: int, wanted: Mapping[_Key, object], found: dict[_Key
     return len(data)
 
 
-def _tells(seconds: float, status: str, stop_reason: str, cut: str, reused: str, cached: str) -> bool:
-    """Whether a job came to its end by itself, at the cost of its own calls: a replay, say, is faster."""
-    whole = status == "ok" or stop_reason == "timeout"
-    asked = reused in ("", "0") and cached in ("", "0")
-    return (
-        math.isfinite(seconds) and seconds >= 0 and whole and stop_reason != "interrupted" and cut != "true" and asked
-    )
+def _counts(seconds: float, status: str, stop_reason: str, cut: str, reused: str, cached: str) -> bool:
+    """Whether a job ended by itself, with model calls of its own: a replay, for example, is faster."""
+    whole = (status == "ok" or stop_reason == "timeout") and stop_reason != "interrupted" and cut != "true"
+    own_calls = reused in ("", "0") and cached in ("", "0")
+    return math.isfinite(seconds) and seconds >= 0 and whole and own_calls
 
 
 def _canonical(value: Any) -> str:

@@ -15,8 +15,8 @@ from trace_bench.artifacts.writers import write_json, write_text
 from trace_bench.config import parse_config
 from trace_bench.config.places import DockerConfig, DockerHostConfig
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
-from trace_bench.planning import places
-from trace_bench.planning.places import Places
+from trace_bench.planning import backends
+from trace_bench.planning.backends import BackendChoice
 from trace_bench.sandbox.engine import Engine
 
 FAR = DockerConfig(hosts=(DockerHostConfig(url="ssh://me@far", slots=3, gpus=("0", "1"), labels=("lab",)),))
@@ -38,7 +38,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
         found.append((name, options))
         return SimpleNamespace(name=name)
 
-    monkeypatch.setattr(places, "get_backend", get)
+    monkeypatch.setattr(backends, "get_backend", get)
     return found
 
 
@@ -49,12 +49,12 @@ def _config(**config: Any) -> Any:
 def test_the_backend_is_the_config_s_then_that_of_the_variable_then_docker(
     asked: list[tuple[str, dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    places.backend_of(_config())
+    backends.backend_of(_config())
     monkeypatch.setenv("SANDBOX_BACKEND", "modal")
-    places.backend_of(_config())
-    places.backend_of(_config(backend="local"))
+    backends.backend_of(_config())
+    backends.backend_of(_config(backend="local"))
     hosts = [{"url": "ssh://me@far"}]
-    places.backend_of(_config(backend="docker", docker={"hosts": hosts}))
+    backends.backend_of(_config(backend="docker", docker={"hosts": hosts}))
     assert [name for name, _ in asked] == ["docker", "modal", "local", "docker"]
     assert asked[0][1] == {} and asked[1][1]["settings"].app == "trace-bench"
     assert asked[3][1]["hosts"][0].url == "ssh://me@far"
@@ -63,7 +63,7 @@ def test_the_backend_is_the_config_s_then_that_of_the_variable_then_docker(
 def test_a_variable_that_names_no_backend_is_named_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SANDBOX_BACKEND", "modla")
     with pytest.raises(ConfigError, match=r"the variable SANDBOX_BACKEND is 'modla', .*; known are auto, docker"):
-        places.backend_of(_config())
+        backends.backend_of(_config())
 
 
 def test_an_address_or_certificates_that_cannot_be_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,44 +75,44 @@ def test_an_address_or_certificates_that_cannot_be_are_named(tmp_path: Path, mon
 
 
 def test_places_of_a_run_are_remembered_by_its_user_and_forgotten_with_it(home: Path) -> None:
-    mine = Places(backend="docker", docker=FAR)
-    places.remember("20260102-030405-0123abcd", mine)
-    assert places.places_of_run("20260102-030405-0123abcd") == mine
+    mine = BackendChoice(backend="docker", docker=FAR)
+    backends.remember_backend("20260102-030405-0123abcd", mine)
+    assert backends.backend_choice_of_run("20260102-030405-0123abcd") == mine
     (kept,) = (home / "places").iterdir()
     assert kept.stat().st_mode & 0o077 == 0, "addresses are nobody else's business"
-    assert places.places_of_run("another") == Places()
-    places.forget("20260102-030405-0123abcd")
-    assert places.places_of_run("20260102-030405-0123abcd") == Places()
+    assert backends.backend_choice_of_run("another") == BackendChoice()
+    backends.forget_backend("20260102-030405-0123abcd")
+    assert backends.backend_choice_of_run("20260102-030405-0123abcd") == BackendChoice()
 
 
 def test_what_is_usual_is_not_kept_and_takes_the_place_of_what_was(home: Path) -> None:
-    places.remember("mine", Places(backend="docker"))
-    places.remember("local", Places(backend="local"))
+    backends.remember_backend("mine", BackendChoice(backend="docker"))
+    backends.remember_backend("local", BackendChoice(backend="local"))
     assert not (home / "places").exists()
-    places.remember("mine", Places(backend="modal"))
-    assert places.places_of_run("mine").backend == "modal"
-    places.remember("mine", Places(backend="docker"))
-    assert places.places_of_run("mine") == Places()
+    backends.remember_backend("mine", BackendChoice(backend="modal"))
+    assert backends.backend_choice_of_run("mine").backend == "modal"
+    backends.remember_backend("mine", BackendChoice(backend="docker"))
+    assert backends.backend_choice_of_run("mine") == BackendChoice()
 
 
 def test_only_the_newest_are_kept(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "REMEMBERED", 3)
+    monkeypatch.setattr(backends, "REMEMBERED", 3)
     for number in range(5):
-        places.remember(f"run{number}", Places(backend="modal"))
+        backends.remember_backend(f"run{number}", BackendChoice(backend="modal"))
         os.utime(home / "places" / f"run{number}.json", (number, number))
     assert sorted(path.stem for path in (home / "places").iterdir()) == ["run2", "run3", "run4"]
 
 
 @pytest.mark.parametrize("run_id", ["../../etc/passwd", "", ".", "a/b", "x" * 200, "a\0b"])
 def test_no_name_of_a_run_leads_out_of_the_folder(run_id: str, home: Path) -> None:
-    places.remember(run_id, Places(backend="modal"))
-    assert not home.exists() and places.places_of_run(run_id) == Places()
+    backends.remember_backend(run_id, BackendChoice(backend="modal"))
+    assert not home.exists() and backends.backend_choice_of_run(run_id) == BackendChoice()
 
 
 def test_a_home_that_cannot_be_written_fails_no_run(home: Path) -> None:
     home.write_text("a file")
-    places.remember("mine", Places(backend="modal"))
-    assert places.places_of_run("mine") == Places()
+    backends.remember_backend("mine", BackendChoice(backend="modal"))
+    assert backends.backend_choice_of_run("mine") == BackendChoice()
 
 
 def test_hosts_in_a_stranger_s_run_are_never_asked(tmp_path: Path, asked: list[tuple[str, dict[str, Any]]]) -> None:
@@ -122,15 +122,15 @@ def test_hosts_in_a_stranger_s_run_are_never_asked(tmp_path: Path, asked: list[t
     write_json(
         run.env, EnvInfo(captured_at="2026-01-02T03:04:05Z", env={}, python_version="3", platform="x", backend=env)
     )
-    places.backend_at(places.places_of_run("theirs", run))
+    backends.connect_backend(backends.backend_choice_of_run("theirs", run))
     assert asked == [("docker", {})]
     write_text(run.salt, "00")
-    assert places.names_others(run), "who wonders why nothing is found is told"
-    places.remember("theirs", Places(backend="docker", docker=FAR))
-    assert not places.names_others(run)
+    assert backends.has_unknown_hosts(run), "who wonders why nothing is found is told"
+    backends.remember_backend("theirs", BackendChoice(backend="docker", docker=FAR))
+    assert not backends.has_unknown_hosts(run)
 
 
 def test_a_damaged_record_is_as_none(home: Path) -> None:
-    places.remember("mine", Places(backend="modal"))
+    backends.remember_backend("mine", BackendChoice(backend="modal"))
     (home / "places" / "mine.json").write_text('{"backend": 3')
-    assert places.places_of_run("mine") == Places()
+    assert backends.backend_choice_of_run("mine") == BackendChoice()

@@ -1,9 +1,9 @@
-"""The backend that a config asks for, or that a run of this user was started on.
+"""The backend that a config names, or that a run of this user was started on.
 
-**Whose hosts are asked.** A run's folder may be a stranger's, and what its snapshot names (an ``ssh://`` host, a folder
-of certificates, an app) is then not to be contacted by somebody who only wanted to look. So commands never take places
-from a run's folder. Where a run is started that has places of its own, they are written down among the *user's* data
-(`remember`), and found again there by the run's id; whoever wants others names a config.
+**Commands take no hosts from a run's folder.** The folder may be untrusted: its snapshot may name an ``ssh://`` host, a
+folder of certificates or an app, and a user who only looks at the run must not contact them. So a run that is started
+on hosts of its own has them recorded among the *user's* data (`remember_backend`), where later commands find them by
+the run's id. For other hosts, the user names a config.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from trace_bench.sandbox.backends import AUTO, backend_names, get_backend
 from trace_bench.sandbox.base import Backend
 
 BACKEND_VARIABLE = "SANDBOX_BACKEND"
-"""Names the backend where neither the command nor the config does."""
+"""Names the backend if neither the command nor the config does."""
 REMEMBERED = 1000
-"""Runs whose places are kept, the newest."""
+"""Runs whose backends are recorded, the newest."""
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 
 
-class Places(BaseModel):
-    """A backend, and where it is to make or look for sandboxes. No section of a config: it is made of some."""
+class BackendChoice(BaseModel):
+    """A backend, and the hosts or services where it makes sandboxes. Made of sections of a config."""
 
     model_config = Section.model_config
 
@@ -47,12 +47,12 @@ class Places(BaseModel):
     modal: ModalConfig = ModalConfig()
 
     @classmethod
-    def of(cls, config: RunConfig) -> Places:
+    def of(cls, config: RunConfig) -> BackendChoice:
         return cls(backend=backend_name(config.backend), docker=config.docker, modal=config.modal)
 
     @property
-    def are_the_usual(self) -> bool:
-        """Whether the name of the backend says all of it."""
+    def is_default(self) -> bool:
+        """Whether the backend's name alone determines it."""
         return self.backend != "modal" and not (self.backend == "docker" and self.docker.hosts)
 
 
@@ -60,7 +60,7 @@ def backend_name(name: str) -> str:
     """The backend that `name` means: itself, else that of the variable ``SANDBOX_BACKEND``, else docker.
 
     Raises:
-        ConfigError: the variable names none.
+        ConfigError: the variable names an unknown backend.
     """
     if name != AUTO:
         return name
@@ -74,22 +74,22 @@ def backend_name(name: str) -> str:
 
 
 def backend_of(config: RunConfig) -> Backend:
-    """The backend of `config`, checked and ready; errors as of `backend_at`."""
-    return backend_at(Places.of(config))
+    """The backend of `config`, checked and ready; errors as of `connect_backend`."""
+    return connect_backend(BackendChoice.of(config))
 
 
-def backend_at(places: Places) -> Backend:
-    """The backend at `places`, checked and ready.
+def connect_backend(choice: BackendChoice) -> Backend:
+    """The backend of `choice`, checked and ready.
 
     Raises:
-        ConfigError: there is none of that name. EnvironmentUnavailable: it cannot work here.
+        ConfigError: there is no backend of that name. EnvironmentUnavailable: it cannot work here.
     """
-    name = backend_name(places.backend)
+    name = backend_name(choice.backend)
     options: dict[str, Any] = {}
-    if name == "docker" and places.docker.hosts:
-        options = {"hosts": places.docker.hosts}
+    if name == "docker" and choice.docker.hosts:
+        options = {"hosts": choice.docker.hosts}
     elif name == "modal":
-        options = {"settings": places.modal}
+        options = {"settings": choice.modal}
     try:
         return get_backend(name, **options)
     except ConfigError as error:
@@ -99,10 +99,10 @@ def backend_at(places: Places) -> Backend:
 
 
 def registry_of(config: RunConfig) -> str:
-    """Where Modal pulls its images from.
+    """The registry from which Modal pulls images.
 
     Raises:
-        ConfigError: the config does not say.
+        ConfigError: the config names none.
     """
     if config.modal.image_registry is None:
         raise ConfigError(
@@ -112,54 +112,54 @@ def registry_of(config: RunConfig) -> str:
     return config.modal.image_registry
 
 
-def places_of_run(run_id: str, layout: RunLayout | None = None) -> Places:
-    """Where this user's run of that id has its sandboxes; of another one, only the backend that its ``env.json``
-    names, at its usual place."""
+def backend_choice_of_run(run_id: str, layout: RunLayout | None = None) -> BackendChoice:
+    """The backend on which this user started a run; of an unknown run, the default hosts of the backend that its
+    ``env.json`` names."""
     found = _remembered(run_id)
     if found is not None:
         return found
-    return Places(backend=_recorded(layout) if layout is not None else AUTO)
+    name = _backend_facts(layout).get("backend") if layout is not None else AUTO
+    return BackendChoice(backend=name if isinstance(name, str) else AUTO)
 
 
-def names_others(layout: RunLayout) -> bool:
-    """Whether the run, which has not finished, says that it had hosts, and none is known to be the user's."""
-    unfinished = layout.salt.is_file()  # it goes when a run has finished, and is in no export
-    return unfinished and _remembered(layout.run_id) is None and bool(_facts(layout).get("hosts"))
+def has_unknown_hosts(layout: RunLayout) -> bool:
+    """Whether an unfinished run records that it had hosts, and this user has no record of them."""
+    unfinished = layout.salt.is_file()  # removed when a run finishes, and part of no export
+    return unfinished and _remembered(layout.run_id) is None and bool(_backend_facts(layout).get("hosts"))
 
 
-def remember(run_id: str, places: Places) -> None:
-    """Keep `places` of a run for later commands of the same user; what is usual needs no keeping.
+def remember_backend(run_id: str, choice: BackendChoice) -> None:
+    """Record the backend of a run for later commands of the same user, unless it is the default.
 
-    No run fails over it: where nothing can be written, a config names the hosts.
+    A file that cannot be written is no error: a config can name the hosts.
     """
     path = _path(run_id)
     if path is None:
         return
     with contextlib.suppress(OSError):
-        if places.are_the_usual:
+        if choice.is_default:
             path.unlink(missing_ok=True)
             return
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
-            json.dump(places.model_dump(mode="json"), file)
+            json.dump(choice.model_dump(mode="json"), file)
         Path(file.name).replace(path)
         there = sorted(path.parent.iterdir(), key=lambda other: other.stat().st_mtime)
         for old in there[: max(0, len(there) - REMEMBERED)]:
             old.unlink(missing_ok=True)
 
 
-def forget(run_id: str) -> None:
-    """The run is gone."""
-    path = _path(run_id)
-    if path is not None:
+def forget_backend(run_id: str) -> None:
+    """Remove the record of a run that was removed."""
+    if (path := _path(run_id)) is not None:
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)
 
 
-def _remembered(run_id: str) -> Places | None:
+def _remembered(run_id: str) -> BackendChoice | None:
     path = _path(run_id)
     try:
-        return Places.model_validate(json.loads(path.read_bytes())) if path is not None else None
+        return BackendChoice.model_validate(json.loads(path.read_bytes())) if path is not None else None
     except (OSError, ValueError, ValidationError):
         return None
 
@@ -168,12 +168,7 @@ def _path(run_id: str) -> Path | None:
     return data_home() / "places" / f"{run_id}.json" if _RUN_ID.fullmatch(run_id) else None
 
 
-def _recorded(layout: RunLayout) -> str:
-    name = _facts(layout).get("backend")
-    return name if isinstance(name, str) else AUTO
-
-
-def _facts(layout: RunLayout) -> Mapping[str, Any]:
+def _backend_facts(layout: RunLayout) -> Mapping[str, Any]:
     try:
         return read_model(EnvInfo, layout.env.read_bytes()).backend
     except (OSError, JsonError):
