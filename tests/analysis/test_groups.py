@@ -25,10 +25,10 @@ from trace_bench.analysis.groups import Group, Summary, jobs_of, summarise_group
 from trace_bench.analysis.markup import markdown, tex
 from trace_bench.analysis.parts import parse_by
 from trace_bench.analysis.proposals import proposals_of
-from trace_bench.analysis.render import Screen
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
 from trace_bench.cli.results import results_command
+from trace_bench.display.terminal import Screen
 from trace_bench.errors import ConfigError
 from trace_bench.execution.result import RunResult
 

@@ -12,7 +12,6 @@ import pytest
 
 from tests.analysis.folders import RUN, entry, job_id, make_run
 from tests.analysis.folders import row as made
-from trace_bench.analysis.render import Screen
 from trace_bench.artifacts import schema
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
@@ -20,6 +19,7 @@ from trace_bench.cli.ls import ls_command
 from trace_bench.cli.outcome import counts_text, print_outcome
 from trace_bench.cli.show import show_command
 from trace_bench.cli.tally import Totals
+from trace_bench.display.terminal import Screen
 from trace_bench.records.leaderboard import LeaderboardRow, rank, shown_to_people
 from trace_bench.records.rows import is_final
 from trace_bench.records.tables import read_rows

@@ -8,20 +8,9 @@ from typing import Any
 import pytest
 
 from tests.artifacts.samples import RESULTS
-from trace_bench.analysis.render import (
-    EMPTY,
-    Screen,
-    cut,
-    fitted,
-    framed,
-    leaderboard_text,
-    shared_parameters,
-    shortened,
-    told_once,
-    wide,
-    without,
-)
+from trace_bench.analysis.render import EMPTY, leaderboard_text, told_once
 from trace_bench.artifacts.records import Results
+from trace_bench.display.terminal import Screen
 from trace_bench.records.leaderboard import LeaderboardRow, rank
 
 LONG = "num_steps=2,num_candidates={},num_proposals=2,a_name_that_is_long={}"
@@ -126,96 +115,8 @@ def test_an_empty_leaderboard_says_why() -> None:
     assert leaderboard_text([]) == leaderboard_text([], Screen(80)) == EMPTY + "\n"
 
 
-# --------------------------------------------------------------------------------------------------------- fitting
-
-HEADER = ("id", "name", "text", "n")
-ROWS = [("0123456789ab", "n" * 20, "t" * 20, "123456"), ("ba9876543210", "short", "", "-")]
-
-
-def test_texts_are_cut_in_their_order_and_then_columns_left_out() -> None:
-    def first(width: int) -> tuple[list[str], list[str]]:
-        table = fitted(HEADER, ROWS, {"n"}, width=width, elastic={"text": 8, "name": 8}, spare=("n",))
-        assert all(len(line) <= width for line in (table.header, *table.rows))
-        return table.rows[0].split(), list(table.left_out)
-
-    whole = [ROWS[0][0], "n" * 20, "t" * 20, "123456"]
-    assert first(64) == (whole, [])
-    assert first(63) == ([*whole[:2], "t" * 18 + "…", "123456"], [])
-    assert first(51) == ([whole[0], "n" * 18 + "…", "t" * 7 + "…", "123456"], [])
-    assert first(40) == ([whole[0], "n" * 7 + "…", "t" * 7 + "…", "123456"], [])
-    assert first(39) == ([whole[0], "n" * 14 + "…", "t" * 7 + "…"], ["n"])
-    assert first(20) == ([whole[0], "nn…", "…"], ["n"])
-
-
-NAMES = [
-    ("llm4ad:optimization/knapsack_construct", "num_steps=6,num_proposals=2", "0.9530974"),
-    ("llm4ad:optimization/tsp_construct", "num_steps=3,num_candidates=2,num_proposals=2", "0.8664011"),
-    ("llm4ad:optimization/tsp_construct", "num_steps=6,num_candidates=1,num_proposals=1", "0.8712345"),
-    ("llm4ad:optimization/set_cover_construct", "default", "0.9556041"),
-]
-
-
-@pytest.mark.parametrize("width", [40, 60, 80, 120])
-def test_what_tells_rows_apart_is_in_each_row(width: int) -> None:
-    table = fitted(("task", "variant", "score"), NAMES, {"score"}, width=width, elastic={"task": 8, "variant": 8})
-    lines = [table.header, *table.rows]
-    assert all(wide(line) <= width for line in lines) and all(
-        row[2] in line for row, line in zip(NAMES, table.rows, strict=True)
-    )
-    assert len({line.rpartition(" ")[0] for line in table.rows}) == 4
-    assert width == 40 or all(
-        end in line for end, line in zip(("ack_construct", "p_construct"), table.rows[:2], strict=True)
-    )
-    if width in (60, 80):
-        assert "ns=3,nc=2,np=2" in table.rows[1]
-        assert table.legend == "ns: num_steps, np: num_proposals, nc: num_candidates"
-
-
-def test_names_lose_what_all_have_then_their_beginning_then_their_middle() -> None:
-    assert shortened(["a:b/one", "a:b/other"], 6) == ["…one", "…other"]
-    assert shortened(["first_same_end", "other_same_end"], 8) == ["fir…_end", "oth…_end"]
-    assert shortened(["begin_1", "begin_2"], 4) == ["…n_1", "…n_2"]
-    assert shortened(["日本語1", "日本語2"], 4) == ["…語1", "…語2"]
-    assert shortened(["short"], 8) == ["short"]
-
-
 def test_a_hypervolume_is_shown_for_searches_with_several_objectives_only() -> None:
     rows = rank([results(score_best=1.0, metrics_best={"a": 1.0, "b": 2.0}, hypervolume=0.25)])
     for screen in (None, Screen(120, styled=False)):
         assert "hypervolume" not in leaderboard_text(rows, screen)
         assert "hypervolume" in leaderboard_text(rows, screen, several_objectives=True)
-
-
-def test_an_empty_column_is_left_out_unless_it_is_to_be_kept() -> None:
-    rows = [("a", "-", "", "1")]
-    assert fitted(HEADER, rows, width=80).header.split() == ["id", "n"]
-    assert fitted(HEADER, rows, width=80, keep=("name",)).header.split() == ["id", "name", "n"]
-
-
-def test_a_column_without_room_is_named() -> None:
-    text = framed(HEADER, ROWS, screen=Screen(39, styled=False), elastic={"text": 8, "name": 8}, spare=("n",))
-    assert text.splitlines()[-1] == "no room for: n"
-
-
-def test_letters_count_by_the_columns_they_take() -> None:
-    assert (wide("ab"), wide("日本"), wide("e\u0301")) == (2, 4, 1)
-    assert (cut("日本語", 5), cut("日本語", 4), cut("abcdef", 6)) == ("日本…", "日…", "abcdef")
-    lines = fitted(("a", "b"), [("日本", "x"), ("abcd", "y")], width=80).rows
-    assert [wide(line) for line in lines] == [7, 7]
-
-
-@pytest.mark.parametrize(
-    ("variants", "shared"),
-    [
-        (["a=1,b=2", "a=1,b=3"], ["a=1"]),
-        (["a=1,b=2", "default", "a=1,b=3"], ["a=1"]),
-        (["a=[1,2],b=2", "a=[1,2],b=3"], ["a=[1,2]"]),
-        (["a=1,b=2"], []),
-        (["a=1", "a=1"], []),
-        (["a=1", "b=1"], []),
-        ([], []),
-    ],
-)
-def test_parameters_that_all_variants_have(variants: list[str], shared: list[str]) -> None:
-    assert shared_parameters(variants) == shared
-    assert without("a=1,b=2", ["a=1"]) == "b=2"

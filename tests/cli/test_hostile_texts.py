@@ -20,22 +20,22 @@ from tests.analysis.folders import RUN, entry, job_id, make_run
 from tests.artifacts.samples import EVENT, HASH, HISTORY, META, RESULT, RESULTS, TIME
 from tests.cli.sample_run import Terminal, job, start
 from tests.hostile_texts import FORGED, TEXTS, poisoned
-from trace_bench.analysis.render import Screen
 from trace_bench.artifacts.contract import BuildReport, Failure, WorkerResult
 from trace_bench.artifacts.layout import RESULT as RESULT_FILE
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import JobMeta, LlmCall, ManifestEntry, Results
 from trace_bench.artifacts.writers import Journal, write_json
 from trace_bench.artifacts.yamlio import load_state, write_state
-from trace_bench.cli import llm, ps, tables
+from trace_bench.cli import llm, ps
 from trace_bench.cli.live import LiveTable
 from trace_bench.cli.logs import logs_command
 from trace_bench.cli.ls import ls_command
 from trace_bench.cli.outcome import print_outcome
-from trace_bench.cli.output import emit, harmless, note
+from trace_bench.cli.output import emit, note
 from trace_bench.cli.progress import JsonLines, Lines
 from trace_bench.cli.show import show_command
 from trace_bench.cli.validate import _problem_text, _report_text
+from trace_bench.display.terminal import Screen
 from trace_bench.display.text import HIDDEN
 from trace_bench.errors import Boundary
 from trace_bench.execution.progress import RunEnd
@@ -211,25 +211,19 @@ JSON_LINES: dict[str, Shown] = {
 def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where commands print to: tables are fitted to a terminal."""
     if request.param == "terminal":
-        for module in (tables, "trace_bench.cli.show", "trace_bench.cli.ls", "trace_bench.cli.outcome"):
-            where = module if isinstance(module, str) else module.__name__
-            monkeypatch.setattr(f"{where}.screen", lambda: Screen(100))
+        for module in ("display.console", "cli.show", "cli.ls", "cli.outcome"):
+            monkeypatch.setattr(f"trace_bench.{module}.screen", lambda: Screen(100))
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_nothing_acts_on_a_terminal_or_begins_a_line(
     command: str, runs: dict[str, RunLayout], width: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    raw: list[str] = []
-    with pytest.MonkeyPatch.context() as patch:
-        # Whoever prints has to see to it: this is what the last line of defence gets.
-        patch.setattr("trace_bench.cli.output.harmless", lambda text: raw.append(text) or text)
-        for name, run in looked_at(command, runs):
-            COMMANDS[command](run)
-            assert_harmless("\n".join(raw), name, command)
-            raw.clear()
-            said = capsys.readouterr()
-            assert said.out or said.err
+    for name, run in looked_at(command, runs):
+        COMMANDS[command](run)
+        said = capsys.readouterr()
+        assert said.out or said.err
+        assert_harmless(said.out + said.err, name, command)
 
 
 def looked_at(command: str, runs: dict[str, RunLayout]) -> list[tuple[str, RunLayout]]:
@@ -253,7 +247,8 @@ def test_what_was_forgotten_is_stopped_at_the_door(capsys: pytest.CaptureFixture
         said = capsys.readouterr()
         for out in (said.out, said.err):
             assert HIDDEN.search(OURS.sub("", out)) is None
-    assert harmless("a\x1b[2J\x1b[1mb\x1b[0m\tc\n\x9b") == "a\\x1b[2J\x1b[1mb\x1b[0m\tc\n\\x9b"
+    emit("a\x1b[2J\x1b[1mb\x1b[0m\tc\n\x9b")
+    assert capsys.readouterr().out == "a\\x1b[2J\x1b[1mb\x1b[0m\tc\n\\x9b\n"
 
 
 def test_the_live_table_neither_acts_nor_takes_markup(runs: dict[str, RunLayout]) -> None:

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.jsonio import printable
+from trace_bench.display.terminal import Screen
 from trace_bench.records.integrity import MARK
 from trace_bench.records.leaderboard import LeaderboardRow, task_names
 
@@ -42,17 +43,6 @@ _MOST_NAMES = 100
 _NEXT_PARAMETER = re.compile(r",(?=[A-Za-z_]\w*=)")
 
 Row = Sequence[str]
-
-
-@dataclass(frozen=True)
-class Screen:
-    """A terminal of `width` columns. `styled`: it takes escapes."""
-
-    width: int
-    styled: bool = True
-
-    def strong(self, text: str) -> str:
-        return f"\x1b[1m{text}\x1b[0m" if self.styled else text
 
 
 # ---------------------------------------------------------------------------------------------------- leaderboard
