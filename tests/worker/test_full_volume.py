@@ -14,8 +14,8 @@ import pytest
 from tests.worker import host
 from tests.worker.host import Outcome, WorkerProcess
 from tests.worker.support import run
+from trace_bench.worker.exit_codes import VOLUME_FULL
 from trace_bench.worker.recorder import Recorder
-from trace_bench.worker.supervisor import VOLUME_FULL
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="only root can mount a small disk")
 

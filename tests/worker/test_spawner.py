@@ -36,8 +36,8 @@ def test_a_phase_that_hangs_up_and_exits_at_once_does_not_end_the_spawner(tmp_pa
     os.write(wake_write, b"x")
     spawner._reap(wake_read)
     spawner._on_phase(phase)
-    messages = [receive_datagram(ours), receive_datagram(ours)]
-    assert [m[0]["op"] for m in messages if m] == ["spawned", "exit"]
+    received = receive_datagram(ours)
+    assert received is not None and received[0]["op"] == "exit"
     for fd in (out_read, wake_read, wake_write):
         os.close(fd)
     ours.close()

@@ -17,8 +17,8 @@ from tests.worker.support import run
 from trace_bench.artifacts.contract import BuildReport, Event, HistoryLine, States, WorkerResult
 from trace_bench.worker import hardware
 from trace_bench.worker.control_stream import MAX_HEADER, Message
+from trace_bench.worker.exit_codes import SPAWNER_KILLED
 from trace_bench.worker.recorder import Recorder
-from trace_bench.worker.supervisor import SPAWNER_KILLED
 
 CLIMB = """
 class Trainer(Trainer):
@@ -390,7 +390,7 @@ def test_a_trainer_that_says_it_was_cut_off_and_was_not_has_come_to_its_end(tmp_
     got = run(tmp_path, code)
     assert got.result is not None, got.stderr
     assert (got.result["status"], got.result["stop_reason"], got.result["stop_point"]) == ("ok", "completed", None)
-    assert any(reason in warning and "nobody" in warning for warning in got.result["warnings"])
+    assert any(reason in warning and "was not stopped" in warning for warning in got.result["warnings"])
 
 
 def test_a_trainer_that_says_its_failure_was_an_interruption_has_failed(tmp_path: Path) -> None:

@@ -12,9 +12,8 @@ import signal
 from trace_bench.artifacts.contract import Failure
 from trace_bench.artifacts.records import AttemptEvidence
 from trace_bench.errors import Boundary
+from trace_bench.worker.exit_codes import LEASE_ENDED, SPAWNER_KILLED, VOLUME_FULL
 
-SPAWNER_ENDED, SPAWNER_KILLED, LEASE_ENDED, HUNG_UP, VOLUME_FULL = 70, 74, 75, 76, 77
-"""The supervisor's exit codes (`trace_bench.worker.supervisor`)."""
 KILLED = 128 + signal.SIGKILL
 FUTILE = frozenset({"damaged_cassette", "not_recorded", "interrupted", "control_missing", "scorer_changed"})
 """Kinds of failures of infrastructure that would come again, or that somebody wanted."""

@@ -30,6 +30,7 @@ from typing import Any, NoReturn
 from trace_bench.worker import candidate_runner, imports, sweep
 from trace_bench.worker.confine import address_space, become, keep_only, limit, limits_of
 from trace_bench.worker.datagrams import receive_datagram, send_datagram
+from trace_bench.worker.exit_codes import SPAWNER_ENDED
 from trace_bench.worker.memory_guard import MemoryGuard
 from trace_bench.worker.preload import LATE, PRELOADABLE
 from trace_bench.worker.problem import MOST_FILES
@@ -50,6 +51,10 @@ class Options:
     tmp: Path
     file_bytes: int
     phase_processes: int = 128
+
+    def uid_of(self, phase: str) -> int | None:
+        """The uid that `phase` runs under; None if it runs as the user."""
+        return None if self.uid_base is None else self.uid_base + PHASE_OFFSETS[phase]
 
 
 @dataclass
@@ -73,7 +78,7 @@ def fork(options: Options) -> socket.socket:
             os._exit(0)
         except BaseException:
             traceback.print_exc()
-            os._exit(70)
+            os._exit(SPAWNER_ENDED)
     theirs.close()
     return ours
 
@@ -163,13 +168,13 @@ class Spawner:
         elif message["op"] == "kill":
             self._end_phase(message["name"])
         elif message["op"] == "purge":
-            self._purge(Path(message["path"]), self._uid_of(message["name"]))
+            self._purge(Path(message["path"]), self._options.uid_of(message["name"]))
         return None
 
     def _start_phase(self, name: str, fds: list[int]) -> None:
         ctl, out = fds
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        uid = self._uid_of(name)
+        uid = self._options.uid_of(name)
         home = self._options.tmp / name
         home.mkdir(mode=0o700, exist_ok=True)
         if uid is not None:
@@ -185,7 +190,6 @@ class Spawner:
         phase = _Phase(name, pid, ours)
         self._phases[name] = phase
         self._selector.register(ours, selectors.EVENT_READ, lambda: self._on_phase(phase))
-        send_datagram(self._sock, {"op": "spawned", "name": name, "pid": pid})
 
     def _run_phase(self, name: str, uid: int | None, home: Path, ctl: int, out: int, spawn: int) -> None:
         os.dup2(out, 1)
@@ -244,7 +248,7 @@ class Spawner:
         phase.sock.close()
         del self._phases[phase.name]
         home = self._options.tmp / phase.name
-        self._remove(home, self._uid_of(phase.name))
+        self._remove(home, self._options.uid_of(phase.name))
         told = {"op": "exit", "name": phase.name, **exit_of(status), "candidates": phase.tally.report()}
         send_datagram(self._sock, told)
 
@@ -262,10 +266,6 @@ class Spawner:
         used = {candidate.uid for other in self._phases.values() for candidate in other.candidates.values()}
         uids = [base + offset for offset in (PHASE_OFFSETS[phase.name], *CANDIDATE_OFFSETS)]
         return sweep.sweep_uids([uid for uid in uids if uid not in used], base + SWEEPER_OFFSET, self._reaper.collect)
-
-    def _uid_of(self, phase: str) -> int | None:
-        base = self._options.uid_base
-        return None if base is None else base + PHASE_OFFSETS[phase]
 
     def _remove(self, folder: Path, owner: int | None) -> None:
         self._purge(folder, owner)

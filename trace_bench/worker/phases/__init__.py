@@ -14,6 +14,7 @@ from typing import Any
 
 from trace_bench.errors import TraceBenchError
 from trace_bench.worker.candidates import CandidatePrograms, SpawnerClient
+from trace_bench.worker.exit_codes import SUPERVISOR_GONE
 from trace_bench.worker.frames import JsonReader, pack_json
 from trace_bench.worker.objective import with_objective
 from trace_bench.worker.problem import BuildContext, DeviceLost, Problem, ProblemError
@@ -38,7 +39,7 @@ class Link:
             with self._sending:
                 self._sock.sendall(pack_json({"op": op, **fields}))
         except OSError:
-            os._exit(71)
+            os._exit(SUPERVISOR_GONE)
 
     def receive(self) -> dict[str, Any]:
         """The next message; blocks."""
@@ -60,7 +61,7 @@ class Link:
         except BlockingIOError:
             return
         if not data:
-            os._exit(71)
+            os._exit(SUPERVISOR_GONE)
         self._inbox.extend(self._reader.feed(data))
 
 
