@@ -32,9 +32,9 @@ from timing import environment, load
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY))
 
-from trace_bench.artifacts.contract import HistoryLine  # noqa: E402
 from trace_bench.artifacts.jsonio import dumps  # noqa: E402
 from trace_bench.artifacts.layout import JobLayout, RunLayout  # noqa: E402
+from trace_bench.artifacts.outputs import HistoryLine  # noqa: E402
 from trace_bench.artifacts.writers import read_journal, write_bytes, write_json  # noqa: E402
 from trace_bench.config import parse_config  # noqa: E402
 from trace_bench.execution.records import outcome_of, write_records  # noqa: E402

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.artifacts.samples import HASH, META, RESULT, RESULTS
-from trace_bench.artifacts.contract import WorkerResult
 from trace_bench.artifacts.layout import RESULT as RESULT_FILE
 from trace_bench.artifacts.layout import RunLayout
+from trace_bench.artifacts.outputs import WorkerResult
 from trace_bench.artifacts.records import EnvInfo, JobMeta, Lock, Manifest, ManifestEntry, Results
 from trace_bench.artifacts.writers import Journal, write_json, write_text
 from trace_bench.artifacts.yamlio import write_state

@@ -8,7 +8,7 @@ import pytest
 
 from tests.analysis.folders import row
 from tests.artifacts.samples import RESULT
-from trace_bench.artifacts.contract import WorkerResult
+from trace_bench.artifacts.outputs import WorkerResult
 from trace_bench.records.integrity import integrity_report
 from trace_bench.records.leaderboard import rank
 

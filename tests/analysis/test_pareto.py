@@ -10,7 +10,7 @@ import pytest
 
 from tests.artifacts.samples import HISTORY
 from trace_bench.artifacts.contract import MetricSpec, ObjectiveSpec
-from trace_bench.artifacts.records import ParetoFront
+from trace_bench.artifacts.derived import ParetoFront
 from trace_bench.records import pareto
 from trace_bench.records.pareto import pareto_front
 

@@ -10,8 +10,9 @@ import pytest
 
 from tests.analysis.folders import job_id, row
 from tests.artifacts.samples import META
+from trace_bench.artifacts.derived import ReplayReport
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.artifacts.records import JobMeta, ReplayReport, Results
+from trace_bench.artifacts.records import JobMeta, Results
 from trace_bench.artifacts.versions import LATER
 from trace_bench.artifacts.writers import write_json, write_text
 from trace_bench.artifacts.yamlio import write_state

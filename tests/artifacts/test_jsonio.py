@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.artifacts.samples import EVENT
 from trace_bench.artifacts import jsonio
-from trace_bench.artifacts.contract import Event, HistoryLine
+from trace_bench.artifacts.outputs import Event, HistoryLine
 
 json_values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -13,7 +13,7 @@ import pytest
 from tests.cli.conftest import assert_refused, refused
 from tests.console import here
 from tests.integration.cli import REPOSITORY, cli
-from trace_bench.artifacts.contract import BuildReport, ParameterReport, ProgramReport
+from trace_bench.artifacts.outputs import BuildReport, ParameterReport, ProgramReport
 from trace_bench.cli import new
 from trace_bench.cli.check_task import misfits
 from trace_bench.cli.new import INTERACTIONS, new_config, new_task, new_trainer

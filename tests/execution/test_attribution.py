@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import trace_bench
-from trace_bench.artifacts.contract import Failure
+from trace_bench.artifacts.outputs import Failure
 from trace_bench.artifacts.records import AttemptEvidence
 from trace_bench.errors import Boundary, ExitCode, TraceBenchError
 from trace_bench.execution.attribution import attributed, is_retried

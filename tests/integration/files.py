@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
+from trace_bench.artifacts.derived import FilesIndex
 from trace_bench.artifacts.jsonio import read_model
 from trace_bench.artifacts.layout import RunLayout, schema_of
-from trace_bench.artifacts.records import FilesIndex
 from trace_bench.artifacts.schema import validate
 from trace_bench.artifacts.usage import NO_ANSWER
 

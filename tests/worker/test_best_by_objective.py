@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.worker.support import run
-from trace_bench.artifacts.contract import WorkerResult
+from trace_bench.artifacts.outputs import WorkerResult
 from trace_bench.records.integrity import integrity_report
 
 METRICS = {

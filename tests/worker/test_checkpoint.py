@@ -10,7 +10,7 @@ import pytest
 
 from tests.worker.host import Outcome
 from tests.worker.support import run
-from trace_bench.artifacts.contract import CheckpointLine
+from trace_bench.artifacts.outputs import CheckpointLine
 
 CLIMB = """
 def build(context):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.worker.support import run
-from trace_bench.artifacts.contract import WorkerResult
+from trace_bench.artifacts.outputs import WorkerResult
 from trace_bench.records.integrity import integrity_report
 
 STEPS = """

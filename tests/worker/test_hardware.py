@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trace_bench.artifacts.contract import Hardware
+from trace_bench.artifacts.outputs import Hardware
 from trace_bench.worker import hardware
 
 X86 = "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\nmodel name\t: Intel(R) Xeon(R)\n"

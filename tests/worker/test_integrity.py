@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.worker.host import Outcome
 from tests.worker.support import run
-from trace_bench.artifacts.contract import WorkerIntegrity, WorkerResult
+from trace_bench.artifacts.outputs import WorkerIntegrity, WorkerResult
 from trace_bench.worker import scorer_files
 from trace_bench.worker.phases.train import MAX_SIGN_EVENTS, _SignEvents
 

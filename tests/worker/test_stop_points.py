@@ -9,7 +9,8 @@ import pytest
 
 from tests.worker.host import Outcome, WorkerProcess
 from tests.worker.support import run
-from trace_bench.artifacts.contract import StopPoint, WorkerResult
+from trace_bench.artifacts.contract import StopPoint
+from trace_bench.artifacts.outputs import WorkerResult
 from trace_bench.worker.control_stream import Message
 
 STEPS = """

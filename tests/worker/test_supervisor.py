@@ -14,7 +14,7 @@ import pytest
 
 from tests.worker.host import Outcome, WorkerProcess, job
 from tests.worker.support import run
-from trace_bench.artifacts.contract import BuildReport, Event, HistoryLine, States, WorkerResult
+from trace_bench.artifacts.outputs import BuildReport, Event, HistoryLine, States, WorkerResult
 from trace_bench.worker import hardware
 from trace_bench.worker.control_stream import MAX_HEADER, Message
 from trace_bench.worker.exit_codes import SPAWNER_KILLED

@@ -13,8 +13,8 @@ from typing import Any, Literal, get_args
 
 from trace_bench import __version__
 from trace_bench.artifacts import jsonio
-from trace_bench.artifacts.contract import StateScores, WorkerResult
 from trace_bench.artifacts.layout import RunLayout
+from trace_bench.artifacts.outputs import StateScores, WorkerResult
 from trace_bench.artifacts.records import JobMeta, Results
 from trace_bench.artifacts.writers import make_folders, write_pieces
 from trace_bench.config.objectives import SCORE

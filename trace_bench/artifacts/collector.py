@@ -22,9 +22,9 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from trace_bench.artifacts import layout
-from trace_bench.artifacts.contract import Event, HistoryLine, States, WorkerResult
 from trace_bench.artifacts.jsonio import JsonError, printable, read_model
 from trace_bench.artifacts.names import Names
+from trace_bench.artifacts.outputs import Event, HistoryLine, States, WorkerResult
 from trace_bench.artifacts.tarstream import Source, entries
 from trace_bench.artifacts.writers import is_torn, sync_tree, write_bytes, write_json
 from trace_bench.errors import CollectError, EnvironmentUnavailable, HarnessError, TraceBenchError

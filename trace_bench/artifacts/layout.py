@@ -45,92 +45,49 @@ def asked_beside(cassette: Path) -> Path:
     return cassette.with_suffix(".asked")
 
 
+class Below:
+    """The path of a file or folder below the `root` of a layout."""
+
+    def __init__(self, *parts: str) -> None:
+        self._path = "/".join(parts)
+
+    def __get__(self, layout: JobLayout | RunLayout, _: type) -> Path:
+        return layout.root / self._path
+
+
 @dataclass(frozen=True)
 class JobLayout:
     """The folder of one job, ``jobs/<job_id>/``."""
 
     root: Path
 
+    meta = Below("job_meta.json")
+    results = Below("results.json")
+    events = Below(EVENTS)
+    stdout = Below(STDOUT)
+    cassette = Below("llm.jsonl")
+    asked = Below("llm.asked")
+    """A file for each call that is with a provider (`asked_beside`); gone once its line is in the cassette."""
+    services = Below("services.jsonl")
+    """Requests of the job to services of the host, and their answers."""
+    service_files = Below("services")
+    """What services left, a folder for each call."""
+    checkpoint = Below(CHECKPOINT)
+    """What the search has learnt so far, for another attempt; gone once the job is ok."""
+    artifacts = Below("artifacts")
+    initial_state = Below("artifacts", "initial_state.yaml")
+    best_state = Below("artifacts", "best_state.yaml")
+    final_state = Below("artifacts", "final_state.yaml")
+    state_history = Below("artifacts", HISTORY)
+    pareto = Below("artifacts", "pareto.json")
+    """The trade-offs that the search found, made from its history."""
+    extra = Below("artifacts", EXTRA)
+    tb = Below("tb")
+    attempts = Below("attempts")
+
     @property
     def job_id(self) -> str:
         return self.root.name
-
-    @property
-    def meta(self) -> Path:
-        return self.root / "job_meta.json"
-
-    @property
-    def results(self) -> Path:
-        return self.root / "results.json"
-
-    @property
-    def events(self) -> Path:
-        return self.root / EVENTS
-
-    @property
-    def stdout(self) -> Path:
-        return self.root / STDOUT
-
-    @property
-    def cassette(self) -> Path:
-        return self.root / "llm.jsonl"
-
-    @property
-    def asked(self) -> Path:
-        """A file for each call that is with a provider; gone once its line is in the cassette."""
-        return asked_beside(self.cassette)
-
-    @property
-    def services(self) -> Path:
-        """What the job asked services of the host, and their answers."""
-        return self.root / "services.jsonl"
-
-    @property
-    def service_files(self) -> Path:
-        """What services left, a folder for each call."""
-        return self.root / "services"
-
-    @property
-    def checkpoint(self) -> Path:
-        """What the search has learnt so far, for another attempt; gone once the job is ok."""
-        return self.root / CHECKPOINT
-
-    @property
-    def artifacts(self) -> Path:
-        return self.root / "artifacts"
-
-    @property
-    def initial_state(self) -> Path:
-        return self.artifacts / "initial_state.yaml"
-
-    @property
-    def best_state(self) -> Path:
-        return self.artifacts / "best_state.yaml"
-
-    @property
-    def final_state(self) -> Path:
-        return self.artifacts / "final_state.yaml"
-
-    @property
-    def state_history(self) -> Path:
-        return self.artifacts / HISTORY
-
-    @property
-    def pareto(self) -> Path:
-        """The trade-offs that the search found, made from its history."""
-        return self.artifacts / "pareto.json"
-
-    @property
-    def extra(self) -> Path:
-        return self.artifacts / EXTRA
-
-    @property
-    def tb(self) -> Path:
-        return self.root / "tb"
-
-    @property
-    def attempts(self) -> Path:
-        return self.root / "attempts"
 
     def attempt(self, number: int) -> Path:
         """The folder of attempt `number` (from 1): its own `out`, and what was kept of a failure."""
@@ -153,60 +110,35 @@ class RunLayout:
 
     root: Path
 
+    meta = Below("meta")
+    config_snapshot = Below("meta", "config.snapshot.yaml")
+    manifest = Below("meta", "manifest.json")
+    lock = Below("meta", "lock.json")
+    salt = Below("meta", ".salt")
+    """The salt of the held-out seeds while the run is not over; then it is in the lock."""
+    cancel = Below("meta", ".cancel")
+    """The wish that a running controller should stop; see `trace_bench.execution.cancel`."""
+    env = Below("meta", "env.json")
+    git = Below("meta", "git.json")
+    replay = Below("meta", "replay.json")
+    """Of a replay: how it compares with the run that it repeats."""
+    files_index = Below("meta", "files_index.json")
+    jobs = Below("jobs")
+    events = Below(EVENTS)
+    results_csv = Below("results.csv")
+    results_parquet = Below("results.parquet")
+    summary = Below("summary.json")
+    leaderboard = Below("leaderboard.csv")
+    leaderboard_md = Below("leaderboard.md")
+    """Who leads over all tasks, for people."""
+
     @property
     def run_id(self) -> str:
         return self.root.name
 
-    @property
-    def meta(self) -> Path:
-        return self.root / "meta"
-
-    @property
-    def config_snapshot(self) -> Path:
-        return self.meta / "config.snapshot.yaml"
-
-    @property
-    def manifest(self) -> Path:
-        return self.meta / "manifest.json"
-
-    @property
-    def lock(self) -> Path:
-        return self.meta / "lock.json"
-
-    @property
-    def salt(self) -> Path:
-        """The salt of the held-out seeds while the run is not over; then it is in the lock."""
-        return self.meta / ".salt"
-
-    @property
-    def cancel(self) -> Path:
-        """The wish that a running controller should stop; see `trace_bench.execution.cancel`."""
-        return self.meta / ".cancel"
-
-    @property
-    def env(self) -> Path:
-        return self.meta / "env.json"
-
-    @property
-    def git(self) -> Path:
-        return self.meta / "git.json"
-
-    @property
-    def replay(self) -> Path:
-        """Of a replay: how it compares with the run that it repeats."""
-        return self.meta / "replay.json"
-
-    @property
-    def files_index(self) -> Path:
-        return self.meta / "files_index.json"
-
     def script(self, sha256: str) -> Path:
         """The copy of a scripted model's rules."""
         return self.meta / "scripts" / f"{sha256}.yaml"
-
-    @property
-    def jobs(self) -> Path:
-        return self.root / "jobs"
 
     def job(self, job_id: str) -> JobLayout:
         """The folder of `job_id`.
@@ -225,31 +157,6 @@ class RunLayout:
                 names = sorted(item.name for item in found if JOB_ID.fullmatch(item.name) and item.is_dir())
             for name in names:
                 yield JobLayout(self.jobs / name)
-
-    @property
-    def events(self) -> Path:
-        return self.root / EVENTS
-
-    @property
-    def results_csv(self) -> Path:
-        return self.root / "results.csv"
-
-    @property
-    def results_parquet(self) -> Path:
-        return self.root / "results.parquet"
-
-    @property
-    def summary(self) -> Path:
-        return self.root / "summary.json"
-
-    @property
-    def leaderboard(self) -> Path:
-        return self.root / "leaderboard.csv"
-
-    @property
-    def leaderboard_md(self) -> Path:
-        """Who leads over all tasks, for people."""
-        return self.root / "leaderboard.md"
 
     def relative(self, path: Path) -> str:
         """`path` as it is written in tables: relative to the run, with slashes."""

@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trace_bench.artifacts.contract import Count, Model, Split, StateKind, UtcTime
-from trace_bench.artifacts.records import ReplayDifference
+from trace_bench.artifacts.contract import Count, Model, Split, UtcTime
+from trace_bench.artifacts.derived import ReplayDifference
+from trace_bench.artifacts.outputs import StateKind
 
 Verdict = Literal["equal", "within", "differs", "not_replayed"]
 """``equal`` is to the bit, ``within`` the task's tolerance. What cannot be repeated is ``not_replayed``."""

@@ -16,7 +16,7 @@ from typing import Any
 import jsonschema
 from pydantic import TypeAdapter
 
-from trace_bench.artifacts import audits, contract, records, reproduction
+from trace_bench.artifacts import audits, contract, derived, outputs, records, reproduction
 from trace_bench.artifacts.jsonio import json_path, printable
 from trace_bench.artifacts.writers import write_text
 from trace_bench.errors import HarnessError, TraceBenchError
@@ -25,25 +25,25 @@ from trace_bench.resources import data_dir
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _TITLES: dict[str, tuple[Any, str]] = {
     "job": (contract.JobSpec, "job.json: what a sandbox is told"),
-    "event": (contract.Event, "a line of events.jsonl"),
-    "checkpoint": (contract.CheckpointHead | contract.CheckpointLine, "a line of checkpoint.jsonl"),
-    "history": (contract.HistoryLine, "a line of state_history.jsonl"),
+    "event": (outputs.Event, "a line of events.jsonl"),
+    "checkpoint": (outputs.CheckpointHead | outputs.CheckpointLine, "a line of checkpoint.jsonl"),
+    "history": (outputs.HistoryLine, "a line of state_history.jsonl"),
     "state": (contract.State, "a saved state: parameter name to value"),
-    "states": (contract.States, "states.json: the states a sandbox hands back"),
-    "result": (contract.WorkerResult, "result.json: what a sandbox found"),
+    "states": (outputs.States, "states.json: the states a sandbox hands back"),
+    "result": (outputs.WorkerResult, "result.json: what a sandbox found"),
     "job_meta": (records.JobMeta, "job_meta.json: what a job is and what became of it"),
     "results": (records.Results, "results.json: one row of results.csv"),
-    "pareto": (records.ParetoFront, "pareto.json: the states of a search that none dominates"),
+    "pareto": (derived.ParetoFront, "pareto.json: the states of a search that none dominates"),
     "llm_call": (records.LlmCall, "a line of llm.jsonl, the cassette"),
     "service_call": (records.ServiceRecord, "a line of services.jsonl: what a job asked a service of the host"),
     "manifest": (records.Manifest, "manifest.json: every job of a run"),
     "lock": (records.Lock, "lock.json: everything that determines a run"),
     "env": (records.EnvInfo, "env.json: the machine and its settings"),
     "git": (records.GitInfo, "git.json: the code that ran"),
-    "files_index": (records.FilesIndex, "files_index.json: every file of a run"),
-    "replay": (records.ReplayReport, "replay.json: how a replay compares with its recording"),
+    "files_index": (derived.FilesIndex, "files_index.json: every file of a run"),
+    "replay": (derived.ReplayReport, "replay.json: how a replay compares with its recording"),
     "reproduction": (reproduction.Reproduction, "reproduction.json: what came of making a run again"),
-    "summary": (records.Summary, "summary.json: counts of a run"),
+    "summary": (derived.Summary, "summary.json: counts of a run"),
     "audit": (audits.AuditReport, "what an audit of a run came to"),
 }
 

@@ -10,10 +10,11 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
+from trace_bench.artifacts.derived import Summary
 from trace_bench.artifacts.folder_lock import has_controller
 from trace_bench.artifacts.jsonio import JsonError, loads
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.artifacts.records import EnvInfo, GitInfo, Lock, Manifest, ManifestEntry, Results, Summary
+from trace_bench.artifacts.records import EnvInfo, GitInfo, Lock, Manifest, ManifestEntry, Results
 from trace_bench.artifacts.versions import check_version, is_newer
 from trace_bench.audit.claims import Book
 from trace_bench.audit.journal import Journal, read_journal

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pydantic import TypeAdapter, ValidationError
 
 from trace_bench.artifacts import schema
+from trace_bench.artifacts.derived import FilesIndex
 from trace_bench.artifacts.jsonio import JsonError, explain, loads
 from trace_bench.artifacts.layout import RunLayout, schema_of
-from trace_bench.artifacts.records import FilesIndex
 from trace_bench.artifacts.yamlio import load_state
 from trace_bench.audit.claims import Book
 from trace_bench.audit.reading import Folder, Unreadable

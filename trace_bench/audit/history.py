@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from trace_bench.artifacts.contract import HistoryLine, States, WorkerResult
 from trace_bench.artifacts.jsonio import dumps, loads
 from trace_bench.artifacts.layout import JobLayout
+from trace_bench.artifacts.outputs import HistoryLine, States, WorkerResult
 from trace_bench.artifacts.records import JobMeta, Results, Usage
 from trace_bench.artifacts.yamlio import dump_state
 from trace_bench.audit.cassette import Calls, Group

@@ -8,9 +8,10 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from trace_bench.artifacts.contract import Failure, Scores, States, WorkerResult
+from trace_bench.artifacts.derived import ParetoFront
 from trace_bench.artifacts.layout import RESULT, STATES, JobLayout, RunLayout
-from trace_bench.artifacts.records import JobMeta, ParetoFront, Results, Usage
+from trace_bench.artifacts.outputs import Failure, Scores, States, WorkerResult
+from trace_bench.artifacts.records import JobMeta, Results, Usage
 from trace_bench.audit import cassette, history, scores
 from trace_bench.audit.claims import same
 from trace_bench.audit.conduct import check_conduct

@@ -18,10 +18,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from trace_bench.artifacts import layout as files
-from trace_bench.artifacts.contract import Split, State, StateKind, StateScores, WorkerResult
+from trace_bench.artifacts.contract import Split, State
+from trace_bench.artifacts.derived import ReplayDifference
 from trace_bench.artifacts.jsonio import JsonError, canonical, dumps, printable, read_model
 from trace_bench.artifacts.layout import JobLayout, RunLayout
-from trace_bench.artifacts.records import JobMeta, ReplayDifference, Results
+from trace_bench.artifacts.outputs import StateKind, StateScores, WorkerResult
+from trace_bench.artifacts.records import JobMeta, Results
 from trace_bench.artifacts.reproduction import JobReproduction, ScoreCheck, Verdict
 from trace_bench.artifacts.yamlio import load_state
 from trace_bench.audit.reproduce import Prepared

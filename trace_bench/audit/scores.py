@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from trace_bench.artifacts.contract import ObjectiveSpec, StateScores, WorkerResult
+from trace_bench.artifacts.contract import ObjectiveSpec
 from trace_bench.artifacts.jsonio import JsonError, loads
+from trace_bench.artifacts.outputs import StateScores, WorkerResult
 from trace_bench.artifacts.records import JobMeta
 from trace_bench.audit.claims import Book
 from trace_bench.audit.reading import Folder, Unreadable

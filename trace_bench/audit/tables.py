@@ -12,8 +12,9 @@ from decimal import Decimal
 from itertools import zip_longest
 from pathlib import Path
 
+from trace_bench.artifacts.derived import ReplayReport, Summary
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.artifacts.records import ManifestEntry, ReplayReport, Results, Summary
+from trace_bench.artifacts.records import ManifestEntry, Results
 from trace_bench.audit.context import Audited
 from trace_bench.audit.reading import Unreadable
 from trace_bench.execution.records import outcome_of

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trace_bench.artifacts.contract import BuildReport, ProgramReport
 from trace_bench.artifacts.jsonio import printable
+from trace_bench.artifacts.outputs import BuildReport, ProgramReport
 from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.cli.progress import alert
 from trace_bench.cli.run import RunInterrupted, StopOnSignals

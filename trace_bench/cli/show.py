@@ -23,9 +23,10 @@ from trace_bench.analysis.render import (
     told_once,
 )
 from trace_bench.artifacts.contract import Direction
+from trace_bench.artifacts.derived import Summary
 from trace_bench.artifacts.jsonio import JsonError, printable, read_model
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.artifacts.records import EnvInfo, Manifest, Results, Summary
+from trace_bench.artifacts.records import EnvInfo, Manifest, Results
 from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.cli.tables import emit_pairs, screen
 from trace_bench.cli.tally import number as finite

@@ -12,9 +12,10 @@ from pydantic import BaseModel
 
 from trace_bench.analysis.proposals import proposals_of, told
 from trace_bench.analysis.render import dollars, number
-from trace_bench.artifacts.contract import Failure, ModelRef, Scores, StateScores, Value, WorkerResult
+from trace_bench.artifacts.contract import ModelRef, Value
 from trace_bench.artifacts.jsonio import JsonError, loads, printable, read_model
 from trace_bench.artifacts.layout import RESULT, JobLayout, RunLayout
+from trace_bench.artifacts.outputs import Failure, Scores, StateScores, WorkerResult
 from trace_bench.artifacts.records import IntegrityReport, JobMeta, ManifestEntry, Results
 from trace_bench.artifacts.yamlio import read_state
 from trace_bench.cli.output import emit, emit_json

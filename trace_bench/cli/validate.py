@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trace_bench.artifacts.contract import BuildReport
 from trace_bench.artifacts.jsonio import dumps, printable
+from trace_bench.artifacts.outputs import BuildReport
 from trace_bench.cli.events import job_fields
 from trace_bench.cli.listing import suites_of
 from trace_bench.cli.outcome import print_plan

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import signal
 
-from trace_bench.artifacts.contract import Failure
+from trace_bench.artifacts.outputs import Failure
 from trace_bench.artifacts.records import AttemptEvidence
 from trace_bench.errors import Boundary
 from trace_bench.worker.exit_codes import LEASE_ENDED, SPAWNER_KILLED, VOLUME_FULL

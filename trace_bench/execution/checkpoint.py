@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from trace_bench.artifacts import jsonio
-from trace_bench.artifacts.contract import CheckpointHead, CheckpointLine
+from trace_bench.artifacts.outputs import CheckpointHead, CheckpointLine
 from trace_bench.artifacts.writers import Journal, read_journal
 from trace_bench.errors import HarnessError
 from trace_bench.worker.control_stream import MAX_MESSAGE

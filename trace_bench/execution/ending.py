@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from trace_bench.artifacts import jsonio
 from trace_bench.artifacts import layout as files
 from trace_bench.artifacts.collector import Collected
-from trace_bench.artifacts.contract import Failure, WorkerResult
 from trace_bench.artifacts.layout import JobLayout, RunLayout
+from trace_bench.artifacts.outputs import Failure, WorkerResult
 from trace_bench.artifacts.provenance import cpu_model, now
 from trace_bench.artifacts.records import Attempt, AttemptEvidence, ControlRecord, JobMeta, Results, Usage
 from trace_bench.artifacts.writers import sync_tree, write_json, write_text

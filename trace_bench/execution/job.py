@@ -17,8 +17,8 @@ from pathlib import Path
 
 from trace_bench.artifacts import layout as files
 from trace_bench.artifacts.collector import CollectLimits, collect
-from trace_bench.artifacts.contract import Failure, Scores
 from trace_bench.artifacts.layout import JobLayout, RunLayout
+from trace_bench.artifacts.outputs import Failure, Scores
 from trace_bench.artifacts.provenance import now
 from trace_bench.artifacts.records import Results, Usage
 from trace_bench.artifacts.writers import sync_folder, write_json, write_text

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from trace_bench.artifacts.contract import HistoryLine
 from trace_bench.artifacts.layout import JobLayout, RunLayout
+from trace_bench.artifacts.outputs import HistoryLine
 from trace_bench.artifacts.records import Usage
 from trace_bench.execution.session import Listener
 from trace_bench.execution.teller import Teller

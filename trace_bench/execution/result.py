@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from trace_bench.artifacts.derived import ReplayReport
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.artifacts.records import ReplayReport, Results
+from trace_bench.artifacts.records import Results
 from trace_bench.records.replay_check import read_report
 from trace_bench.records.tables import read_manifest, read_rows
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+from trace_bench.artifacts.derived import ReplayReport
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import JobLayout
 from trace_bench.artifacts.provenance import now
-from trace_bench.artifacts.records import ReplayReport, Results
+from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.writers import Journal, sync_files, write_json
 from trace_bench.errors import Boundary, EnvironmentUnavailable, ExitCode, Interrupted, SandboxError, TraceBenchError
 from trace_bench.execution.attempts import keep_attempt

@@ -12,9 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from trace_bench.artifacts.contract import BuildReport, Failure, ModelRef
+from trace_bench.artifacts.contract import ModelRef
 from trace_bench.artifacts.jsonio import JsonError, dumps, read_model
 from trace_bench.artifacts.layout import RunLayout
+from trace_bench.artifacts.outputs import BuildReport, Failure
 from trace_bench.artifacts.provenance import capture_git
 from trace_bench.artifacts.records import ImageRecord
 from trace_bench.config.models import RunConfig

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trace_bench.artifacts.contract import ExampleScore
+from trace_bench.artifacts.outputs import ExampleScore
 from trace_bench.artifacts.records import JobMeta, Results
 from trace_bench.config import parse_config
 from trace_bench.config.models import RunConfig

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from trace_bench.artifacts.derived import FileEntry, Summary
 from trace_bench.artifacts.jsonio import JsonError, dumps, read_model
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.artifacts.records import FileEntry, Lock, Summary
+from trace_bench.artifacts.records import Lock
 from trace_bench.artifacts.versions import read_versioned
 from trace_bench.artifacts.writers import read_journal
 from trace_bench.errors import EnvironmentUnavailable, HarnessError

@@ -8,10 +8,11 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from trace_bench.artifacts.contract import WorkerResult
+from trace_bench.artifacts.derived import ParetoFront
 from trace_bench.artifacts.jsonio import JsonError, read_model
 from trace_bench.artifacts.layout import RESULT, JobLayout, RunLayout
-from trace_bench.artifacts.records import JobMeta, ParetoFront, Results
+from trace_bench.artifacts.outputs import WorkerResult
+from trace_bench.artifacts.records import JobMeta, Results
 from trace_bench.errors import HarnessError
 from trace_bench.records.pareto import pareto_front
 from trace_bench.records.rows import results_row

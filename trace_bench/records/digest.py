@@ -13,9 +13,9 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from trace_bench.artifacts.derived import FileEntry, FilesIndex
 from trace_bench.artifacts.jsonio import JsonError, read_model
 from trace_bench.artifacts.layout import RunLayout, schema_of
-from trace_bench.artifacts.records import FileEntry, FilesIndex
 from trace_bench.errors import HarnessError
 
 

@@ -10,7 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from trace_bench.artifacts.contract import Claim, Failure, ScorerFiles, StateKind, StateScores, WorkerResult
+from trace_bench.artifacts.outputs import Claim, Failure, ScorerFiles, StateKind, StateScores, WorkerResult
 from trace_bench.artifacts.records import IntegrityReport, Results
 
 FLAGS: Mapping[str, str] = {

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from trace_bench.artifacts.contract import HistoryLine, MetricSpec, ObjectiveSpec, Split
+from trace_bench.artifacts.contract import MetricSpec, ObjectiveSpec, Split
+from trace_bench.artifacts.derived import ParetoFront, ParetoPoint
 from trace_bench.artifacts.jsonio import JsonError, canonical, dumps, read_model
-from trace_bench.artifacts.records import ParetoFront, ParetoPoint
+from trace_bench.artifacts.outputs import HistoryLine
 from trace_bench.config.objectives import SCORE
 from trace_bench.records.hypervolume import hypervolume
 from trace_bench.worker.objective import dominates

@@ -11,9 +11,10 @@ from typing import Literal
 
 from pydantic import BaseModel
 
+from trace_bench.artifacts.derived import ParetoFront, Summary
 from trace_bench.artifacts.jsonio import JsonError, dumps, loads, read_model
 from trace_bench.artifacts.layout import JobLayout, RunLayout
-from trace_bench.artifacts.records import ParetoFront, Results, Summary
+from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.writers import write_bytes
 from trace_bench.config.models import is_run_id
 from trace_bench.display.text import escape_json

@@ -13,9 +13,10 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from trace_bench.artifacts.derived import ReplayDifference, ReplayReport
 from trace_bench.artifacts.jsonio import JsonError, dumps, printable, read_model
 from trace_bench.artifacts.layout import JobLayout, RunLayout
-from trace_bench.artifacts.records import JobMeta, ReplayDifference, ReplayReport, Results
+from trace_bench.artifacts.records import JobMeta, Results
 from trace_bench.artifacts.versions import LATER
 from trace_bench.artifacts.writers import read_journal
 from trace_bench.artifacts.yamlio import read_state

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from trace_bench.artifacts.contract import Failure, Scores, StateScores, WorkerResult
+from trace_bench.artifacts.derived import ParetoFront
 from trace_bench.artifacts.layout import JobLayout, RunLayout
-from trace_bench.artifacts.records import JobMeta, ManifestEntry, ParetoFront, Results, Usage
+from trace_bench.artifacts.outputs import Failure, Scores, StateScores, WorkerResult
+from trace_bench.artifacts.records import JobMeta, ManifestEntry, Results, Usage
 from trace_bench.config.objectives import SCORE
 from trace_bench.errors import HarnessError
 from trace_bench.records.integrity import is_withheld

@@ -16,10 +16,11 @@ from typing import Literal, TypeVar
 from pydantic import BaseModel
 
 from trace_bench.arguments import hint
+from trace_bench.artifacts.derived import Summary
 from trace_bench.artifacts.folder_lock import has_controller
 from trace_bench.artifacts.jsonio import JsonError, loads, printable, read_model
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.artifacts.records import Lock, Summary
+from trace_bench.artifacts.records import Lock
 from trace_bench.artifacts.versions import FIRST, NewerRun, check_version, read_versioned
 from trace_bench.errors import ConfigError, HarnessError
 

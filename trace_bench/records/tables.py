@@ -12,16 +12,10 @@ from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 
+from trace_bench.artifacts.derived import FilesIndex, Summary, TokenTotals
 from trace_bench.artifacts.jsonio import JsonError, read_model
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.artifacts.records import (
-    FilesIndex,
-    Manifest,
-    ManifestEntry,
-    Results,
-    Summary,
-    TokenTotals,
-)
+from trace_bench.artifacts.records import Manifest, ManifestEntry, Results
 from trace_bench.artifacts.versions import read_versioned
 from trace_bench.artifacts.writers import csv_line, write_csv, write_csv_lines, write_json
 from trace_bench.display.text import csv_cell

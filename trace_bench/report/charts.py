@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from trace_bench.analysis.frames import NORMALISED, SCORE
+from trace_bench.artifacts.derived import ParetoFront
 from trace_bench.artifacts.jsonio import JsonError, read_model
-from trace_bench.artifacts.records import ParetoFront
 from trace_bench.report.content import Report
 from trace_bench.report.curves import AXES, Band, task_bands
 from trace_bench.report.drawing import GRADIENT, Figure, Style, Trace, plain

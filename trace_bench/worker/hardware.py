@@ -21,7 +21,7 @@ LONGEST = 200
 
 
 def described(root: Path = Path("/"), folders: Sequence[str] | None = None) -> dict[str, Any]:
-    """`trace_bench.artifacts.contract.Hardware` of this sandbox; empty texts and 0 stand for what is not known.
+    """`trace_bench.artifacts.outputs.Hardware` of this sandbox; empty texts and 0 stand for what is not known.
 
     Args:
         root: of the file system.
