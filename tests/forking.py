@@ -13,14 +13,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from trace_bench.worker import candidate_runner
+from trace_bench.worker.candidate_pool import shared_memory
 from trace_bench.worker.candidates import NO_FILES, file_of
 from trace_bench.worker.problem import Limits
 from trace_bench.worker.reaper import Candidate, Reaper, Tally
 from trace_bench.worker.seccomp import Filter
-from trace_bench.worker.spawner import shared_memory
 
 FILTER = Filter()
-REAPER = Reaper(lambda _: True, lambda *_: None)
+REAPER = Reaper(lambda *_: True, lambda *_: None)
 
 
 class ForkingSpawner:

@@ -94,6 +94,7 @@ def play(started: Mapping[str, Phase], uid_base: int | None = UID_BASE) -> None:
     from trace_bench.worker import phases, spawner
     from trace_bench.worker.datagrams import receive_datagram, send_datagram
     from trace_bench.worker.frames import JsonReader, pack_json
+    from trace_bench.worker.options import Options
 
     def enter(name: str, ctl: socket.socket, spawn: socket.socket) -> None:
         ctl.sendall(pack_json({"said": started[name](spawn)}))
@@ -104,7 +105,7 @@ def play(started: Mapping[str, Phase], uid_base: int | None = UID_BASE) -> None:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         tmp = Path(name)
         tmp.chmod(0o755)
-        spawn = spawner.fork(spawner.Options(uid_base, tmp, 256 << 20))
+        spawn = spawner.fork(Options(uid_base, tmp, 256 << 20))
         for phase in started:
             ours, theirs = socket.socketpair()
             send_datagram(spawn, {"op": "phase", "name": phase}, (theirs.fileno(), 2))

@@ -36,9 +36,9 @@ def test_only_the_candidates_process_executes_source() -> None:
     }
 
 
-def test_nobody_but_the_spawner_imports_what_executes_it() -> None:
+def test_only_the_spawner_imports_what_executes_it() -> None:
     package = REPOSITORY / "trace_bench"
     importing = [p.name for p in package.rglob("*.py") if "import candidate_runner" in p.read_text()]
-    assert importing == ["spawner.py"]
+    assert importing == ["candidate_pool.py"]
     importing = [p.name for p in package.rglob("*.py") if "in_scorer import" in p.read_text()]
     assert importing == ["candidate.py"]

@@ -22,8 +22,8 @@ def fork(body: Callable[[], object]) -> int:
     return pid
 
 
-def swept(candidate: Candidate) -> bool:
-    return sweep.kill_session(candidate.pid)
+def swept(pid: int, uid: int | None) -> bool:
+    return sweep.kill_session(pid)
 
 
 def unexpected(pid: int, status: int) -> None:
@@ -35,7 +35,7 @@ def sleep() -> None:
 
 
 def test_a_family_that_cannot_be_ended_is_counted_and_said() -> None:
-    reaper, tally = Reaper(lambda candidate: False, unexpected), Tally()
+    reaper, tally = Reaper(lambda pid, uid: False, unexpected), Tally()
     candidate = Candidate(fork(sleep), os.getuid(), 10, tally, frozenset({"processes"}))
     reaper.add(candidate)
     ended, empty = reaper.end(candidate, hung_up=False)
@@ -44,7 +44,7 @@ def test_a_family_that_cannot_be_ended_is_counted_and_said() -> None:
 
 
 def test_a_candidate_that_cannot_fork_costs_no_sweep() -> None:
-    reaper, tally = Reaper(lambda candidate: False, unexpected), Tally()
+    reaper, tally = Reaper(lambda pid, uid: False, unexpected), Tally()
     candidate = Candidate(fork(sleep), os.getuid(), 10, tally)
     reaper.add(candidate)
     ended, empty = reaper.end(candidate, hung_up=False)

@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 
 from trace_bench.worker.datagrams import receive_datagram, send_datagram
-from trace_bench.worker.spawner import Options, Spawner
+from trace_bench.worker.options import Options
+from trace_bench.worker.spawner import Spawner
 
 
 def test_a_phase_that_hangs_up_and_exits_at_once_does_not_end_the_spawner(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import os
 import sys
 from pathlib import Path
 
-from trace_bench.worker.spawner import Options
+from trace_bench.worker.options import Options
 from trace_bench.worker.supervisor import Supervisor
 
 

@@ -1,10 +1,15 @@
-"""What a freshly forked process takes upon itself before it runs anything: descriptors, limits, its uid."""
+"""A freshly forked process, and what it takes upon itself before it runs anything: descriptors, limits, its uid."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import resource
+import signal
+import sys
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -25,6 +30,38 @@ def limits_of(asked: object) -> dict[str, int] | None:
             return None
         found[name] = value
     return found
+
+
+def fork_child(body: Callable[[], None]) -> int:
+    """Fork a process that runs `body` and exits; returns its pid. Raises OSError if there is none to be had."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        body()
+        code = 0
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def redirect_to_null(*fds: int) -> None:
+    """Have `fds` read nothing, and write to nowhere."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in fds:
+        os.dup2(null, fd)
+    os.close(null)
 
 
 def keep_only(*fds: int) -> tuple[int, ...]:

@@ -24,10 +24,10 @@ from trace_bench.worker.folders import HELD_OUT, let_in, make_folder_of, unpack
 from trace_bench.worker.host_link import HostLink
 from trace_bench.worker.job_log import JobLog
 from trace_bench.worker.llm_calls import LlmCalls
+from trace_bench.worker.options import Options
 from trace_bench.worker.phase_process import REPORT_BYTES, PhaseProcess
 from trace_bench.worker.phase_set import PhaseSet
 from trace_bench.worker.recorder import Recorder
-from trace_bench.worker.spawner import Options
 from trace_bench.worker.stops import StopWatch, Training
 
 RESERVE = 4 << 20

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from trace_bench.worker.datagrams import send_datagram
+from trace_bench.worker.options import Options
 from trace_bench.worker.phase_process import PhaseProcess
 from trace_bench.worker.relay import Forward, Relay
-from trace_bench.worker.spawner import Options
 
 STOP_GRACE = 5.0
 """Seconds that a phase has to end after it was asked to stop. Then it is killed."""

@@ -63,12 +63,12 @@ class Reaper:
     """Waits for children.
 
     Args:
-        swept: ends every process of a candidate that may have several; False if some are left.
+        sweep: ends every process of a candidate that may have several, by its pid and uid; False if some are left.
         on_other: called with pid and status of a child that is no candidate.
     """
 
-    def __init__(self, swept: Callable[[Candidate], bool], on_other: Callable[[int, int], None]) -> None:
-        self._swept = swept
+    def __init__(self, sweep: Callable[[int, int | None], bool], on_other: Callable[[int, int], None]) -> None:
+        self._sweep = sweep
         self._on_other = on_other
         self._by_pid: dict[int, Candidate] = {}
 
@@ -114,7 +114,7 @@ class Reaper:
         # A process that ignores SIGXCPU is killed a second later.
         killed = exited["signal"] == signal.SIGKILL and candidate.spent > candidate.cpu_seconds
         over_cpu = killed or exited["signal"] == signal.SIGXCPU
-        swept = not {"processes", "compiler"} & candidate.needs or self._swept(candidate)
+        swept = not {"processes", "compiler"} & candidate.needs or self._sweep(candidate.pid, candidate.uid)
         candidate.tally.over_cpu += over_cpu
         candidate.tally.unswept += not swept
         return {**exited, "over_cpu": over_cpu, "swept": swept}, swept

@@ -22,6 +22,7 @@ from trace_bench.worker.datagrams import receive_datagram
 from trace_bench.worker.exit_codes import HUNG_UP, LEASE_ENDED, SPAWNER_ENDED, SPAWNER_KILLED, VOLUME_FULL
 from trace_bench.worker.host_link import HostLink
 from trace_bench.worker.job_run import JobRun
+from trace_bench.worker.options import Options
 
 
 class Supervisor:
@@ -32,7 +33,7 @@ class Supervisor:
         lease: seconds without a message of a controller after which the sandbox ends.
     """
 
-    def __init__(self, options: spawner.Options, out: Path, lease: float) -> None:
+    def __init__(self, options: Options, out: Path, lease: float) -> None:
         # Before anything else: the spawner must be forked from memory that has read nothing.
         self._spawner = spawner.fork(options)
         self._spawner.setblocking(False)

@@ -11,7 +11,66 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
+from trace_bench.worker.options import CANDIDATE_OFFSETS, PHASE_OFFSETS, SWEEPER_OFFSET, Options
+
 _PR_SET_CHILD_SUBREAPER = 36
+
+
+class Sweeper:
+    """Ends what phases and candidates leave behind, processes and files.
+
+    Args:
+        reap: waits for orphans (see `sweep_uids`).
+    """
+
+    def __init__(self, options: Options, reap: Callable[[], object]) -> None:
+        self._options = options
+        self._reap = reap
+
+    def end_candidate(self, pid: int, uid: int | None) -> bool:
+        """End every process of a candidate; False if some are left."""
+        return kill_session(pid) if uid is None else self.end_uids([uid])
+
+    def end_phase(self, name: str, pid: int, spared: Collection[int | None]) -> bool:
+        """End what a phase and its candidates may have left, whether or not anything is seen of it.
+
+        Args:
+            spared: uids of candidates of other phases.
+        """
+        base = self._options.uid_base
+        if base is None:
+            return kill_session(pid)
+        uids = [base + offset for offset in (PHASE_OFFSETS[name], *CANDIDATE_OFFSETS)]
+        return self.end_uids([uid for uid in uids if uid not in spared])
+
+    def end_uids(self, uids: Collection[int]) -> bool:
+        """End every process of `uids`; False if some are left."""
+        return sweep_uids(uids, self._sender(), self._reap)
+
+    def remove(self, folder: Path, owner: int | None) -> None:
+        """Remove `folder` of the uid `owner`, with all that is in it."""
+        self.empty(folder, owner)
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+    def empty(self, folder: Path, owner: int | None) -> None:
+        """Empty `folder` as the uid that owns it: root without DAC_OVERRIDE may not."""
+        try:
+            pid = os.fork()
+        except OSError:
+            # The phase has taken all processes. The supervisor asks again while it lives.
+            return
+        if pid == 0:
+            with contextlib.suppress(BaseException):
+                if owner is not None:
+                    act_as(owner, self._sender())
+                empty(folder)
+            os._exit(0)
+        os.waitpid(pid, 0)
+
+    def _sender(self) -> int:
+        assert self._options.uid_base is not None
+        return self._options.uid_base + SWEEPER_OFFSET
 
 
 def living(uids: Collection[int]) -> set[int]:
