@@ -457,10 +457,10 @@ def reuse(calls: int) -> None:
 
 
 def replay(calls: int) -> None:
-    from trace_bench.gateway.replay import Recorded, ReplayProvider
+    from trace_bench.gateway.replay import RecordedJob, ReplayProvider
 
     with tempfile.TemporaryDirectory(prefix="trace-bench-perf-") as name:
-        recorded = {f"{job:012x}": Recorded(Path(name) / f"{job}.jsonl") for job in range(JOBS)}
+        recorded = {f"{job:012x}": RecordedJob(Path(name) / f"{job}.jsonl") for job in range(JOBS)}
         for one in recorded.values():
             with scope_of(Computed(), one.cassette) as scope:
                 timed(lambda n, scope=scope: scope.handle(request_of(n)), calls)  # type: ignore[misc]

@@ -47,8 +47,8 @@ def running(session: Session) -> Iterator[Future[dict[str, Any]]]:
         try:
             yield pool.submit(session.start)
         finally:
-            if isinstance(session.scope._asking._provider, Waiting):
-                session.scope._asking._provider.release()
+            if isinstance(session.scope._calls.provider, Waiting):
+                session.scope._calls.provider.release()
     session.stream.close()
 
 

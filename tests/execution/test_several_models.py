@@ -19,7 +19,7 @@ from trace_bench.execution.providers import limits_folder, providers_of
 from trace_bench.execution.records import write_records
 from trace_bench.execution.start import completed, run_config
 from trace_bench.gateway.base import ProviderReply, ProviderRequest
-from trace_bench.gateway.masked import Masked
+from trace_bench.gateway.masked import masked
 from trace_bench.gateway.stub import StubProvider
 from trace_bench.matrix import models_of
 from trace_bench.planning.models import with_models
@@ -140,7 +140,7 @@ class Echo(StubProvider):
 def test_what_a_provider_echoes_is_masked_before_anybody_sees_it() -> None:
     known.add([KEY])
     request = ProviderRequest("/v1/chat/completions", {}, None, 1, "0" * 64)  # type: ignore[arg-type]
-    reply = Masked(Echo()).complete(request)
+    reply = masked(lambda: Echo().complete(request))
     assert reply.body == {"error": {"message": "bad key ***"}} and reply.sent == {"user": "***"}
 
 

@@ -19,7 +19,7 @@ from trace_bench.artifacts.writers import Journal, read_journal, repair_journal
 from trace_bench.errors import HarnessError
 from trace_bench.execution import run as run_module
 from trace_bench.execution.result import RunResult
-from trace_bench.gateway.tape import read_calls
+from trace_bench.gateway.recorded import read_calls
 from trace_bench.sandbox import uids
 
 ONE: dict[str, Any] = {"tasks": ["internal:numeric_param"], "trainers": ["NoOp"], "retries": 1}

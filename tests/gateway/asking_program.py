@@ -18,10 +18,9 @@ from typing import Any
 
 from tests.gateway.conftest import chat
 from trace_bench.artifacts.contract import ModelRef
-from trace_bench.gateway import asking, provider_process
+from trace_bench.gateway import calls, provider_process
 from trace_bench.gateway.base import LlmRequest
 from trace_bench.gateway.cassettes import Cassette
-from trace_bench.gateway.masked import Masked
 from trace_bench.gateway.provider_process import ProviderProcess
 from trace_bench.gateway.real import Prices, RealModel
 from trace_bench.gateway.retries import Backoff
@@ -51,18 +50,18 @@ def fault(point):
         os.kill(os.getpid(), signal.SIGKILL)
 
 if "trace_bench.gateway.litellm_worker" in sys.orig_argv:
-    from trace_bench.gateway import asked
+    from trace_bench.gateway.pending import PendingFile
     from trace_bench.gateway.usage import Counted
 
     def around(name, before, after):
-        inner = getattr(asked.AskedFile, name)
+        inner = getattr(PendingFile, name)
         def call(self, *args):
             fault(before)
             inner(self, *args)
             fault(after)
-        setattr(asked.AskedFile, name, call)
+        setattr(PendingFile, name, call)
 
-    around("__init__", "before the call is written down", "the call is written down")
+    around("begin_try", "before the call is written down", "the call is written down")
     around("answered", "before the answer is written down", "the answer is written down")
 
     @dataclasses.dataclass
@@ -112,7 +111,7 @@ def run(folder: Path, url: str, attempt: int, point: str = "") -> None:
     _prepare(folder, point)
     _arm(point)
     with ProviderProcess([model_at(url)], folder / "limits", backoff=Backoff(0.01, 0.02)) as process:
-        gateway = Gateway({"m": Masked(process.provider("m"))})
+        gateway = Gateway({"m": process.provider("m")})
         with gateway.open(JOB, 7, ModelRef(id="m"), folder / "llm.jsonl", attempt=attempt) as scope:
             for number in range(1, CALLS + 1):
                 assert scope.handle(_request(number)).status == 200
@@ -129,7 +128,7 @@ def end_before_the_answer(folder: Path, url: str, *, give_up: bool) -> None:
     _prepare(folder, "")
     provider_process.CLOSE_SECONDS = 0.2
     with ProviderProcess([model_at(url)], folder / "limits") as process:
-        gateway = Gateway({"m": Masked(process.provider("m"))})
+        gateway = Gateway({"m": process.provider("m")})
         with gateway.open(JOB, 7, ModelRef(id="m"), folder / "llm.jsonl") as scope:
             threading.Thread(target=scope.handle, args=(_request(1),), daemon=True).start()
             while not (folder / "end").exists():
@@ -153,11 +152,11 @@ def _prepare(folder: Path, point: str) -> None:
 def _arm(point: str) -> None:
     """Have this process killed at `point`, at the second time that it comes there."""
     places: dict[str, tuple[Any, str, bool]] = {
-        "before the call is handed over": (provider_process._Child, "ask", False),
+        "before the call is handed over": (provider_process._Child, "send", False),
         "the answer is handed on": (provider_process.RealProvider, "complete", True),
         "before the line": (Cassette, "add", False),
         "the line is there": (Cassette, "add", True),
-        "the file is gone": (asking.Asking, "_pay", True),
+        "the file is gone": (calls.JobCalls, "_pay", True),
     }
     if point in places:
         owner, name, after = places[point]

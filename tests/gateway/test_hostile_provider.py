@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import gzip
 import importlib.util
-import io
+import json
+import multiprocessing
 import os
 import signal
 import threading
@@ -22,11 +23,11 @@ import pytest
 
 from tests.gateway.openai_server import OpenAIServer
 from trace_bench.artifacts.contract import ModelRef
-from trace_bench.gateway import frames
+from trace_bench.gateway import litellm_worker
 from trace_bench.gateway.base import ProviderError, ProviderReply, ProviderRequest
 from trace_bench.gateway.litellm_worker import Worker
 from trace_bench.gateway.provider_process import ProviderProcess
-from trace_bench.gateway.real import HostLimit, RealModel
+from trace_bench.gateway.real import HostLimit, Message, RealModel
 from trace_bench.gateway.retries import Backoff
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="litellm is not installed")
@@ -281,19 +282,19 @@ def test_the_process_leaves_no_dump_of_its_memory(process: ProviderProcess, raw:
     assert next(line for line in limits if line.startswith("Max core file size")).split()[4:6] == ["0", "0"]
 
 
-def test_an_answer_that_no_frame_holds_is_an_error_and_no_silence(
+def test_an_answer_that_no_message_holds_is_an_error_and_no_silence(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    sink = io.BytesIO()
-    worker = Worker(sink, {}, tmp_path, QUICKLY)
+    ours, theirs = multiprocessing.Pipe()
+    worker = Worker(theirs, {}, tmp_path, QUICKLY)
 
-    async def too_long(frame: frames.Frame, kept: object) -> frames.Frame:
+    async def too_long(call: Message, file: object) -> Message:
         return {"body": "x" * 1000}
 
-    monkeypatch.setattr(worker, "_ask", too_long)
-    monkeypatch.setattr(frames, "MAX_FRAME", 500)
+    monkeypatch.setattr(worker, "_call", too_long)
+    monkeypatch.setattr(litellm_worker, "MAX_MESSAGE", 500)
     asyncio.run(worker._serve({"id": 3}))
-    sink.seek(0)
-    answer = frames.read(sink)
-    assert answer is not None and answer["id"] == 3
+    assert ours.poll(10)
+    answer = json.loads(ours.recv_bytes())
+    assert answer["id"] == 3
     assert answer["error"].startswith("an answer that cannot be handed on")

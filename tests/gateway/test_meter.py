@@ -20,7 +20,7 @@ from tests.gateway.conftest import STUB, OpenScope, chat, error
 from trace_bench.artifacts.contract import Budget, ModelRef
 from trace_bench.artifacts.records import LlmCall, LlmTry, Usage
 from trace_bench.artifacts.usage import usage_of
-from trace_bench.gateway.base import LlmRequest, NobodyWaits, ProviderError, ProviderReply, ProviderRequest, Refusal
+from trace_bench.gateway.base import LlmRequest, ProviderError, ProviderReply, ProviderRequest, Refusal, SessionEnded
 from trace_bench.gateway.estimates import estimate, tokens_of
 from trace_bench.gateway.meter import Meter, RunMeter
 from trace_bench.gateway.server import Gateway, Scope
@@ -234,9 +234,9 @@ def test_no_call_begins_after_the_session_has_ended_although_there_is_room_again
     limit = Budget(calls=1)
     meter = Meter(limit) if whose == "job" else Meter(Budget(), run=RunMeter(limit))
     under_way = meter.hold("train")
-    meter.leave()
+    meter.stop()
     meter.release(under_way)
-    with pytest.raises(NobodyWaits):
+    with pytest.raises(SessionEnded):
         meter.hold("train")
 
 
@@ -339,6 +339,6 @@ def test_the_models_own_limit_of_an_answer_counts_where_the_body_has_none() -> N
 def test_exact_dollars_are_held_back() -> None:
     meter = Meter(Budget(usd=0.3))
     hold = meter.hold("train", usd=0.1)
-    assert hold.expected.usd == Fraction(0.1)
+    assert hold.usd == Fraction(0.1)
     meter.settle(hold, line(cost_usd=0.1))
     assert json.loads(meter.usage().model_dump_json())["cost_usd"] == 0.1

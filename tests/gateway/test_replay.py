@@ -19,11 +19,11 @@ from trace_bench.artifacts.contract import Budget
 from trace_bench.artifacts.writers import read_journal
 from trace_bench.errors import Boundary, HarnessError
 from trace_bench.gateway.base import LlmRequest, Provider, ProviderReply, ProviderRequest, Refusal
-from trace_bench.gateway.replay import Recorded, ReplayProvider, unasked
+from trace_bench.gateway.recorded import RecordedCalls, read_calls
+from trace_bench.gateway.replay import RecordedJob, ReplayProvider, unasked
 from trace_bench.gateway.response_cache import ResponseCache
 from trace_bench.gateway.server import Gateway, Scope
 from trace_bench.gateway.stub import StubProvider
-from trace_bench.gateway.tape import Tape, read_calls
 
 JOB = "0123456789ab"
 
@@ -48,7 +48,7 @@ def open_at(path: Path, provider: Provider, *, attempt: int = 1, budget: Budget 
 
 
 def replay_of(recorded: Path, folder: Path, *, stopped: bool = False, attempt: int = 1) -> Scope:
-    return open_at(folder / "again.jsonl", ReplayProvider(lambda _: Recorded(recorded, stopped)), attempt=attempt)
+    return open_at(folder / "again.jsonl", ReplayProvider(lambda _: RecordedJob(recorded, stopped)), attempt=attempt)
 
 
 def bodies(scope: Scope, *requests: LlmRequest) -> list[tuple[int, Any]]:
@@ -66,12 +66,12 @@ def test_the_calls_of_one_phase_alone_are_made_again(cassette: Path, tmp_path: P
         bodies(scope, chat(None, request_id="train-1", text="q"))
         scored = bodies(scope, replace(chat(None, request_id="score-2", text="q"), phase="score"))
     again = replace(chat(None, request_id="score-1", text="q"), phase="score")
-    alone = ReplayProvider(lambda _: Recorded(cassette, phase="score"))
+    alone = ReplayProvider(lambda _: RecordedJob(cassette, phase="score"))
     with open_at(tmp_path / "alone.jsonl", alone) as scope:
         assert bodies(scope, again) == scored
     with replay_of(cassette, tmp_path) as scope:
         assert bodies(scope, again) != scored
-    assert not list(Tape(cassette, "build").calls())
+    assert not list(RecordedCalls(cassette, "build").answers())
 
 
 def test_slots_are_answered_in_any_order_with_the_recorded_figures(cassette: Path, tmp_path: Path) -> None:
@@ -191,8 +191,8 @@ def test_another_attempt_whose_calls_overlap_is_not_taken_for_an_adopted_one(cas
         bodies(cut, chat("a", request_id="train-1"), chat("gone", request_id="train-2"))
     with open_at(cassette, provider, attempt=2) as scope:
         bodies(scope, chat("b", request_id="train-2"), chat("a", request_id="train-1"))
-    tape = Tape(cassette)
-    assert [entry.n for entry in tape.left_over()] == [2] and set(tape.slots) == {"a", "b"}
+    recorded = RecordedCalls(cassette)
+    assert [entry.n for entry in recorded.of_failed_attempts()] == [2] and set(recorded.slots) == {"a", "b"}
 
 
 def test_what_failed_attempts_paid_for_is_carried_over(cassette: Path, tmp_path: Path) -> None:
@@ -204,9 +204,9 @@ def test_what_failed_attempts_paid_for_is_carried_over(cassette: Path, tmp_path:
         spent = scope.usage()
     with replay_of(cassette, tmp_path) as again:
         bodies(again, chat("a", request_id="train-1"))
-        again.carry_over(unasked(Recorded(cassette), again.replayed))
+        again.carry_over(unasked(RecordedJob(cassette), again.replayed))
         assert (again.usage().calls, again.usage().cost_usd) == (spent.calls, spent.cost_usd) == (2, 0.5)
-        again.carry_over(unasked(Recorded(cassette), again.replayed))
+        again.carry_over(unasked(RecordedJob(cassette), again.replayed))
         assert again.usage().calls == 2, "once only"
     new = lines(tmp_path / "again.jsonl")
     assert [(line["replayed_from"], line["unasked"]) for line in new] == [(1, False), (2, True)]
@@ -265,7 +265,7 @@ def test_the_end_of_a_budget_is_at_the_recorded_calls(cassette: Path, tmp_path: 
 
 
 def test_refusals_do_not_fill_the_disk(cassette: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trace_bench.gateway.asking.MAX_REFUSALS", 3)
+    monkeypatch.setattr("trace_bench.gateway.calls.MAX_REFUSALS", 3)
     monkeypatch.setattr("trace_bench.gateway.replay.MAX_REFUSALS", 3)
     asked = [chat(f"proposal={i}", request_id=f"train-{i}") for i in range(9)]
     with open_at(cassette, CountingProvider(), budget=Budget(calls=1)) as scope:
@@ -383,7 +383,7 @@ def test_a_damaged_recording_is_named_with_its_line(
     (line,) = lines(cassette)
     cassette.write_text(damage(line))
     with pytest.raises(HarnessError, match=said):
-        Tape(cassette)
+        RecordedCalls(cassette)
 
 
 def test_a_missing_recording_is_named(tmp_path: Path) -> None:
@@ -397,12 +397,12 @@ def test_few_indexes_are_held_at_a_time_and_none_is_lost(cassette: Path, tmp_pat
     jobs = [f"{i:012x}" for i in range(4)]
     for job in jobs:
         shutil.copy(cassette, tmp_path / f"{job}.jsonl")
-    provider = ReplayProvider(lambda job: Recorded(tmp_path / f"{job}.jsonl"), keep=2)
+    provider = ReplayProvider(lambda job: RecordedJob(tmp_path / f"{job}.jsonl"), keep=2)
     gateway = Gateway({"stub": provider})
     scopes = [gateway.open(job, 7, STUB, tmp_path / f"new-{job}.jsonl") for job in jobs]
     for slot, answer in zip(("a", "b"), first, strict=True):
         for scope in scopes:
             assert bodies(scope, chat(slot)) == [answer]
-    assert len(provider._tapes) == 2
+    assert len(provider._indexes) == 2
     for scope in scopes:
         scope.close()

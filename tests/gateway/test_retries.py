@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from trace_bench.artifacts.records import LlmTry
 from trace_bench.gateway import retries
-from trace_bench.gateway.retries import Backoff, GaveUp, Permit, TryFailed, persist, retry_after
+from trace_bench.gateway.host_limits import Permit
+from trace_bench.gateway.retries import Backoff, GaveUp, TryFailed, persist, retry_after
 
 NOW = 1_000_000_000.0
 
@@ -45,7 +46,13 @@ def _asks(*outcomes: TryFailed | str) -> Callable[[], Awaitable[tuple[int, int, 
 
 def _run(ask: Callable[[], Awaitable[tuple[int, int, str]]], **options: object) -> tuple[str, list[LlmTry]]:
     tries: list[LlmTry] = []
-    given = {"retries": 3, "backoff": Backoff(1.0, 8.0), "on_try": tries.append, **options}
+    given = {
+        "retries": 3,
+        "backoff": Backoff(1.0, 8.0),
+        "on_try": tries.append,
+        "on_wait": lambda *wait: None,
+        **options,
+    }
     return asyncio.run(persist(ask, **given)), tries  # type: ignore[arg-type]
 
 
@@ -80,10 +87,7 @@ def test_each_wait_is_told_with_its_reason_before_it_begins(waits: Waits) -> Non
 
         def ask(self, tokens: int) -> Permit | float:
             self.left -= 1
-            return 7.5 if self.left >= 0 else Leave()
-
-    class Leave:
-        def done(self, tokens: int) -> None: ...
+            return 7.5 if self.left >= 0 else Permit()
 
     told: list[tuple[int, float, str]] = []
     _run(

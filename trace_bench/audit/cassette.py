@@ -11,11 +11,10 @@ from typing import NamedTuple
 
 from trace_bench.artifacts.contract import Budget
 from trace_bench.artifacts.records import JobMeta, LlmCall, ModelPrices, Usage
-from trace_bench.artifacts.usage import Tally, is_answer, is_lost, usage_of
+from trace_bench.artifacts.usage import NO_ANSWER, Tally, is_answer, is_lost, usage_of
 from trace_bench.audit.claims import Book
 from trace_bench.audit.reading import Folder, Unreadable, parsed
-from trace_bench.gateway.asking import MAX_REFUSALS
-from trace_bench.gateway.cassettes import PROVIDER_FAILURE
+from trace_bench.gateway.cassettes import MAX_REFUSALS
 from trace_bench.gateway.meter import OTHER, PHASES
 from trace_bench.gateway.prices import cost
 from trace_bench.gateway.real import Prices
@@ -145,7 +144,7 @@ def read_cassette(
                 calls.told_usd += Fraction(line.usd)
             if not call.unasked:
                 times.append((time - call.latency, time, line.prompt, line.completion))
-            if call.status == PROVIDER_FAILURE and not lost:
+            if call.status == NO_ANSWER and not lost:
                 calls.unanswered.add(call.attempt)
             if is_answer(call):
                 began = time - call.latency

@@ -12,7 +12,6 @@ from trace_bench.artifacts.records import ModelPrices
 from trace_bench.config.models import RunConfig
 from trace_bench.errors import EnvironmentUnavailable
 from trace_bench.gateway.base import Provider
-from trace_bench.gateway.masked import Masked
 from trace_bench.gateway.real import OnWait
 from trace_bench.gateway.replay import ReplayProvider
 from trace_bench.gateway.stub import StubProvider
@@ -59,7 +58,7 @@ def providers_of(
 
     with ProviderProcess(models, limits_folder(), on_wait=on_wait) as process:
         process.start()  # while the first sandboxes are made
-        providers |= {model.id: Masked(process.provider(model.id)) for model in models}
+        providers |= {model.id: process.provider(model.id) for model in models}
         yield providers
 
 

@@ -1,4 +1,4 @@
-"""What the gateway and its providers say to each other.
+"""Types that the gateway and its providers share.
 
 The gateway is the only way out of a sandbox. It knows the job behind a request; a provider knows how to get
 an answer, and sees neither the sandbox's headers nor, unless it is the stub, the private hints in them.
@@ -7,13 +7,13 @@ an answer, and sees neither the sandbox's headers nor, unless it is the stub, th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, runtime_checkable
 
 from trace_bench.artifacts.contract import ModelRef
-from trace_bench.artifacts.records import LlmTry
+from trace_bench.artifacts.records import LlmCall, LlmRequestRecord, LlmTry
 from trace_bench.errors import Boundary, SandboxError, TraceBenchError
-from trace_bench.gateway.asked import Keep
+from trace_bench.gateway.pending import Head, PendingRecord
 
 SLOT_HEADER = "x-trace-bench-slot"
 VARIABLES_HEADER = "x-trace-bench-variables"
@@ -48,10 +48,9 @@ class LlmResponse:
     """What goes back into the sandbox: message ``llm.response``.
 
     Attributes:
-        content_type: ``application/json``, or ``text/event-stream`` of an answer that was asked for as events.
+        content_type: ``application/json``, or ``text/event-stream`` if the request asks for events.
         inert: a stub answer that changes nothing.
-        usage: ``prompt_tokens``, ``completion_tokens`` and ``cost_usd`` of the answer, also when it came from
-        the
+        usage: ``prompt_tokens``, ``completion_tokens`` and ``cost_usd`` of the answer, also when it came from the
             cassette (`Usage` of the scope says what was paid for); empty for a refusal.
     """
 
@@ -68,7 +67,7 @@ class Hints:
 
     slot: str | None
     variables: str | None
-    """As received: base64 of zlib of JSON; decoding it is the stub's business."""
+    """As received: base64 of zlib of JSON. The stub decodes it."""
 
 
 @dataclass(frozen=True)
@@ -78,10 +77,10 @@ class ProviderRequest:
     Attributes:
         path: starts with ``/v1/``.
         seed: of the job.
-        draw: how often this attempt of the job has asked the same before and may get another answer now.
-        sample_seed: a seed to send: another one for each asking of one request, the same in every attempt.
+        draw: how often this attempt of the job has sent the same request before and may get another answer now.
+        sample_seed: a seed to send: another one for each repetition of a request, the same in every attempt.
         number: of a call without a slot: how many of them the job has made so far, this one included; else 0.
-        keep: where a `Recovering` provider writes the call down while it asks.
+        record: where a `Recovering` provider records the call while it is under way.
     """
 
     path: str
@@ -95,7 +94,7 @@ class ProviderRequest:
     draw: int = 0
     phase: str = "train"
     number: int = 0
-    keep: Keep | None = None
+    record: PendingRecord | None = None
 
 
 @dataclass(frozen=True)
@@ -103,8 +102,8 @@ class ProviderReply:
     """A provider's answer. `status` is 200, or the provider's own refusal (4xx) to be passed on as it is.
 
     Attributes:
-        cached: the response cache had given it, when it was recorded.
-        latency: seconds that it took when it was recorded; None where it was asked for just now.
+        cached: it comes from the response cache, or came from there when it was recorded.
+        latency: seconds that it took when it was recorded; None for a new answer.
         replayed_from: line of the recorded cassette that it is of.
     """
 
@@ -123,41 +122,55 @@ class ProviderReply:
     latency: float | None = None
     replayed_from: int | None = None
 
+    def line_of(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of a cassette's line that hold the request to `path` and this reply, but for the latency."""
+        same = {name: getattr(self, name) for name in _SAME_IN_LINE}
+        request = LlmRequestRecord(method="POST", path=path, body=dict(body))
+        return {**same, "sent": dict(self.sent), "request": request, "response": dict(self.body)}
+
+    @classmethod
+    def from_line(cls, line: LlmCall) -> ProviderReply:
+        """The recorded reply in `line`."""
+        same = {name: getattr(line, name) for name in _SAME_IN_LINE}
+        body = line.response if isinstance(line.response, dict) else {}
+        return cls(**{**same, "body": body, "latency": line.latency, "replayed_from": line.n})
+
+
+_SAME_IN_LINE = tuple(one.name for one in fields(ProviderReply) if one.name not in ("body", "latency"))
+"""Fields of a reply that have the same name in a line of the cassette."""
+
 
 class Provider(Protocol):
     """Gets answers from one LLM service. Called from many threads at once."""
 
     name: str
     paid: bool
-    """True if an answer costs money: its cassette line is then flushed to the disk before the sandbox gets
-    it."""
+    """True if an answer costs money: its cassette line is then flushed to the disk before the sandbox gets it."""
     wants_hints: bool
-    """True for built-in models alone."""
+    """True if it uses the private headers of a request. Only built-in models get them."""
     quick: bool
-    """True if an answer takes no longer than to compute it: nobody has to wait beside it."""
+    """True if an answer takes only computing time, so that no other call has to go on meanwhile."""
 
     def complete(self, request: ProviderRequest) -> ProviderReply:
         """Answer `request`, retrying as the service asks for.
 
         Raises:
             ProviderError: no answer could be had. It is an infrastructure failure, never a score of zero.
-            Refusal: the request cannot be answered, and the sandbox is told why.
+            Refusal: the request cannot be answered; the sandbox gets the reason.
             NotRecorded: in a replay.
         """
 
 
 @runtime_checkable
 class Recovering(Protocol):
-    """A provider that is asked by another process, which writes answers down before it hands them on."""
+    """A provider whose calls are sent by another process, which records an answer before it hands it on."""
 
-    def recover(
-        self, head: Mapping[str, Any], answer: Mapping[str, Any] | None, tries: tuple[LlmTry, ...]
-    ) -> ProviderReply:
-        """The reply to a call that an earlier process has asked.
+    def recover(self, head: Head, answer: Mapping[str, Any] | None, tries: tuple[LlmTry, ...]) -> ProviderReply:
+        """The reply to a call that an earlier process has sent.
 
         Args:
-            head: what that process wrote of the call.
-            answer: what it wrote of the answer; None if that is lost. The reply then has status 502, and the tokens
+            head: what that process recorded of the call.
+            answer: what it recorded of the answer; None if that is lost. The reply then has status 502, and the tokens
                 and the cost that a budget sets aside for such a call, marked as estimated.
 
         Raises:
@@ -175,12 +188,12 @@ class ProviderError(TraceBenchError):
         self.tries = tries
 
 
-class NobodyWaits(SandboxError):
-    """The sandbox of a call that had not begun is gone: it was not made, and nothing was paid."""
+class SessionEnded(SandboxError):
+    """The sandbox of a call is gone, so that nothing waits for the answer."""
 
 
 class NotRecorded(TraceBenchError):
-    """A replayed job asked what its recording does not hold: it is not the same job any more, and ends.
+    """A replayed job sent a request that its recording does not hold. It is not the same job any more, and ends.
 
     Attributes:
         difference: how the request differs from the nearest recorded one, whole.
@@ -194,7 +207,7 @@ class NotRecorded(TraceBenchError):
 
 
 class Refusal(Exception):
-    """The gateway itself says no; becomes an error body in OpenAI's shape.
+    """The gateway itself refuses a request; becomes an error body in OpenAI's shape.
 
     Attributes:
         status: HTTP status.
@@ -222,4 +235,4 @@ class GatewayLimits:
     body_bytes: int = 8 << 20
     header_bytes: int = 6 << 20
     cassette_bytes: int = 4 << 30
-    """Of a job's cassette, beyond which nothing more is answered: it lies on the host's disk, and calls may be free."""
+    """Of a job's cassette, beyond which no call is answered: it is on the host's disk, and calls may be free."""

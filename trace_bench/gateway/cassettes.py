@@ -1,18 +1,22 @@
-"""The cassette: every answered call of a job, so that none is paid twice and a run can be replayed; and, as evidence,
-every call that the provider gave no answer to.
+"""The cassette: every answered call of a job, so that none is paid twice and a run can be replayed. Calls that the
+provider gave no answer to are in it too, as evidence.
 
-A line is found in three ways. By attempt and request id: a request that was resent over a new connection. By
-slot and request hash: the same place of the search in a later attempt, or a client's own retry. And, for
-clients that cannot send slots, by request hash and how often this attempt has asked for it: equal requests
-are exchangeable, so the k-th asking of a later attempt gets the k-th recorded answer.
+A line is found in three ways:
+
+* by attempt and request id, for a request that was resent over a new connection;
+* by slot and request hash, for the same place of the search in a later attempt, or a client's own retry;
+* by request hash and how often this attempt has sent the request, for clients that cannot send slots. Equal requests
+  are exchangeable, so the k-th equal request of a later attempt gets the k-th recorded answer.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -22,13 +26,33 @@ from trace_bench.artifacts.usage import NO_ANSWER
 from trace_bench.artifacts.writers import Journal, Place
 from trace_bench.errors import HarnessError
 
-PROVIDER_FAILURE = NO_ANSWER
+MAX_REFUSALS = 1000
+"""Refusals that a cassette keeps: a replay needs them, but a sandbox may send any number of calls."""
+
+
+def parse_line(path: Path, number: int, line: object) -> LlmCall:
+    """Line `number` of the cassette at `path`.
+
+    Raises:
+        HarnessError: it is damaged, or out of order.
+    """
+    try:
+        call = LlmCall.model_validate(line)
+    except ValidationError as error:
+        raise HarnessError(f"{path}, line {number}: {explain(error)}") from None
+    if call.n != number or (call.reused_from or 0) >= number:
+        raise HarnessError(f"{path}, line {number}: the lines are not in order; restore the file")
+    return call
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 class Cassette:
     """``llm.jsonl`` of one job, opened by the one controller that runs it. Thread-safe.
 
-    Bodies stay on the disk and are read when they are asked for; only keys are held in memory.
+    Bodies stay on the disk until they are read; only keys are held in memory.
     """
 
     def __init__(self, path: Path, *, durable: bool = False) -> None:
@@ -38,8 +62,8 @@ class Cassette:
         self._by_id: dict[tuple[int, str], int] = {}
         self._by_slot: dict[tuple[str, str], int] = {}
         self._unslotted: dict[str, list[int]] = defaultdict(list)
-        self._asked: Counter[tuple[int, str]] = Counter()
-        self._in_vain: Counter[tuple[int, str, str]] = Counter()
+        self._repeated: Counter[tuple[int, str]] = Counter()
+        self._unanswered: Counter[tuple[int, str, str]] = Counter()
         self._replayed: dict[int, int] = {}
         self.torn = self._journal.torn
         self.restored: tuple[LlmCall, ...] = self._restore(path)
@@ -69,17 +93,17 @@ class Cassette:
             return self._by_slot.get((slot, request_hash))
 
     def take(self, attempt: int, request_hash: str) -> tuple[int, int | None]:
-        """How often this attempt has asked it before, without a slot, and the recorded answer that is next then."""
+        """How often this attempt has sent the request before, without a slot, and the recorded answer that is next."""
         with self._lock:
-            k = self._asked[attempt, request_hash]
-            self._asked[attempt, request_hash] += 1
+            k = self._repeated[attempt, request_hash]
+            self._repeated[attempt, request_hash] += 1
             recorded = self._unslotted[request_hash]
             return k, recorded[k] if k < len(recorded) else None
 
-    def in_vain(self, attempt: int, slot: str, request_hash: str) -> int:
-        """How often this attempt has asked it at this place of the search and got no answer that is reused."""
+    def unanswered(self, attempt: int, slot: str, request_hash: str) -> int:
+        """How often this attempt has sent the request at this slot and got no answer that is reused."""
         with self._lock:
-            return self._in_vain[attempt, slot, request_hash]
+            return self._unanswered[attempt, slot, request_hash]
 
     def replayed_as(self, recorded: int | None) -> int | None:
         """The line that is of line `recorded` of a recorded cassette."""
@@ -97,14 +121,14 @@ class Cassette:
         call = LlmCall.model_validate(self._journal.read(self._places[n - 1]))
         return call if call.reused_from is None else self.read(call.reused_from)
 
-    def add(self, make: Callable[[int], LlmCall]) -> LlmCall:
-        """Append the line that `make` builds from its number.
+    def add(self, fields: Mapping[str, Any]) -> LlmCall:
+        """Append a line with `fields`, which gets the next number, and the time if `fields` have none.
 
         Raises:
-            OSError: the disk does not take it; it is then in no file, and nobody may get what it holds.
+            OSError: the disk does not take it. It is then in no file, and its answer may not be used.
         """
         with self._lock:
-            call = make(len(self._places) + 1)
+            call = LlmCall(**{"t": _now(), **fields, "n": len(self._places) + 1})
             try:
                 place = self._journal.append(call)
             except OSError as error:
@@ -120,16 +144,11 @@ class Cassette:
     def _restore(self, path: Path) -> tuple[LlmCall, ...]:
         found, calls = self._journal.found, []
         for number, (line, place) in enumerate(zip(found.lines, found.places, strict=True), start=1):
-            try:
-                call = LlmCall.model_validate(line)
-            except ValidationError as error:
-                raise HarnessError(f"{path}, line {number}: {explain(error)}") from None
-            if call.n != number or (call.reused_from or 0) >= number:
-                raise HarnessError(f"{path}, line {number}: the lines are not in order; restore the file")
+            call = parse_line(path, number, line)
             self._places.append(place)
             self._index(call)
             if call.slot is None and not call.unasked:
-                self._asked[call.attempt, call.request_hash] += 1
+                self._repeated[call.attempt, call.request_hash] += 1
             calls.append(call.model_copy(update={"request": None, "response": None}))
         self._journal.forget()
         return tuple(calls)
@@ -139,11 +158,11 @@ class Cassette:
             self._replayed.setdefault(call.replayed_from, call.n)
         if call.unasked:
             return
-        if call.status == PROVIDER_FAILURE:
+        if call.status == NO_ANSWER:
             return  # no answer at all: evidence of the tries alone
         self._by_id[call.attempt, call.request_id] = call.n
         if call.slot is not None and call.status != 200:
-            self._in_vain[call.attempt, call.slot, call.request_hash] += 1
+            self._unanswered[call.attempt, call.slot, call.request_hash] += 1
         if call.reused_from is not None or call.status != 200:
             return  # a refusal is no answer to reuse in a later attempt
         if call.slot is None:

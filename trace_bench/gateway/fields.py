@@ -31,7 +31,7 @@ def names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_PASSED: Mapping[str, frozenset[str]] = {
+PASSED: Mapping[str, frozenset[str]] = {
     CHAT: names(
         "model messages frequency_penalty function_call functions logit_bias logprobs max_completion_tokens max_tokens "
         "modalities n parallel_tool_calls prediction presence_penalty reasoning_effort response_format seed stop "
@@ -47,7 +47,7 @@ _PASSED: Mapping[str, frozenset[str]] = {
     ),
     EMBEDDINGS: names("model input dimensions encoding_format"),
 }
-_STREAM = ("stream", "stream_options")
+STREAM = ("stream", "stream_options")
 """How the answer is to be handed over: no part of the canonical request."""
 LEFT_OUT = names("user metadata store safety_identifier prompt_cache_key prompt_cache_retention prompt_cache_options")
 _ELSEWHERE = names(
@@ -79,11 +79,11 @@ def checked(path: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[
     body: dict[str, Any] = {}
     left_out: list[str] = []
     for name, value in given.items():
-        if name in _STREAM and path != EMBEDDINGS:
+        if name in STREAM and path != EMBEDDINGS:
             continue
         if name in LEFT_OUT or (name == "service_tier" and value in (None, "auto", "default")):
             left_out.append(name)
-        elif name in _PASSED[path]:
+        elif name in PASSED[path]:
             body[name] = value
         elif value is not None and value is not False and value != [] and value != {}:
             raise _refusal(path, name)

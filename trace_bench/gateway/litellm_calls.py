@@ -28,37 +28,16 @@ from litellm.litellm_core_utils.litellm_logging import Logging
 
 from trace_bench.artifacts import jsonio
 from trace_bench.gateway import provider_http
+from trace_bench.gateway.fields import CHAT, COMPLETIONS, EMBEDDINGS, PASSED, RESPONSES, STREAM
 from trace_bench.gateway.provider_errors import answered, error_in, is_network, mentions, remedy, word
 from trace_bench.gateway.real import RealModel
 from trace_bench.gateway.retries import TryFailed, retry_after
 from trace_bench.gateway.usage import NOTHING, Counted, reported, said, with_usage
 
-CHAT, COMPLETIONS, RESPONSES, EMBEDDINGS = (
-    "/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings",
-)  # fmt: skip
-FIELDS: Mapping[str, frozenset[str]] = {
-    path: frozenset(names.split())
-    for path, names in (
-        (
-            CHAT,
-            "messages frequency_penalty function_call functions logit_bias logprobs max_completion_tokens max_tokens "
-            "modalities n parallel_tool_calls prediction presence_penalty reasoning_effort response_format seed stop "
-            "stream stream_options temperature tool_choice tools top_logprobs top_p verbosity",
-        ),
-        (
-            COMPLETIONS,
-            "prompt best_of echo frequency_penalty logit_bias logprobs max_tokens n presence_penalty seed stop stream "
-            "stream_options suffix temperature top_p",
-        ),
-        (
-            RESPONSES,
-            "input include instructions max_output_tokens parallel_tool_calls reasoning store temperature text "
-            "tool_choice tools top_p truncation",
-        ),
-        (EMBEDDINGS, "input dimensions encoding_format"),
-    )
+LITELLM_FIELDS: Mapping[str, frozenset[str]] = {
+    path: (PASSED[path] | frozenset(STREAM)) - {"model", "top_logprobs" if path == RESPONSES else ""} for path in PASSED
 }
-"""Arguments of litellm. Any other field goes into the body as it is, and can steer nothing of litellm's."""
+"""Arguments of litellm. Any other field goes into the body as it is, and has no effect on litellm."""
 NOT_DROPPED = frozenset(
     ("model", "messages", "input", "prompt", "tools", "max_tokens", "max_completion_tokens", "max_output_tokens", "n")
 )
@@ -180,7 +159,7 @@ class Caller:
         model, path = call.model, call.path
         body = copy.deepcopy({name: value for name, value in call.body.items() if name != "model"})
         arguments: dict[str, Any] = copy.deepcopy(dict(model.options))
-        arguments.update({name: body.pop(name) for name in FIELDS[path] & body.keys()})
+        arguments.update({name: body.pop(name) for name in LITELLM_FIELDS[path] & body.keys()})
         if body:
             arguments["extra_body"] = {**arguments.get("extra_body", {}), **body}
         arguments.update(

@@ -1,10 +1,10 @@
-"""Real models: one process beside the controller that holds litellm and the keys, and asks the providers.
+"""Real models: one process beside the controller that holds litellm and the keys, and sends requests to providers.
 
 The controller stays small and starts fast, and nothing that a library does (print, hang, leak, crash) happens in the
-process that holds the run. The keys travel over the pipe; the process is started with an environment that holds none.
-Each call is written down beside the cassette before it is sent, and its answer before it is handed on (`asked`): a
-controller that dies loses no answer. A process that dies or hangs is replaced, and the calls that it had under way are
-asked again. What it had sent may have been paid: the cassette says so (``docs/design/gateway.md``).
+process that holds the run. The keys travel over a socket, and the environment of the process holds none.
+Each call is recorded in a file before it is sent, and its answer before the controller gets it (`pending`), so a
+controller that dies loses no answer. A process that dies or hangs is replaced, and its calls are sent again. What it
+had sent may have been paid: the cassette records that (``docs/design/gateway.md``).
 """
 
 from __future__ import annotations
@@ -12,15 +12,19 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import itertools
+import json
 import os
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import IO, Any
 
@@ -29,12 +33,11 @@ from trace_bench.artifacts.records import LlmTry
 from trace_bench.artifacts.usage import NO_ANSWER
 from trace_bench.config.frozen import thaw
 from trace_bench.errors import EnvironmentUnavailable
-from trace_bench.gateway import frames
-from trace_bench.gateway.asked import Keep, left_at
 from trace_bench.gateway.base import ProviderError, ProviderReply, ProviderRequest, Refusal
 from trace_bench.gateway.estimates import split
+from trace_bench.gateway.pending import PendingRecord, read_pending
 from trace_bench.gateway.prices import cost, known_price
-from trace_bench.gateway.real import GET_LITELLM, OnWait, RealModel, model_to
+from trace_bench.gateway.real import GET_LITELLM, MAX_MESSAGE, Message, OnWait, RealModel
 from trace_bench.gateway.retries import Backoff
 from trace_bench.gateway.sampling import additions
 from trace_bench.gateway.usage import Counted
@@ -50,22 +53,22 @@ INHERITED = (
 START_SECONDS = 180.0
 """How long importing litellm may take."""
 SILENCE_SECONDS = 60.0
-"""A process that says nothing for so long hangs; it says that it lives every five."""
+"""A process that sends nothing for so long hangs. It sends a sign of life every five seconds."""
 WATCH_SECONDS = 5.0
-"""How often it is looked whether the process still speaks."""
+"""Interval between two checks whether the process has sent something."""
 CLOSE_SECONDS = 3.0
 """How long it may take to end by itself."""
 LOST = "the process that asks the providers ended, and the answer with it: it may have been paid"
-"""What a try says whose answer is lost."""
+"""Error of a try whose answer is lost."""
 
 
 class ProviderProcess:
-    """Providers for all real models of a run. Thread-safe; close it when the run ends.
+    """Providers for all real models of a run. Thread-safe. Close it when the run ends.
 
     Args:
         models: with distinct ids.
-        limits_folder: where this host keeps what was asked of providers (`HostLimits`).
-        on_wait: told of every wait of a call, for a limit or before it is asked again.
+        limits_folder: where this host counts its requests to providers (`HostLimits`).
+        on_wait: called before every wait of a call, for a limit or before a further try.
 
     Raises:
         EnvironmentUnavailable: litellm is not installed.
@@ -84,7 +87,7 @@ class ProviderProcess:
         self._models = {model.id: model for model in models}
         backoff = backoff or Backoff()
         self._hello = {
-            "models": [thaw(model_to(model)) for model in models],
+            "models": [asdict(model) for model in models],
             "limits_folder": str(limits_folder),
             "backoff": [backoff.first, backoff.cap],
         }
@@ -95,7 +98,7 @@ class ProviderProcess:
 
     def start(self) -> None:
         """Start importing litellm now, and not at the first call. Returns at once."""
-        self._living()
+        self._running_child()
 
     def provider(self, model_id: str) -> RealProvider:
         """Raises KeyError for a model that was not given."""
@@ -103,43 +106,45 @@ class ProviderProcess:
 
     @property
     def pid(self) -> int | None:
-        """Of the process, if there is one."""
+        """The process id, while there is a process."""
         with self._lock:
             return self._child.pid if self._child is not None and not self._child.ended else None
 
     def ask(
-        self, model: RealModel, call: frames.Frame, job_id: str = "", keep: Keep | None = None
-    ) -> tuple[frames.Frame, tuple[LlmTry, ...]]:
-        """The last frame about `call`, and every try but those that `keep` was told of.
+        self, model: RealModel, call: Message, job_id: str = "", record: PendingRecord | None = None
+    ) -> tuple[Message, tuple[LlmTry, ...]]:
+        """The answer to `call`, and all tries but those that `record` was given as lost.
 
         Raises:
             ProviderError: the processes died more often than `model` allows tries.
         """
-        tries: list[LlmTry] = []
+        tries: tuple[LlmTry, ...] = ()
         made = 0
         while True:
-            outcome = self._living().ask({**call, "tries": made}, partial(self._on_wait, job_id))
-            if outcome.frame is not None:
-                return outcome.frame, (*tries, *outcome.tries)
-            if self._closed:
-                raise ProviderError("the run ended before an answer came", tries=(*tries, *outcome.tries))
-            made += len(outcome.tries) + 1
-            left = left_at(keep.path) if keep is not None else None
-            if left is not None and left.answer is not None:
-                return dict(left.answer), (*tries, *left.tries)  # it was written down, and not handed on
-            if keep is not None and left is not None and left.lost:
-                keep.lost(left.tries)
-            else:
-                tries += [*outcome.tries, LlmTry(error=outcome.death)]
-                if keep is not None:
-                    keep.path.unlink(missing_ok=True)
-            if outcome.useless or made > model.retries:
-                raise ProviderError(f"{outcome.death}.", tries=tuple(tries))
+            pending = self._running_child().send({**call, "tries": made}, partial(self._on_wait, job_id))
+            try:
+                return pending.answer.result(), (*tries, *pending.tries)
+            except _ProcessEnded as end:
+                if self._closed:
+                    message = "the run ended before an answer came"
+                    raise ProviderError(message, tries=(*tries, *pending.tries)) from None
+                made += len(pending.tries) + 1
+                recorded = read_pending(record.path) if record is not None else None
+                if recorded is not None and recorded.answer is not None:
+                    return dict(recorded.answer), (*tries, *recorded.tries)
+                if record is not None and recorded is not None and recorded.lost:
+                    record.on_lost(recorded.tries)
+                else:
+                    tries = (*tries, *pending.tries, LlmTry(error=str(end)))
+                    if record is not None:
+                        record.path.unlink(missing_ok=True)
+                if end.at_start or made > model.retries:
+                    raise ProviderError(f"{end}.", tries=tries) from None
 
     def close(self) -> None:
-        """End the process; calls that are under way get no answer. Twice does no harm.
+        """End the process; calls under way get no answer. May be called twice.
 
-        A process that has sent requests which it writes down ends by itself, once it has written down their answers.
+        A process that waits for answers to recorded requests ends by itself, once it has recorded them.
         """
         with self._lock:
             self._closed = True
@@ -153,7 +158,7 @@ class ProviderProcess:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _living(self) -> _Child:
+    def _running_child(self) -> _Child:
         with self._lock:
             if self._closed:
                 raise ProviderError("the run has ended; no model is asked any more")
@@ -163,7 +168,7 @@ class ProviderProcess:
 
 
 class RealProvider:
-    """One real model, asked through the process that it shares with the others of the run."""
+    """One real model. It shares its process with the other models of the run."""
 
     paid = True
     wants_hints = False
@@ -178,38 +183,29 @@ class RealProvider:
     @property
     def identity(self) -> Mapping[str, Any]:
         """All that can change an answer and is no part of `ModelRef`; see `Addressed`."""
-        model = self._model
-        return {
-            "base_url": model.base_url,
-            "temperature": model.temperature,
-            "top_p": model.top_p,
-            "max_tokens": model.max_tokens,
-            "send_seed": model.send_seed,
-            "options": thaw(dict(model.options)),
-        }
+        names = ("base_url", "temperature", "top_p", "max_tokens", "send_seed", "options")
+        return {name: thaw(getattr(self._model, name)) for name in names}
 
     def estimate(self, request: ProviderRequest) -> tuple[int, float | None]:
-        """Tokens and US dollars that `request` may come to; see `Estimating`."""
-        added = additions(self._model, request.path, request.body, request.sample_seed)
-        prompt, answer = split({**request.body, **added})
-        expected = Counted(prompt=prompt, completion=answer)
-        return prompt + answer, None if self._prices is None else cost(expected, self._prices)
+        """Expected tokens and US dollars of `request`; see `Estimating`."""
+        prompt, completion = split({**request.body, **self._added(request)})
+        price = None if self._prices is None else cost(Counted(prompt, completion), self._prices)
+        return prompt + completion, price
 
     def complete(self, request: ProviderRequest) -> ProviderReply:
-        """See `Provider`. What the provider says of the request itself (4xx) is a reply."""
-        model = self._model
-        added = additions(model, request.path, request.body, request.sample_seed)
-        call = {
+        """See `Provider`. A provider's refusal of the request itself (4xx) is a reply."""
+        model, added = self._model, self._added(request)
+        call: Message = {
             "model": model.id,
             "path": request.path,
             "body": {**thaw(dict(request.body)), **added},
             "added": [name for name in added if request.body.get(name) is None],
         }
-        if (keep := request.keep) is not None:
-            head = {**thaw(dict(keep.head)), "added": added, "timeout": model.timeout}
-            call["keep"] = {"path": str(keep.path.absolute()), "head": known.value(head)}
-        frame, tries = self._process.ask(model, call, request.job_id, keep)
-        return self._reply(frame, added, tries)
+        if (record := request.record) is not None:
+            head = {**thaw(dict(record.head)), "added": added, "timeout": model.timeout}
+            call["record"] = {"path": str(record.path.absolute()), "head": known.value(head)}
+        answer, tries = self._process.ask(model, call, request.job_id, record)
+        return self._reply(answer, added, tries)
 
     def recover(
         self, head: Mapping[str, Any], answer: Mapping[str, Any] | None, tries: tuple[LlmTry, ...]
@@ -218,95 +214,94 @@ class RealProvider:
         if answer is not None:
             return self._reply(answer, head["added"], tries)
         prompt, completion = split({**head["body"], **head.get("added", {})})
-        counted = Counted(prompt=prompt, completion=completion)
         return ProviderReply(
             status=NO_ANSWER,
             body=Refusal(NO_ANSWER, "answer_lost", f"{LOST}.").body(),
             prompt_tokens=prompt,
             completion_tokens=completion,
-            cost_usd=cost(counted, self._prices),
+            cost_usd=cost(Counted(prompt, completion), self._prices),
             estimated=True,
             tries=(*tries, LlmTry(error=LOST)),
         )
 
-    def _reply(self, frame: Mapping[str, Any], added: Mapping[str, Any], tries: tuple[LlmTry, ...]) -> ProviderReply:
-        model = self._model
-        if "error" in frame:
+    def _added(self, request: ProviderRequest) -> dict[str, Any]:
+        return additions(self._model, request.path, request.body, request.sample_seed)
+
+    def _reply(self, answer: Mapping[str, Any], added: Mapping[str, Any], tries: tuple[LlmTry, ...]) -> ProviderReply:
+        if "error" in answer:
             times = "1 try" if len(tries) == 1 else f"{len(tries)} tries"
-            raise ProviderError(
-                f"{model.id} ({model.provider}) gave no answer in {times}: {frame['error']}", tries=tries
-            )
-        counted = Counted(**frame["counted"])
-        dropped = {"dropped": sorted(frame["dropped"])} if frame["dropped"] else {}
+            name = f"{self._model.id} ({self.name})"
+            raise ProviderError(f"{name} gave no answer in {times}: {answer['error']}", tries=tries)
+        counted, dropped = Counted(**answer["counted"]), answer["dropped"]
+        sent = {name: value for name, value in added.items() if name not in dropped}
         return ProviderReply(
-            status=frame["status"],
-            body=frame["body"],
+            status=answer["status"],
+            body=answer["body"],
             prompt_tokens=counted.prompt,
             completion_tokens=counted.completion,
             cached_tokens=counted.cached,
             reasoning_tokens=counted.reasoning,
             cost_usd=cost(counted, self._prices),
-            estimated=frame["estimated"],
-            sent={**{k: v for k, v in added.items() if k not in frame["dropped"]}, **dropped},
+            estimated=answer["estimated"],
+            sent={**sent, "dropped": sorted(dropped)} if dropped else sent,
             tries=tries,
         )
 
 
-@dataclass(frozen=True)
-class _Outcome:
-    """`frame` is None where the process ended first; then `death` says how, and `useless` that another would, too."""
+class _ProcessEnded(Exception):
+    """The process ended before the answer came. `at_start`: before it was ready, so that another one would too."""
 
-    frame: frames.Frame | None
-    tries: tuple[LlmTry, ...]
-    death: str = ""
-    useless: bool = False
+    def __init__(self, why: str, *, at_start: bool = False) -> None:
+        super().__init__(why)
+        self.at_start = at_start
 
 
 @dataclass
 class _Pending:
+    """A call that was given to the process. Its `answer` may be a `_ProcessEnded`."""
+
     on_wait: Callable[[float, str], None]
-    kept: bool
-    outcome: Future[_Outcome] = field(default_factory=Future)
+    recorded: bool
+    answer: Future[Message] = field(default_factory=Future)
     tries: list[LlmTry] = field(default_factory=list)
 
 
 class _Child:
-    """One process, from start to end, and the thread that reads what it says."""
+    """One process, from start to end, and the thread that reads its messages."""
 
-    def __init__(self, hello: Mapping[str, Any]) -> None:
-        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed when the process has ended
+    def __init__(self, hello: Message) -> None:
+        self._output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed when the process has ended
+        self._socket, theirs = socket.socketpair()
+        # A process that stops in the middle of a message counts as one that hangs.
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", int(SILENCE_SECONDS), 0))
         root = str(Path(__file__).parents[2])
         path = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "trace_bench.gateway.litellm_worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            env={
-                **{name: os.environ[name] for name in INHERITED if name in os.environ},
-                "PYTHONPATH": os.pathsep.join(path),
-                "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-                "LITELLM_MODE": "PRODUCTION",  # or it reads a .env from around here
-                "MAX_IMAGE_URL_DOWNLOAD_SIZE_MB": "0",  # or it fetches addresses, from this host's network
-            },
-            cwd="/",
-            start_new_session=True,  # Ctrl-C at the terminal is for the controller to hear
-        )
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._stdin, self._stdout = self._process.stdin, self._process.stdout
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "trace_bench.gateway.litellm_worker"],
+                stdin=theirs.fileno(),
+                stdout=self._output,
+                stderr=self._output,
+                env={
+                    **{name: os.environ[name] for name in INHERITED if name in os.environ},
+                    "PYTHONPATH": os.pathsep.join(path),
+                    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+                    "LITELLM_MODE": "PRODUCTION",  # or it reads a .env from around here
+                    "MAX_IMAGE_URL_DOWNLOAD_SIZE_MB": "0",  # or it fetches addresses, from this host's network
+                },
+                cwd="/",
+                start_new_session=True,  # Ctrl-C at the terminal is for the controller
+            )
+        self._connection = Connection(os.dup(self._socket.fileno()))
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._numbers = itertools.count(1)
         self._pending: dict[int, _Pending] = {}
-        self._ended: _Outcome | None = None
+        self._end: _ProcessEnded | None = None
         self._ready = False
-        self._broken = ""
-        self._heard = 0
-        self._over = threading.Event()
-        self._write(dict(hello))
-        self._reader = threading.Thread(target=self._read, name="provider-process", daemon=True)
+        self._write(hello)
+        self._reader = threading.Thread(target=self._run, name="provider-process", daemon=True)
         self._reader.start()
-        threading.Thread(target=self._watch, name="provider-process-watch", daemon=True).start()
 
     @property
     def pid(self) -> int:
@@ -315,115 +310,105 @@ class _Child:
     @property
     def ended(self) -> bool:
         with self._lock:
-            return self._ended is not None
+            return self._end is not None
 
-    def ask(self, call: frames.Frame, on_wait: Callable[[float, str], None]) -> _Outcome:
-        """Send `call`, and wait until it is answered or the process ends."""
-        return self._send(call, on_wait).result()
-
-    def _send(self, call: frames.Frame, on_wait: Callable[[float, str], None]) -> Future[_Outcome]:
-        pending = _Pending(on_wait, "keep" in call)
+    def send(self, call: Message, on_wait: Callable[[float, str], None]) -> _Pending:
+        """Give `call` to the process."""
+        pending = _Pending(on_wait, "record" in call)
         with self._lock:
-            if self._ended is not None:
-                pending.outcome.set_result(self._ended)
-                return pending.outcome
+            if self._end is not None:
+                pending.answer.set_exception(self._end)
+                return pending
             number = next(self._numbers)
             self._pending[number] = pending
         self._write({**call, "id": number})
-        return pending.outcome
+        return pending
 
     def close(self) -> None:
-        # A thread that writes to a process that does not read holds the pipe until that process is gone.
-        if self._writing.acquire(timeout=CLOSE_SECONDS):
-            try:
-                with contextlib.suppress(OSError):
-                    self._stdin.close()
-            finally:
-                self._writing.release()
-        else:
-            self._process.kill()
+        """Have the process end, by force if it does not do so by itself; see `ProviderProcess.close`."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)  # also ends a write to a process that does not read
         try:
             self._process.wait(CLOSE_SECONDS)
         except subprocess.TimeoutExpired:
-            if self._leave():
+            with self._lock:
+                records_answers = any(pending.recorded for pending in self._pending.values())
+            if records_answers:
+                self._fail_all(_ProcessEnded("the run ended"))
                 return
             self._process.kill()
         self._reader.join()
 
-    def _leave(self) -> bool:
-        """Leave the process to itself, if it writes down answers that it waits for."""
-        with self._lock:
-            if not any(pending.kept for pending in self._pending.values()):
-                return False
-            left, self._pending = list(self._pending.values()), {}
-            self._ended = _Outcome(None, (), "the run ended")
-        self._over.set()
-        for pending in left:
-            pending.outcome.set_result(_Outcome(None, tuple(pending.tries), "the run ended"))
-        return True
+    def _write(self, message: Message) -> None:
+        with self._writing, contextlib.suppress(OSError):  # the process has ended, which the reader notices
+            self._connection.send_bytes(json.dumps(message).encode("ascii"))
 
-    def _write(self, frame: frames.Frame) -> None:
-        with self._writing, contextlib.suppress(OSError, ValueError):  # it has ended: the reader tells
-            self._stdin.write(frames.encode(frame))
-            self._stdin.flush()
-
-    def _read(self) -> None:
+    def _run(self) -> None:
+        """Read messages until the process ends or hangs."""
+        broken = ""
         try:
-            while (frame := frames.read(self._stdout)) is not None:
-                self._heard += 1
-                self._take(frame)
-        except Exception as error:  # whatever it wrote, the callers are told
-            self._broken = f"{type(error).__name__}: {error}"
+            broken = self._read_all()
+        except (EOFError, ConnectionError):
+            pass
+        except Exception as error:  # an odd message must not leave callers waiting
+            if "end of file" not in str(error):
+                broken = f"{type(error).__name__}: {error}"
         self._process.kill()
-        self._end(self._process.wait())
+        code = self._process.wait()
+        how = signal_name(-code) if code < 0 else f"exit code {code}"
+        why = broken or (how if self._ready else f"{how}; {self._last_line()}")
+        self._fail_all(_ProcessEnded(f"the process that asks the providers ended ({why})", at_start=not self._ready))
+        self._output.close()
+        with self._writing:
+            self._connection.close()
+            self._socket.close()
 
-    def _watch(self) -> None:
-        """End the process if it says nothing for too long."""
-        heard, silent = 0, 0
-        while not self._over.wait(WATCH_SECONDS):
-            # Counted in looks, not in seconds: after a machine slept, the first look comes too soon.
-            heard, silent = self._heard, silent + 1 if self._heard == heard else 0
+    def _read_all(self) -> str:
+        """Why the process is of no more use.
+
+        Raises:
+            EOFError: it has ended.
+        """
+        silent = 0
+        while True:
+            # Counted in checks, not in seconds: after a machine slept, the first check comes too soon.
+            if self._connection.poll(WATCH_SECONDS):
+                silent = 0
+                message = json.loads(self._connection.recv_bytes(MAX_MESSAGE))
+                if "broken" in message:
+                    return str(message["broken"])
+                self._take(message)
+                continue
+            silent += 1
             patience = SILENCE_SECONDS if self._ready else START_SECONDS
             if silent * WATCH_SECONDS >= patience:
-                self._broken = f"it said nothing for {patience:g} seconds"
-                self._process.kill()
-                return
+                return f"it said nothing for {patience:g} seconds"
 
-    def _take(self, frame: frames.Frame) -> None:
-        if "ready" in frame:
+    def _take(self, message: Message) -> None:
+        if "ready" in message:
             self._ready = True
-        elif "broken" in frame:
-            self._broken = str(frame["broken"])
-        elif "id" in frame:
-            with self._lock:
-                pending = self._pending.get(frame["id"])
-                if pending is not None and "try" not in frame and "wait" not in frame:
-                    del self._pending[frame["id"]]
-            if pending is None:
-                return
-            if "try" in frame:
-                pending.tries.append(LlmTry.model_validate(frame["try"]))
-            elif "wait" in frame:
-                pending.on_wait(float(frame["wait"]), str(frame["why"]))
-            else:
-                pending.outcome.set_result(_Outcome(frame, tuple(pending.tries)))
-
-    def _end(self, code: int) -> None:
-        how = signal_name(-code) if code < 0 else f"exit code {code}"
-        why = self._broken or (how if self._ready else f"{how}; {self._last_error()}")
-        death = f"the process that asks the providers ended ({why})"
+            return
         with self._lock:
-            self._ended = _Outcome(None, (), death, useless=not self._ready)
-            left, self._pending = list(self._pending.values()), {}
-        self._over.set()
-        for pending in left:
-            pending.outcome.set_result(_Outcome(None, tuple(pending.tries), death, useless=not self._ready))
-        for stream in (self._stdout, self._errors):
-            stream.close()
-        with self._writing, contextlib.suppress(OSError):
-            self._stdin.close()
+            pending = self._pending.get(message.get("id", 0))
+            if pending is not None and "try" not in message and "wait" not in message:
+                del self._pending[message["id"]]
+        if pending is None:
+            return
+        if "try" in message:
+            pending.tries.append(LlmTry.model_validate(message["try"]))
+        elif "wait" in message:
+            pending.on_wait(float(message["wait"]), str(message["why"]))
+        else:
+            pending.answer.set_result(message)
 
-    def _last_error(self) -> str:
-        self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - 4096))
-        lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
+    def _fail_all(self, end: _ProcessEnded) -> None:
+        with self._lock:
+            self._end = end
+            pending, self._pending = list(self._pending.values()), {}
+        for call in pending:
+            call.answer.set_exception(end)
+
+    def _last_line(self) -> str:
+        self._output.seek(max(0, self._output.seek(0, os.SEEK_END) - 4096))
+        lines = self._output.read().decode("utf-8", "replace").strip().splitlines()
         return jsonio.printable(lines[-1], 300) if lines else "it printed nothing"

@@ -1,16 +1,20 @@
-"""What the gateway knows of a real model: all that a request to its provider takes, the key included."""
+"""A real model as the gateway knows it: all that a request to its provider takes, the key included."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 GET_LITELLM = "pip install 'trace-bench[llm]' (as a container: the controller of scripts/build-controller --llm)"
-"""What to do where it is missing."""
+"""How to install litellm where it is missing."""
+MAX_MESSAGE = 256 << 20
+"""Bytes of one message between the controller and its provider process."""
 
+Message = dict[str, Any]
+"""A JSON object between the controller and its provider process."""
 OnWait = Callable[[str, float, str], None]
-"""Told, by job id, that a call waits for so many seconds, and why; from a thread that must not be held up."""
+"""Called with job id, seconds and reason when a call waits. It must return at once."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,7 @@ class Prices:
 
 @dataclass(frozen=True)
 class HostLimit:
-    """What all jobs of this host together ask of one provider at most; None is no limit."""
+    """What all jobs of this host together may send to one provider; None is no limit."""
 
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
@@ -36,18 +40,18 @@ class RealModel:
     """One model behind the gateway.
 
     Attributes:
-        id: what sandboxes and tables call it.
+        id: its name in sandboxes and tables.
         provider, model: as litellm names them; together ``provider/model``.
-        api_key: never shown, never written down; None for a server that takes none.
+        api_key: never shown and never recorded; None for a server that takes none.
         api_key_env: the variable that holds it, for messages.
-        temperature, top_p: sent where a request does not say.
-        max_tokens: upper limit of one answer's tokens; sent where a request does not say.
+        temperature, top_p: sent where a request does not give them.
+        max_tokens: upper limit of one answer's tokens; sent where a request does not give one.
         send_seed: send a seed derived from the job's.
-        stream: take answers from the provider piece by piece.
+        stream: receive answers from the provider piece by piece.
         timeout: seconds for one try.
         retries: further tries after 429, 5xx, a time-out or a broken connection.
-        options: further arguments of litellm.
-        prices: None where nobody knows them.
+        options: further arguments of litellm, as JSON data.
+        prices: None where they are unknown.
     """
 
     id: str
@@ -68,15 +72,7 @@ class RealModel:
     api_key_env: str | None = None
 
 
-def model_to(model: RealModel) -> dict[str, Any]:
-    """`model` as JSON data, key included: for the pipe to the provider process alone."""
-    plain = {f.name: getattr(model, f.name) for f in fields(model)}
-    plain["options"] = dict(model.options)
-    plain["prices"] = None if model.prices is None else asdict(model.prices)
-    plain["limits"] = asdict(model.limits)
-    return plain
-
-
 def model_from(plain: Mapping[str, Any]) -> RealModel:
+    """The model of which `plain` holds ``dataclasses.asdict``."""
     prices = None if plain["prices"] is None else Prices(**plain["prices"])
     return RealModel(**{**plain, "prices": prices, "limits": HostLimit(**plain["limits"])})

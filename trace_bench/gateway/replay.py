@@ -1,7 +1,7 @@
-"""The provider of a replay: it asks nobody, and answers each job as the same job was answered when it was recorded.
+"""The provider of a replay: it answers each job as the same job was answered when it was recorded.
 
-A call is found by its slot and canonical request; from a client that cannot send slots, by the request alone, in the
-order in which it was asked: equal requests are exchangeable. What the recording does not hold ends the job.
+A call is found by its slot and canonical request. A client that cannot send slots gets the recorded answers to its
+request in their order, since equal requests are exchangeable. A request that is not recorded ends the job.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from pathlib import Path
 from trace_bench.artifacts import jsonio
 from trace_bench.artifacts.records import LlmCall
 from trace_bench.errors import HarnessError
-from trace_bench.gateway.asking import MAX_REFUSALS
 from trace_bench.gateway.base import NotRecorded, ProviderError, ProviderReply, ProviderRequest, Refusal
+from trace_bench.gateway.cassettes import MAX_REFUSALS
 from trace_bench.gateway.differences import distance, first_difference, whole_difference
-from trace_bench.gateway.tape import Entry, Tape
+from trace_bench.gateway.recorded import Entry, RecordedCalls
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """The recorded calls of one job.
+class RecordedJob:
+    """Where the recorded calls of a job are, and how they are replayed.
 
     Attributes:
-        stopped: its training was ended before it had come to its end.
-        phase: the phase whose calls alone are made again; None for all.
+        stopped: its training was ended before it had finished.
+        phase: replay the calls of this phase alone; None for all.
     """
 
     cassette: Path
@@ -39,8 +39,8 @@ class ReplayProvider:
     """Answers from cassettes.
 
     Args:
-        recorded: what there is of a job, by its id.
-        keep: jobs whose index is held in memory at a time.
+        recorded: returns the recording of a job, by its id.
+        keep: number of jobs whose index is held in memory at a time.
     """
 
     name = "replay"
@@ -48,10 +48,10 @@ class ReplayProvider:
     wants_hints = True
     quick = True
 
-    def __init__(self, recorded: Callable[[str], Recorded], *, keep: int = 16) -> None:
+    def __init__(self, recorded: Callable[[str], RecordedJob], *, keep: int = 16) -> None:
         self._recorded = recorded
         self._keep = keep
-        self._tapes: OrderedDict[str, Tape] = OrderedDict()
+        self._indexes: OrderedDict[str, RecordedCalls] = OrderedDict()
         self._lock = threading.Lock()
 
     def complete(self, request: ProviderRequest) -> ProviderReply:
@@ -59,112 +59,89 @@ class ReplayProvider:
 
         Raises:
             Refusal: the recorded job was refused here, or its training had been ended.
-            NotRecorded: it asked nothing of the kind.
-            ProviderError: the cassette was taken away or damaged in the meantime.
+            NotRecorded: the recorded job did not send this request.
+            ProviderError: the cassette was removed or damaged in the meantime.
         """
         recorded = self._recorded(request.job_id)
         try:
-            tape = self._tape(request.job_id, recorded)
-            entry = self._find(request, recorded, tape)
-            line = tape.read(entry)
+            calls = self._index(request.job_id, recorded)
+            line = calls.read(self._find(request, recorded, calls))
         except HarnessError as error:
             raise ProviderError(str(error)) from error
-        body = line.response if isinstance(line.response, dict) else {}
         if line.refused:
             raise _refusal(line)
-        return ProviderReply(
-            status=line.status,
-            body=body,
-            prompt_tokens=line.prompt_tokens,
-            completion_tokens=line.completion_tokens,
-            cost_usd=line.cost_usd,
-            inert=line.inert,
-            cached_tokens=line.cached_tokens,
-            reasoning_tokens=line.reasoning_tokens,
-            estimated=line.estimated,
-            cached=line.cached,
-            sent=line.sent,
-            tries=line.tries,
-            latency=line.latency,
-            replayed_from=line.n,
-        )
+        return ProviderReply.from_line(line)
 
-    def _find(self, request: ProviderRequest, recorded: Recorded, tape: Tape) -> Entry:
+    def _find(self, request: ProviderRequest, recorded: RecordedJob, calls: RecordedCalls) -> Entry:
         slot = request.hints.slot if request.hints else None
-        entries = tape.at((slot, request.request_hash))
+        entries = calls.at((slot, request.request_hash))
         if request.draw < len(entries):
             return entries[request.draw]
         if entries and (slot is not None or entries[-1].refused):
             return entries[-1]
-        if slot is not None and slot not in tape.slots and recorded.stopped:
-            if tape.refusals >= MAX_REFUSALS:
+        if slot is not None and slot not in calls.slots and recorded.stopped:
+            if calls.refusals >= MAX_REFUSALS:
                 raise Refusal(429, "budget_exhausted", "the job's budget was used up here when it was recorded")
             raise Refusal(429, "training_stopped", "training was ended here when it was recorded")
-        raise _not_recorded(request, slot, tape, len(entries))
+        raise _not_recorded(request, slot, calls, len(entries))
 
-    def _tape(self, job_id: str, recorded: Recorded) -> Tape:
+    def _index(self, job_id: str, recorded: RecordedJob) -> RecordedCalls:
         with self._lock:
-            tape = self._tapes.pop(job_id, None) or Tape(recorded.cassette, recorded.phase)
-            self._tapes[job_id] = tape
-            while len(self._tapes) > self._keep:
-                self._tapes.popitem(last=False)
-            return tape
+            calls = self._indexes.pop(job_id, None) or RecordedCalls(recorded.cassette, recorded.phase)
+            self._indexes[job_id] = calls
+            while len(self._indexes) > self._keep:
+                self._indexes.popitem(last=False)
+            return calls
 
 
-def unasked(recorded: Recorded, replayed: frozenset[int]) -> list[LlmCall]:
-    """Recorded answers that count although no request was for them: of attempts that came to nothing, and, where
-    training was ended, of calls that were under way then. Nobody has read those.
+def unasked(recorded: RecordedJob, replayed: frozenset[int]) -> list[LlmCall]:
+    """Recorded answers that count although no request of the replay was for them: those of failed attempts, and, where
+    training was ended, those of calls that were under way at that time.
 
     Args:
         replayed: the lines that there were requests for.
 
     Raises:
-        HarnessError: as `Tape`.
+        HarnessError: as `RecordedCalls`.
     """
-    tape = Tape(recorded.cassette)
-    entries = [*tape.left_over(), *(tape.calls() if recorded.stopped else ())]
-    return [tape.read(entry) for entry in entries if entry.n not in replayed]
+    calls = RecordedCalls(recorded.cassette)
+    entries = [*calls.of_failed_attempts(), *(calls.answers() if recorded.stopped else ())]
+    return [calls.read(entry) for entry in entries if entry.n not in replayed]
 
 
 def _refusal(line: LlmCall) -> Refusal:
-    body = line.response if isinstance(line.response, dict) else {}
-    error = body.get("error")
-    told = error if isinstance(error, dict) else {}
-    param = told.get("param")
-    return Refusal(
-        line.status,
-        str(told.get("code", "refused")),
-        str(told.get("message", "")),
-        param=param if isinstance(param, str) else None,
-    )
+    error = line.response.get("error") if isinstance(line.response, dict) else None
+    given = error if isinstance(error, dict) else {}
+    code, message, param = given.get("code", "refused"), given.get("message", ""), given.get("param")
+    return Refusal(line.status, str(code), str(message), param=param if isinstance(param, str) else None)
 
 
-def _not_recorded(request: ProviderRequest, slot: str | None, tape: Tape, times: int) -> NotRecorded:
-    """What is said of a request that `tape` does not hold; the nearest one that it holds is looked for."""
+def _not_recorded(request: ProviderRequest, slot: str | None, calls: RecordedCalls, times: int) -> NotRecorded:
+    """The error about a request that `calls` do not hold; it names the nearest one that they hold."""
     place = f"the request at slot {slot}" if slot is not None else "a request without a slot"
     what = f"{place} (hash {request.request_hash[:12]})"
-    if times:
-        often = "once" if times == 1 else f"{times} times"
-        message = f"{what} was recorded {often} in {tape.path}, and is asked once more"
-        return NotRecorded(message, f"{message}\n\n{jsonio.dumps(dict(request.body), indent=2)}\n")
-    nearest, near = _nearest(request, slot, tape)
+    asked = dict(request.body)
+    nearest, near = (None, "") if times else _nearest(request, slot, calls)
     if nearest is None or nearest.request is None:
-        message = f"{what} is not recorded in {tape.path}, which holds no calls"
-        return NotRecorded(message, f"{message}\n\n{jsonio.dumps(dict(request.body), indent=2)}\n")
-    body = nearest.request.body
-    how = first_difference(dict(request.body), body)
+        message = f"{what} is not recorded in {calls.path}, which holds no calls"
+        if times:
+            often = "once" if times == 1 else f"{times} times"
+            message = f"{what} was recorded {often} in {calls.path}, and is asked once more"
+        return NotRecorded(message, f"{message}\n\n{jsonio.dumps(asked, indent=2)}\n")
+    how = first_difference(asked, nearest.request.body)
     if how == "they are equal":
         how = f"it asked {nearest.request.path}" if nearest.request.path != request.path else "equal, at another slot"
-    message = f"{what} is not recorded in {tape.path}; nearest is line {nearest.n} ({near}): {how}"
-    return NotRecorded(message, f"{message}\n\n{whole_difference(dict(request.body), body)}")
+    message = f"{what} is not recorded in {calls.path}; nearest is line {nearest.n} ({near}): {how}"
+    return NotRecorded(message, f"{message}\n\n{whole_difference(asked, nearest.request.body)}")
 
 
-def _nearest(request: ProviderRequest, slot: str | None, tape: Tape) -> tuple[LlmCall | None, str]:
-    same = [entry for entry in tape.slots.get(slot or "", ()) if not entry.refused]
+def _nearest(request: ProviderRequest, slot: str | None, calls: RecordedCalls) -> tuple[LlmCall | None, str]:
+    """The recorded call that differs least from `request`, and where it is."""
+    same = [entry for entry in calls.slots.get(slot or "", ()) if not entry.refused]
     best: LlmCall | None = None
     least = -1
-    for entry in same or tape.calls():
-        line = tape.read(entry)
+    for entry in same or calls.answers():
+        line = calls.read(entry)
         if line.request is None:
             continue
         apart = distance(dict(request.body), line.request.body)

@@ -74,7 +74,7 @@ def identity_of(provider: Provider, model: ModelRef) -> dict[str, Any]:
 
 
 class CachedAnswer(Model):
-    """A file of the cache. `job` is who asked for it first, hashed."""
+    """A file of the cache. `job` is the job that paid for it, hashed."""
 
     key: str
     job: str
@@ -85,6 +85,10 @@ class CachedAnswer(Model):
     reasoning_tokens: Count = 0
     estimated: bool = False
     sent: Json = Field(default_factory=dict)
+
+
+_KEPT = frozenset(CachedAnswer.model_fields) - {"key", "job", "response"}
+"""Fields of a reply that the cache keeps under the same name."""
 
 
 class ResponseCache:
@@ -98,14 +102,18 @@ class ResponseCache:
         self._folder = folder
         self._fresh = fresh
 
-    def find(self, sample: Sample) -> tuple[CachedAnswer | None, Sample]:
-        """The answer that another job had for `sample`; and the sample that it is, or that is to be asked for: later
-        ones take the place of those that this job asked for itself, in an earlier life."""
+    def find(self, sample: Sample) -> tuple[ProviderReply | None, Sample]:
+        """The answer that another job has paid for, and its sample; without an answer, the sample to ask for. Samples
+        that this job has asked for itself, in an earlier attempt, are skipped."""
         wanted: Sample | None = sample
         while wanted is not None:
             sample, entry = wanted, self._read(wanted)
-            if entry is None or entry.job != _hashed(sample.job):
-                return (None if self._fresh else entry), sample
+            if entry is None or (entry.job != _hashed(sample.job) and self._fresh):
+                return None, sample
+            if entry.job != _hashed(sample.job):
+                body = entry.response if isinstance(entry.response, dict) else {}
+                same = {name: getattr(entry, name) for name in _KEPT}
+                return ProviderReply(200, body, cached=True, **same), sample
             wanted = sample.next()
         return None, sample
 
@@ -114,13 +122,11 @@ class ResponseCache:
         entry = CachedAnswer(
             key=sample.key,
             job=_hashed(sample.job),
-            response=dict(reply.body),
-            prompt_tokens=reply.prompt_tokens,
-            completion_tokens=reply.completion_tokens,
-            cached_tokens=reply.cached_tokens,
-            reasoning_tokens=reply.reasoning_tokens,
-            estimated=reply.estimated,
-            sent=dict(reply.sent),
+            **{
+                "response": dict(reply.body),
+                **{name: getattr(reply, name) for name in _KEPT},
+                "sent": dict(reply.sent),
+            },
         )
         with contextlib.suppress(OSError):
             path = self._path(sample.key)

@@ -1,8 +1,8 @@
 """The gateway: the host's LLM service, and the only way out of a sandbox.
 
-A *scope* serves one job. It checks what the sandbox sent, answers from the cassette what has been answered
-before, holds the rest against the budget, asks the provider, and writes the answer down before it gives it
-away. Keys never leave the provider; nothing that a sandbox sends but the checked body reaches it.
+A *scope* serves one job. It checks what the sandbox sent, answers from the cassette what has been answered before,
+holds the rest against the budget, asks the provider, and records the answer before the sandbox gets it. Keys never
+leave the provider, and of what a sandbox sends only the checked body reaches it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from trace_bench.artifacts import jsonio
 from trace_bench.artifacts.contract import Budget, ModelRef
 from trace_bench.artifacts.layout import asked_beside
 from trace_bench.artifacts.records import LlmCall, Usage
-from trace_bench.artifacts.usage import is_lost, usage_of
+from trace_bench.artifacts.usage import NO_ANSWER, is_lost, usage_of
 from trace_bench.errors import ConfigError, HarnessError
-from trace_bench.gateway.asking import Asking
 from trace_bench.gateway.base import (
     GatewayLimits,
     LlmRequest,
@@ -31,7 +30,8 @@ from trace_bench.gateway.base import (
     ProviderError,
     Refusal,
 )
-from trace_bench.gateway.cassettes import PROVIDER_FAILURE, Cassette
+from trace_bench.gateway.calls import JobCalls
+from trace_bench.gateway.cassettes import Cassette
 from trace_bench.gateway.meter import Meter, RunMeter
 from trace_bench.gateway.replies import encode, refused, respond
 from trace_bench.gateway.requests import Call, check, check_names, models_answer
@@ -47,7 +47,7 @@ class Gateway:
     """Opens scopes. One per controller, shared by all its threads.
 
     Args:
-        providers: by the id of the model that each asks.
+        providers: by the id of the model that each answers for.
         run_meter: the budget that all jobs share.
         cache: answers of earlier runs.
     """
@@ -77,7 +77,7 @@ class Gateway:
         *,
         attempt: int = 1,
     ) -> Scope:
-        """Start serving a job; what its cassette already holds counts against `budget` and is not paid again.
+        """Start serving a job. What its cassette already holds counts against `budget` and is not paid again.
 
         Raises:
             ConfigError: there is no such provider.
@@ -91,43 +91,20 @@ class Gateway:
             if job_id in self._open:
                 raise HarnessError(f"the gateway serves job {job_id} already; close its scope first")
             self._open[job_id] = None
-        try:
+        with contextlib.ExitStack() as on_failure:
+            on_failure.callback(self._closed, job_id)
             cassette = Cassette(cassette_path, durable=provider.paid)
-        except BaseException:
-            self._closed(job_id)
-            raise
-        meter = Meter(budget or Budget(), before=cassette.restored, run=self._run_meter, job_id=job_id)
-        with self._lock:
-            self._open[job_id] = meter
-        try:
-            asking = Asking(
-                job_id=job_id,
-                seed=seed,
-                model=model,
-                provider=provider,
-                cassette=cassette,
-                meter=meter,
-                attempt=attempt,
-                limits=self._limits,
-                cache=self._cache,
-                cache_job=str(cassette_path.absolute()),
+            on_failure.callback(cassette.close)
+            meter = Meter(budget or Budget(), before=cassette.restored, run=self._run_meter, job_id=job_id)
+            with self._lock:
+                self._open[job_id] = meter
+            calls = JobCalls(
+                job_id, seed, model, provider, cassette, meter, attempt, limits=self._limits, cache=self._cache
             )
-        except BaseException:
-            cassette.close()
-            self._closed(job_id)
-            raise
-        return Scope(
-            job_id,
-            model,
-            asking,
-            cassette=cassette,
-            meter=meter,
-            limits=self._limits,
-            attempt=attempt,
-            # Whoever shares a budget may have to wait for what the calls of others come to.
-            quick=provider.quick and not (self._run_meter is not None and self._run_meter.account.wants_estimates),
-            on_close=lambda: self._closed(job_id),
-        )
+            on_failure.pop_all()
+        # A call may have to wait for the outcome of other jobs' calls where they share a budget.
+        shares_budget = self._run_meter is not None and self._run_meter.account.wants_estimates
+        return Scope(calls, quick=provider.quick and not shares_budget, on_close=lambda: self._closed(job_id))
 
     def usage(self) -> dict[str, Usage]:
         """What each job that is being served has used so far, over all its attempts."""
@@ -141,120 +118,97 @@ class Gateway:
 
 
 class Scope:
-    """Serves one attempt of one job. `handle` may be called from many threads at once."""
+    """Serves one attempt of one job. `handle` may be called from many threads at once.
 
-    def __init__(
-        self,
-        job_id: str,
-        model: ModelRef,
-        asking: Asking,
-        *,
-        cassette: Cassette,
-        meter: Meter,
-        limits: GatewayLimits,
-        attempt: int,
-        quick: bool,
-        on_close: Callable[[], None],
-    ) -> None:
-        self.job_id = job_id
+    Args:
+        quick: an answer takes only computing time; see `Provider.quick`.
+    """
+
+    def __init__(self, calls: JobCalls, *, quick: bool, on_close: Callable[[], None]) -> None:
+        self.job_id = calls.job_id
+        self.model_id = calls.model.id
         self.quick = quick
-        """True if an answer takes no longer than to compute it; see `Provider.quick`."""
-        self._model = model
-        self._asking = asking
-        self._cassette = cassette
-        self._meter = meter
-        self._limits = limits
-        self._attempt = attempt
+        self._calls = calls
+        self._cassette = calls.cassette
+        self._meter = calls.meter
         self._on_close = on_close
         self._lock = threading.Lock()
         self._running: dict[tuple[str, ...], Future[Any]] = {}
-        self._failures: list[str] = []
         self._left_out: Counter[str] = Counter()
         self._not_recorded: list[NotRecorded] = []
-        for call in cassette.restored:
-            if call.status == PROVIDER_FAILURE and call.attempt == attempt and not is_lost(call):
-                self._failures.append(call.tries[-1].error if call.tries else "it gave no answer")
+        self._failures = [
+            call.tries[-1].error if call.tries else "it gave no answer"
+            for call in calls.cassette.restored
+            if call.status == NO_ANSWER and call.attempt == calls.attempt and not is_lost(call)
+        ]
 
     def handle(self, request: LlmRequest) -> LlmResponse:
-        """Answer one request. Never raises for what a sandbox sent: a refusal is an error body in OpenAI's
-        shape.
+        """Answer one request. Never raises for what a sandbox sent: a refusal is an error body in OpenAI's shape.
 
         A request that was answered before (same id) gets the same bytes again.
         """
         try:
             check_names(request)
-            if (listing := models_answer(request, self._model)) is not None:
+            model = self._calls.model
+            if (listing := models_answer(request, model)) is not None:
                 return LlmResponse(200, encode(listing))
-            call = check(request, self._model, self._limits)
+            call = check(request, model, self._calls.limits)
             line = self._once(("id", request.id), lambda: self._answer(call))
-            usage = {
-                "prompt_tokens": line.prompt_tokens,
-                "completion_tokens": line.completion_tokens,
-                "cost_usd": line.cost_usd,
-            }
-            return respond(call, line.status, line.response, self._model.id, inert=line.inert, usage=usage)
+            usage = {name: getattr(line, name) for name in ("prompt_tokens", "completion_tokens", "cost_usd")}
+            return respond(call, line.status, line.response, model.id, inert=line.inert, usage=usage)
         except Refusal as refusal:
             return refused(refusal)
         except NotRecorded as error:
             with self._lock:
                 self._not_recorded.append(error)
-            # 400 is what no client asks again for.
+            # 400 is a status that no client retries.
             return refused(Refusal(400, "not_recorded", f"the recording does not hold this request: {error}"))
         except ProviderError as error:
             with self._lock:
                 self._failures.append(str(error))
-            # Why is the host's to know: it may tell of addresses.
-            return refused(
-                Refusal(PROVIDER_FAILURE, "provider_failure", "the provider gave no answer; the job's record says why")
-            )
-
-    @property
-    def model_id(self) -> str:
-        """What the job's model is asked for by."""
-        return self._model.id
+            # The reason is for the host alone: it may name addresses.
+            message = "the provider gave no answer; the job's record says why"
+            return refused(Refusal(NO_ANSWER, "provider_failure", message))
 
     def usage(self, phase: str | None = None) -> Usage:
         """What the job, or one phase of it, has used over all its attempts."""
         return self._meter.usage(phase)
 
     def usage_by_phase(self) -> dict[str, Usage]:
-        """The same for each phase that asked for anything."""
+        """The same for each phase that made a call."""
         return self._meter.by_phase()
 
     @property
     def cut_by_run_budget(self) -> bool:
-        """Whether the run's budget kept a call of this attempt out."""
+        """Whether the run's budget refused a call of this attempt."""
         return self._meter.cut_by_run
 
     def provider_failures(self) -> tuple[str, ...]:
-        """Why calls of this attempt got no answer. Not empty means: the attempt failed at ``provider``."""
+        """Why calls of this attempt got no answer. If there are any, the attempt failed at ``provider``."""
         with self._lock:
             return tuple(self._failures)
 
     def warnings(self) -> tuple[str, ...]:
-        """Warnings of the job: what of this attempt's requests was left out, and how often; requests whose answers are
-        not known."""
+        """Warnings of the job: fields that were left out of this attempt's requests, and how often; requests whose
+        answers are not known."""
         with self._lock:
             counts = dict(self._left_out)
-        told = [
+        found = [
             f"the gateway left '{jsonio.printable(name, 60)}' out of {count} request{'s' if count > 1 else ''}"
             for name, count in sorted(counts.items())
         ]
-        if lost := self._asking.lost:
+        if lost := self._calls.lost:
             spent = usage_of(lost)
-            which = (
-                "1 request was sent whose answer is"
-                if len(lost) == 1
-                else f"{len(lost)} requests were sent whose answers are"
-            )
-            told.append(
-                f"{which} not known; it may have been paid: {spent.prompt_tokens + spent.completion_tokens} tokens and "
+            sent = "1 request was" if len(lost) == 1 else f"{len(lost)} requests were"
+            answers = "answer is" if len(lost) == 1 else "answers are"
+            found.append(
+                f"{sent} sent whose {answers} not known; it may have been paid: {spent.total_tokens} tokens and "
                 f"${spent.cost_usd:.6g} are counted for it"
             )
-        return tuple(told)
+        return tuple(found)
 
     def not_recorded(self) -> NotRecorded | None:
-        """The first request of this attempt that its recording does not hold: the job is to end."""
+        """The first request of this attempt that its recording does not hold: the job has to end."""
         with self._lock:
             return self._not_recorded[0] if self._not_recorded else None
 
@@ -264,16 +218,16 @@ class Scope:
         return self._cassette.replayed
 
     def carry_over(self, calls: Iterable[LlmCall]) -> None:
-        """Take over recorded answers that nothing asked for: they were paid for, and count."""
-        self._asking.carry_over(calls)
+        """Take over recorded answers that no request was for: they were paid for, and count."""
+        self._calls.carry_over(calls)
 
     def leave(self) -> None:
         """Begin no further call: the session has ended. Calls under way go on."""
-        self._meter.leave()
+        self._meter.stop()
 
     def give_up(self) -> None:
-        """Write down that the answers of calls under way are not known, and may have been paid."""
-        self._asking.give_up()
+        """Record that the answers of calls under way are not known, and may have been paid."""
+        self._calls.give_up()
 
     def close(self) -> None:
         """Flush the cassette to the disk and stop serving."""
@@ -288,21 +242,18 @@ class Scope:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _note_left_out(self, call: Call) -> None:
+    def _answer(self, call: Call) -> LlmCall:
+        calls, attempt = self._calls, self._calls.attempt
+        calls.recover()
+        if (recorded := self._cassette.resent(attempt, call.request.id)) is not None:
+            return recorded
         with self._lock:
             for name in call.left_out[:MAX_LEFT_OUT]:
                 if name in self._left_out or len(self._left_out) < MAX_LEFT_OUT:
                     self._left_out[name] += 1
-
-    def _answer(self, call: Call) -> LlmCall:
-        self._asking.recover()
-        recorded = self._cassette.resent(self._attempt, call.request.id)
-        if recorded is not None:
-            return recorded
-        self._note_left_out(call)
         if call.slot is None:
-            draw, n = self._cassette.take(self._attempt, call.request_hash)
-            return self._asking.ask(call, draw) if n is None else self._asking.reuse(call, n)
+            draw, n = self._cassette.take(attempt, call.request_hash)
+            return calls.answer(call, draw) if n is None else calls.reuse(call, n)
         slot, fresh = call.slot, False
 
         def at_slot() -> int:
@@ -311,21 +262,21 @@ class Scope:
             if known is not None:
                 return known
             fresh = True
-            return self._asking.ask(call, self._cassette.in_vain(self._attempt, slot, call.request_hash)).n
+            return calls.answer(call, self._cassette.unanswered(attempt, slot, call.request_hash)).n
 
         n = self._once(("slot", slot, call.request_hash), at_slot)
-        return self._cassette.read(n) if fresh else self._asking.reuse(call, n)
+        return self._cassette.read(n) if fresh else calls.reuse(call, n)
 
     def _once(self, key: tuple[str, ...], work: Callable[[], T]) -> T:
-        """Run `work` once for all threads that ask for `key` at the same time; the others get its outcome."""
+        """Run `work` once for all threads that need `key` at the same time; all get its result."""
         with self._lock:
-            future = self._running.get(key)
-            if future is None:
+            running = self._running.get(key)
+            if running is None:
                 mine: Future[T] = Future()
                 self._running[key] = mine
-        if future is not None:
-            outcome: T = future.result()
-            return outcome
+        if running is not None:
+            result: T = running.result()
+            return result
         try:
             result = work()
             mine.set_result(result)

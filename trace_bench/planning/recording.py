@@ -19,8 +19,8 @@ from trace_bench.config.models import LlmConfig, RunConfig
 from trace_bench.config.reader import read
 from trace_bench.config.source import Problem, Source
 from trace_bench.errors import ConfigError, HarnessError
-from trace_bench.gateway.replay import Recorded, unasked
-from trace_bench.gateway.tape import read_calls
+from trace_bench.gateway.recorded import read_calls
+from trace_bench.gateway.replay import RecordedJob, unasked
 from trace_bench.matrix import Job
 from trace_bench.planning.ownership import has_controller
 from trace_bench.planning.prepare import model_ref
@@ -203,11 +203,11 @@ class Recording:
             notes.append(f"{run} has no ending that counts of {left} of {len(jobs)} jobs; they are not replayed")
         return notes
 
-    def recorded(self, job_id: str) -> Recorded:
+    def recorded(self, job_id: str) -> RecordedJob:
         """The recorded calls of a job."""
         row = self.rows[job_id]
         stopped = row.stop_reason not in (None, "completed") or row.status != "ok"
-        return Recorded(self.layout.job(job_id).cassette, stopped)
+        return RecordedJob(self.layout.job(job_id).cassette, stopped)
 
     def stop_point(self, job_id: str) -> StopPoint | None:
         """Where the training of a job was ended, if it did not come to its end.
