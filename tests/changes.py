@@ -24,8 +24,8 @@ TOP = Path(__file__).resolve().parents[1]
 PACKAGES = ("trace_bench", "tests")
 RUNS_COMMANDS = {"tests.integration.cli", "tests.console", "tests.recorded", "tests.small"}
 """Modules through which tests run commands."""
-COMMAND_LISTS = {f"trace_bench.cli.{path.stem}" for path in (TOP / "trace_bench/cli").glob("app*.py")}
-"""They import each command when it is asked for. What tests ask for is found by the command's name."""
+COMMANDS = {path.stem for path in (TOP / "trace_bench/cli/commands").glob("*.py")} - {"__init__"}
+"""Modules of commands, which nothing imports by name. A test that uses one names the command."""
 READS_ALL = {"benchmarks/LLM4AD/": "tests.suites.llm4ad.test_llm4ad_suite"}
 """Tests that read all files below a folder, and name none of them."""
 BATTERY = ("trace_bench/suites/llm4ad/", "trace_bench/suites/judge.py")
@@ -136,7 +136,7 @@ def _graph() -> dict[str, set[str]]:
     imports = grimp.build_graph(*PACKAGES, exclude_type_checking_imports=True, cache_dir=None)
     users: defaultdict[str, set[str]] = defaultdict(set)
     for module in imports.modules:
-        users[module] |= imports.find_modules_that_directly_import(module) - COMMAND_LISTS
+        users[module] |= imports.find_modules_that_directly_import(module)
     for module in imports.modules:
         if module.startswith("trace_bench"):
             for other in _named_in_code(module) & imports.modules:
@@ -198,19 +198,8 @@ def _imported_as(tree: ast.Module, name: str) -> Iterator[str]:
 def _modules_by_word() -> dict[str, set[str]]:
     """Modules that tests name by a word: a command's, or those of an entry point."""
     found: defaultdict[str, set[str]] = defaultdict(set)
-    for name in COMMAND_LISTS:
-        for node in ast.walk(ast.parse((TOP / _path(name)).read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef):
-                words = {node.name.replace("_", "-")} | {
-                    str(argument.value)
-                    for decorator in node.decorator_list
-                    if isinstance(decorator, ast.Call)
-                    for argument in decorator.args
-                    if isinstance(argument, ast.Constant)
-                }
-                used = {n.module for n in ast.walk(node) if isinstance(n, ast.ImportFrom) and n.module}
-                for word in words if used else ():
-                    found[word] |= {name} | used
+    for name in COMMANDS:
+        found[name.rstrip("_").replace("_", "-")].add(f"trace_bench.cli.commands.{name}")
     points = tomllib.loads((TOP / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
     for group in points.values():
         for word, target in group.items():

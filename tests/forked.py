@@ -20,7 +20,7 @@ from importlib import import_module
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from typing import Any
 
 # What Python and the C library read once, when a process starts.
@@ -35,11 +35,11 @@ def preload() -> None:
     import trace_bench.cli
 
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    for module in iter_modules(trace_bench.cli.__path__, "trace_bench.cli."):
+    for module in walk_packages(trace_bench.cli.__path__, "trace_bench.cli."):
         import_module(module.name)
     for name in (
-        "controller.run", "sandbox.local", "sandbox.docker_hosts", "suites.registry", "results.tables", "api",
-        "gateway.scripted", "results.standings",
+        "execution.run", "sandbox.local", "sandbox.docker_hosts", "suites.registry", "records.tables", "api",
+        "gateway.scripted", "kernel_server.evaluate", "images.build", "mirrors.registry",
     ):  # fmt: skip
         import_module(f"trace_bench.{name}")
     import_module("pyarrow.parquet")

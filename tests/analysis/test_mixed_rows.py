@@ -15,9 +15,9 @@ from tests.analysis.folders import row as made
 from trace_bench.artifacts import schema
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
-from trace_bench.cli.ls import ls_command
+from trace_bench.cli.commands.ls import ls
+from trace_bench.cli.commands.show import show
 from trace_bench.cli.outcome import counts_text, print_outcome
-from trace_bench.cli.show import show_command
 from trace_bench.cli.tally import Totals
 from trace_bench.display.terminal import Screen
 from trace_bench.records.leaderboard import LeaderboardRow, rank, shown_to_people
@@ -113,7 +113,7 @@ def test_the_summary_counts_by_boundary_and_by_flag(run: RunLayout) -> None:
 
 
 def test_show_tells_them_apart_and_marks_what_is_flagged(run: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:
-    show_command(RUN, None, run.root.parent, every=False, status=None, as_json=False)
+    show(RUN, None, run.root.parent, every=False, status=None, as_json=False)
     head, jobs, leaderboard = capsys.readouterr().out.split("\n\n")
     assert "failures        1 candidate:candidate_error, 1 trainer:job_timeout\n" in head
     assert (
@@ -144,22 +144,22 @@ def test_show_tells_them_apart_and_marks_what_is_flagged(run: RunLayout, capsys:
 def test_marks_are_seen_on_a_narrow_terminal(
     columns: int, run: RunLayout, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("show", "ls", "tables"):
-        monkeypatch.setattr(f"trace_bench.cli.{module}.screen", lambda: Screen(columns, styled=False))
-    show_command(RUN, None, run.root.parent, every=False, status=None, as_json=False)
+    for module in ("cli.show_run", "cli.commands.ls", "display.console"):
+        monkeypatch.setattr(f"trace_bench.{module}.screen", lambda: Screen(columns, styled=False))
+    show(RUN, None, run.root.parent, every=False, status=None, as_json=False)
     _, jobs, leaderboard = capsys.readouterr().out.split("\n\n")
     lines = [line for line in jobs.splitlines() if line[:12] in {row.job_id for row in ROWS}]
     assert all(len(line) <= columns for line in lines)
     assert [n for n, line in enumerate(lines) if " !" in line] == [1, 3, 6]
     assert [n for n, line in enumerate(lines) if "(unprotected)" in line] == [11], lines[11]
     assert "  2/12  " in leaderboard and "2 ± 1.4 !" in leaderboard
-    ls_command(run.root.parent, as_json=False)
+    ls(run.root.parent, as_json=False)
     header, line, *_ = capsys.readouterr().out.splitlines()
     assert len(header) <= columns >= len(line) and "flagged" in header.split() and "failed" in header.split()
 
 
 def test_show_as_json_has_the_same(run: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:
-    show_command(RUN, None, run.root.parent, every=False, status=None, as_json=True)
+    show(RUN, None, run.root.parent, every=False, status=None, as_json=True)
     got = json.loads(capsys.readouterr().out)
     assert (got["infrastructure_failures"], got["unprotected_jobs"], got["flagged_jobs"]) == (3, 1, 3)
     assert got["boundaries"]["harness"] == 1 and got["flags"]["unswept"] == 1
@@ -168,14 +168,14 @@ def test_show_as_json_has_the_same(run: RunLayout, capsys: pytest.CaptureFixture
 
 
 def test_ls_has_a_column_for_each(run: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:
-    ls_command(run.root.parent, as_json=False)
+    ls(run.root.parent, as_json=False)
     header, line, sentence = capsys.readouterr().out.splitlines()
     cells = dict(zip(re.split(" {2,}", header), re.split(" {2,}", line), strict=True))
     assert {name: cells[name] for name in ("ok", "failed", "infra", "interrupted", "skipped")} == {
         "ok": "4", "failed": "5", "infra": "3", "interrupted": "2", "skipped": "1",
     }  # fmt: skip
     assert (cells["flagged"], cells["unprotected"]) == ("3", "1") and sentence.startswith("flagged: jobs to look at")
-    ls_command(run.root.parent, as_json=True)
+    ls(run.root.parent, as_json=True)
     (said,) = json.loads(capsys.readouterr().out)
     assert (said["infrastructure_failures"], said["flagged"], said["unprotected"]) == (3, 3, 1)
 

@@ -18,8 +18,8 @@ from tests import forked
 from tests.cli.conftest import refused
 from tests.console import here
 from tests.integration.cli import REPOSITORY, cli
-from trace_bench.cli.app import root_command
-from trace_bench.cli.usage import ORDER, PANELS, near_option
+from trace_bench.cli.app import ORDER, PANELS, root_command
+from trace_bench.cli.mistakes import near_option
 
 COMMANDS = (
     "", "run", "validate", "tasks", "trainers", "list-tasks", "list-trainers", "schema", "doctor", "clean", "images",
@@ -142,10 +142,10 @@ def options_of(command: Any) -> list[str]:
 
 
 def commands_of(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    for name in group.commands:
-        command = group.commands[name]
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
         yield (*words, name), command
-        if hasattr(command, "commands"):
+        if hasattr(command, "list_commands"):
             yield from commands_of(command, (*words, name))
 
 

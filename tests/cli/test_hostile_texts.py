@@ -26,14 +26,15 @@ from trace_bench.artifacts.outputs import BuildReport, Failure, WorkerResult
 from trace_bench.artifacts.records import JobMeta, LlmCall, ManifestEntry, Results
 from trace_bench.artifacts.writers import Journal, write_json
 from trace_bench.artifacts.yamlio import load_state, write_state
-from trace_bench.cli import llm, ps
+from trace_bench.cli import llm
+from trace_bench.cli.commands.ls import ls
+from trace_bench.cli.commands.ps import ps
+from trace_bench.cli.commands.show import show
 from trace_bench.cli.live import LiveTable
-from trace_bench.cli.logs import logs_command
-from trace_bench.cli.ls import ls_command
+from trace_bench.cli.logs import print_log
 from trace_bench.cli.outcome import print_outcome
 from trace_bench.cli.output import emit, note
 from trace_bench.cli.progress import JsonLines, Lines
-from trace_bench.cli.show import show_command
 from trace_bench.cli.validate import _problem_text, _report_text
 from trace_bench.display.terminal import Screen
 from trace_bench.display.text import HIDDEN
@@ -41,6 +42,7 @@ from trace_bench.errors import Boundary
 from trace_bench.execution.progress import RunEnd
 from trace_bench.execution.validate import ProblemCheck
 from trace_bench.records.tables import RunTables, read_rows
+from trace_bench.sandbox import labels
 
 OURS = re.compile(r"\x1b\[[01]m")
 RICH = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -118,19 +120,19 @@ Shown = Callable[[RunLayout], None]
 
 
 def _show(run: RunLayout, job: str | None = None, as_json: bool = False) -> None:
-    show_command(run.run_id, job, run.root.parent, every=True, status=None, as_json=as_json)
+    show(run.run_id, job, run.root.parent, every=True, status=None, as_json=as_json)
 
 
 def _logs(run: RunLayout, job: str | None = None, *, events: bool = False, as_json: bool = False) -> None:
-    logs_command(run.run_id, job, run.root.parent, follow=False, lines=None, events=events, as_json=as_json)
+    print_log(run.run_id, job, run.root.parent, follow=False, lines=None, events=events, as_json=as_json)
 
 
 def _llm_ls(run: RunLayout, as_json: bool = False) -> None:
-    llm.ls_command(run.run_id, None, run.root.parent, phase=None, failed=False, as_json=as_json)
+    llm.list_calls(run.run_id, None, run.root.parent, phase=None, failed=False, as_json=as_json)
 
 
 def _llm_show(run: RunLayout, as_json: bool = False) -> None:
-    llm.show_command(run.run_id, job_id(0), None, run.root.parent, full=True, as_json=as_json)
+    llm.show_calls(run.run_id, job_id(0), None, run.root.parent, full=True, as_json=as_json)
 
 
 def _text_of(run: RunLayout) -> str:
@@ -169,17 +171,18 @@ def _validate(run: RunLayout) -> None:
 
 def _ps(run: RunLayout) -> None:
     text = _text_of(run)
-    labels = {ps.RUN: text, ps.JOB: text}
-    sandbox = SimpleNamespace(labels=labels, name=text, host=text, status=lambda: "running")
+    sandbox = SimpleNamespace(
+        labels={labels.RUN: text, labels.JOB: text}, name=text, host=text, status=lambda: "running"
+    )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ps, "backend_for", lambda *_: None)
-        patch.setattr(ps, "own_sandboxes", lambda _: [sandbox])
-        patch.setattr(ps, "controller_is_alive", lambda *_: True)
-        ps.ps_command(None, run.root.parent, "docker", None, watch=False, as_json=False)
+        patch.setattr("trace_bench.cli.places.backend_for", lambda *_: None)
+        patch.setattr("trace_bench.cli.sandboxes.own_sandboxes", lambda _: [sandbox])
+        patch.setattr("trace_bench.cli.sandboxes.controller_is_alive", lambda *_: True)
+        ps(None, run.root.parent, "docker", None)
 
 
 COMMANDS: dict[str, Shown] = {
-    "ls": lambda run: ls_command(run.root.parent, as_json=False),
+    "ls": lambda run: ls(run.root.parent, as_json=False),
     "show RUN": _show,
     "show RUN JOB, failed": lambda run: _show(run, job_id(0)),
     "show RUN JOB, ok": lambda run: _show(run, job_id(1)),
@@ -194,7 +197,7 @@ COMMANDS: dict[str, Shown] = {
     "ps": _ps,
 }
 JSON_COMMANDS: dict[str, Shown] = {
-    "ls": lambda run: ls_command(run.root.parent, as_json=True),
+    "ls": lambda run: ls(run.root.parent, as_json=True),
     "show RUN": lambda run: _show(run, as_json=True),
     "show RUN JOB": lambda run: _show(run, job_id(0), as_json=True),
     "llm ls": lambda run: _llm_ls(run, as_json=True),
@@ -211,7 +214,7 @@ JSON_LINES: dict[str, Shown] = {
 def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where commands print to: tables are fitted to a terminal."""
     if request.param == "terminal":
-        for module in ("display.console", "cli.show", "cli.ls", "cli.outcome"):
+        for module in ("display.console", "cli.show_run", "cli.commands.ls", "cli.outcome"):
             monkeypatch.setattr(f"trace_bench.{module}.screen", lambda: Screen(100))
 
 

@@ -14,10 +14,10 @@ import pytest
 
 from tests.analysis.folders import job_id, make_job, make_run
 from tests.integration.cli import cli, environment, write_config
-from trace_bench.cli.clean import clean_command
-from trace_bench.cli.doctor import doctor_command
+from trace_bench.cli.commands.clean import clean
+from trace_bench.cli.commands.ps import ps, short
+from trace_bench.cli.doctor import examine_machine
 from trace_bench.cli.outlook import print_outlook
-from trace_bench.cli.ps import ps_command, short
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.execution.outlook import Bound, HostOutlook, Outlook
 from trace_bench.planning import backends
@@ -72,7 +72,7 @@ def there(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, ...], list[Sandbox
 @pytest.fixture
 def listed(capsys: pytest.CaptureFixture[str]) -> Callable[..., list[Mapping[str, Any]]]:
     def call(run: str | None, runs: Path, config: Path | None = None) -> list[Mapping[str, Any]]:
-        ps_command(run, runs, "auto", config, watch=False, as_json=True)
+        ps(run, runs, "auto", config, watch=False, as_json=True)
         found: list[Mapping[str, Any]] = json.loads(capsys.readouterr().out)
         return found
 
@@ -107,19 +107,19 @@ def test_ps_and_clean_of_a_run_look_where_its_user_started_it(
         docker = backends.DockerConfig.model_validate(HOSTS["docker"])
         backends.remember_backend(run_id, backends.BackendChoice(backend="docker", docker=docker))
     assert [each["run_id"] for each in listed("mine", runs)] == ["mine"]
-    clean_command("gone", runs, "auto", None, expired=False, as_json=False)
+    clean("gone", runs_dir=runs, backend="auto", config=None)
     assert [each.gone for each in left] == [False, True], "its folder is gone, and its places are known all the same"
     with pytest.raises(ConfigError, match="no run 'nobody'"):
-        ps_command("nobody", runs, "auto", None, watch=False, as_json=False)
+        ps("nobody", runs, "auto", None, watch=False, as_json=False)
 
 
 def test_a_config_says_where_to_clean_and_a_named_backend_has_its_usual_place(tmp_path: Path, there: Any) -> None:
     (mine,) = there[("ours",)] = [Sandbox("mine", 0, "")]
     (usual,) = there[("trace-bench",)] = [Sandbox("mine", 1, "")]
     config = write_config(tmp_path, tasks=["internal:numeric_param"], modal={"app": "ours"})
-    clean_command(None, tmp_path, "modal", config, expired=False, as_json=False)
+    clean(None, runs_dir=tmp_path, backend="modal", config=config)
     assert mine.gone and not usual.gone
-    clean_command(None, tmp_path, "modal", None, expired=False, as_json=False)
+    clean(None, runs_dir=tmp_path, backend="modal", config=None)
     assert usual.gone
 
 
@@ -129,18 +129,18 @@ def test_doctor_looks_at_each_host_for_itself(
     monkeypatch.setenv("SANDBOX_BACKEND", "docker")
     hosts = {"hosts": [{"url": "ssh://me@near"}, {"context": "down"}]}
     config = write_config(tmp_path, tasks=["internal:numeric_param"], docker=hosts)
-    assert doctor_command("auto", config, as_json=True) == 3
+    assert examine_machine("auto", config, as_json=True) == 3
     found = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
     assert found["host near"]["ok"] and "near: 2 slots, labels lab" in found["host near"]["detail"]
     assert (found["host down"]["ok"], found["host down"]["detail"]) == (False, "down does not answer")
     assert "SANDBOX_BACKEND=docker" in found["variable"]["detail"] and "engine" not in found
     config = write_config(tmp_path, tasks=["internal:numeric_param"], **HOSTS)
-    assert doctor_command("auto", config, as_json=False) == 0
+    assert examine_machine("auto", config, as_json=False) == 0
     assert "controls   cannot set: pids (no such limit)" in capsys.readouterr().out
 
 
 def test_doctor_says_what_modal_cannot_set(there: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    doctor_command("modal", None, as_json=True)
+    examine_machine("modal", None, as_json=True)
     found = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
     assert found["modal"]["ok"] and "trace-bench" in found["modal"]["detail"] and "engine" not in found
     assert found["controls"]["detail"] == "cannot set: pids (no such limit)"
@@ -150,12 +150,12 @@ def test_doctor_asks_a_service_that_does_not_answer_once(
     tmp_path: Path, there: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = write_config(tmp_path, tasks=["internal:numeric_param"], backend="modal", modal={"app": "down"})
-    assert doctor_command("auto", config, as_json=False) == 3
+    assert examine_machine("auto", config, as_json=False) == 3
     assert capsys.readouterr().out.count("down does not answer") == 1
 
 
 def test_watching_ends_when_nobody_reads(tmp_path: Path) -> None:
-    program = "from trace_bench.cli import main, ps; ps.INTERVAL = 0.2; main()"
+    program = "from trace_bench.cli import main; from trace_bench.cli.commands import ps; ps.INTERVAL = 0.2; main()"
     command = [sys.executable, "-c", program, "ps", "--watch", "--json", "--backend", "local"]
     alone = environment(TRACE_BENCH_STATE_DIR=str(tmp_path / "state"))  # what others left has an age, which grows
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=alone)

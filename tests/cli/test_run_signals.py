@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from trace_bench.cli.run import StopOnSignals
+from trace_bench.cli.signals import StopOnSignals
 
 
 def test_signals_are_counted_and_said() -> None:

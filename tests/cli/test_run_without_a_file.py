@@ -12,7 +12,7 @@ import yaml
 from tests.cli.conftest import assert_refused
 from tests.console import here
 from tests.integration.cli import Done
-from trace_bench.cli.usage import seed_list
+from trace_bench.cli.options import seed_list
 from trace_bench.config import load_config, parse_config
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve

@@ -10,7 +10,7 @@ import pytest
 from tests.integration.cli import REPOSITORY, cli
 from trace_bench.artifacts.folder_lock import open_folder, try_lock
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.cli import clean
+from trace_bench.cli.commands.clean import clean_services
 
 
 class Left:
@@ -48,9 +48,9 @@ def test_what_nobody_works_with_is_removed(
     lock = open_folder(RunLayout(tmp_path / "alive"))
     assert try_lock(lock, fcntl.LOCK_EX)
     service = Left("here", "gone", "alive")
-    monkeypatch.setattr(clean, "load_services", lambda names: {"m:C": service})
+    monkeypatch.setattr("trace_bench.execution.service_host.load_services", lambda names: {"m:C": service})
     removed: list[dict[str, str | None]] = []
-    clean._clean_services(run, tmp_path, removed, as_json=False)
+    clean_services(run, tmp_path, removed, as_json=False)
     assert {row["run_id"] for row in removed} == gone and service.runs == {"here", "gone", "alive"} - gone
     told = capsys.readouterr().err
     assert all(sentence in told for sentence in said)

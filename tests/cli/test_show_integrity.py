@@ -14,9 +14,9 @@ from tests.artifacts.samples import HASH, TIME
 from tests.cli.sample_run import RUN_ID, Terminal, failed, job, start
 from tests.cli.sample_run import row as sample
 from trace_bench.artifacts.records import Attempt
+from trace_bench.cli.commands.show import show
 from trace_bench.cli.live import picture
 from trace_bench.cli.progress import JsonLines, Lines
-from trace_bench.cli.show import show_command
 from trace_bench.cli.show_integrity import print_evidence
 from trace_bench.cli.tally import Tally
 
@@ -36,7 +36,7 @@ REPORT: dict[str, Any] = {
 
 
 def shown(runs: Path, capsys: pytest.CaptureFixture[str], *, every: bool = False, as_json: bool = False) -> str:
-    show_command(RUN, job_id(0), runs, every=every, status=None, as_json=as_json)
+    show(RUN, job_id(0), runs, every=every, status=None, as_json=as_json)
     return capsys.readouterr().out
 
 

@@ -118,7 +118,7 @@ def test_the_command_line_starts_without_the_packages_of_the_server() -> None:
     import subprocess
 
     code = (
-        "import sys; import trace_bench.cli.app, trace_bench.cli.kernel_server;"
+        "import sys; import trace_bench.cli.app, trace_bench.cli.commands.kernel_server;"
         "print(*{'starlette', 'uvicorn', 'anyio'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -1,63 +1,80 @@
-"""The commands' names, arguments and help. What they do is in the module of each command."""
+"""The command line: the names of all commands. The module of a command is imported when it is used.
+
+The command ``check-task`` is the function `check_task` of `trace_bench.cli.commands.check_task`. A group such
+as ``images`` is a module with a tuple `COMMANDS` of such functions. ``--help`` prints the docstring of the function, or
+of the group's module; its last paragraph is an example.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from inspect import cleandoc
+from keyword import iskeyword
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from trace_bench import __version__
 from trace_bench.cli import complete
-from trace_bench.cli.app_harbor import harbor_app
-from trace_bench.cli.app_images import images_app
-from trace_bench.cli.app_results import results_commands
-from trace_bench.cli.app_runs import runs_commands
-from trace_bench.cli.app_tasks import tasks_commands
-from trace_bench.cli.options import (
-    RUNS,
-    BackendName,
-    ConfigArgument,
-    ConfigOption,
-    DataRoot,
-    Json,
-    PlacesOf,
-    Roots,
-    RunsDir,
-    TaskOption,
-    TrainerOption,
-    Verbose,
-    Where,
-    one_config,
-)
-from trace_bench.cli.usage import (
-    Commands,
-    InPanels,
-    help_without_command,
-    limit_in_seconds,
-    seed_list,
-    sentence,
-    whole_number,
-)
 from trace_bench.errors import ConfigError, ExitCode
 from trace_bench.secrets import known, secrets_in
 
+PANELS: Mapping[str, Mapping[str, str]] = {
+    "Run": {
+        "run": "Run tasks with trainers, and print the leaderboard.",
+        "validate": "Check a config and build its problems; nothing is trained.",
+    },
+    "Look at runs": {
+        "ls": "Print the runs, one a line: running ones, then the newest.",
+        "show": "Print a run with its jobs and leaderboard, or one job.",
+        "logs": "Print the journal of a run, or the output of a job.",
+        "llm": "Print the LLM calls of a run, or of one job.",
+        "ps": "Print the sandboxes of yours that exist now.",
+        "attach": "Watch a run of another terminal until it has ended.",
+        "cancel": "End a run, or some of its jobs; finished jobs are kept.",
+    },
+    "Results": {
+        "results": "Print means with intervals, by task and trainer, say.",
+        "compare": "Compare runs, or parts of one, fairly.",
+        "report": "Write a page with the pictures, tables and diffs of runs.",
+        "audit": "Check every claim of a run against its files.",
+        "reproduce": "Make a run again from its folder or archive, and compare.",
+        "diff": "Show what differs between two jobs, and where first.",
+    },
+    "Keep and share": {
+        "export": "Write a run as an archive with checksums, or as a table.",
+        "import": "Unpack the run of an archive, which is not trusted.",
+        "mirror": "Copy a run to MLflow, or to TensorBoard's files.",
+        "rebuild": "Derive a run's tables again from its jobs' files.",
+        "rm": "Remove runs for good.",
+        "gc": "Remove what is no longer needed.",
+    },
+    "Tasks and trainers": {
+        "tasks": "List tasks with titles, tags and what they ask for.",
+        "trainers": "List trainers with what they do, or show all about some.",
+        "new": "Make a config, a task or a trainer to start from.",
+        "check-task": "Run the programs that come with tasks; say what they score.",
+        "kernel-server": "Score kernels that come over HTTP, each in a sandbox.",
+    },
+    "This machine": {
+        "images": "Build, check, push and pull the images that jobs run in.",
+        "harbor": "Install Harbor, which runs the trials of terminal_bench.",
+        "doctor": "Say what this machine has and lacks.",
+        "clean": "Remove sandboxes that controllers of yours left behind.",
+        "schema": "Print the JSON Schema of a file of a run.",
+    },
+}
+"""The commands with a line about each, by the panels of the help, in the order of the README."""
+ORDER = tuple(name for commands in PANELS.values() for name in commands)
+OLDER = ("list-tasks", "list-trainers")
+"""Older forms of commands, which no help or completion shows."""
 UNWRAPPED = 100_000
 """Columns of help that goes into a pipe or a file."""
-
-app = typer.Typer(
-    name="trace-bench",
-    cls=InPanels,
-    help="Measure LLM-driven optimizers: isolated jobs, scores that cannot be forged, runs that can be repeated.",
-    epilog="Example: trace-bench run smoke.yaml",
-    add_completion=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-main_commands = typer.Typer()
 
 # typer depended on click and now brings a copy of its own; in both, this is the base of every mistake in arguments.
 _UsageError: Any = typer.BadParameter.__base__
@@ -69,13 +86,13 @@ def run_app() -> int:
     Raises:
         TraceBenchError: with its own exit code; a `ConfigError` for a mistake in the arguments.
     """
-    # Whatever a command prints, or writes for others to read, holds no secret of this environment.
+    # Nothing that a command prints, or writes for others to read, holds a secret of this environment.
     known.add(secrets_in(os.environ))
-    asked = os.environ.get("_TRACE_BENCH_COMPLETE", "")
-    if not asked.startswith("complete_"):
+    shell = os.environ.get("_TRACE_BENCH_COMPLETE", "")
+    if not shell.startswith("complete_"):
         return _answer()
     with complete.without_rich():
-        return complete.whole_in_bash(_answer) if asked == "complete_bash" else _answer()
+        return complete.whole_in_bash(_answer) if shell == "complete_bash" else _answer()
 
 
 def _answer() -> int:
@@ -83,6 +100,8 @@ def _answer() -> int:
     try:
         code = root_command()(prog_name="trace-bench", standalone_mode=False, **wide)
     except _UsageError as error:
+        from trace_bench.cli.mistakes import sentence
+
         raise ConfigError(sentence(error)) from error
     if code == ExitCode.INTERRUPTED:  # what typer makes of a KeyboardInterrupt
         raise KeyboardInterrupt
@@ -91,9 +110,18 @@ def _answer() -> int:
 
 def root_command() -> Any:
     """The whole command line, as typer hands it to its click."""
-    root: Any = typer.main.get_command(app)
-    root.commands = Commands(main_commands, runs_commands, results_commands, tasks_commands)
-    return root
+    app = typer.Typer(
+        name="trace-bench",
+        cls=LazyCommands,
+        help="Measure LLM-driven optimizers: isolated jobs, scores that cannot be forged, runs that can be repeated.",
+        epilog="Example: trace-bench run smoke.yaml",
+        add_completion=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(invoke_without_command=True)(_top)
+    return typer.main.get_command(app)
 
 
 def _version(wanted: bool) -> None:
@@ -102,218 +130,94 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(invoke_without_command=True)
 def _top(
     ctx: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    help_without_command(ctx)
+    _help_without_command(ctx)
 
 
-@main_commands.command(epilog="Example: trace-bench run -t llm4ad:circle_packing -T PrioritySearch -T NoOp --seeds 5")
-def run(
-    config: ConfigArgument = None,
-    config_option: ConfigOption = None,
-    task: TaskOption = None,
-    trainer: TrainerOption = None,
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="MODEL",
-            help="Ask this model, such as openai/gpt-4o-mini, or stub.",
-            autocompletion=complete.models,
-        ),
-    ] = None,
-    seeds: Annotated[
-        str | None, typer.Option("--seeds", metavar="SEEDS", help="Use 5 seeds (5), or exactly these (1,2,7).")
-    ] = None,
-    param: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--param",
-            "-p",
-            metavar="KEY=VALUE",
-            help="Set a parameter of all trainers, or TRAINER.KEY.",
-            autocompletion=complete.params,
-        ),
-    ] = None,
-    replay: Annotated[
-        str | None,
-        typer.Option(metavar="RUN", help="Answer every call as RUN recorded it; without CONFIG, with RUN's own."),
-    ] = None,
-    replay_services: Annotated[
-        bool, typer.Option("--replay-services", help="With --replay: also what the host did for jobs, such as trials.")
-    ] = False,
-    root: Roots = None,
-    data_root: DataRoot = None,
-    runs_dir: Annotated[
-        str | None, typer.Option("--runs-dir", "--output-dir", metavar="FOLDER", help="Where runs are written.")
-    ] = None,
-    run_id: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Name of the run; an unfinished one is continued.")
-    ] = None,
-    max_workers: Annotated[
-        int | None,
-        typer.Option("--max-workers", "--n-concurrent", metavar="NUMBER", parser=whole_number, help="Jobs at a time."),
-    ] = None,
-    resume: Annotated[
-        str | None, typer.Option(metavar="WHAT", help="auto, failed (only what has failed) or none (run all again).")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Run every job again: --resume none.")] = False,
-    job_timeout: Annotated[
-        float | None,
-        typer.Option(metavar="SECONDS", parser=limit_in_seconds, help="Limit of one job's training; 0 is none."),
-    ] = None,
-    logger: Annotated[str | None, typer.Option(metavar="NAME", help="Logger of all trainers, or none.")] = None,
-    backend: BackendName = None,
-    mirror: Annotated[
-        list[str] | None, typer.Option("--mirror", metavar="NAME", help="Copy the run as it goes on: mlflow.")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be run, and run nothing.")] = False,
-    no_build: Annotated[bool, typer.Option("--no-build", help="Fail where an image is missing.")] = False,
-    accept_drift: Annotated[
-        bool, typer.Option("--accept-drift", help="Use locked images although their recipe has changed.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line per event.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only.")] = False,
-    verbose: Verbose = 0,
-) -> None:
-    """Run tasks with trainers, and print the leaderboard."""
-    from trace_bench.cli.run import Shown, run_command
-
-    shown = Shown(as_json, quiet, verbose)
-    if force and resume not in (None, "none"):
-        raise ConfigError(f"--force runs every job again, and --resume {resume} does not; give one of them")
-    given: dict[str, object] = {
-        "task": task or None,
-        "trainer": trainer or None,
-        "model": model or None,
-        "seeds": seed_list(seeds) if seeds is not None else None,
-        "param": param or None,
-        "runs_dir": runs_dir,
-        "data_root": data_root,
-        "run_id": run_id,
-        "max_workers": max_workers,
-        "backend": backend,
-        "resume": "none" if force else resume,
-        "job_timeout": job_timeout or None,
-        "logger": logger,
-        "mirror": mirror or None,
-    }
-    overrides = {key: value for key, value in given.items() if value is not None}
-    if job_timeout == 0:
-        overrides["job_timeout"] = None
-    if replay_services:
-        overrides["replay_services"] = True
-    code = run_command(
-        one_config(config, config_option),
-        overrides,
-        replay=replay,
-        roots=root or [],
-        build=not no_build,
-        accept_drift=accept_drift,
-        only_plan=dry_run,
-        shown=shown,
-    )
-    raise typer.Exit(code)
+def _help_without_command(ctx: typer.Context) -> None:
+    """Print the help of a group that is called without a command, which is a mistake."""
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
+        raise typer.Exit(int(ExitCode.USAGE))
 
 
-@main_commands.command(
-    short_help="Check a config and build its problems; nothing is trained.",
-    epilog="Example: trace-bench validate smoke.yaml --strict",
-)
-def validate(
-    config: ConfigArgument = None,
-    config_option: ConfigOption = None,
-    root: Roots = None,
-    data_root: DataRoot = None,
-    bench: Annotated[
-        str | None, typer.Option(metavar="SUITES", help="Only tasks of these suites, with commas or plus signs.")
-    ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Trainable parameters too; print every job and write the manifest.")
-    ] = False,
-    runs_dir: Annotated[str | None, typer.Option(metavar="FOLDER", help="Where --strict writes the manifest.")] = None,
-    backend: BackendName = None,
-    no_build: Annotated[bool, typer.Option("--no-build", help="Fail where an image is missing.")] = False,
-    max_workers: Annotated[
-        int | None, typer.Option(metavar="NUMBER", parser=whole_number, help="Problems built at a time.")
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Check a config and build its problems, without training, scoring or asking a model."""
-    from trace_bench.cli.validate import validate_command
-
-    path = one_config(config, config_option)
-    if path is None:
-        raise ConfigError("no config is named; name one, such as trace-bench validate smoke.yaml")
-    overrides: dict[str, object] = {
-        "runs_dir": runs_dir, "data_root": data_root, "max_workers": max_workers, "backend": backend,
-    }  # fmt: skip
-    code = validate_command(
-        path,
-        {key: value for key, value in overrides.items() if value is not None},
-        roots=root or [],
-        bench=bench,
-        strict=strict,
-        build=not no_build,
-        as_json=as_json,
-    )
-    raise typer.Exit(code)
+# --------------------------------------------------------------------------------------------------------- loading
 
 
-@main_commands.command(epilog="Example: trace-bench doctor")
-def doctor(
-    conformance: Annotated[
-        bool, typer.Option("--conformance", help="Run the checks that every backend passes, on one of them.")
-    ] = False,
-    backend: Where = "auto",
-    config: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="CONFIG", help="Check the hosts, or Modal, as it has them.", autocompletion=complete.configs
-        ),
-    ] = None,
-    config_option: ConfigOption = None,
-    image: Annotated[
-        str | None, typer.Option(metavar="REF", help="An image with a python3; without it, that of core.")
-    ] = None,
-    only: Annotated[str | None, typer.Option(metavar="TEXT", help="Checks with TEXT in their name.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Say what this machine has and lacks."""
-    path = one_config(config, config_option)
-    if conformance:
-        from trace_bench.cli.conformance import conformance_command
+class LazyCommands(TyperGroup):
+    """The commands of `PANELS` and `OLDER`. All of them would take a third of a start."""
 
-        raise typer.Exit(conformance_command(backend=backend, config=path, image=image, only=only, as_json=as_json))
-    if image or only:
-        raise ConfigError("--image and --only go with --conformance; add it, or leave them out.")
-    from trace_bench.cli.doctor import doctor_command
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(ORDER)
 
-    raise typer.Exit(doctor_command(backend, path, as_json=as_json))
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in self.commands and cmd_name in (*ORDER, *OLDER):
+            self.commands[cmd_name] = load(cmd_name)
+        return self.commands.get(cmd_name)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        wide = max(map(len, ORDER))
+        for title, commands in PANELS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(wide), line) for name, line in commands.items()])
 
 
-@main_commands.command(epilog="Example: trace-bench clean --run 20260101-120000-0123abcd")
-def clean(
-    run_id: Annotated[str | None, typer.Option("--run", metavar="RUN", help="Only the sandboxes of this run.")] = None,
-    expired: Annotated[
-        bool, typer.Option("--expired", help="Only those that have ended; run may still adopt the others.")
-    ] = False,
-    runs_dir: RunsDir = RUNS,
-    backend: Where = "auto",
-    config: PlacesOf = None,
-    as_json: Json = False,
-) -> None:
-    """Remove sandboxes that controllers of yours left behind. Live ones are not touched."""
-    from trace_bench.cli.clean import clean_command
+class PlainCommand(TyperCommand):
+    """A command whose help names arguments in capitals and nothing else: no braces, no types."""
 
-    clean_command(run_id, runs_dir, backend, config, expired=expired, as_json=as_json)
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        pieces = (re.sub(r"\{([^{}|]*)\}", r"\1", piece) for piece in super().collect_usage_pieces(ctx))
+        return [piece.replace("......", "...") for piece in pieces]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        write = formatter.write_dl
+
+        def write_plainly(rows: Sequence[tuple[str, str]], *args: Any, **kwargs: Any) -> None:
+            write([(re.sub(r" <[^<>]*>$", "", left), right) for left, right in rows], *args, **kwargs)
+
+        formatter.write_dl = write_plainly
+        try:
+            super().format_options(ctx, formatter)
+        finally:
+            formatter.write_dl = write
 
 
-main_commands.add_typer(images_app, name="images")
-main_commands.add_typer(harbor_app, name="harbor")
+def load(name: str) -> Any:
+    """The command or group `name`, from its module."""
+    identifier = _identifier(name)
+    module = import_module(f"trace_bench.cli.commands.{identifier}")
+    functions = getattr(module, "COMMANDS", ())
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, invoke_without_command=True)
+    for function in functions or (getattr(module, identifier),):
+        text, example = _help(function)
+        app.command(_name(function), cls=PlainCommand, help=text, epilog=example)(function)
+    if functions:
+        text, example = _help(module)
+        app.info.help, app.info.epilog, app.info.callback = text, example, _help_without_command
+    found: Any = typer.main.get_command(app)
+    found.name = name
+    return found
+
+
+def _identifier(name: str) -> str:
+    """The command's function and module.
+
+    >>> _identifier("check-task"), _identifier("import")
+    ('check_task', 'import_')
+    """
+    return f"{name}_" if iskeyword(name) else name.replace("-", "_")
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return function.__name__.rstrip("_").replace("_", "-")
+
+
+def _help(documented: Any) -> tuple[str, str]:
+    """The text of a docstring, and the example below it."""
+    text, _, example = cleandoc(documented.__doc__ or "").rpartition("\n\n")
+    return text, example

@@ -25,11 +25,12 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import LlmCall, Manifest, ManifestEntry, Results
 from trace_bench.artifacts.usage import Tally
 from trace_bench.cli.follow import Audience, GrowingFile
+from trace_bench.cli.lookup import manifest_of
 from trace_bench.cli.outcome import print_outcome
 from trace_bench.cli.output import note
 from trace_bench.cli.progress import Face, JsonLines
-from trace_bench.cli.run import RunInterrupted, Shown, face_for
-from trace_bench.cli.show import manifest_of
+from trace_bench.cli.run import Shown, face_for
+from trace_bench.cli.signals import RunInterrupted
 from trace_bench.errors import ConfigError, ExitCode, HarnessError
 from trace_bench.execution.progress import RunEnd, RunStart
 from trace_bench.execution.result import RunResult

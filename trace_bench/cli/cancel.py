@@ -11,21 +11,21 @@ from pathlib import Path
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.cli.follow import GrowingFile
+from trace_bench.cli.lookup import jobs_named, manifest_of
 from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.cli.places import backend_for
-from trace_bench.cli.sandboxes import controller_is_alive, held, own_sandboxes
-from trace_bench.cli.show import manifest_of
-from trace_bench.errors import ConfigError, EnvironmentUnavailable, TraceBenchError
+from trace_bench.cli.sandboxes import controller_is_alive, own_sandboxes, remove_each
+from trace_bench.errors import ConfigError
 from trace_bench.execution import cancel as wish
 from trace_bench.planning.ownership import has_controller
 from trace_bench.records.job_states import Course, job_line
-from trace_bench.records.runs import describe, find_job, find_run, run_id_of
+from trace_bench.records.runs import describe, find_run, run_id_of
 from trace_bench.records.tables import read_row
-from trace_bench.sandbox.base import Backend, Sandbox
+from trace_bench.sandbox.base import Sandbox
 from trace_bench.sandbox.labels import JOB, RUN
 
 
-def cancel_command(
+def cancel_run(
     run: str, jobs: Sequence[str], runs_dir: Path, config: Path | None, *, kill: bool, wait: bool, as_json: bool
 ) -> None:
     """Ask the run's controller to end it (or `jobs`), and wait until it has; without one, remove its sandboxes.
@@ -40,7 +40,7 @@ def cancel_command(
     """
     layout = find_run(run, runs_dir)
     run_id = run_id_of(layout)
-    chosen = _jobs(layout, jobs)
+    chosen = [entry.job_id for entry in jobs_named(layout, jobs)] if jobs else []
     if has_controller(layout):
         removed: list[str] = []
         if jobs:
@@ -53,14 +53,6 @@ def cancel_command(
         return
     what = f"{', '.join(chosen)} of run {printable(run_id)}" if chosen else f"run {printable(run_id)}"
     emit(f"cancelled {what}" if done else f"asked to cancel {what}")
-
-
-def _jobs(layout: RunLayout, texts: Sequence[str]) -> list[str]:
-    if not texts:
-        return []
-    manifest = manifest_of(layout)
-    known = [entry.job_id for entry in manifest.jobs]
-    return list(dict.fromkeys(find_job(text, known, manifest.run_id) for text in texts))
 
 
 def _unfinished(layout: RunLayout, chosen: Collection[str]) -> list[str]:
@@ -153,26 +145,17 @@ def _without_controller(
         wish.ask_to_cancel(layout, chosen, kill=kill)
         note("its controller holds no lock that can be waited for; trace-bench ps shows when the sandboxes are gone")
         return [], False
-    removed = _remove(backend, found)
+    removed: list[str] = []
+
+    def remove(sandbox: Sandbox) -> None:
+        sandbox.kill()
+        sandbox.remove()
+        removed.append(sandbox.name)
+
+    if failure := remove_each(backend, found, remove):
+        raise failure
     note(
         f"removed {len(removed)} sandbox{'es' if len(removed) != 1 else ''} without a controller: what they had not "
         "handed over is lost; trace-bench run --run-id continues the run"
     )
     return removed, True
-
-
-def _remove(backend: Backend, found: Sequence[Sandbox]) -> list[str]:
-    removed, failed = [], []
-    for sandbox in found:
-        try:
-            with held(backend, sandbox):
-                sandbox.kill()
-                sandbox.remove()
-            removed.append(sandbox.name)
-        except (TraceBenchError, OSError) as error:  # one that resists does not keep the others
-            failed.append(f"{printable(sandbox.name, 160)}: {printable(str(error), 400)}")
-    if failed:
-        raise EnvironmentUnavailable(
-            f"{len(failed)} of {len(found)} sandboxes could not be removed; try again ({'; '.join(failed)})"
-        )
-    return removed

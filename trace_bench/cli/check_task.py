@@ -10,7 +10,7 @@ from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.outputs import BuildReport, ProgramReport
 from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.cli.progress import alert
-from trace_bench.cli.run import RunInterrupted, StopOnSignals
+from trace_bench.cli.signals import RunInterrupted, StopOnSignals
 from trace_bench.config import parse_config
 from trace_bench.config.resolve import Resolved, resolve
 from trace_bench.config.selectors import select
@@ -22,7 +22,7 @@ from trace_bench.suites.lint import lint
 _STOPPING = "stopping: the checks are ended and their sandboxes removed"
 
 
-def check_task_command(
+def check_tasks(
     tasks: Sequence[str], overrides: Mapping[str, Any], *, roots: Sequence[Path], build: bool, as_json: bool
 ) -> int:
     """Build the problem of each task in a sandbox, run its programs there, and say what they score.

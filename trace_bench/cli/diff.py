@@ -9,8 +9,8 @@ from typing import Any
 
 from trace_bench.artifacts.jsonio import dumps, printable
 from trace_bench.audit.job_diff import Difference, Job, diff
+from trace_bench.cli.lookup import manifest_of
 from trace_bench.cli.output import emit, emit_json
-from trace_bench.cli.show import manifest_of
 from trace_bench.cli.tables import emit_pairs, emit_table
 from trace_bench.errors import ConfigError
 from trace_bench.gateway.differences import first_difference

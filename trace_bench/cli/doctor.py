@@ -37,7 +37,7 @@ class Finding:
     short: str = ""
 
 
-def doctor_command(backend: str, config: Path | None, *, as_json: bool) -> int:
+def examine_machine(backend: str, config: Path | None, *, as_json: bool) -> int:
     """Look at everything; 0 if nothing that is needed is missing, else 3.
 
     Args:

@@ -1,4 +1,4 @@
-"""``llm ls|show|cache``: the LLM calls of a run, what was said in them, and the answers kept beyond it."""
+"""``llm ls`` and ``llm show``: the LLM calls of a run, and what was said in them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import LlmCall, Usage
 from trace_bench.artifacts.usage import usage_of
+from trace_bench.cli.lookup import jobs_named, manifest_of
 from trace_bench.cli.output import emit, emit_json, note
-from trace_bench.cli.show import manifest_of
 from trace_bench.cli.tables import emit_pairs, emit_table
 from trace_bench.errors import ConfigError
 from trace_bench.records.calls import Part, answered, asked, read_calls
-from trace_bench.records.runs import find_job, find_run
+from trace_bench.records.runs import find_run
 
 CLIPPED_LINES = 40
 CLIPPED_CHARACTERS = 4000
@@ -39,7 +39,7 @@ class _Line:
     call: LlmCall
 
 
-def ls_command(run: str, job: str | None, runs_dir: Path, *, phase: str | None, failed: bool, as_json: bool) -> None:
+def list_calls(run: str, job: str | None, runs_dir: Path, *, phase: str | None, failed: bool, as_json: bool) -> None:
     """Print the calls of a run, or of one of its jobs, one a line, and what they come to.
 
     Args:
@@ -72,7 +72,7 @@ def ls_command(run: str, job: str | None, runs_dir: Path, *, phase: str | None, 
     emit(_totals(len(lines), usage))
 
 
-def show_command(run: str, job: str, n: int | None, runs_dir: Path, *, full: bool, as_json: bool) -> None:
+def show_calls(run: str, job: str, n: int | None, runs_dir: Path, *, full: bool, as_json: bool) -> None:
     """Print what was asked and answered in a job's calls, or in its call number `n`.
 
     Args:
@@ -99,31 +99,12 @@ def show_command(run: str, job: str, n: int | None, runs_dir: Path, *, full: boo
         _print_call(job_id, call, _source(call, calls), None if full else CLIPPED_LINES)
 
 
-def cache_command(*, clear: bool, as_json: bool) -> None:
-    """Print how many answers the response cache holds, and their bytes; with `clear`, remove them."""
-    from trace_bench.execution.response_cache import cache_folder
-    from trace_bench.gateway import response_cache
-
-    folder = cache_folder()
-    files = response_cache.entries(folder)
-    size = sum(path.stat().st_size for path in files)
-    removed = response_cache.clear(folder) if clear else 0
-    if as_json:
-        emit_json({"folder": str(folder), "answers": len(files) - removed, "bytes": 0 if clear else size,
-                   "removed": removed})  # fmt: skip
-    elif clear:
-        emit(f"removed {removed} answers ({size / 2**20:.1f} MiB) from {folder}")
-    else:
-        emit(f"{len(files)} answers ({size / 2**20:.1f} MiB) in {folder}")
-
-
 # ---------------------------------------------------------------------------------------------------------- which calls
 
 
 def _jobs(layout: RunLayout, job: str | None) -> list[str]:
-    manifest = manifest_of(layout)
-    known = [entry.job_id for entry in manifest.jobs]
-    return known if job is None else [find_job(job, known, manifest.run_id)]
+    chosen = manifest_of(layout).jobs if job is None else jobs_named(layout, [job])
+    return [entry.job_id for entry in chosen]
 
 
 def _lines(layout: RunLayout, job_ids: Iterable[str]) -> Iterable[_Line]:

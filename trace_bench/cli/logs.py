@@ -14,18 +14,18 @@ from trace_bench.artifacts.jsonio import JsonError, loads, printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import ManifestEntry
 from trace_bench.cli.follow import INTERVAL, Audience, GrowingFile
+from trace_bench.cli.lookup import jobs_named
 from trace_bench.cli.output import emit, note
-from trace_bench.cli.show import manifest_of
 from trace_bench.errors import ConfigError
 from trace_bench.planning.ownership import has_controller
 from trace_bench.records.job_states import Course
-from trace_bench.records.runs import find_job, find_run
+from trace_bench.records.runs import find_run
 
 Show = Callable[[bytes], None]
 """Prints one line of a file."""
 
 
-def logs_command(
+def print_log(
     run: str, job: str | None, runs_dir: Path, *, follow: bool, lines: int | None, events: bool, as_json: bool
 ) -> None:
     """Print the journal of a run, or the output (`events`: the events) of one of its jobs.
@@ -45,10 +45,8 @@ def logs_command(
             raise ConfigError("--events chooses between the two logs of a job; name a job, or leave it out")
         _print(GrowingFile(layout.events), _event(as_json), lines, _run_goes_on(layout) if follow else None)
         return
-    manifest = manifest_of(layout)
-    job_id = find_job(job, (entry.job_id for entry in manifest.jobs), manifest.run_id)
-    entry = next(entry for entry in manifest.jobs if entry.job_id == job_id)
-    files = layout.job(job_id)
+    (entry,) = jobs_named(layout, [job])
+    job_id, files = entry.job_id, layout.job(entry.job_id)
     path = files.events if events else files.stdout
     goes_on = _job_goes_on(layout, entry) if follow else None
     if not path.exists() or path.stat().st_size == 0:

@@ -1,4 +1,4 @@
-"""``new``: a config, a task or a trainer that works, to be changed piece by piece; and tasks of published data."""
+"""What ``new`` writes: a config, a task or a trainer from `SCAFFOLD`, and the tasks of a published data set."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from trace_bench.cli.output import emit, note
 from trace_bench.errors import ConfigError
 from trace_bench.suites.base import MadeTasks
 
@@ -20,43 +19,6 @@ INTERACTIONS = ("solve", "policy")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PATH = re.compile(rf"{_NAME.pattern}(/{_NAME.pattern})*")
 _CONTENT = (".py", ".toml", ".yaml")
-
-
-def new_config_command(path: Path) -> None:
-    """Write a config to `path` and say how to go on."""
-    if path.suffix not in (".yaml", ".yml"):
-        path = path.with_name(f"{path.name}.yaml")
-    shown = shlex.quote(str(path))
-    emit(str(new_config(path)))
-    note(f"run it with: trace-bench run {shown}")
-
-
-def new_task_command(name: str, root: Path, interaction: str) -> None:
-    """Write the folder of a task and say how to go on."""
-    for path in new_task(name, root, interaction):
-        emit(str(path))
-    note(f"check it with: trace-bench check-task --root {root} llm4ad:{name}")
-
-
-def new_trainer_command(name: str, root: Path) -> None:
-    """Write the package of a trainer and say how to go on."""
-    written = new_trainer(name, root)
-    for path in written:
-        emit(str(path))
-    folder = shlex.quote(str(written[0].parent))
-    note(f"try it with: pip install -e {folder} && trace-bench run {folder}/try.yaml")
-
-
-def new_tasks_command(suite: str, source: Path, root: Path) -> None:
-    """Write the task folders that a suite makes of published data, and say what was left out."""
-    made = new_tasks(suite, source, root)
-    for name in made.folders:
-        emit(str(root / name))
-    for name, reason in made.left_out.items():
-        note(f"left out: {name}: {reason}")
-    note(f"{len(made.folders)} tasks made, {len(made.left_out)} rows left out")
-    if made.folders:
-        note(f"use them with: --root {shlex.quote(str(root))}")
 
 
 def new_tasks(suite: str, source: Path, root: Path) -> MadeTasks:

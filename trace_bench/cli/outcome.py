@@ -15,7 +15,7 @@ from trace_bench.artifacts.records import Results
 from trace_bench.cli.events import job_fields
 from trace_bench.cli.output import emit, emit_json
 from trace_bench.cli.progress import why
-from trace_bench.cli.show import unprotected_sentence
+from trace_bench.cli.show_run import unprotected_sentence
 from trace_bench.cli.tables import screen
 from trace_bench.cli.tally import Totals, ending_of
 from trace_bench.execution.progress import JobView

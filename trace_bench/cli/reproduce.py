@@ -25,7 +25,8 @@ from trace_bench.audit.reproduce import (
 )
 from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.cli.progress import alert
-from trace_bench.cli.run import RunInterrupted, Shown, StopOnSignals, check_runs_dir, face_for
+from trace_bench.cli.run import Shown, check_runs_dir, face_for
+from trace_bench.cli.signals import RunInterrupted, StopOnSignals
 from trace_bench.errors import ConfigError, ExitCode, Interrupted, TraceBenchError
 from trace_bench.execution.progress import JobView, Progress, RunStart
 from trace_bench.planning.recording import Recording

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.cli.output import note
-from trace_bench.errors import ConfigError, EnvironmentUnavailable, SandboxError
+from trace_bench.errors import ConfigError, EnvironmentUnavailable, SandboxError, TraceBenchError
 from trace_bench.records.runs import LATEST, AmbiguousRun, exact_run, find_run, run_id_of
 from trace_bench.sandbox.base import Backend, Sandbox
 from trace_bench.sandbox.labels import OWNER, RUN, UID_BASE, owner, uid_base
@@ -90,6 +90,44 @@ def own_sandboxes(backend: Backend) -> list[Sandbox]:
         for name, why in backend.unreachable().items():
             note(f"host {printable(name, 80)} does not answer, and what is there is not known: {printable(why, 400)}")
     return found
+
+
+def sandboxes_of(backend: Backend, named: RunNamed | None) -> list[Sandbox]:
+    """`own_sandboxes`, or those of them that belong to the run that is `named`.
+
+    Raises:
+        ConfigError: no run, and no sandbox, has that name. SandboxError: no host answers.
+    """
+    found = own_sandboxes(backend)
+    if named is None:
+        return found
+    run_id = named.choose(found)
+    return [sandbox for sandbox in found if sandbox.labels.get(RUN) == run_id]
+
+
+def remove_each(
+    backend: Backend, found: Sequence[Sandbox], remove: Callable[[Sandbox], None]
+) -> EnvironmentUnavailable | None:
+    """Call `remove` for each sandbox, while no controller can take it up; those of a live controller are left alone.
+
+    Returns:
+        The error that says which sandboxes could not be removed, and why. One of them does not keep the others.
+    """
+    failed: list[str] = []
+    for sandbox in found:
+        name = printable(sandbox.name, 160)
+        try:
+            with held(backend, sandbox):
+                remove(sandbox)
+        except ControllerAlive:
+            note(f"left alone: {name} belongs to a controller that is running")
+        except (TraceBenchError, OSError) as error:
+            failed.append(f"{name}: {printable(str(error), 400)}")
+    if not failed:
+        return None
+    return EnvironmentUnavailable(
+        f"{len(failed)} of {len(found)} sandboxes could not be removed; try again ({'; '.join(failed)})"
+    )
 
 
 @contextmanager

@@ -18,9 +18,10 @@ from trace_bench.artifacts.layout import RESULT, JobLayout, RunLayout
 from trace_bench.artifacts.outputs import Failure, Scores, StateScores, WorkerResult
 from trace_bench.artifacts.records import IntegrityReport, JobMeta, ManifestEntry, Results
 from trace_bench.artifacts.yamlio import read_state
+from trace_bench.cli.lookup import jobs_named
 from trace_bench.cli.output import emit, emit_json
-from trace_bench.cli.show import job_json, manifest_of, moment, note_of, scores
 from trace_bench.cli.show_integrity import print_evidence, print_integrity
+from trace_bench.cli.show_run import job_json, moment, note_of, scores
 from trace_bench.cli.tables import emit_pairs, emit_table
 from trace_bench.cli.tally import number as finite
 from trace_bench.config.objectives import SCORE
@@ -29,7 +30,6 @@ from trace_bench.planning.ownership import has_controller
 from trace_bench.records.changes import change
 from trace_bench.records.integrity import flags_of, is_withheld
 from trace_bench.records.job_states import Course, JobLine, job_line
-from trace_bench.records.runs import find_job
 from trace_bench.records.tables import read_row
 
 M = TypeVar("M", bound=BaseModel)
@@ -102,9 +102,8 @@ def show_job(run: RunLayout, text: str, *, every: bool, as_json: bool) -> None:
     Raises:
         ConfigError: there is no such job. HarnessError: a file of it is damaged.
     """
-    manifest = manifest_of(run)
-    job_id = find_job(text, (entry.job_id for entry in manifest.jobs), manifest.run_id)
-    job = _read(run, next(entry for entry in manifest.jobs if entry.job_id == job_id), every=every)
+    (entry,) = jobs_named(run, [text])
+    job = _read(run, entry, every=every)
     if as_json:
         emit_json(_as_json(job))
         return

@@ -15,7 +15,8 @@ from trace_bench.cli.listing import suites_of
 from trace_bench.cli.outcome import print_plan
 from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.cli.progress import alert
-from trace_bench.cli.run import RunInterrupted, StopOnSignals, check_runs_dir
+from trace_bench.cli.run import check_runs_dir
+from trace_bench.cli.signals import RunInterrupted, StopOnSignals
 from trace_bench.config import load_config
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve

@@ -1,4 +1,4 @@
-"""``show``: a run with its jobs and its leaderboard. One job alone is in `trace_bench.cli.show_job`."""
+"""``show RUN``: a run with its jobs and its leaderboard."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from trace_bench.analysis.proposals import told, yields_of
@@ -27,6 +26,7 @@ from trace_bench.artifacts.derived import Summary
 from trace_bench.artifacts.jsonio import JsonError, printable, read_model
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import EnvInfo, Manifest, Results
+from trace_bench.cli.lookup import manifest_of
 from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.cli.tables import emit_pairs, screen
 from trace_bench.cli.tally import number as finite
@@ -35,8 +35,8 @@ from trace_bench.planning.ownership import has_controller
 from trace_bench.records.integrity import MARK, flags_of, flags_sentence
 from trace_bench.records.job_states import JOB_STATES, Course, JobLine, job_lines
 from trace_bench.records.leaderboard import hardware_sentence, shown_to_people
-from trace_bench.records.runs import RunLine, describe, find_run
-from trace_bench.records.tables import read_manifest, summarise
+from trace_bench.records.runs import RunLine, describe
+from trace_bench.records.tables import summarise
 
 SHOWN = 50
 """Jobs in the table unless all are asked for."""
@@ -60,24 +60,16 @@ _ELASTIC = {"note": 14, "variant": 16, "trainer": 8, "model": 8}
 _SPARE = ("tokens", "s", "held-out", "usd")
 
 
-def show_command(run: str, job: str | None, runs_dir: Path, *, every: bool, status: str | None, as_json: bool) -> None:
-    """Print the run that `run` means, or its job that `job` means.
+def show_run(layout: RunLayout, *, every: bool, status: str | None, as_json: bool) -> None:
+    """Print the run at `layout`.
 
     Args:
-        every: show all jobs (of a job: all of its change), however many.
+        every: show all jobs, however many.
         status: show only jobs in these states, with commas between them.
 
     Raises:
-        ConfigError: there is no such run, job or state. HarnessError: a file of the run is damaged.
+        ConfigError: there is no such state. HarnessError: a file of the run is damaged.
     """
-    layout = find_run(run, runs_dir)
-    if job is not None:
-        from trace_bench.cli.show_job import show_job
-
-        if status is not None:
-            raise ConfigError("--status chooses among the jobs of a run; leave it out, or the job")
-        show_job(layout, job, every=every, as_json=as_json)
-        return
     wanted = _states(status)
     running = has_controller(layout)
     manifest = manifest_of(layout)
@@ -105,19 +97,6 @@ def show_command(run: str, job: str | None, runs_dir: Path, *, every: bool, stat
         _print_leaderboard(ended)
     if about.damage:
         note(f"damaged: {printable(about.damage, 400)}")
-
-
-def manifest_of(layout: RunLayout) -> Manifest:
-    """The manifest of a run that somebody looks at.
-
-    Raises:
-        ConfigError: there is none (yet). HarnessError: it is damaged.
-    """
-    manifest = read_manifest(layout)
-    if manifest is None:
-        when = "yet; its controller is still planning" if has_controller(layout) else ""
-        raise ConfigError(f"{layout.manifest}: it is not there {when}".rstrip())
-    return manifest
 
 
 def _states(status: str | None) -> list[str]:

@@ -1,4 +1,7 @@
-"""``harbor install``: Harbor in a Python environment of its own, with pinned packages."""
+"""Install Harbor, which runs the trials of the suite terminal_bench on this machine.
+
+Example: trace-bench harbor install
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,28 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Annotated
 
-from trace_bench.cli.output import emit, note
+from typer import Option
+
+from trace_bench.display.console import emit, note
 from trace_bench.errors import EnvironmentUnavailable
 from trace_bench.resources import package_dir
-from trace_bench.suites.terminal_bench.program import own_environment
 
-PINS = package_dir() / "suites" / "terminal_bench" / "harbor.txt"
 _SUITS = "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 12))"
 
 
-def harbor_install_command(python: Path | None) -> None:
-    """Make the environment anew, and print the program.
+def install(
+    python: Annotated[
+        Path | None, Option("--python", metavar="PROGRAM", help="Use this Python, 3.12 or later, with venv.")
+    ] = None,
+) -> None:
+    """Install Harbor in an environment of its own, with pinned packages.
 
-    Raises:
-        EnvironmentUnavailable: no Python suits, or pip fails; what was there before stays.
+    Example: trace-bench harbor install --python python3.12
     """
+    from trace_bench.suites.terminal_bench.program import own_environment
+
     chosen = _python(python)
     place = own_environment(os.environ)
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -33,7 +42,8 @@ def harbor_install_command(python: Path | None) -> None:
     try:
         _run([str(chosen), "-m", "venv", str(place)], "the environment cannot be made")
         pip = [str(place / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        _run([*pip, "--require-hashes", "--no-deps", "-r", str(PINS)], "Harbor cannot be installed")
+        pins = package_dir() / "suites" / "terminal_bench" / "harbor.txt"
+        _run([*pip, "--require-hashes", "--no-deps", "-r", str(pins)], "Harbor cannot be installed")
         _run([str(place / "bin" / "harbor"), "--version"], "Harbor does not start")
     except BaseException:
         shutil.rmtree(place, ignore_errors=True)
@@ -42,6 +52,9 @@ def harbor_install_command(python: Path | None) -> None:
         raise
     shutil.rmtree(before, ignore_errors=True)
     emit(str(place / "bin" / "harbor"))
+
+
+COMMANDS = (install,)
 
 
 def _python(given: Path | None) -> Path:

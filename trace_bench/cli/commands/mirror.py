@@ -1,0 +1,87 @@
+"""``mirror``: copies a run to another server, or to another tool's files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option
+
+from trace_bench.cli.options import RUNS, Json, RunArgument, RunsDir
+from trace_bench.display.console import emit, emit_json, note
+from trace_bench.display.text import quoted
+from trace_bench.errors import ConfigError
+
+if TYPE_CHECKING:
+    from trace_bench.mirrors.registry import Mirrored
+
+
+def mirror(
+    where: Annotated[str, Argument(metavar="WHERE", help="mlflow or tensorboard.")],
+    run: RunArgument,
+    runs_dir: RunsDir = RUNS,
+    follow: Annotated[bool, Option("--follow", help="Go on until the run has ended; mlflow only.")] = False,
+    tracking_uri: Annotated[
+        str | None, Option(metavar="URI", help="Copy to this MLflow server; else to MLFLOW_TRACKING_URI.")
+    ] = None,
+    experiment: Annotated[
+        str | None, Option(metavar="NAME", help="Name MLflow's experiment; else MLFLOW_EXPERIMENT_NAME or trace-bench.")
+    ] = None,
+    no_files: Annotated[bool, Option("--no-files", help="Copy no artifacts; mlflow only.")] = False,
+    output: Annotated[
+        Path | None, Option("--output", "-o", metavar="FOLDER", help="Write TensorBoard's files here; else to RUN.tb.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Copy a run to an MLflow server, or to event files for TensorBoard. Again, it adds what is new.
+
+    Example: trace-bench mirror mlflow latest
+    """
+    from trace_bench.mirrors.registry import alone, find_kind
+    from trace_bench.records.runs import find_run
+
+    name = find_kind(where).name
+    of_mlflow = (
+        ("--follow", follow), ("--tracking-uri", tracking_uri), ("--experiment", experiment), ("--no-files", no_files),
+    )  # fmt: skip
+    of_tensorboard = (("--output", output),)
+    other, options = ("mlflow", of_mlflow) if name == "tensorboard" else ("tensorboard", of_tensorboard)
+    for option, value in options:
+        if value:
+            raise ConfigError(f"option {option} is of mirror {other}, not of {name}; take it out")
+    layout = find_run(run, runs_dir)
+    if name == "tensorboard":
+        from trace_bench.mirrors.tensorboard import write_run
+
+        done = write_run(layout, output)
+    else:
+        from trace_bench.mirrors.following import follow as keep_up
+        from trace_bench.mirrors.mlflow import MlflowMirror
+
+        if follow:
+            os.nice(10)  # the run comes first
+        server = MlflowMirror(tracking_uri, experiment, files=not no_files)
+        with alone(layout, name, server.shown, wait=follow):
+            done = keep_up(server, layout, note) if follow else server.sync(layout)
+    _print(layout.run_id, done, changed=not follow, as_json=as_json)
+
+
+def _print(run_id: str, done: Mirrored, *, changed: bool, as_json: bool) -> None:
+    """Print what was copied.
+
+    Args:
+        changed: print how many jobs have changed, too. While a run is followed, that is the last look's number only.
+    """
+    for problem in done.problems:
+        note(f"warning: {quoted(problem, 500)}")
+    if as_json:
+        emit_json(
+            {"run_id": run_id, "place": done.place, "jobs": done.jobs, "changed": done.changed,
+             "problems": list(done.problems)}
+        )  # fmt: skip
+    else:
+        jobs = "1 job" if done.jobs == 1 else f"{done.jobs} jobs"
+        emit(
+            f"{run_id}: {jobs} at {quoted(done.place, 500)}" + (f", {done.changed} of them changed" if changed else "")
+        )

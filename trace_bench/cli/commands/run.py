@@ -1,0 +1,165 @@
+"""``run``: see `trace_bench.cli.run`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from typer import Option
+
+from trace_bench.cli import complete
+from trace_bench.cli.options import (
+    BackendOption,
+    ConfigArgument,
+    ConfigOption,
+    DataRoot,
+    JsonLines,
+    NoBuild,
+    Quiet,
+    Roots,
+    Verbose,
+    given,
+    limit_in_seconds,
+    one_config,
+    seed_list,
+    whole_number,
+)
+from trace_bench.errors import ConfigError
+
+Tasks = Annotated[
+    list[str] | None,
+    Option(
+        "--task",
+        "-t",
+        metavar="TASK",
+        help="Run this task, or all that a pattern or tag selects; may be repeated.",
+        autocompletion=complete.tasks,
+    ),
+]
+Trainers = Annotated[
+    list[str] | None,
+    Option(
+        "--trainer",
+        "-T",
+        metavar="TRAINER",
+        help="Run this trainer; may be repeated.",
+        autocompletion=complete.trainers,
+    ),
+]
+Models = Annotated[
+    list[str] | None,
+    Option(
+        "--model",
+        "-m",
+        metavar="MODEL",
+        help="Ask this model, such as openai/gpt-4o-mini, or stub.",
+        autocompletion=complete.models,
+    ),
+]
+Params = Annotated[
+    list[str] | None,
+    Option(
+        "--param",
+        "-p",
+        metavar="KEY=VALUE",
+        help="Set a parameter of all trainers, or TRAINER.KEY.",
+        autocompletion=complete.params,
+    ),
+]
+Seeds = Annotated[str | None, Option("--seeds", metavar="SEEDS", help="Use 5 seeds (5), or exactly these (1,2,7).")]
+Replay = Annotated[
+    str | None, Option(metavar="RUN", help="Answer every call as RUN recorded it; without CONFIG, with RUN's own.")
+]
+ReplayServices = Annotated[
+    bool, Option("--replay-services", help="With --replay, replay what the host did for jobs too, such as trials.")
+]
+OutputDir = Annotated[
+    str | None, Option("--runs-dir", "--output-dir", metavar="FOLDER", help="Write runs to this folder.")
+]
+RunId = Annotated[str | None, Option(metavar="NAME", help="Name the run; an unfinished one is continued.")]
+MaxWorkers = Annotated[
+    int | None,
+    Option(
+        "--max-workers",
+        "--n-concurrent",
+        metavar="NUMBER",
+        parser=whole_number,
+        help="Run this many jobs at a time.",
+    ),
+]
+Resume = Annotated[
+    str | None, Option(metavar="WHAT", help="Continue: auto, failed (run what has failed) or none (run all again).")
+]
+Timeout = Annotated[
+    float | None,
+    Option(metavar="SECONDS", parser=limit_in_seconds, help="Limit one job's training; 0 is no limit."),
+]
+Mirrors = Annotated[list[str] | None, Option("--mirror", metavar="NAME", help="Copy the run as it goes on: mlflow.")]
+AcceptDrift = Annotated[bool, Option("--accept-drift", help="Use locked images although their recipe has changed.")]
+
+
+def run(
+    config: ConfigArgument = None,
+    config_option: ConfigOption = None,
+    task: Tasks = None,
+    trainer: Trainers = None,
+    model: Models = None,
+    seeds: Seeds = None,
+    param: Params = None,
+    replay: Replay = None,
+    replay_services: ReplayServices = False,
+    root: Roots = None,
+    data_root: DataRoot = None,
+    runs_dir: OutputDir = None,
+    run_id: RunId = None,
+    max_workers: MaxWorkers = None,
+    resume: Resume = None,
+    force: Annotated[bool, Option("--force", help="Run every job again: --resume none.")] = False,
+    job_timeout: Timeout = None,
+    logger: Annotated[str | None, Option(metavar="NAME", help="Set the logger of all trainers, or none.")] = None,
+    backend: BackendOption = None,
+    mirror: Mirrors = None,
+    dry_run: Annotated[bool, Option("--dry-run", help="Print what would be run, and run nothing.")] = False,
+    no_build: NoBuild = False,
+    accept_drift: AcceptDrift = False,
+    as_json: JsonLines = False,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+) -> int:
+    """Run tasks with trainers, and print the leaderboard.
+
+    Example: trace-bench run -t llm4ad:circle_packing -T PrioritySearch -T NoOp --seeds 5
+    """
+    from trace_bench.cli.run import Shown, run_command
+
+    shown = Shown(as_json, quiet, verbose)
+    if force and resume not in (None, "none"):
+        raise ConfigError(f"--force runs every job again, and --resume {resume} does not; give one of them")
+    overrides = given(
+        task=task,
+        trainer=trainer,
+        model=model,
+        seeds=None if seeds is None else seed_list(seeds),
+        param=param,
+        runs_dir=runs_dir,
+        data_root=data_root,
+        run_id=run_id,
+        max_workers=max_workers,
+        backend=backend,
+        resume="none" if force else resume,
+        job_timeout=job_timeout or None,
+        logger=logger,
+        mirror=mirror,
+        replay_services=replay_services or None,
+    )
+    if job_timeout == 0:
+        overrides["job_timeout"] = None
+    return run_command(
+        one_config(config, config_option),
+        overrides,
+        replay=replay,
+        roots=root or [],
+        build=not no_build,
+        accept_drift=accept_drift,
+        only_plan=dry_run,
+        shown=shown,
+    )

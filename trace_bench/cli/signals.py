@@ -1,0 +1,96 @@
+"""Ctrl-C, SIGTERM and SIGHUP, for commands whose jobs are to end in order."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from trace_bench.cli.progress import alert
+from trace_bench.errors import ExitCode, TraceBenchError
+
+_STOPPING = (
+    "stopping: running jobs end in order and are collected, once model calls that may be paid already have been "
+    "answered, for a minute at most; once more to kill them",
+    "killing the running jobs; what they had is collected",
+)
+
+
+class RunInterrupted(TraceBenchError):
+    """`Interrupted` on its way to the terminal: on a KeyboardInterrupt, which that is, typer ends without a word."""
+
+    exit_code = ExitCode.INTERRUPTED
+
+
+class StopOnSignals:
+    """First Ctrl-C, SIGTERM or SIGHUP (the terminal was closed): end in order. Second: kill. A terminal that is closed
+    may say so twice, which counts once; under ``nohup`` it says nothing.
+
+    Until somebody asks what is `wanted`, nothing runs that could end in order (an image is built), and the first one
+    ends the command. After that whoever asks hears of a signal: the main thread may wait for a lock just then, and
+    Python would tell it only once it has the lock.
+
+    Args:
+        alert: says what happens; called from a handler or any thread.
+    """
+
+    def __init__(self, alert: Callable[[str], None] = alert) -> None:
+        self._alert = alert
+        self._count = 0
+        self._hung_up = False
+        self._asked = False
+        self._before: dict[int, Any] = {}
+        self._reading = threading.Lock()
+        self._came = self._wake = -1
+
+    def wanted(self) -> str | None:
+        """What jobs are asked to do."""
+        self._asked = True
+        self._hear()
+        return (None, "interrupted")[self._count] if self._count < 2 else "kill"
+
+    def __enter__(self) -> StopOnSignals:
+        self._came, self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
+                continue
+            self._before[number] = signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(-1)
+        with self._reading:
+            os.close(self._came)
+            os.close(self._wake)
+            self._came = -1
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if not self._asked:
+            raise KeyboardInterrupt
+        self._hear()
+
+    def _hear(self) -> None:
+        """Count the signals that came. Waits for nothing: the handler may have interrupted whoever is counting."""
+        if not self._reading.acquire(blocking=False):
+            return
+        try:
+            for number in self._numbers():
+                if number in self._before and not (number == signal.SIGHUP and self._hung_up):
+                    self._hung_up = self._hung_up or number == signal.SIGHUP
+                    self._count += 1
+                    if self._count <= len(_STOPPING):
+                        self._alert(_STOPPING[self._count - 1])
+        finally:
+            self._reading.release()
+
+    def _numbers(self) -> bytes:
+        try:
+            return os.read(self._came, 64) if self._came >= 0 else b""
+        except BlockingIOError:
+            return b""
