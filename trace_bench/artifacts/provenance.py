@@ -47,7 +47,6 @@ PACKAGES = (
     "jsonschema",
     "rich",
     "typer",
-    "tenacity",
     "pyarrow",
 )
 
