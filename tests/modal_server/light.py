@@ -1,8 +1,8 @@
 """Sandboxes without processes, for runs of thousands: the holder's conversation and the supervisor's stream, both real,
 spoken by the server itself.
 
-What runs in a sandbox is a `tests.execution.supervisor.Supervisor`, which leaves the real files; who joins it talks as
-with `trace_bench.sandbox.modal.holder`. There is no isolation, no image and no Python that starts: what a sandbox costs
+What runs in a sandbox is a `tests.execution.supervisor.Supervisor`, which leaves the real files. Peers talk to it as in
+`trace_bench.sandbox.modal.protocol`. There is no isolation, no image and no Python that starts: what a sandbox costs
 its machine is left out, and what it costs its controller is not.
 """
 
@@ -22,7 +22,8 @@ from tests.modal_server.engines import EngineError
 from tests.modal_server.state import Sandbox
 from trace_bench.sandbox.labels import JOB
 from trace_bench.sandbox.modal import program
-from trace_bench.sandbox.modal.holder import CHUNK, DATA, KEPT, SAY, WINDOW, Unpacker, pack, say
+from trace_bench.sandbox.modal.confinement import KEPT
+from trace_bench.sandbox.modal.protocol import CHUNK, DATA, SAY, WINDOW, Unpacker, pack, say
 from trace_bench.sandbox.modal.tags import decoded
 
 

@@ -31,7 +31,7 @@ from typing import Any
 
 from trace_bench.errors import EnvironmentUnavailable, SandboxError
 from trace_bench.resources import package_dir
-from trace_bench.sandbox import launcher
+from trace_bench.sandbox import launcher, processes
 from trace_bench.sandbox.archive import tar_of
 from trace_bench.sandbox.base import (
     CONTROLS,
@@ -47,6 +47,7 @@ from trace_bench.sandbox.base import (
 from trace_bench.sandbox.errors import ControlMissing, NameConflict, SandboxGone
 from trace_bench.sandbox.labels import CPUSET, UID_BASE, matches, uid_bases
 from trace_bench.sandbox.leases import Taken
+from trace_bench.sandbox.packed import python_arguments
 from trace_bench.sandbox.streams import CHUNK, STDERR_BYTES, PolledStream
 from trace_bench.sandbox.uids import BLOCK, DEFAULT_BASE, SLOTS
 
@@ -189,7 +190,7 @@ class LocalSandbox:
 
     def start(self) -> None:
         self._check_there()
-        command = [sys.executable, "-I", launcher.__file__, str(self._folder)]
+        command = [sys.executable, *python_arguments(processes, launcher), str(self._folder)]
         self._launcher = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -241,7 +242,7 @@ class LocalSandbox:
         end = time.monotonic() + KILL_SECONDS
         while self._pid() is not None:
             if time.monotonic() > end:  # somebody stopped the launcher
-                launcher.kill_all([*launcher.descendants(pid), pid])
+                processes.kill_all([*processes.descendants(pid), pid])
             self._wait_once(0.05)
 
     def last_words(self) -> str:

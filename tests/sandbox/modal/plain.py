@@ -15,9 +15,8 @@ from typing import Any
 from trace_bench.errors import SandboxError
 from trace_bench.sandbox.conformance.lab import PRELUDE
 from trace_bench.sandbox.modal import program
-from trace_bench.sandbox.modal.conversation import JOIN, Conversation
-from trace_bench.sandbox.modal.holder import Unpacker
-from trace_bench.sandbox.modal.stream import ModalStream
+from trace_bench.sandbox.modal.conversation import JOIN, Conversation, ModalStream
+from trace_bench.sandbox.modal.protocol import Unpacker
 
 
 class Piped:
@@ -81,7 +80,7 @@ class Held:
             self._conversations.append(asyncio.create_task(conversation.run(opened)))
 
         asyncio.run_coroutine_threadsafe(run(), self._loop).result(20)
-        assert conversation.wait_for(lambda: conversation.position is not None, 20)
+        assert conversation.wait_for(lambda: conversation.report is not None, 20)
         return conversation, ModalStream(conversation)
 
     def started(self) -> tuple[Conversation, ModalStream]:

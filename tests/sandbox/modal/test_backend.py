@@ -34,8 +34,9 @@ from trace_bench.sandbox.modal import ModalBackend
 from trace_bench.sandbox.modal import backend as module
 from trace_bench.sandbox.modal import sandbox as sandboxes
 from trace_bench.sandbox.modal.backend import short
+from trace_bench.sandbox.modal.confinement import KEPT
 from trace_bench.sandbox.modal.controls import CANNOT, read_back
-from trace_bench.sandbox.modal.holder import KEPT
+from trace_bench.sandbox.modal.reports import Facts
 from trace_bench.sandbox.modal.tags import LONGEST, decoded, encoded
 
 
@@ -93,7 +94,7 @@ def test_gpus_are_those_of_the_config_and_go_over_the_older_calls(lab: Lab, serv
     assert lab.backend.find({JOB: sandbox.labels[JOB]}) == []
     assert [host.gpus for host in lab.backend.hosts()] == [None] and ModalBackend().hosts()[0].gpus == ()
     with pytest.raises(ConfigError, match="say which GPU"):
-        module._settings(lab.request("", resources=Resources(gpus=1)), ModalConfig())
+        module._create_arguments(lab.request("", resources=Resources(gpus=1)), ModalConfig())
 
 
 def test_a_name_that_is_too_long_keeps_its_beginning_and_stays_one_of_its_own() -> None:
@@ -132,7 +133,7 @@ def test_what_is_required_and_cannot_be_is_refused_before_anything_is_made(lab: 
 
 FACTS: dict[str, Any] = {
     "capabilities": list(KEPT), "usable": list(KEPT), "no_new_privs": True, "uid": 0, "nofile": 1024, "fsize": 1,
-    "core": 0, "interfaces": ["lo"], "kernel": "4.4.0",
+    "core": 0, "interfaces": ["lo"], "kernel": "4.4.0", "python": "3.11.7",
 }  # fmt: skip
 LABELS = {"trace-bench.memory": "1", "trace-bench.cpus": "1", "trace-bench.nofile": "1024", "trace-bench.gpus": "0"}
 
@@ -150,7 +151,7 @@ LABELS = {"trace-bench.memory": "1", "trace-bench.cpus": "1", "trace-bench.nofil
     ],
 )
 def test_controls_are_read_back_inside(changed: dict[str, Any], lost: str | None) -> None:
-    controls = read_back({**FACTS, **changed}, LABELS)
+    controls = read_back(Facts(**{**FACTS, **changed}), LABELS)
     assert {control.name for control in controls if not control.in_force} == CANNOT.keys() & {
         control.name for control in controls
     } | ({lost} if lost else set())
@@ -162,7 +163,7 @@ def test_a_sandbox_that_lacks_what_every_job_needs_is_ended_again(
 ) -> None:
     monkeypatch.setattr(
         "trace_bench.sandbox.modal.sandbox.read_back",
-        lambda facts, labels: read_back({**facts, "no_new_privs": False}, labels),
+        lambda facts, labels: read_back(facts.model_copy(update={"no_new_privs": False}), labels),
     )
     running = len(server.running())
     with pytest.raises(ControlMissing, match="no_new_privileges"):

@@ -13,13 +13,15 @@ import pytest
 
 from trace_bench.errors import SandboxError
 from trace_bench.sandbox.modal.conversation import Conversation
-from trace_bench.sandbox.modal.holder import DATA, SAY, WINDOW, Unpacker, pack, say
+from trace_bench.sandbox.modal.protocol import DATA, SAY, WINDOW, Unpacker, pack, say
+from trace_bench.sandbox.modal.reports import Ended, Report
 
 FACTS = {
     "capabilities": ["KILL"], "usable": ["KILL"], "interfaces": ["lo"], "no_new_privs": True, "uid": 0, "nofile": 256,
     "fsize": -1, "core": 0, "kernel": "4.4.0", "python": "3.11.7",
 }  # fmt: skip
 START: dict[str, Any] = {"state": "running", "ended": None, "stderr": "", "facts": FACTS, "credit": WINDOW}
+REPORT = Report(**{key: START[key] for key in ("state", "ended", "stderr", "facts")})
 
 
 class Scripted:
@@ -57,7 +59,7 @@ async def begun() -> tuple[Conversation, Scripted, asyncio.Task[None]]:
 
     running = asyncio.create_task(conversation.run(opened))
     channel.says(say(**START))
-    while conversation.position is None:
+    while conversation.report is None:
         await asyncio.sleep(0.001)
     return conversation, channel, running
 
@@ -149,7 +151,7 @@ def test_what_ends_while_it_is_written_to_has_ended_and_has_not_broken() -> None
         channel.says(say(**{**START, "state": "exited", "ended": {"code": 0, "error": ""}}) + say(eof=True))
         channel.says(b"")
         await asyncio.wait_for(running, 5)
-        assert conversation.error is None and conversation.ended == {"code": 0, "error": ""}
+        assert conversation.error is None and conversation.ended == Ended(code=0, error="")
 
     asyncio.run(body())
 
@@ -181,7 +183,7 @@ def test_what_no_holder_says_breaks_the_conversation_off_and_nothing_else(data: 
         channel.says(data)
         while not conversation.over:
             await asyncio.sleep(0.002)
-        assert isinstance(conversation.error, SandboxError) and conversation.position == {**START, "eof": False}
+        assert isinstance(conversation.error, SandboxError) and conversation.report == REPORT
         channel.says(b"")
         await asyncio.wait_for(running, 5)
 

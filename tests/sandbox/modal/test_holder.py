@@ -19,7 +19,10 @@ from tests.sandbox.modal.plain import held
 from trace_bench.sandbox.conformance.lab import ECHO, SLEEP, read_all, read_bytes, read_until
 from trace_bench.sandbox.errors import StreamTimeout
 from trace_bench.sandbox.modal import program
-from trace_bench.sandbox.modal.holder import KEPT, WINDOW, Unpacker, descendants, pack, say
+from trace_bench.sandbox.modal.confinement import KEPT
+from trace_bench.sandbox.modal.protocol import WINDOW, Unpacker, pack, say
+from trace_bench.sandbox.modal.reports import Ended
+from trace_bench.sandbox.processes import descendants
 
 root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, which has rights to give up")
 FLOOD = """
@@ -55,7 +58,7 @@ def test_what_was_written_before_anybody_attached_is_not_lost(tmp_path: Path) ->
         assert holder.ask("wait")["ended"] == {"code": 3, "error": ""}
         conversation, stream = holder.attach()
         assert read_all(stream) == b"a" * 30_000 + b"\n"
-        assert conversation.ended == {"code": 3, "error": ""} and stream.stderr_tail() == "oh"
+        assert conversation.ended == Ended(code=3, error="") and stream.stderr_tail() == "oh"
 
 
 def test_who_attaches_last_has_the_stream_and_nobody_sees_an_end_of_file(tmp_path: Path) -> None:
@@ -90,7 +93,7 @@ def test_output_that_nobody_reads_holds_the_command_up_and_no_more_is_taken_than
         assert count() < 3000
         lines = read_all(stream).splitlines()
         assert [int(line[:8]) for line in lines] == list(range(1, 3001))
-        assert conversation.ended == {"code": 0, "error": ""}
+        assert conversation.ended == Ended(code=0, error="")
 
 
 def test_input_that_nobody_reads_is_refused_and_a_kill_gets_through(tmp_path: Path) -> None:
@@ -101,7 +104,7 @@ def test_input_that_nobody_reads_is_refused_and_a_kill_gets_through(tmp_path: Pa
             stream.write(bytes(4 * WINDOW))
         holder.say(conversation, op="kill")
         assert conversation.wait_for(lambda: conversation.ended is not None, 10)
-        assert conversation.ended == {"code": 137, "error": ""}
+        assert conversation.ended == Ended(code=137, error="")
 
 
 def test_a_flood_on_stderr_holds_nobody_up_and_its_end_is_kept(tmp_path: Path) -> None:
@@ -180,9 +183,9 @@ def test_the_command_has_the_rights_of_a_supervisor_and_no_way_to_more(tmp_path:
         bounding, effective, no_new, limits, folder = json.loads(read_all(stream))
         assert int(bounding, 16) == int(effective, 16) == kept
         assert (no_new.strip(), limits, folder) == ("1", [[256, 256], [64 << 20, 64 << 20], [0, 0]], "/")
-        assert conversation.position is not None
-        facts = conversation.position["facts"]
-        assert sorted(facts["capabilities"]) == sorted(KEPT) and facts["no_new_privs"] and facts["fsize"] == 64 << 20
+        assert conversation.report is not None
+        facts = conversation.report.facts
+        assert sorted(facts.capabilities) == sorted(KEPT) and facts.no_new_privs and facts.fsize == 64 << 20
 
 
 def test_what_the_service_tells_its_programs_is_not_told_the_command(

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from trace_bench.sandbox.modal import turns
-from trace_bench.sandbox.modal.turns import Turns
+from trace_bench.sandbox.modal import client
+from trace_bench.sandbox.modal.client import Turns
 
 
 class Clock:
@@ -29,7 +29,7 @@ class Clock:
 
 def left(monkeypatch: pytest.MonkeyPatch, clock: Clock, count: int, found: Turns) -> list[float]:
     """When each of `count` calls that come at once leaves, from now on."""
-    monkeypatch.setattr(turns.asyncio, "sleep", clock.sleep)
+    monkeypatch.setattr(client.asyncio, "sleep", clock.sleep)
     began = clock.now
 
     async def one() -> float:
@@ -59,19 +59,3 @@ def test_one_that_is_late_is_made_up_for_and_none_comes_too_close(monkeypatch: p
     times = left(monkeypatch, clock, 8, Turns(5.0, clock=clock))
     gaps = [after - before for before, after in pairwise(times)]
     assert gaps == pytest.approx([0.2, 0.21, 0.2, 0.204, 0.304, 0.2, 0.204])
-
-
-def test_who_waits_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = Turns(10.0)
-    assert found.seconds == pytest.approx(0.102)
-
-    async def three() -> float:
-        calls = [asyncio.ensure_future(found.next()) for _ in range(3)]
-        await asyncio.sleep(0.01)
-        seconds = found.seconds
-        for call in calls:
-            call.cancel()
-        await asyncio.gather(*calls, return_exceptions=True)
-        return seconds
-
-    assert run(three()) == pytest.approx(0.306) and found.seconds == pytest.approx(0.102)

@@ -1,4 +1,4 @@
-"""The Modal backend: one sandbox of the service per job, and in it one process that holds the command."""
+"""The Modal backend: one sandbox of the service per job, and in it a process that holds the job's command."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from typing import TYPE_CHECKING, Any
 
 from trace_bench.config.places import ModalConfig
 from trace_bench.errors import ConfigError, EnvironmentUnavailable, SandboxError
-from trace_bench.sandbox.base import NEVER_WEAKER, Control, Host, Integrity, Sandbox, SandboxRequest
+from trace_bench.sandbox.base import NEVER_WEAKER, Host, Integrity, Sandbox, SandboxRequest
 from trace_bench.sandbox.controls import missing
 from trace_bench.sandbox.errors import ControlMissing, EngineGone, NameConflict, RuntimeMissing
 from trace_bench.sandbox.labels import PREFIX, UID_BASE, uid_bases
 from trace_bench.sandbox.modal import program
-from trace_bench.sandbox.modal.client import TOKEN, Client, Listed
+from trace_bench.sandbox.modal.client import TOKEN, Client
 from trace_bench.sandbox.modal.controls import CAN, CANNOT, limits
+from trace_bench.sandbox.modal.protocol import OUT, SOCKET
 from trace_bench.sandbox.modal.sandbox import ModalSandbox
-from trace_bench.sandbox.modal.turns import Turns
 from trace_bench.sandbox.uids import BLOCK, DEFAULT_BASE, SLOTS
 
 if TYPE_CHECKING:
     import modal
 
 NAME = PREFIX + "name"
-"""Label with the name: the service does not tell it."""
+"""Label with the name, which the service does not report."""
 NONCE = PREFIX + "nonce"
-"""Label by which a create whose answer was lost knows its own sandbox again."""
+"""Label that identifies the sandbox of a create call whose answer was lost."""
 LONGEST_NAME = 63
 LONGEST_LIFE = 86_400
 """Seconds: no sandbox of the service lives longer."""
 LOOKS = (0.0, 1.0, 2.0)
-"""Seconds after which it is looked for a sandbox of which nobody knows whether it was made."""
+"""Seconds before each look for a sandbox that may or may not have been made."""
 UNSTARTED_SECONDS = 600
-"""A sandbox that nobody starts ends by itself after that."""
+"""A sandbox that is not started ends by itself after that."""
 MODAL_BASE = 0x7A000000
-"""Sandboxes have uid spaces of their own. The locks of blocks only say that a controller lives, so they are apart from
-those of engines and folders."""
+"""Sandboxes have uid spaces of their own. The locks of uid blocks only show which controller is alive, so they are in a
+range apart from those of engines and folders."""
 OPEN_TO_ALL = ("/var/tmp", "/run/lock", "/dev/shm", "/dev/mqueue")
-"""Folders of images that any uid may write to; /tmp and /run are closed by the worker, everywhere."""
+"""Folders of images that any uid may write to. The worker closes /tmp and /run on every backend."""
 MIB = 1 << 20
 
 
@@ -49,7 +49,7 @@ class ModalBackend:
 
     Args:
         settings: section ``modal`` of a config.
-        client: the service's client to use; None is the one of this process.
+        client: the service's client to use; None is that of this process.
     """
 
     name = "modal"
@@ -59,8 +59,9 @@ class ModalBackend:
 
     def __init__(self, settings: ModalConfig | None = None, *, client: modal.Client | None = None) -> None:
         self._settings = settings or ModalConfig()
-        self._client = Client(self._settings.app, self._settings.environment, client)
-        self._turns = Turns(self._settings.creations_per_second)
+        self._client = Client(
+            self._settings.app, self._settings.environment, self._settings.creations_per_second, client
+        )
 
     @property
     def default_uid_base(self) -> int:
@@ -71,7 +72,7 @@ class ModalBackend:
         return (
             Host(
                 slots=settings.max_sandboxes,
-                gpus=() if settings.gpu is None else None,  # which it gives nobody can tell
+                gpus=() if settings.gpu is None else None,  # the service does not say which GPU it gives
                 starting=settings.max_starting,
                 creations_per_second=settings.creations_per_second,
                 scope=f"modal-{settings.environment or ''}-{settings.app}",
@@ -86,27 +87,26 @@ class ModalBackend:
                 "the package modal is not installed; install it with pip install 'trace-bench[modal]'."
             ) from error
         try:
-            self._client.app  # noqa: B018 - the question is the check
+            self._client.app  # noqa: B018 - looking it up is the check
         except SandboxError as error:
-            raise EnvironmentUnavailable(f"{error} Look at the network, and {TOKEN}.") from error
+            raise EnvironmentUnavailable(f"{error} Check the network, and {TOKEN}.") from error
 
     def create(self, request: SandboxRequest) -> Sandbox:
         lacking = sorted(request.require_controls & self.cannot.keys())
         if lacking:
-            told = "; ".join(f"{name} ({self.cannot[name]})" for name in lacking)
-            raise ControlMissing(f"the modal backend cannot put in force: {told}. Use --backend docker.")
+            listed = "; ".join(f"{name} ({self.cannot[name]})" for name in lacking)
+            raise ControlMissing(f"the modal backend cannot put in force: {listed}. Use --backend docker.")
         if request.runtime not in (None, "runsc", "gvisor"):
             raise RuntimeMissing(
                 f"the modal backend has no runtime {request.runtime}; it has gVisor alone: take sandbox.runtime out."
             )
-        own_labels = self._labels(request)
-        image = self._client.image(request.image, self._settings.registry_access)
-        sandbox = self._made(request, own_labels, image)
+        sandbox = self._make(request)
         try:
             sandbox.open()
             required = (NEVER_WEAKER | request.require_controls) - request.allow_weaker
             if absent := missing(sandbox.controls(), required):
-                raise ControlMissing(_lacking(absent))
+                listed = "; ".join(f"{control.name} ({control.detail})" for control in absent)
+                raise ControlMissing(f"the sandbox that Modal has made lacks controls: {listed}. It was ended.")
         except BaseException:
             sandbox.remove()
             raise
@@ -117,9 +117,9 @@ class ModalBackend:
 
     def find(self, labels: Mapping[str, str]) -> list[Sandbox]:
         return [
-            ModalSandbox(self._client, item.handle, item.labels.get(NAME, item.handle.object_id), item.labels)
-            for item in self._client.listed(labels)
-            if NONCE in item.labels
+            ModalSandbox(self._client, handle, own_labels.get(NAME, handle.object_id), own_labels)
+            for handle, own_labels in self._client.find(labels)
+            if NONCE in own_labels
         ]
 
     def uid_bases_in_use(self) -> frozenset[int]:
@@ -142,41 +142,37 @@ class ModalBackend:
             "cannot": dict(self.cannot),
         }
 
-    def _labels(self, request: SandboxRequest) -> dict[str, str]:
-        return {
+    def _make(self, request: SandboxRequest) -> ModalSandbox:
+        """The sandbox of `request`. If the answer to the create call was lost, the sandbox is found by its nonce, so
+        there is never a second one."""
+        name, nonce = short(request.name), secrets.token_hex(8)
+        own_labels = {
             **request.labels,
             **limits(request),
             UID_BASE: str(request.uid_base),
-            NAME: short(request.name),
-            NONCE: secrets.token_hex(8),
+            NAME: name,
+            NONCE: nonce,
         }
-
-    def _made(self, request: SandboxRequest, own_labels: Mapping[str, str], image: Any) -> ModalSandbox:
-        """The sandbox of `request`. One whose answer was lost is found again; there is never a second one."""
-        name = own_labels[NAME]
+        image = self._client.image(request.image, self._settings.registry_access)
+        command = program.holder_command(_holder_spec(request, self._settings.idle_timeout))
         try:
             handle = self._client.create(
-                program.holder_command(_spec(request, self._settings.idle_timeout)),
-                name=name,
-                labels=own_labels,
-                image=image,
-                turns=self._turns,
-                **_settings(request, self._settings),
+                command, name=name, labels=own_labels, image=image, **_create_arguments(request, self._settings)
             )
         except (EngineGone, NameConflict) as error:
-            found = self._own(name, own_labels[NONCE], LOOKS if isinstance(error, EngineGone) else LOOKS[:1])
+            found = self._find_own(name, nonce, LOOKS if isinstance(error, EngineGone) else LOOKS[:1])
             if found is None:
                 raise
-            handle = found.handle
+            handle = found
         return ModalSandbox(self._client, handle, name, own_labels)
 
-    def _own(self, name: str, nonce: str, looks: Sequence[float]) -> Listed | None:
-        """The sandbox called `name` if it is that of `nonce`; looked for after each of `looks`, seconds."""
-        for seconds in looks:
+    def _find_own(self, name: str, nonce: str, pauses: Sequence[float]) -> modal.Sandbox | None:
+        """The sandbox called `name` if it carries `nonce`. Looks after each of `pauses`, seconds."""
+        for seconds in pauses:
             time.sleep(seconds)
-            for item in self._client.listed({NAME: name}):
-                if item.labels.get(NONCE) == nonce:
-                    return item
+            for handle, own_labels in self._client.find({NAME: name}):
+                if own_labels.get(NONCE) == nonce:
+                    return handle
         return None
 
 
@@ -191,12 +187,12 @@ def short(name: str) -> str:
     return f"{name[: LONGEST_NAME - 17]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
 
-def _spec(request: SandboxRequest, idle: float) -> dict[str, Any]:
+def _holder_spec(request: SandboxRequest, idle: float) -> dict[str, Any]:
     resources = request.resources
     return {
         "command": list(request.command),
-        "out": program.OUT,
-        "socket": program.SOCKET,
+        "out": OUT,
+        "socket": SOCKET,
         "unstarted": UNSTARTED_SECONDS,
         "linger": idle,
         "nofile": resources.nofile,
@@ -205,11 +201,11 @@ def _spec(request: SandboxRequest, idle: float) -> dict[str, Any]:
     }
 
 
-def _settings(request: SandboxRequest, settings: ModalConfig) -> dict[str, Any]:
-    """What is asked of the service: as request and as limit the same, so that a score does not depend on neighbours."""
+def _create_arguments(request: SandboxRequest, settings: ModalConfig) -> dict[str, Any]:
+    """Arguments for the service. Request and limit are equal, so that a score does not depend on the neighbours."""
     resources = request.resources
     memory = -(-resources.memory_bytes // MIB)
-    asked: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "cpu": (resources.cpus, resources.cpus),
         "memory": (memory, memory),
         "timeout": LONGEST_LIFE if request.most_seconds is None else min(LONGEST_LIFE, ceil(request.most_seconds)),
@@ -218,17 +214,12 @@ def _settings(request: SandboxRequest, settings: ModalConfig) -> dict[str, Any]:
         "block_network": True,
     }
     if settings.region is not None:
-        asked["region"] = settings.region
+        arguments["region"] = settings.region
     if resources.gpus:
         if settings.gpu is None:
             raise ConfigError("sandbox.gpus: say which GPU Modal is to give, as in modal: {gpu: H100}")
-        asked["gpu"] = f"{settings.gpu}:{resources.gpus}"
-    return asked
-
-
-def _lacking(absent: Sequence[Control]) -> str:
-    told = "; ".join(f"{control.name} ({control.detail})" for control in absent)
-    return f"the sandbox that Modal has made cannot put in force: {told}. It was ended again."
+        arguments["gpu"] = f"{settings.gpu}:{resources.gpus}"
+    return arguments
 
 
 assert BLOCK * SLOTS + MODAL_BASE < 2**31 and MODAL_BASE > DEFAULT_BASE

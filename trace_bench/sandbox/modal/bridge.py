@@ -1,6 +1,6 @@
-"""What is run in a sandbox by an exec: joins the holder's socket to its own stdin and stdout, or brings /out as a tar.
+"""What an exec in a Modal sandbox runs: connects its stdin and stdout to the holder, or writes /out as a tar.
 
-Handed over as source, as the holder is (`trace_bench.sandbox.modal.program`): standard library only.
+Runs inside: the standard library only.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
-CHUNK = 64 * 1024
+from trace_bench.sandbox.archive import tar_of
+from trace_bench.sandbox.modal.protocol import CHUNK, DATA, SAY, pack, say
+
 PATIENCE = 60.0
-"""Seconds that the holder has to be there."""
+"""Seconds that the holder has to open its socket."""
 
 
-def connect(path: str) -> socket.socket:
-    """Join the holder, which may be starting still.
+def connect(path: str, first: bytes) -> socket.socket:
+    """Connect to the holder, which may still be starting, and send the message `first`.
 
     Raises:
         OSError: it is not there.
@@ -35,13 +36,13 @@ def connect(path: str) -> socket.socket:
                 raise
             time.sleep(0.01)
         else:
+            sock.sendall(first)
             return sock
 
 
 def join(path: str, first: bytes) -> int:
-    """Say `first`, then carry bytes both ways until either side ends."""
-    sock = connect(path)
-    sock.sendall(first)
+    """Send `first`, then carry bytes both ways until either side ends."""
+    sock = connect(path, first)
 
     def carry_in() -> None:
         try:
@@ -60,20 +61,18 @@ def join(path: str, first: bytes) -> int:
     return 0
 
 
-def collect(
-    path: str, out: str, tar_of: Callable[[Path, str], Iterator[bytes]], pack: Callable[[bytes, bytes], bytes]
-) -> int:
-    """The tar of `out` as frames of kind ``D``, and after the last of them one of kind ``S``: without it, it is not
-    whole."""
-    hold = connect(path)
-    hold.sendall(pack(b"S", b'{"op": "hold"}'))
-    held = bytearray()
+def collect(path: str, out: str) -> int:
+    """Write the tar of `out` as frames of kind `DATA`, then a last one of kind `SAY`: without it the tar is not
+    complete."""
+    hold = connect(path, say(op="hold"))
+    pending = bytearray()
     for piece in tar_of(Path(out), "out"):
-        held += piece
-        if len(held) >= CHUNK:
-            _write(pack(b"D", bytes(held)))
-            held.clear()
-    _write(pack(b"D", bytes(held)) + pack(b"S", b'{"eof": true}'))
+        pending += piece
+        if len(pending) >= CHUNK:
+            _write(pack(DATA, bytes(pending)))
+            pending.clear()
+    _write(pack(DATA, bytes(pending)) + say(eof=True))
+    hold.close()
     return 0
 
 
@@ -84,8 +83,7 @@ def _write(data: bytes) -> None:
 
 
 def main() -> int:
-    """Arguments: the holder's socket, and what to say first, or for `collect` ``collect`` and the folder."""
-    pack: Callable[[bytes, bytes], bytes] = globals()["pack"]  # before this source stands what it is handed over with
+    """Arguments: the holder's socket, then a JSON message to join with, or ``collect`` and the folder."""
     if sys.argv[2] == "collect":
-        return collect(sys.argv[1], sys.argv[3], globals()["tar_of"], pack)
-    return join(sys.argv[1], pack(b"S", sys.argv[2].encode()))
+        return collect(sys.argv[1], sys.argv[3])
+    return join(sys.argv[1], pack(SAY, sys.argv[2].encode()))

@@ -1,7 +1,7 @@
-"""The connection to Modal: one loop, every call with a limit of its own, and its errors in one sentence each.
+"""The connection to Modal: one event loop, a time limit for every call, and one sentence for every error.
 
-All of the service's client that is used stands here, and only what its documentation names. It is imported on first
-use: that takes half a second, and none of it is wanted where another backend runs.
+All use of the service's client is in this module, and only of what its documentation names. It is imported on first
+use: that takes half a second, which other backends need not spend.
 """
 
 from __future__ import annotations
@@ -9,16 +9,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as Late
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from trace_bench.errors import EnvironmentUnavailable, Interrupted, SandboxError, TraceBenchError
 from trace_bench.sandbox.errors import EngineGone, ImageMissing, NameConflict, RateLimited, SandboxGone
 from trace_bench.sandbox.modal.tags import decoded, encoded
-from trace_bench.sandbox.modal.turns import Turns
+from trace_bench.sandbox.pace import MARGIN
 
 if TYPE_CHECKING:
     import modal
@@ -29,40 +28,64 @@ CALL_SECONDS = 60.0
 CREATE_SECONDS = 120.0
 IMAGE_SECONDS = 1200.0
 """The first use of an image: the service pulls it."""
-LOOK = 0.5
-"""Seconds between two looks at whether an image is still wanted."""
+POLL_SECONDS = 0.5
+"""How often a wait for an image looks whether the image is still needed."""
 EXEC_SECONDS = 300.0
-"""An exec waits for its sandbox to have started."""
+"""An exec waits until its sandbox has started."""
 TERMINATE_SECONDS = 120.0
 TOKEN = "give its credentials: modal token set, or MODAL_TOKEN_ID and MODAL_TOKEN_SECRET"
-AT_ONCE = 32
-"""Calls for tags on their way at a time."""
+TAG_CALLS = 32
+"""Calls for tags under way at a time."""
 
 
-@dataclass(frozen=True)
-class Listed:
-    """A sandbox as the service lists it: its handle, and our labels of it."""
+class Turns:
+    """Lets calls leave at even distances.
 
-    handle: modal.Sandbox
-    labels: Mapping[str, str]
+    The scheduler keeps the same pace (`trace_bench.sandbox.pace`). But its threads wake up a little late, and those
+    that waited for one image continue at once. A service that counts in a strict window refuses calls that come too
+    close, so the distance is kept again where the calls leave.
+
+    Args:
+        per_second: calls, at most.
+        clock: seconds.
+    """
+
+    def __init__(self, per_second: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._distance = 1.0 / per_second
+        self._clock = clock
+        self._lock = asyncio.Lock()
+        self._next = -float("inf")
+
+    async def next(self) -> None:
+        """Wait for the next turn, in the order of the calls. The caller must proceed at once."""
+        async with self._lock:
+            at = self._next
+            while (left := at - self._clock()) > 0:
+                await asyncio.sleep(left)
+            # A late turn shortens the next distance, but never below what the limit allows.
+            self._next = max(at + MARGIN * self._distance, self._clock() + self._distance)
 
 
 class Client:
     """One app of one workspace.
 
     Args:
-        app: its name; it is made where it is not there.
-        environment: of the workspace; None is its own.
-        client: the service's client to use; None is the one of this process, by the user's credentials.
+        app: its name; the app is made if it is missing.
+        environment: of the workspace; None is its default.
+        per_second: sandboxes that may be created in a second.
+        client: the service's client to use; None is that of this process, with the user's credentials.
 
     Attributes:
-        stopped: says, often asked, that images are not waited for any more.
+        stopped: called often while an image is pulled; True ends the wait.
     """
 
-    def __init__(self, app: str, environment: str | None, client: modal.Client | None = None) -> None:
+    def __init__(
+        self, app: str, environment: str | None, per_second: float, client: modal.Client | None = None
+    ) -> None:
         self.app_name = app
         self._environment = environment
         self._client = client
+        self._turns = Turns(per_second)
         self._app: modal.App | None = None
         self._images: dict[tuple[str, str | None], modal.Image] = {}
         self._lock = threading.Lock()
@@ -80,13 +103,13 @@ class Client:
                 self._loop = _clients_loop() or _own_loop()
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
-    def later(self, seconds: float, what: Callable[[], Any]) -> None:
-        """Call `what` on that loop, `seconds` from now."""
+    def later(self, seconds: float, action: Callable[[], Any]) -> None:
+        """Call `action` on that loop, `seconds` from now."""
         assert self._loop is not None
-        self._loop.call_soon_threadsafe(self._loop.call_later, seconds, what)
+        self._loop.call_soon_threadsafe(self._loop.call_later, seconds, action)
 
-    def call(self, work: Coroutine[Any, Any, T], seconds: float, action: str, name: str = "") -> T:
-        """The result of `work`; `action` completes "did not".
+    def call(self, work: Coroutine[Any, Any, T], seconds: float | None, action: str, name: str = "") -> T:
+        """The result of `work`; `action` completes "Modal did not".
 
         Raises:
             SandboxError, EnvironmentUnavailable: as `translated`.
@@ -94,11 +117,9 @@ class Client:
         future = self.submit(work)
         try:
             return future.result(seconds)
-        except TraceBenchError:
-            raise
-        except Late as error:
+        except TimeoutError as error:
             future.cancel()
-            raise EngineGone(f"Modal did not {action} within {seconds:g} s.") from error
+            raise EngineGone(f"Modal did not {action} {f'within {seconds:g} s' if seconds else 'in time'}.") from error
         except Exception as error:
             raise translated(error, action, name) from error
 
@@ -121,7 +142,7 @@ class Client:
         return self._app
 
     def image(self, ref: str, access: str | None) -> modal.Image:
-        """The image `ref`, which the service has pulled.
+        """The image `ref`, which the service has pulled. Of several threads one has it pulled, and the others wait.
 
         Args:
             access: name of the secret with the credentials of a private registry.
@@ -132,77 +153,71 @@ class Client:
         import modal
 
         app = self.app
-        while not self._pulling.acquire(timeout=LOOK):  # once, by whoever is first; the others wait
-            if self.stopped():
-                raise _given_up(ref)
+        while not self._pulling.acquire(timeout=POLL_SECONDS):
+            self._check_not_stopped(ref)
         try:
-            image = self._images.get((ref, access))
-            if image is None and self.stopped():
-                raise _given_up(ref)
-            if image is None:
+            if (ref, access) not in self._images:
+                self._check_not_stopped(ref)
                 secret = None if access is None else modal.Secret.from_name(access)
                 image = modal.Image.from_registry(ref, secret=secret)
-                if not self.call(self._pulled(image.build.aio(app)), IMAGE_SECONDS, f"pull the image {ref}", ref):
-                    raise _given_up(ref)
+                self.call(self._until_stopped(image.build.aio(app)), IMAGE_SECONDS, f"pull the image {ref}", ref)
+                self._check_not_stopped(ref)
                 self._images[ref, access] = image
+            return self._images[ref, access]
         finally:
             self._pulling.release()
-        return image
 
-    async def _pulled(self, work: Coroutine[Any, Any, Any]) -> bool:
-        """See `work` through; False if it was given up. (To raise `Interrupted` here would end the loop with it.)"""
+    async def _until_stopped(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Await `work`, or give it up once `stopped`. (To raise `Interrupted` here would end the loop with it.)"""
         pulling = asyncio.ensure_future(work)
         try:
-            while not (await asyncio.wait({pulling}, timeout=LOOK))[0]:
-                if self.stopped():
-                    return False
-            await pulling
+            while not self.stopped():
+                if (await asyncio.wait({pulling}, timeout=POLL_SECONDS))[0]:
+                    await pulling
+                    return
         finally:
             pulling.cancel()
-        return True
 
-    def create(
-        self, command: Sequence[str], *, name: str, labels: Mapping[str, str], turns: Turns, **settings: Any
-    ) -> modal.Sandbox:
-        """Make a sandbox, in one of `turns`; `settings` as of the service's client."""
+    def _check_not_stopped(self, ref: str) -> None:
+        if self.stopped():
+            raise Interrupted(f"interrupted while Modal pulled the image {ref}")
+
+    def create(self, command: Sequence[str], *, name: str, labels: Mapping[str, str], **settings: Any) -> modal.Sandbox:
+        """Make a sandbox, at the pace of `per_second`; `settings` as of the service's client."""
         app = self.app
 
-        async def made() -> modal.Sandbox:
+        async def make() -> modal.Sandbox:
             import modal
 
-            await turns.next()
-            return await modal.Sandbox.create.aio(
-                *command, app=app, name=name, tags=encoded(labels), client=self._client, **settings
-            )
+            await self._turns.next()
+            async with asyncio.timeout(CREATE_SECONDS):
+                return await modal.Sandbox.create.aio(
+                    *command, app=app, name=name, tags=encoded(labels), client=self._client, **settings
+                )
 
-        sandbox = self.call(made(), CREATE_SECONDS + turns.seconds, "create a sandbox", name)
+        sandbox = self.call(make(), None, "create a sandbox", name)
         self._labels[sandbox.object_id] = dict(labels)
         return sandbox
 
-    def listed(self, labels: Mapping[str, str]) -> list[Listed]:
-        """All sandboxes of the app that have not ended and carry `labels`."""
+    def find(self, labels: Mapping[str, str]) -> list[tuple[modal.Sandbox, Mapping[str, str]]]:
+        """All sandboxes of the app that have not ended and carry `labels`, each with all of its labels."""
         app_id = self.app.app_id
-        return self.call(self._list(app_id, encoded(labels)), CALL_SECONDS, "list sandboxes")
+        return self.call(self._find(app_id, encoded(labels)), CALL_SECONDS, "list sandboxes")
 
-    async def _list(self, app_id: str | None, tags: dict[str, str]) -> list[Listed]:
+    async def _find(self, app_id: str | None, tags: dict[str, str]) -> list[tuple[modal.Sandbox, Mapping[str, str]]]:
         import modal
 
         handles = [handle async for handle in modal.Sandbox.list.aio(app_id=app_id, tags=tags, client=self._client)]
-        turns = asyncio.Semaphore(AT_ONCE)
+        free = asyncio.Semaphore(TAG_CALLS)
 
-        async def told(handle: modal.Sandbox) -> Listed | None:
-            known = self._labels.get(handle.object_id)
-            if known is None:  # the list does not tell; they never change
-                async with turns:
-                    try:
-                        known = decoded(await handle.get_tags.aio())
-                    except modal.exception.NotFoundError:
-                        return None  # it has ended meanwhile
-                self._labels[handle.object_id] = known
-            return Listed(handle, known)
+        async def fetch_labels(handle: modal.Sandbox) -> None:
+            if handle.object_id not in self._labels:  # the list holds no tags; they never change
+                with contextlib.suppress(modal.exception.NotFoundError):  # it has ended meanwhile
+                    async with free:
+                        self._labels[handle.object_id] = decoded(await handle.get_tags.aio())
 
-        found = await asyncio.gather(*(told(handle) for handle in handles))
-        return [item for item in found if item is not None]
+        await asyncio.gather(*(fetch_labels(handle) for handle in handles))
+        return [(handle, known) for handle in handles if (known := self._labels.get(handle.object_id)) is not None]
 
     def poll(self, handle: modal.Sandbox, name: str) -> int | None:
         """How the sandbox ended, or None if it has not."""
@@ -219,8 +234,7 @@ class Client:
         """Start a process in a sandbox; to be awaited on our loop."""
         from modal.stream_type import StreamType
 
-        process = await handle.exec.aio(*command, text=False, stderr=StreamType.DEVNULL)
-        return Exec(process)
+        return Exec(await handle.exec.aio(*command, text=False, stderr=StreamType.DEVNULL))
 
 
 class Exec:
@@ -228,17 +242,17 @@ class Exec:
 
     def __init__(self, process: Any) -> None:
         self._process = process
-        self._turn = asyncio.Lock()
+        self._writing = asyncio.Lock()
 
     async def write(self, data: bytes) -> None:
         """Write all of `data` to its stdin."""
-        async with self._turn:
+        async with self._writing:
             self._process.stdin.write(data)
             await self._process.stdin.drain.aio()
 
     async def hang_up(self) -> None:
         """End its stdin."""
-        async with self._turn:
+        async with self._writing:
             self._process.stdin.write_eof()
             await self._process.stdin.drain.aio()
 
@@ -248,13 +262,9 @@ class Exec:
             yield data
 
 
-def _given_up(ref: str) -> Interrupted:
-    return Interrupted(f"interrupted while Modal pulled the image {ref}")
-
-
 async def _end(handle: Any) -> None:
-    """End it, and have no more to do with it. If that fails the handle stays as it is: what is detached cannot be ended
-    any more, and would pass for gone."""
+    """Terminate the sandbox, then close the handle's connection. If the termination fails the handle stays open: a
+    handle that is detached cannot be terminated, and its sandbox would seem gone."""
     import modal
 
     with contextlib.suppress(modal.exception.NotFoundError):
@@ -264,13 +274,13 @@ async def _end(handle: Any) -> None:
 
 
 def _clients_loop() -> asyncio.AbstractEventLoop | None:
-    """The loop that the service's client runs itself on: from any other one, each await of it is two changes of
-    threads, which cost more than the call. None where it has none that we know of, and everything works without."""
+    """The loop that the service's client runs on. From any other loop each await of it costs two changes of threads,
+    which take longer than the call. None where it cannot be had; everything works without it."""
     try:
         from modal._utils.async_utils import synchronizer
 
         loop = synchronizer._get_loop(start=True)
-    except Exception:  # it is none of its public parts, and may do anything in another version
+    except Exception:  # it is not public, and may do anything in another version
         return None
     return loop if isinstance(loop, asyncio.AbstractEventLoop) else None
 
@@ -281,70 +291,53 @@ def _own_loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
-@contextlib.contextmanager
-def errors(action: str, name: str = "") -> Iterator[None]:
-    """Raise one of `trace_bench.sandbox.errors` for what the service's client raises."""
-    try:
-        yield
-    except (TraceBenchError, asyncio.CancelledError):
-        raise
-    except Exception as error:
-        raise translated(error, action, name) from error
+_ERRORS: tuple[tuple[tuple[str, ...], type[TraceBenchError], str], ...] = (
+    (("AuthError",), EnvironmentUnavailable, "Modal does not accept the credentials ({text}); {token}."),
+    (
+        ("PermissionDeniedError",),
+        EnvironmentUnavailable,
+        "Modal does not permit you to {action} ({text}); {token} of an account that may.",
+    ),
+    (("ResourceExhaustedError",), RateLimited, "Modal did not {action} now: {text}."),
+    (
+        ("AlreadyExistsError",),
+        NameConflict,
+        "a sandbox called {name} is there already; remove it, or adopt it by its labels.",
+    ),
+    (
+        ("ImageBuildError",),
+        ImageMissing,
+        "Modal did not {action}: {text}. Push it with trace-bench images push, and name the secret of a private "
+        "registry in modal.registry_access.",
+    ),
+    (
+        ("NotFoundError", "SandboxTerminatedError", "SandboxTimeoutError", "ClientClosed", "ConflictError"),
+        SandboxGone,
+        "sandbox {name} is no longer there ({text}).",
+    ),
+    (("VersionError",), EnvironmentUnavailable, "Modal requires another version of its client: {text}."),
+    (
+        ("ServiceError", "InternalError", "ConnectionError", "TimeoutError", "InternalFailure"),
+        EngineGone,
+        "Modal did not {action}: {text}.",
+    ),
+)
+"""By the names of the exceptions of the service's client: our error, and its sentence. The first match counts."""
 
 
-def translated(error: Exception, action: str, name: str = "") -> TraceBenchError:
-    """`error` in this program's words; `action` completes "did not"."""
+def translated(error: BaseException, action: str, name: str = "") -> TraceBenchError:
+    """`error` as one of `trace_bench.sandbox.errors`; `action` completes "Modal did not"."""
+    if isinstance(error, TraceBenchError):
+        return error
     from modal import exception
 
     text = " ".join(str(error).split()).partition(". If you ")[0].strip(" .") or type(error).__name__
-    said: tuple[tuple[tuple[type[BaseException], ...], Callable[[], TraceBenchError]], ...] = (
-        ((exception.AuthError,), lambda: EnvironmentUnavailable(f"Modal knows nobody here ({text}); {TOKEN}.")),
-        (
-            (exception.PermissionDeniedError,),
-            lambda: EnvironmentUnavailable(f"Modal lets you not {action} ({text}); {TOKEN} of who may."),
-        ),
-        ((exception.ResourceExhaustedError,), lambda: RateLimited(f"Modal did not {action} now: {text}.")),
-        (
-            (exception.AlreadyExistsError,),
-            lambda: NameConflict(f"a sandbox called {name} is there already; remove it, or adopt it by its labels."),
-        ),
-        (
-            (exception.ImageBuildError,),
-            lambda: ImageMissing(
-                f"Modal did not {action}: {text}. Push it with trace-bench images push, and name the secret of a "
-                "private registry in modal.registry_access."
-            ),
-        ),
-        (
-            (
-                exception.NotFoundError,
-                exception.SandboxTerminatedError,
-                exception.SandboxTimeoutError,
-                exception.ClientClosed,
-                exception.ConflictError,
-            ),
-            lambda: SandboxGone(f"sandbox {name} is no longer there ({text})."),
-        ),
-        (
-            (exception.VersionError,),
-            lambda: EnvironmentUnavailable(f"Modal wants another version of its client: {text}."),
-        ),
-        (
-            (
-                exception.ServiceError,
-                exception.InternalError,
-                exception.ConnectionError,
-                exception.TimeoutError,
-                exception.InternalFailure,
-                TimeoutError,
-                OSError,
-            ),
-            lambda: EngineGone(f"Modal did not {action}: {text}."),
-        ),
-    )
-    for kinds, make in said:
-        if isinstance(error, kinds):
-            return make()
+    words = {"text": text, "action": action, "name": name, "token": TOKEN}
+    for names, kind, sentence in _ERRORS:
+        if isinstance(error, tuple(getattr(exception, each) for each in names)):
+            return kind(sentence.format(**words))
+    if isinstance(error, OSError):
+        return EngineGone(f"Modal did not {action}: {text}.")
     if "token" in text.lower() and "modal" in text.lower():
-        return EnvironmentUnavailable(f"Modal knows nobody here ({text}); {TOKEN}.")
+        return EnvironmentUnavailable(_ERRORS[0][2].format(**words))
     return SandboxError(f"Modal did not {action}: {type(error).__name__}: {text}.")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from trace_bench.sandbox.base import CONTROLS, FEATURES, Control, SandboxRequest
-from trace_bench.sandbox.modal.holder import KEPT
+from trace_bench.sandbox.modal.confinement import KEPT
+from trace_bench.sandbox.modal.reports import Facts
 
 CANNOT: Mapping[str, str] = {
     "seccomp": "the service's runtime (gVisor) answers system calls itself; candidates have a filter of their own",
@@ -27,7 +27,7 @@ CAN = (CONTROLS.keys() | FEATURES.keys()) - CANNOT.keys()
 
 
 def limits(request: SandboxRequest) -> dict[str, str]:
-    """What was asked of the service for `request`, to be kept as labels: nobody can ask the service afterwards."""
+    """What was asked of the service for `request`, to be kept as labels: the service does not report it afterwards."""
     resources = request.resources
     return {
         "trace-bench.memory": str(resources.memory_bytes),
@@ -37,30 +37,30 @@ def limits(request: SandboxRequest) -> dict[str, str]:
     }
 
 
-def read_back(facts: Mapping[str, Any], labels: Mapping[str, str]) -> list[Control]:
+def read_back(facts: Facts, labels: Mapping[str, str]) -> list[Control]:
     """One `Control` per name of `CONTROLS`, in its order.
 
     Args:
-        facts: of `trace_bench.sandbox.modal.holder.facts`.
+        facts: what the holder has read back inside.
         labels: with those of `limits`.
     """
-    asked = {key: labels.get(f"trace-bench.{key}", "") for key in ("memory", "cpus", "nofile", "gpus")}
-    held, usable = set(facts["capabilities"]), set(facts["usable"])
-    interfaces = ", ".join(facts["interfaces"]) or "none"
-    gpus = f"; {asked['gpus']} GPUs were asked for" if asked["gpus"] not in ("", "0") else ""
+    memory, cpus, nofile, gpus = (labels.get(f"trace-bench.{key}", "") for key in ("memory", "cpus", "nofile", "gpus"))
+    held, usable = set(facts.capabilities), set(facts.usable)
+    interfaces = ", ".join(facts.interfaces) or "none"
+    with_gpus = f"; {gpus} GPUs were asked for" if gpus not in ("", "0") else ""
     verdicts: dict[str, tuple[bool, str]] = {
         "network": (True, f"the service was asked to block it; interfaces inside: {interfaces}"),
         "capabilities": (held <= KEPT.keys() and usable >= KEPT.keys(), " ".join(sorted(held)) or "none"),
-        "no_new_privileges": (bool(facts["no_new_privs"]), "set by the entry point, read back from the kernel"),
-        "mounts": (True, f"no volume was asked for; /out is part of the sandbox's own root{gpus}"),
-        "namespaces": (True, f"a sandbox of the service's own, kernel {facts['kernel']}"),
-        "memory": (asked["memory"].isdigit(), f"{asked['memory'] or 'no'} bytes were asked for as the limit"),
-        "cpus": (bool(asked["cpus"]), f"{asked['cpus'] or 'none'} were asked for as the limit"),
-        "nofile": (str(facts["nofile"]) == asked["nofile"], str(facts["nofile"])),
-        "core": (facts["core"] == 0, str(facts["core"])),
+        "no_new_privileges": (facts.no_new_privs, "set by the entry point, read back from the kernel"),
+        "mounts": (True, f"no volume was asked for; /out is part of the sandbox's own root{with_gpus}"),
+        "namespaces": (True, f"a sandbox of the service's own, kernel {facts.kernel}"),
+        "memory": (memory.isdigit(), f"{memory or 'no'} bytes were asked for as the limit"),
+        "cpus": (bool(cpus), f"{cpus or 'none'} were asked for as the limit"),
+        "nofile": (str(facts.nofile) == nofile, str(facts.nofile)),
+        "core": (facts.core == 0, str(facts.core)),
         "init": (True, "the entry point reaps orphans"),
-        "user": (facts["uid"] == 0, f"uid {facts['uid']} of the sandbox"),
-        "disk": (facts["fsize"] > 0, f"watcher in the supervisor; no single file beyond {facts['fsize']} bytes"),
+        "user": (facts.uid == 0, f"uid {facts.uid} of the sandbox"),
+        "disk": (facts.fsize > 0, f"watcher in the supervisor; no single file beyond {facts.fsize} bytes"),
         "runtime": (True, "the service's own (gVisor)"),
     }
     return [

@@ -1,7 +1,7 @@
-"""The host's end of a conversation with the holder: bytes between an exec and a socket of this process.
+"""The host's end of a connection to the holder: bytes between an exec and a socket of this process.
 
-Runs on the client's loop. It takes in whatever comes (no more than was granted), so that what is said about the
-command gets through even where nobody reads its output.
+Runs on the client's event loop. It takes in whatever comes (no more than it has granted), so that reports get through
+even while no thread reads the stream.
 """
 
 from __future__ import annotations
@@ -12,26 +12,30 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, Protocol
 
 from trace_bench.errors import SandboxError
 from trace_bench.sandbox.errors import EngineGone
-from trace_bench.sandbox.modal.holder import CHUNK, DATA, WINDOW, Unpacker, pack, say
-from trace_bench.sandbox.modal.said import NotSaid, said
+from trace_bench.sandbox.modal.protocol import CHUNK, DATA, WINDOW, Unpacker, pack, say
+from trace_bench.sandbox.modal.reports import Ended, InvalidMessage, Message, Report, parse_message
+from trace_bench.sandbox.streams import CHUNK as STREAM_CHUNK
+from trace_bench.sandbox.streams import PolledStream
 
 LINGER = 5.0
-"""Seconds that a conversation whose stream was closed waits to hear how the command ended."""
+"""Seconds that a conversation whose stream was closed waits for the report that the command has ended."""
 GATHER = 0.005
-"""Seconds in which what is written to the stream becomes one call of the service, which takes longer than that."""
+"""Seconds during which writes to the stream are gathered into one call of the service, which takes longer than that."""
 LAST_WORDS = 2.0
-"""Seconds that a channel which takes no more has left to say why: it may be that all is over."""
+"""Seconds that a channel that takes no more input has to deliver the reason: the command may have ended."""
 PARTING = 30.0
-"""Seconds after the last byte that the channel has to end by itself: it does once the sandbox is removed."""
+"""Seconds after the last byte that the channel has to end by itself, as it does once the sandbox is removed."""
+JOIN: dict[str, Any] = {"op": "attach", "credit": WINDOW}
+"""The first message."""
 
 
 class Channel(Protocol):
-    """A process beside the holder: `trace_bench.sandbox.modal.client.Exec`."""
+    """An exec that has joined the holder: `trace_bench.sandbox.modal.client.Exec`."""
 
     async def write(self, data: bytes) -> None: ...
 
@@ -40,62 +44,56 @@ class Channel(Protocol):
     def output(self) -> AsyncIterator[bytes]: ...
 
 
-JOIN: dict[str, Any] = {"op": "attach", "credit": WINDOW}
-"""What is said first."""
-
-
 class Conversation:
     """One ``attach``.
 
+    Args:
+        translate: turns any exception into an error of this package.
+
     Attributes:
-        sock: the stream: what is read from it is stdout, what is written to it goes to stdin.
-        position: what the holder last said of the command; None until it has said anything.
+        sock: the stream. Reading from it gives stdout; what is written to it goes to stdin.
+        report: the last report; None until there is one.
         error: why the conversation broke, if it did.
         over: nothing more will come.
     """
 
-    def __init__(self, told: Callable[[BaseException], SandboxError]) -> None:
+    def __init__(self, translate: Callable[[BaseException], SandboxError]) -> None:
         self.sock, self._theirs = socket.socketpair()
         for end in (self.sock, self._theirs):
             end.setblocking(False)
-        self.position: dict[str, Any] | None = None
+        self.report: Report | None = None
         self.error: SandboxError | None = None
         self.over = False
-        self._told = told
-        self._news = threading.Condition()
+        self._translate = translate
+        self._changed = threading.Condition()
         self._channel: Channel | None = None
         self._arrived: deque[bytes] = deque()
         self._eof = False
-        self._left = False
+        self._stream_closed = False
         self._credit = 0
         self._room = WINDOW
 
     # -- any thread ----------------------------------------------------------------------------------------------
 
     @property
-    def state(self) -> str | None:
-        return None if self.position is None else str(self.position["state"])
+    def ended(self) -> Ended | None:
+        return None if self.report is None else self.report.ended
 
-    @property
-    def ended(self) -> dict[str, Any] | None:
-        found = None if self.position is None else self.position.get("ended")
-        return found if isinstance(found, dict) else None
-
-    def wait_for(self, wanted: Callable[[], bool], seconds: float) -> bool:
-        """Wait until `wanted`, or the conversation is over; whether `wanted` holds."""
+    def wait_for(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Wait until `condition` holds or the conversation is over. Return whether `condition` holds."""
         end = time.monotonic() + seconds
-        with self._news:
-            while not wanted() and not self.over:
+        with self._changed:
+            while not condition() and not self.over:
                 left = end - time.monotonic()
                 if left <= 0:
                     break
-                self._news.wait(left)
-            return wanted()
+                self._changed.wait(left)
+            return condition()
 
     # -- the loop ------------------------------------------------------------------------------------------------
 
-    async def run(self, opened: Callable[[], Any]) -> None:
-        """See it through; `opened` makes the channel, by which `JOIN` has been said."""
+    async def run(self, opened: Callable[[], Awaitable[Channel]]) -> None:
+        """Carry bytes and messages until the end; `opened` makes the channel, over which `JOIN` has been sent."""
         self._loop = asyncio.get_running_loop()
         self._more, self._granted = asyncio.Event(), asyncio.Event()
         listening: asyncio.Task[None] | None = None
@@ -106,63 +104,63 @@ class Conversation:
             delivery, feeding = asyncio.create_task(self._deliver(channel)), asyncio.create_task(self._feed(channel))
             tasks = [delivery, feeding]
             await _first_to_end(listening, delivery, feeding)
-            if self._eof and not self._left:
-                await delivery
-            elif not self._eof:
+            if not self._eof:
                 await listening
-            if not self._eof and not self._left:
+            elif not self._stream_closed:
+                await delivery
+            if not self._eof and not self._stream_closed:
                 self.error = EngineGone("Modal broke off the stream of a sandbox.")
         except asyncio.CancelledError:
             self.error = self.error or EngineGone("the stream of a sandbox was closed.")
         except BaseException as error:
-            self.error = self._told(error)
+            self.error = self._translate(error)
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._theirs.close()
-            with self._news:
+            with self._changed:
                 self.over = True
-                self._news.notify_all()
+                self._changed.notify_all()
             if listening is not None:
                 await _ended_by_itself(listening)
 
     async def say(self, **fields: Any) -> None:
-        """Tell the holder something."""
+        """Send a message to the holder."""
         if self._channel is None or self.over:
             raise EngineGone("the stream of a sandbox is no longer there.")
         try:
             await self._channel.write(say(**fields))
         except Exception as error:
-            raise self._told(error) from error
+            raise self._translate(error) from error
 
     async def _listen(self, channel: Channel) -> None:
         unpacker = Unpacker()
         async for data in channel.output():
             for kind, payload in unpacker.feed(data):
-                if kind == DATA:
-                    self._room -= len(payload)
-                    if self._room < 0:
-                        raise NotSaid("the sandbox sent more than it was granted")
-                    self._arrived.append(payload)
-                    self._more.set()
-                else:
-                    self._on_said(said(payload))
+                if kind != DATA:
+                    self._on_message(parse_message(payload))
+                    continue
+                self._room -= len(payload)
+                if self._room < 0:
+                    raise InvalidMessage("the sandbox sent more than it was granted")
+                self._arrived.append(payload)
+                self._more.set()
 
-    def _on_said(self, told: dict[str, Any]) -> None:
-        if "credit" in told:
-            self._credit += told["credit"]
+    def _on_message(self, message: Message) -> None:
+        if message.credit:
+            self._credit += message.credit
             self._granted.set()
-        if told["eof"]:
+        if message.eof:
             self._eof = True
             self._more.set()
-        if "state" in told:
-            with self._news:
-                self.position = told
-                self._news.notify_all()
+        if message.report is not None:
+            with self._changed:
+                self.report = message.report
+                self._changed.notify_all()
 
     async def _deliver(self, channel: Channel) -> None:
-        """What has come, to whoever reads; each time that a good part of it was taken, more is granted."""
+        """Pass on what has come to the reader of the stream. Grant more each time that a quarter of it was taken."""
         taken = 0
         while True:
             while not self._arrived:
@@ -171,11 +169,11 @@ class Conversation:
                 self._more.clear()
                 await self._more.wait()
             data = self._arrived.popleft()
-            if not self._left:
+            if not self._stream_closed:
                 try:
                     await self._loop.sock_sendall(self._theirs, data)
                 except OSError:
-                    self._left = True
+                    self._stream_closed = True
             taken += len(data)
             if taken >= WINDOW // 4:
                 self._room += taken
@@ -183,7 +181,7 @@ class Conversation:
                 taken = 0
 
     async def _feed(self, channel: Channel) -> None:
-        """What is written to the stream, as far as the holder has granted it."""
+        """Pass on what is written to the stream, as far as the holder has granted it."""
         while True:
             while self._credit <= 0:
                 self._granted.clear()
@@ -200,7 +198,7 @@ class Conversation:
                     data += self._theirs.recv(room)
             self._credit -= len(data)
             await channel.write(pack(DATA, data))
-        self._left = True
+        self._stream_closed = True
         if self.ended is None:
             await asyncio.sleep(LINGER)
         await channel.hang_up()
@@ -209,11 +207,10 @@ class Conversation:
 async def _first_to_end(
     listening: asyncio.Task[None], delivery: asyncio.Task[None], feeding: asyncio.Task[None]
 ) -> None:
-    """Wait until all has come or has been delivered. One who has left feeds no more, and may still hear.
+    """Wait until all has come or has been delivered. A stream that was closed feeds no more, and still listens.
 
     Raises:
-        Exception: what kept anything from being written. Nobody would notice otherwise: what does not arrive there has
-            no answer.
+        Exception: why nothing can be written. It must be raised here: what does not arrive there gets no answer.
     """
     await asyncio.wait({listening, delivery, feeding}, return_when=asyncio.FIRST_COMPLETED)
     if not listening.done() and not delivery.done():
@@ -228,10 +225,52 @@ async def _first_to_end(
 
 
 async def _ended_by_itself(listening: asyncio.Task[None]) -> None:
-    """Wait until the channel has no more to say. To break off what the service's client reads leaves it open for long,
-    and has the client complain."""
+    """Wait until the channel has no more to say. Breaking off a read of the service's client leaves the read open for
+    long, and makes the client complain."""
     try:
         await asyncio.wait({listening}, timeout=PARTING)
     finally:
         listening.cancel()
         await asyncio.gather(listening, return_exceptions=True)
+
+
+class ModalStream(PolledStream):
+    """The stream of a `Conversation`. stderr comes with the holder's reports, its end once the command has ended."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        super().__init__()
+        self._conversation = conversation
+        self._sock = conversation.sock
+
+    def fileno(self) -> int:
+        return self._sock.fileno()
+
+    _write_fileno = fileno
+
+    def close(self) -> None:
+        self._sock.close()
+
+    def stderr_tail(self) -> str:
+        return "" if self._conversation.report is None else self._conversation.report.stderr
+
+    def _receive(self) -> list[bytes] | None:
+        with self._translated():
+            data = self._sock.recv(STREAM_CHUNK)
+            if not data and self._conversation.ended is None:
+                raise ConnectionResetError("it ended")
+        return [data] if data else None
+
+    def _send(self, data: memoryview) -> int:
+        if self._conversation.ended is not None:
+            raise SandboxError("the sandbox takes no more input: it has ended.")
+        with self._translated():
+            return self._sock.send(data[:STREAM_CHUNK])
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except BlockingIOError:
+            raise
+        except OSError as error:
+            raise self._conversation.error or EngineGone(f"the stream of a sandbox broke: {error}.") from error

@@ -6,20 +6,19 @@ import asyncio
 import queue
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from trace_bench.errors import SandboxError, TraceBenchError
+from trace_bench.errors import SandboxError
 from trace_bench.sandbox.base import Control, ExitStatus, SandboxState
 from trace_bench.sandbox.errors import EngineGone, SandboxGone
 from trace_bench.sandbox.modal import program
-from trace_bench.sandbox.modal.client import EXEC_SECONDS, Client, errors, translated
+from trace_bench.sandbox.modal.client import EXEC_SECONDS, Client, Exec, translated
 from trace_bench.sandbox.modal.controls import read_back
-from trace_bench.sandbox.modal.conversation import JOIN, PARTING, Conversation
-from trace_bench.sandbox.modal.holder import DATA, Unpacker
-from trace_bench.sandbox.modal.said import said
-from trace_bench.sandbox.modal.stream import ModalStream
+from trace_bench.sandbox.modal.conversation import JOIN, PARTING, Conversation, ModalStream
+from trace_bench.sandbox.modal.protocol import DATA, Unpacker
+from trace_bench.sandbox.modal.reports import Ended, Facts, Report, parse_message
 
 if TYPE_CHECKING:
     import modal
@@ -28,21 +27,21 @@ ANSWER_SECONDS = 60.0
 """A holder that does not answer within that is not there."""
 KILL_SECONDS = 30.0
 OVER_SECONDS = 2.0
-"""What can no longer be said in a conversation that ends: within that it has ended."""
-AHEAD = 64
-"""Pieces of /out that are on their way before somebody takes them."""
+"""A conversation that takes no message because it ends has ended within that."""
+PIECES_AHEAD = 64
+"""Pieces of /out that are fetched before they are read."""
 SETTLING = (0.0, 0.2, 0.6)
-"""Seconds before each look whether a sandbox is still there after all."""
-ATTEMPTS, BREATH = 3, 0.2
+"""Seconds before each look whether a sandbox is still there, after something broke."""
+ATTEMPTS, PAUSE = 3, 0.2
 """How often a conversation is begun, and the seconds in between."""
-LITTLE = 0.05
-"""Seconds for which it is not worth waiting."""
+SHORT_WAIT = 0.05
+"""A wait of fewer seconds only asks for the state."""
 POLL_SECONDS = 2.0
 """How often a wait asks the service whether the sandbox is still there."""
 
 
 class ModalSandbox:
-    """A handle of the service, and the conversation with what holds the command there."""
+    """A handle of the service, and the conversation with the holder of the command."""
 
     host = ""
 
@@ -53,64 +52,50 @@ class ModalSandbox:
         self.name = name
         self.labels: Mapping[str, str] = dict(own_labels)
         self._conversation: Conversation | None = None
-        self._attached = False
-        self._end_told = False
         self._running: Future[None] | None = None
-        self._facts: dict[str, Any] | None = None
+        self._attached = False
+        self._end_reported = False
+        self._facts: Facts | None = None
         self._lock = threading.Lock()
 
-    # -- the life of it ------------------------------------------------------------------------------------------
-
     def attach(self) -> ModalStream:
-        """The first one takes the conversation that there is since it was made."""
+        """The first call takes the conversation that was opened when the sandbox was created."""
         with self._lock:
             taken, self._attached = self._attached, True
         conversation = self._live()
-        if conversation is None or taken:
-            conversation = self._talk()
-        return ModalStream(conversation)
+        return ModalStream(self.open() if conversation is None or taken else conversation)
 
     def start(self) -> None:
-        conversation = self._tell("start")
-        if conversation is None or not conversation.wait_for(lambda: conversation.state != "created", ANSWER_SECONDS):
-            self._ask("start")
+        self._do("start", lambda report: report.state != "created", ANSWER_SECONDS)
 
     def controls(self) -> list[Control]:
         if self._facts is None:
-            self._facts = dict(self._position()["facts"])
+            self._facts = self._report().facts
         return read_back(self._facts, self.labels)
 
     def status(self) -> SandboxState:
         try:
             self._check_there()
-            state = self._position()["state"]
+            return self._report().state
         except SandboxGone:
             return "removed"
-        return state if state in ("created", "exited") else "running"
 
     def wait(self, timeout: float) -> ExitStatus | None:
         end = time.monotonic() + timeout
-        conversation = self._conversation
         while True:
-            # Who told that it has ended was there. From the second time on it may have been removed since.
-            if self._end_told or conversation is None or conversation.ended is None:
+            # A sandbox that has just reported its end was there. After the first such report it may have been removed.
+            if self._end_reported or self._conversation is None or self._conversation.ended is None:
                 self._check_there()
-            left = end - time.monotonic()
-            found = self._ended(min(max(left, 0.0), POLL_SECONDS))
-            if found is not None:
-                self._end_told = True
-                return ExitStatus(int(found["code"]), False, str(found["error"]))
-            self._check_there()
+            ended = self._ended(min(max(end - time.monotonic(), 0.0), POLL_SECONDS))
+            if ended is not None:
+                self._end_reported = True
+                return ExitStatus(ended.code, False, ended.error)
             if time.monotonic() >= end:
                 return None
 
     def kill(self) -> None:
         try:
-            conversation = self._tell("kill")
-            if conversation is None or not conversation.wait_for(
-                lambda: conversation.ended is not None or conversation.state == "created", KILL_SECONDS
-            ):
-                self._ask("kill", KILL_SECONDS)
+            self._do("kill", lambda report: report.state != "running", KILL_SECONDS)
         except SandboxGone:
             return
         except SandboxError:
@@ -118,12 +103,12 @@ class ModalSandbox:
                 raise
 
     def last_words(self) -> str:
-        return str(self._ask("status")["stderr"])
+        return self._answer("status").stderr
 
     def collect(self) -> Iterator[bytes]:
-        pieces: queue.Queue[bytes | BaseException | None] = queue.Queue(AHEAD)
+        pieces: queue.Queue[bytes | BaseException | None] = queue.Queue(PIECES_AHEAD)
         stopped = threading.Event()
-        work = self._client.submit(self._bring(pieces, stopped))
+        work = self._client.submit(self._fetch_out(pieces, stopped))
         try:
             while True:
                 try:
@@ -145,106 +130,106 @@ class ModalSandbox:
         if conversation is not None and not self._attached:
             conversation.sock.close()
         if self._running is not None and not self._running.done():
-            self._client.later(PARTING, self._running.cancel)  # it ends by itself, now that there is nobody to hear
+            self._client.later(PARTING, self._running.cancel)  # the exec ends by itself, now that the sandbox has ended
 
-    # -- the conversation ----------------------------------------------------------------------------------------
+    # -- the holder ----------------------------------------------------------------------------------------------
 
-    def open(self) -> None:
-        """Join the holder: for who has made the sandbox. Who has found it must not take the stream from another."""
-        self._talk()
-
-    def _live(self) -> Conversation | None:
-        """The conversation, if it is there and goes on."""
-        conversation = self._conversation
-        return None if conversation is None or conversation.over else conversation
-
-    def _tell(self, op: str) -> Conversation | None:
-        """Say `op` in the conversation; None if there is none, or it ended before that was said: then the holder is to
-        be asked beside it. (What is said twice is done once.)
+    def open(self, attempts: int = ATTEMPTS) -> Conversation:
+        """Begin a conversation, which takes the stream over. One that breaks before the first report is begun again.
 
         Raises:
             SandboxGone, EngineGone.
         """
-        conversation = self._live()
-        if conversation is None:
-            return None
-        try:
-            self._client.call(conversation.say(op=op), ANSWER_SECONDS, f"{op} a sandbox", self.name)
-        except SandboxError:
-            self._settle()
-            if not conversation.wait_for(lambda: conversation.over, OVER_SECONDS):
-                raise
-            return None
-        return conversation
+        conversation = Conversation(self._translate)
 
-    def _talk(self, attempts: int = ATTEMPTS) -> Conversation:
-        """A new conversation, which the holder has answered. One that breaks before that costs its job nothing.
-
-        Raises:
-            SandboxGone, EngineGone.
-        """
-        conversation = Conversation(lambda error: self._told(error, "join a sandbox"))
-
-        async def opened() -> Any:
+        async def opened() -> Exec:
             return await self._client.exec(self._handle, program.join_command(**JOIN))
 
         self._running = self._client.submit(conversation.run(opened))
-        if not conversation.wait_for(lambda: conversation.position is not None, EXEC_SECONDS):
-            broke = conversation.over
-            conversation.sock.close()
-            self._running.cancel()
-            self._check_there()
-            if broke and attempts > 1:
-                time.sleep(BREATH)
-                return self._talk(attempts - 1)
-            self._settle()
-            raise conversation.error or EngineGone(f"sandbox {self.name} did not answer.")
-        self._conversation = conversation
-        return conversation
+        if conversation.wait_for(lambda: conversation.report is not None, EXEC_SECONDS):
+            self._conversation = conversation
+            return conversation
+        broke = conversation.over
+        conversation.sock.close()
+        self._running.cancel()
+        self._check_there()
+        if broke and attempts > 1:
+            time.sleep(PAUSE)
+            return self.open(attempts - 1)
+        self._settle()
+        raise conversation.error or EngineGone(f"sandbox {self.name} did not answer.")
 
-    def _position(self) -> dict[str, Any]:
+    def _live(self) -> Conversation | None:
+        """The conversation, if there is one that goes on."""
+        conversation = self._conversation
+        return None if conversation is None or conversation.over else conversation
+
+    def _do(self, op: str, done: Callable[[Report], bool], seconds: float) -> None:
+        """Have the holder do `op`: by a message of the conversation, else by an exec of its own. (The holder does an
+        operation that is sent twice once.)
+
+        Args:
+            done: whether a report shows that it was done.
+
+        Raises:
+            SandboxGone, EngineGone.
+        """
         conversation = self._live()
-        if conversation is not None and conversation.position is not None:
-            return conversation.position
-        return self._ask("status")
+        if conversation is not None:
+            try:
+                self._client.call(conversation.say(op=op), ANSWER_SECONDS, f"{op} a sandbox", self.name)
+            except SandboxError:
+                self._settle()
+                if not conversation.wait_for(lambda: conversation.over, OVER_SECONDS):
+                    raise
+            else:
+                if conversation.wait_for(
+                    lambda: conversation.report is not None and done(conversation.report), seconds
+                ):
+                    return
+        self._answer(op, seconds)
 
-    def _ended(self, seconds: float) -> dict[str, Any] | None:
+    def _report(self) -> Report:
+        """The last report of the conversation, else one that is asked for now."""
+        conversation = self._live()
+        return (conversation and conversation.report) or self._answer("status")
+
+    def _ended(self, seconds: float) -> Ended | None:
+        """How the command ended; None if it does not end within `seconds`."""
         conversation = self._conversation
         if conversation is not None:
             if conversation.wait_for(lambda: conversation.ended is not None, seconds):
                 return conversation.ended
             if not conversation.over:
                 return None
-        answer = self._asked("wait", seconds) if seconds > LITTLE else self._asked("status", ANSWER_SECONDS)
-        ended: dict[str, Any] | None = None if answer is None else answer["ended"]
-        return ended
+        report = self._ask("wait", seconds) if seconds > SHORT_WAIT else self._answer("status")
+        return None if report is None else report.ended
 
-    def _ask(self, op: str, seconds: float = ANSWER_SECONDS) -> dict[str, Any]:
-        """What the holder answers to one who only asks."""
-        answer = self._asked(op, seconds)
-        if answer is None:
+    def _answer(self, op: str, seconds: float = ANSWER_SECONDS) -> Report:
+        """The holder's answer to `op`, by an exec of its own."""
+        report = self._ask(op, seconds)
+        if report is None:
             self._settle()
             raise EngineGone(f"sandbox {self.name} did not answer within {seconds:g} s.")
-        return answer
+        return report
 
-    def _asked(self, op: str, seconds: float) -> dict[str, Any] | None:
-        """As `_ask`; None if nothing comes in `seconds`."""
+    def _ask(self, op: str, seconds: float) -> Report | None:
+        """As `_answer`; None if nothing comes in `seconds`."""
         try:
-            return self._client.call(self._question(op, seconds), seconds + EXEC_SECONDS, f"{op} a sandbox", self.name)
+            return self._client.call(self._exec_op(op, seconds), seconds + EXEC_SECONDS, f"{op} a sandbox", self.name)
         except SandboxError:
             self._settle()
             raise
 
-    async def _question(self, op: str, seconds: float) -> dict[str, Any] | None:
+    async def _exec_op(self, op: str, seconds: float) -> Report | None:
         process = await self._client.exec(self._handle, program.join_command(op=op))
 
-        async def answer() -> dict[str, Any]:
+        async def answer() -> Report:
             unpacker = Unpacker()
             async for data in process.output():
                 for _, payload in unpacker.feed(data):
-                    found = said(payload)
-                    if "state" in found:
-                        return found
+                    if (report := parse_message(payload).report) is not None:
+                        return report
             raise EngineGone(f"sandbox {self.name} did not answer.")
 
         try:
@@ -253,31 +238,32 @@ class ModalSandbox:
             await process.hang_up()
             return None
 
-    async def _bring(self, pieces: queue.Queue[bytes | BaseException | None], stopped: threading.Event) -> None:
+    async def _fetch_out(self, pieces: queue.Queue[bytes | BaseException | None], stopped: threading.Event) -> None:
+        """Put the tar of /out into `pieces`, and None or an error after it."""
+
         async def put(piece: bytes | BaseException | None) -> None:
             while not stopped.is_set():
                 try:
-                    pieces.put_nowait(piece)
+                    return pieces.put_nowait(piece)
                 except queue.Full:
                     await asyncio.sleep(0.005)
-                else:
-                    return
 
         try:
-            with errors("bring what a sandbox has written", self.name):
-                process = await self._client.exec(self._handle, program.collect_command())
-                unpacker, whole = Unpacker(), False
-                async for data in process.output():
-                    for kind, payload in unpacker.feed(data):
-                        if kind == DATA:
-                            await put(payload)
-                        else:
-                            whole = True
-            if not whole:
-                raise SandboxGone(f"sandbox {self.name} was gone before all of it had come.")
+            process = await self._client.exec(self._handle, program.collect_command())
+            unpacker, complete = Unpacker(), False
+            async for data in process.output():
+                for kind, payload in unpacker.feed(data):
+                    if kind == DATA:
+                        await put(payload)
+                    else:
+                        complete = True
+            if not complete:
+                raise SandboxGone(f"sandbox {self.name} was gone before all of its /out had come.")
             await put(None)
-        except TraceBenchError as error:
-            await put(error)
+        except Exception as error:
+            await put(translated(error, "bring what a sandbox has written", self.name))
+
+    # -- errors --------------------------------------------------------------------------------------------------
 
     def _check_there(self) -> None:
         """
@@ -289,8 +275,8 @@ class ModalSandbox:
             raise SandboxGone(f"sandbox {self.name} is no longer there (the service says {code}).")
 
     def _settle(self) -> None:
-        """After something broke: see whether it is the sandbox that has gone. One that is being ended breaks off what
-        is said before the service says so.
+        """After something broke, look several times whether the sandbox has gone. One that is being ended breaks off
+        its streams before the service says so.
 
         Raises:
             SandboxGone.
@@ -299,8 +285,6 @@ class ModalSandbox:
             time.sleep(pause)
             self._check_there()
 
-    def _told(self, error: BaseException, action: str) -> SandboxError:
-        if isinstance(error, SandboxError):
-            return error
-        found = translated(error if isinstance(error, Exception) else Exception(str(error)), action, self.name)
+    def _translate(self, error: BaseException) -> SandboxError:
+        found = translated(error, "join a sandbox", self.name)
         return found if isinstance(found, SandboxError) else SandboxError(str(found))

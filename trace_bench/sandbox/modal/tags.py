@@ -1,4 +1,4 @@
-"""Labels as the tags of a service that takes only letters, digits, ``-``, ``_`` and ``.``, at most 63 of them."""
+"""Labels as tags of Modal, which takes only letters, digits, ``-``, ``_`` and ``.``, at most 63 of them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Mapping
 LONGEST = 63
 _PLAIN = re.compile(r"[A-Za-z0-9._-]{1,63}")
 _CODED = "x32-"
-"""Before what is base32 of a value that cannot stand as it is. A value that begins so is never left as it is."""
+"""Prefix of a value in base32. A plain value that begins so is encoded too."""
 _MORE = "_more"
-"""After the key, with a number from 1 on: the rest of a value that is too long."""
+"""Suffix of a key, before a number from 1 on: the rest of a value that is too long."""
 _PIECE = LONGEST - len(_CODED)
 
 
 def encoded(labels: Mapping[str, str]) -> dict[str, str]:
-    """`labels` as tags: the same for the same, so that who looks for a label finds its tags.
+    """`labels` as tags. Equal labels give equal tags, so that the service can search for a label.
 
     >>> encoded({"a": "b", "c": "d e"})
     {'a': 'b', 'c': 'x32-MQQGK'}
@@ -34,7 +34,7 @@ def encoded(labels: Mapping[str, str]) -> dict[str, str]:
 
 
 def decoded(tags: Mapping[str, str]) -> dict[str, str]:
-    """The labels that `tags` are of; what is no label of ours stays as it is."""
+    """The labels that `tags` stand for. Tags that this program has not set stay as they are."""
     labels: dict[str, str] = {}
     for key, value in tags.items():
         if re.search(rf"{_MORE}\d+$", key):
@@ -46,6 +46,6 @@ def decoded(tags: Mapping[str, str]) -> dict[str, str]:
             try:
                 value = base64.b32decode(text + "=" * (-len(text) % 8)).decode()
             except ValueError:
-                continue  # somebody else's
+                continue  # not set by this program
         labels[key] = value
     return labels

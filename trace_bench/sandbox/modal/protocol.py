@@ -1,0 +1,78 @@
+"""The protocol between the host and the holder, the program that keeps a job's command in a Modal sandbox.
+
+Standard library only: the host and the programs inside both use this module.
+
+A peer joins the holder over a Unix socket, through an exec of `bridge`. Both sides send frames: ``kind (1 byte) |
+length u32, big-endian | payload``. Kind `DATA` is bytes of stdin or stdout. Kind `SAY` is a JSON object. The first
+message of a peer is ``{"op": …}``:
+
+=========  ===========================================================================================================
+attach     take over the stream. The answer is a report; then data goes both ways, and the ops below are allowed
+start      start the command. The answer is a report
+status     the answer is a report
+wait       the answer is a report, once the command has ended
+kill       end the command and all its descendants. The answer is a report, once they have ended
+hold       no answer. While such a peer is there, the sandbox does not end by itself
+=========  ===========================================================================================================
+
+A report is ``{"state": "created" | "running" | "exited", "ended": null | {"code", "error"}, "stderr", "facts"}``. The
+attached peer gets a report whenever the state changes, and ``{"eof": true}`` after the last byte of stdout. The holder
+closes the connection of any other peer after the answer.
+
+Neither side sends more data than the other has granted by ``{"credit": bytes}``. The first grants are part of the op
+and of its answer. So a reader that does not read holds up data, and never a message.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+DATA, SAY = b"D", b"S"
+WINDOW = 4 << 20
+"""Bytes of data that one side may send before the other has read them."""
+CHUNK = 64 * 1024
+LONGEST_FRAME = 1 << 20
+STDERR_BYTES = 64 * 1024
+"""How much of the end of stderr is kept."""
+SOCKET = "/run/trace-bench/holder"
+OUT = "/out"
+_HEAD = struct.Struct(">cI")
+
+
+def pack(kind: bytes, payload: bytes) -> bytes:
+    """One frame."""
+    return _HEAD.pack(kind, len(payload)) + payload
+
+
+def say(**fields: Any) -> bytes:
+    """One frame of kind `SAY`."""
+    return pack(SAY, json.dumps(fields).encode())
+
+
+class Unpacker:
+    """Finds the frames in bytes that come in pieces."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def feed(self, data: bytes) -> list[tuple[bytes, bytes]]:
+        """The frames that are complete now: kind and payload.
+
+        Raises:
+            ValueError: a frame is too long.
+        """
+        self._data += data
+        found, at = [], 0
+        while len(self._data) - at >= _HEAD.size:
+            kind, length = _HEAD.unpack_from(self._data, at)
+            if length > LONGEST_FRAME:
+                raise ValueError(f"a frame of {length} bytes; at most {LONGEST_FRAME} are allowed")
+            end = at + _HEAD.size + length
+            if len(self._data) < end:
+                break
+            found.append((kind, bytes(self._data[at + _HEAD.size : end])))
+            at = end
+        del self._data[:at]
+        return found
