@@ -327,7 +327,7 @@ def _parts() -> list[tuple[Any, str]]:
     from trace_bench.planning.plan import RunPlan
     from trace_bench.records.tables import LiveTables
     from trace_bench.sandbox.modal import backend, sandbox
-    from trace_bench.sandbox.modal.stream import ModalStream
+    from trace_bench.sandbox.modal.conversation import ModalStream
     from trace_bench.sandbox.uids import UidBlocks
     from trace_bench.scheduling.allocation import Allocator
     from trace_bench.scheduling.starting import StartGate

@@ -35,9 +35,6 @@ class SocketStream(PolledStream):
     def close(self) -> None:
         self._sock.close()
 
-    def stderr_tail(self) -> str:
-        return ""
-
     def _write_fileno(self) -> int:
         return self._sock.fileno()
 

@@ -246,9 +246,6 @@ class SimulatedSandbox:
         self._move()
         self._stirred.set()  # another thread may wait in `read`
 
-    def stderr_tail(self) -> str:
-        return ""
-
     def fileno(self) -> int:
         raise NotImplementedError("a simulated stream has no descriptor")
 

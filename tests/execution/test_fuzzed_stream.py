@@ -60,9 +60,6 @@ class Recorded:
     def write(self, data: bytes) -> None:
         assert len(data) < 10 << 20
 
-    def stderr_tail(self) -> str:
-        return ""
-
     def fileno(self) -> int:
         raise NotImplementedError
 

@@ -64,7 +64,7 @@ def probe(lab: Lab, flood: int = 0, resources: Resources = LIMITS) -> Shared:
     labels = job_labels(lab.run, secrets.token_hex(6), 60.0)
     with lab.running("", command=command, resources=resources, labels=labels) as (sandbox, stream):
         said = read_all(stream).splitlines()
-        assert said, stream.stderr_tail()
+        assert said, sandbox.last_words()
         assert sandbox.wait(PATIENCE) is not None
         log = docker("logs", sandbox.id)
         facts = inspect(sandbox.name)

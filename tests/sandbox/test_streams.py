@@ -15,10 +15,8 @@ import pytest
 
 from tests.engines import make_certificates
 from trace_bench.errors import SandboxError
-from trace_bench.sandbox.dial import Connection
-from trace_bench.sandbox.docker import DockerStream
+from trace_bench.sandbox.docker_stream import Connection, DockerStream
 from trace_bench.sandbox.errors import StreamTimeout
-from trace_bench.sandbox.streams import STDERR_BYTES, Tail
 
 
 @pytest.fixture
@@ -57,8 +55,6 @@ def test_frames_are_put_together_however_they_are_cut(pair: tuple[DockerStream, 
     thread.join()
     assert piece == b""
     assert got == b"".join(piece for kind, piece in pieces if kind == 1)
-    errors = b"".join(piece for kind, piece in pieces if kind == 2)[-STDERR_BYTES:]
-    assert stream.stderr_tail() == errors.decode("utf-8", errors="replace")
 
 
 def test_what_came_with_the_engines_answer_is_read_first() -> None:
@@ -110,15 +106,6 @@ def test_reader_blocked_in_another_thread_does_not_hold_a_writer_up(pair: tuple[
     engine.sendall(frame(1, b"answer"))
     reader.join(5)
     assert got == [b"answer"]
-
-
-def test_tail_keeps_the_end_only() -> None:
-    tail = Tail(limit=5)
-    for piece in (b"abc", b"defgh", b"", "ü".encode()):
-        tail.add(piece)
-    assert tail.text() == "fghü"
-    tail.add(b"0123456789\xff")
-    assert tail.text() == "6789\ufffd"
 
 
 def test_a_stream_over_tls_carries_both_directions_at_once(tmp_path: Path) -> None:

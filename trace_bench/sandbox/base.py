@@ -235,9 +235,6 @@ class Stream(Protocol):
             SandboxError: the sandbox or the connection is gone.
         """
 
-    def stderr_tail(self) -> str:
-        """The last words on stderr, at most 64 KiB, with what is not UTF-8 replaced."""
-
     def fileno(self) -> int:
         """For `select`: readable means that `read(0)` is worth calling; call it until it returns None, then wait."""
 
@@ -280,7 +277,8 @@ class Sandbox(Protocol):
         """End every process of the sandbox, at once. Nothing happens if it has ended."""
 
     def last_words(self) -> str:
-        """The end of stderr as the backend kept it, also of a sandbox that nobody was attached to."""
+        """The end of stderr as the backend kept it, at most 64 KiB, with what is not UTF-8 replaced. It is kept also
+        while no stream is attached."""
 
     def collect(self) -> Iterator[bytes]:
         """A tar stream of /out, of a running or an ended sandbox. Members are called ``out/…``. Hostile input.

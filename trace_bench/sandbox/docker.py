@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-import ssl
-import struct
 import threading
 import time
 import weakref
@@ -34,21 +32,20 @@ from trace_bench.sandbox.base import (
 )
 from trace_bench.sandbox.container import OUT, container_config
 from trace_bench.sandbox.controls import missing, read_back, security_options
-from trace_bench.sandbox.dial import Connection, attach
+from trace_bench.sandbox.docker_stream import DockerStream, attach
 from trace_bench.sandbox.engine import OLDEST_API, Engine, labels_filter
 from trace_bench.sandbox.errors import ControlMissing, EngineGone, LeaseLost, SandboxGone
 from trace_bench.sandbox.gpus import leasable
 from trace_bench.sandbox.labels import OWNER, UID_BASE, VOLUME, owner, uid_bases
 from trace_bench.sandbox.leases import Taken
 from trace_bench.sandbox.runtimes import NOT_UNDER_GVISOR, describe_runtimes, is_gvisor, runtime_of
-from trace_bench.sandbox.streams import CHUNK, PolledStream, Tail
+from trace_bench.sandbox.streams import CHUNK, STDERR_BYTES
 from trace_bench.sandbox.trial import start_one
 from trace_bench.sandbox.uids import DEFAULT_BASE, MAPPED_BASE
 
 HOST_DEPENDENT = frozenset({"apparmor"})
 """Controls that are put in force where the host has them, and not asked for where it does not."""
 ALWAYS_REQUIRED = CONTROLS.keys() - HOST_DEPENDENT
-_NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 _STARTED_BY = 600.0
 """Seconds from making a container to starting it: far more than it ever takes, for the engine's clock may be off."""
 _STATES: Mapping[str, SandboxState] = {
@@ -295,13 +292,8 @@ class DockerSandbox:
         self._streams: weakref.WeakSet[DockerStream] = weakref.WeakSet()
 
     def attach(self) -> DockerStream:
-        engine = self._engine
-        engine.assure()
-        try:
-            connection = attach(engine.endpoint, engine.api_version, self._there(), engine.timeout)
-        except EngineGone:
-            engine.doubt()
-            raise
+        with self._errors("attach to a sandbox"):
+            connection = attach(self._engine.client, self._there(), self._engine.timeout)
         stream = DockerStream(connection, self.host)
         self._streams.add(stream)
         return stream
@@ -377,9 +369,7 @@ class DockerSandbox:
     def last_words(self) -> str:
         with self._errors("show the log of a sandbox"):
             log = self._engine.client.logs(self._there(), stdout=False, stderr=True, tail=200)
-        tail = Tail()
-        tail.add(bytes(log))
-        return tail.text()
+        return bytes(log)[-STDERR_BYTES:].decode("utf-8", errors="replace")
 
     def collect(self) -> Iterator[bytes]:
         with self._errors("archive /out"):
@@ -424,77 +414,3 @@ class DockerSandbox:
 
     def _errors(self, action: str) -> contextlib.AbstractContextManager[None]:
         return self._engine.errors(action, name=self.name)
-
-
-class DockerStream(PolledStream):
-    """The attached stream. The engine frames output as ``stream u8 | 0 0 0 | length u32``: 1 is stdout, 2 is stderr."""
-
-    _HEAD = struct.Struct(">BxxxI")
-
-    def __init__(self, connection: Connection, host: str = "") -> None:
-        super().__init__()
-        self._host = host
-        self._connection = connection
-        self.closed = False
-        self._stderr = Tail()
-        self._head = bytearray()
-        self._kind = 0
-        self._left = 0
-
-    def fileno(self) -> int:
-        return self._connection.sock.fileno()
-
-    def close(self) -> None:
-        self.closed = True
-        self._connection.close()
-
-    def stderr_tail(self) -> str:
-        return self._stderr.text()
-
-    def _write_fileno(self) -> int:
-        return self._connection.sock.fileno()
-
-    def _receive(self) -> list[bytes] | None:
-        if self._connection.leftover:
-            data, self._connection.leftover = self._connection.leftover, b""
-            return self._demultiplex(data)
-        try:
-            with self._connection.turn:
-                data = self._connection.sock.recv(CHUNK)
-        except _NOT_NOW as error:
-            raise BlockingIOError from error
-        except OSError as error:
-            gone = f"the Docker engine broke off the stream of a sandbox: {error}."
-            raise EngineGone(gone, host=self._host) from error
-        return self._demultiplex(data) if data else None
-
-    def _send(self, data: memoryview) -> int:
-        try:
-            with self._connection.turn:
-                return self._connection.sock.send(data[:CHUNK])
-        except _NOT_NOW as error:
-            raise BlockingIOError from error
-        except OSError as error:
-            gone = f"the sandbox takes no more input; it has ended or is gone: {error}."
-            raise EngineGone(gone, host=self._host) from error
-
-    def _demultiplex(self, data: bytes) -> list[bytes]:
-        pieces = []
-        view = memoryview(data)
-        while view:
-            if self._left == 0:
-                wanted = self._HEAD.size - len(self._head)
-                self._head += view[:wanted]
-                view = view[wanted:]
-                if len(self._head) == self._HEAD.size:
-                    self._kind, self._left = self._HEAD.unpack(self._head)
-                    self._head.clear()
-                continue
-            piece = bytes(view[: self._left])
-            view = view[len(piece) :]
-            self._left -= len(piece)
-            if self._kind in (0, 1):
-                pieces.append(piece)
-            else:
-                self._stderr.add(piece)
-        return pieces

@@ -24,7 +24,6 @@ from docker.transport import UnixHTTPAdapter
 from docker.utils import kwargs_from_env, parse_host
 
 from trace_bench.errors import EnvironmentUnavailable, SandboxError, TraceBenchError
-from trace_bench.sandbox.dial import Endpoint
 from trace_bench.sandbox.errors import (
     EngineGone,
     EngineUnfit,
@@ -84,7 +83,6 @@ class Engine:
             parsed = str(parse_host(url, is_win32=os.name == "nt", tls=bool(self._tls)))
             # As people write it: it stands in every message.
             self.url = parsed.replace("http+unix:", "unix:", 1)
-            self.endpoint = Endpoint(self.url, _ssl_context(self._tls), called)
         except (DockerException, OSError, ValueError) as error:  # ValueError: of an address's port
             remedy = (
                 "mend docker.hosts in the config"
@@ -357,21 +355,6 @@ def _tls_of(folder: Path) -> TLSConfig:
             raise DockerException(f"there is no {file}, which tls is to hold")
     ca, cert, key = map(str, files)
     return TLSConfig(client_cert=(cert, key), ca_cert=ca, verify=True)
-
-
-def _ssl_context(tls: Any) -> Any:
-    if not tls:
-        return None
-    import ssl
-
-    context = ssl.create_default_context(cafile=tls.ca_cert or None)
-    if not tls.verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    if tls.cert:
-        certificate, key = (Path(str(item)) for item in tls.cert)
-        context.load_cert_chain(certificate, key)
-    return context
 
 
 def labels_filter(labels: Mapping[str, str]) -> dict[str, list[str]]:

@@ -318,7 +318,6 @@ class LocalStream(PolledStream):
 
     def __init__(self, folder: Path, status: Callable[[], SandboxState]) -> None:
         super().__init__()
-        self._stderr = folder / "stderr.log"
         self._status = status
         self._in = os.open(folder / "stdout", os.O_RDONLY | os.O_NONBLOCK)
         try:
@@ -337,9 +336,6 @@ class LocalStream(PolledStream):
             self._closed = True
             os.close(self._in)
             os.close(self._out)
-
-    def stderr_tail(self) -> str:
-        return _tail(self._stderr)
 
     def _write_fileno(self) -> int:
         return self._out

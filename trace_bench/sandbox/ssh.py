@@ -1,11 +1,17 @@
-"""An engine behind ``ssh://``, through the ssh program that the user has set up; the SDK would need paramiko for it."""
+"""An engine behind ``ssh://``, through the ssh program that the user has set up.
+
+The SDK would need paramiko to reach such an engine, even to start that program.
+"""
 
 from __future__ import annotations
 
 import http.client
+import socket
 import subprocess
 import tempfile
+import threading
 from typing import IO, Any
+from urllib.parse import urlsplit
 
 import requests
 import requests.adapters
@@ -13,10 +19,35 @@ import urllib3.connection
 import urllib3.connectionpool
 
 from trace_bench.artifacts.jsonio import printable
-from trace_bench.sandbox.dial import Handshake, dial_ssh
 
 PLACEHOLDER = "http://engine-over-ssh.invalid:80"
-"""What the SDK is told; no such host is ever looked up."""
+"""Base address for the SDK. No such host is ever looked up."""
+OPTIONS = ("ConnectTimeout=30", "ServerAliveInterval=15", "ServerAliveCountMax=4")
+"""A machine that is gone is noticed within a minute."""
+HANDSHAKES = 6
+"""Connections to one ssh server that may be under way: it drops some from the eleventh on (``MaxStartups``)."""
+HANDSHAKE_SECONDS = 60.0
+"""Seconds after which a connection counts as made."""
+_handshakes: dict[str, threading.BoundedSemaphore] = {}
+_lock = threading.Lock()
+
+
+class Handshake:
+    """One of the `HANDSHAKES` connections to an ssh server that may be under way; waits for a free one.
+
+    ssh does not report that a connection is made. The first answer shows it.
+    """
+
+    def __init__(self, url: str) -> None:
+        with _lock:
+            self._free = _handshakes.setdefault(url, threading.BoundedSemaphore(HANDSHAKES))
+        self._held = self._free.acquire(timeout=HANDSHAKE_SECONDS)
+
+    def over(self) -> None:
+        """Let another connection begin. A second call does nothing."""
+        held, self._held = self._held, False
+        if held:
+            self._free.release()
 
 
 class SshAdapter(requests.adapters.HTTPAdapter):
@@ -53,14 +84,14 @@ class _Connection(urllib3.connection.HTTPConnection):
         self._url = url
         self._helper: subprocess.Popen[bytes] | None = None
         self._complaints: IO[bytes] | None = None
-        self._said = ""
+        self._complaint = ""
         self._handshake: Handshake | None = None
 
     def connect(self) -> None:
-        self._said = ""
+        self._complaint = ""
         self._handshake = Handshake(self._url)
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - `close` does
-        self.sock, self._helper = dial_ssh(self._url, self._complaints)
+        self.sock, self._helper = _dial(self._url, self._complaints)
         timeout = self.timeout
         self.sock.settimeout(timeout if isinstance(timeout, (int, float)) else None)
 
@@ -72,8 +103,8 @@ class _Connection(urllib3.connection.HTTPConnection):
         else:
             self._connected()
             return answer
-        # All that the socket says is that the other end hung up. Why, ssh or the docker there has said.
-        raise ConnectionError(printable(f"ssh says: {self._said}", 300)) if self._said else lost
+        # The socket only shows that the other end hung up. The reason is what ssh, or docker there, has written.
+        raise ConnectionError(printable(f"ssh says: {self._complaint}", 300)) if self._complaint else lost
 
     def _connected(self) -> None:
         if self._handshake is not None:
@@ -89,7 +120,32 @@ class _Connection(urllib3.connection.HTTPConnection):
             self._helper = None
         if self._complaints is not None:
             self._complaints.seek(0)
-            said = self._complaints.read(4096).decode("utf-8", errors="replace").strip().splitlines()
-            self._said = said[-1] if said else ""
+            lines = self._complaints.read(4096).decode("utf-8", errors="replace").strip().splitlines()
+            self._complaint = lines[-1] if lines else ""
             self._complaints.close()
             self._complaints = None
+
+
+def _dial(url: str, errors: IO[bytes]) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    """As the docker client does: ``docker system dial-stdio`` at the other end of an ssh, whose stderr is `errors`.
+
+    ssh has no terminal, so it asks for no password.
+    """
+    parts = urlsplit(url)
+    port = ["-p", str(parts.port)] if parts.port else []
+    user = ["-l", parts.username] if parts.username else []
+    options = [f"-o{option}" for option in OPTIONS]
+    ours, theirs = socket.socketpair()
+    with theirs:
+        try:
+            helper = subprocess.Popen(
+                ["ssh", *options, *user, *port, "--", parts.hostname or "", "docker system dial-stdio"],
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                stderr=errors,
+                start_new_session=True,
+            )
+        except BaseException:
+            ours.close()
+            raise
+    return ours, helper

@@ -42,9 +42,6 @@ class PolledStream(ABC):
     def close(self) -> None: ...
 
     @abstractmethod
-    def stderr_tail(self) -> str: ...
-
-    @abstractmethod
     def _write_fileno(self) -> int: ...
 
     @abstractmethod
@@ -139,22 +136,6 @@ class PolledStream(ABC):
                 return
             for piece in pieces:
                 self._stdout += piece
-
-
-class Tail:
-    """The last `limit` bytes of what was added."""
-
-    def __init__(self, limit: int = STDERR_BYTES) -> None:
-        self._limit = limit
-        self._data = bytearray()
-
-    def add(self, data: bytes) -> None:
-        self._data += data
-        if len(self._data) > self._limit:
-            del self._data[: -self._limit]
-
-    def text(self) -> str:
-        return self._data.decode("utf-8", errors="replace")
 
 
 def _wait(descriptor: int, event: int, seconds: float) -> None:

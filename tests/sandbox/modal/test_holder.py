@@ -58,7 +58,8 @@ def test_what_was_written_before_anybody_attached_is_not_lost(tmp_path: Path) ->
         assert holder.ask("wait")["ended"] == {"code": 3, "error": ""}
         conversation, stream = holder.attach()
         assert read_all(stream) == b"a" * 30_000 + b"\n"
-        assert conversation.ended == Ended(code=3, error="") and stream.stderr_tail() == "oh"
+        assert conversation.report is not None
+        assert conversation.ended == Ended(code=3, error="") and conversation.report.stderr == "oh"
 
 
 def test_who_attaches_last_has_the_stream_and_nobody_sees_an_end_of_file(tmp_path: Path) -> None:

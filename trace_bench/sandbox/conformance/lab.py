@@ -113,7 +113,7 @@ class Lab:
             out = read_all(stream)
             ended = sandbox.wait(PATIENCE)
             assert ended is not None
-            return out, stream.stderr_tail(), ended
+            return out, sandbox.last_words(), ended
 
     def cannot(self) -> dict[str, str]:
         """What the backend declares that it cannot do, here and under this runtime, each with the reason."""
@@ -192,7 +192,7 @@ def read_while(stream: Stream, more: Callable[[bytes], bool], seconds: float, *,
         piece = stream.read(max(0.0, deadline - time.monotonic()))
         assert piece is not None, f"nothing within {seconds} s after {bytes(data[-200:])!r}"
         if not piece:
-            assert to_end, f"the stream ended after {bytes(data[-200:])!r}: {stream.stderr_tail()}"
+            assert to_end, f"the stream ended after {bytes(data[-200:])!r}"
             break
         data += piece
     return bytes(data)

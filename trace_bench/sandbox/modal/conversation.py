@@ -235,7 +235,7 @@ async def _ended_by_itself(listening: asyncio.Task[None]) -> None:
 
 
 class ModalStream(PolledStream):
-    """The stream of a `Conversation`. stderr comes with the holder's reports, its end once the command has ended."""
+    """The stream of a `Conversation`."""
 
     def __init__(self, conversation: Conversation) -> None:
         super().__init__()
@@ -249,9 +249,6 @@ class ModalStream(PolledStream):
 
     def close(self) -> None:
         self._sock.close()
-
-    def stderr_tail(self) -> str:
-        return "" if self._conversation.report is None else self._conversation.report.stderr
 
     def _receive(self) -> list[bytes] | None:
         with self._translated():
