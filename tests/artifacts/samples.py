@@ -235,7 +235,7 @@ SAMPLES: dict[str, Any] = {
             {
                 "claim": "files.hashes",
                 "verdict": "contradicted",
-                "says": "no, in 1 place",
+                "says": "every file in the index exists with the listed size and SHA-256: does not hold in 1 place",
                 "found": 1,
                 "evidence": [{"file": "results.csv", "key": "size", "was": 1, "due": 2}],
             }

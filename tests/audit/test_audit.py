@@ -19,10 +19,10 @@ from trace_bench.artifacts import schema
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import JobMeta, Lock, Usage
 from trace_bench.audit.cassette import Calls, check_usage
-from trace_bench.audit.claims import CLAIMS, AuditReport, Book
-from trace_bench.audit.context import look_at
-from trace_bench.audit.identity import _check_prices
-from trace_bench.audit.reading import MOST_LINE, Folder
+from trace_bench.audit.claims import CLAIMS, AuditReport, Findings
+from trace_bench.audit.identity import check_prices
+from trace_bench.audit.reading import MAX_LINE, Folder
+from trace_bench.audit.run import open_run
 from trace_bench.audit.secrets import OVERLAP, Scanner
 from trace_bench.audit.tables import _same_text
 from trace_bench.audit.verify import audit
@@ -129,7 +129,7 @@ def test_a_score_changed_in_a_run_that_was_killed_is_found(killed: RunLayout) ->
 def test_a_salt_that_is_published_too_early_or_left_behind_is_told(killed: RunLayout) -> None:
     change(killed.lock, salt=killed.salt.read_text())
     told = evidence(audit(killed), "held_out.salt")
-    assert "while jobs have no ending that counts" in told and "meta/.salt" in told
+    assert "while jobs have not finished" in told and "meta/.salt" in told
 
 
 @pytest.mark.parametrize(("adopted", "verdict"), [(True, "unverifiable"), (False, "contradicted")])
@@ -184,9 +184,9 @@ def test_late_calls_account_for_what_they_cost_and_no_more(
     meta = meta.model_copy(update={"usage": usage, "usage_by_phase": {"train": usage}, "warnings": (warning,)})
     whole = Usage(prompt_tokens=100)
     late = [("train", Usage(prompt_tokens=40)), ("train", Usage(prompt_tokens=10))]
-    book = Book()
-    check_usage(meta, Calls(usage=whole, by_phase={"train": whole}, late=late), "job_meta.json", book)
-    assert {claim.claim: claim.verdict for claim in book.claims()}["derivation.usage"] == verdict
+    findings = Findings()
+    check_usage(meta, Calls(usage=whole, by_phase={"train": whole}, late=late), findings)
+    assert {claim.claim: claim.verdict for claim in findings.claims()}["derivation.usage"] == verdict
 
 
 @pytest.mark.parametrize(
@@ -207,12 +207,11 @@ def test_prices_of_the_lock_are_those_of_the_config(
     tasks = [{"id": "internal:numeric_param"}]
     config = parse_config({"mode": "real", "tasks": tasks, "trainers": [{"id": "NoOp"}], "llm": {**llm, **said}})
     lock = Lock.model_validate_json(recorded.lock.read_bytes())
-    book = Book()
+    findings = Findings()
     lock = Lock.model_validate_json(json.dumps({**lock.model_dump(mode="json"), "prices": told}))
     with Folder(recorded.root) as folder:
-        audited = replace(look_at(folder, recorded, book), config=config, lock=lock)
-        _check_prices(audited)
-    assert {claim.claim: claim.verdict for claim in book.claims()}["derivation.prices"] == verdict
+        check_prices(replace(open_run(folder, recorded, findings), config=config, lock=lock))
+    assert {claim.claim: claim.verdict for claim in findings.claims()}["derivation.prices"] == verdict
 
 
 # --------------------------------------------------------------------------------------- tables of another version
@@ -291,7 +290,7 @@ def test_a_folder_made_to_hurt_is_read_and_told(copied: RunLayout, tmp_path: Pat
     third.cassette.unlink()
     os.mkfifo(third.cassette)
     with fourth.state_history.open("wb") as file:
-        file.truncate(MOST_LINE + 1)
+        file.truncate(MAX_LINE + 1)
     for kind in (first.artifacts,):
         (kind / "na\x1b[2Jme\n\u202e").write_text("x")
     (copied.root / os.fsdecode(b"\xff\xfe")).write_text("x")
@@ -304,10 +303,10 @@ def test_a_folder_made_to_hurt_is_read_and_told(copied: RunLayout, tmp_path: Pat
 
 
 def test_values_of_any_kind_and_size_become_evidence_that_fits(tmp_path: Path) -> None:
-    book = Book()
+    findings = Findings().in_file("f" * 5000)
     for value in ("x" * 10**6, {"k" * 1000: [[[["deep"]]]]}, 10**400, [None] * 10**4, float(10**300)):
-        book.wrong("files.places", "f" * 5000, "k" * 5000, value, value)
-    claims = {claim.claim: claim for claim in book.claims()}
+        findings.wrong("files.places", "k" * 5000, value, value)
+    claims = {claim.claim: claim for claim in findings.claims()}
     assert claims["files.places"].found == 5
     assert len(claims["files.places"].model_dump_json()) < 20_000
 

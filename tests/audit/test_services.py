@@ -12,7 +12,7 @@ import pytest
 from tests.artifacts.samples import SERVICE_CALL
 from trace_bench.artifacts import jsonio
 from trace_bench.audit.cassette import Calls
-from trace_bench.audit.claims import Book
+from trace_bench.audit.claims import Findings
 from trace_bench.audit.reading import Folder
 from trace_bench.audit.services import CLAIM, check_services
 
@@ -27,12 +27,12 @@ AGAIN = {**HONEST, "n": 2, "attempt": 2, "request": {}, "usage": {}, "reused_fro
 CALLS = Calls(of_services={(1, "train-1-harbor"): (2, 30, 4)})
 
 
-def checked(folder: Path, *lines: dict[str, Any]) -> Book:
+def checked(folder: Path, *lines: dict[str, Any]) -> Findings:
     (folder / "services.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    book = Book()
+    findings = Findings("services.jsonl")
     with Folder(folder) as files:
-        assert check_services(files, "services.jsonl", CALLS, book)
-    return book
+        assert check_services(files, findings, CALLS)
+    return findings
 
 
 def test_an_honest_record_is_verified(tmp_path: Path) -> None:
@@ -62,4 +62,4 @@ def test_a_line_that_is_none_breaks_the_schema(tmp_path: Path) -> None:
 
 def test_a_job_that_asked_nothing_has_no_record(tmp_path: Path) -> None:
     with Folder(tmp_path) as files:
-        assert not check_services(files, "services.jsonl", CALLS, Book())
+        assert not check_services(files, Findings("services.jsonl"), CALLS)

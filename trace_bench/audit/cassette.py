@@ -1,4 +1,4 @@
-"""One job's cassette: whether its lines are in order and hold what they say, and what they come to."""
+"""Checks the cassette of a job line by line, and adds up its calls."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from fractions import Fraction
+from functools import partial
 from typing import NamedTuple
 
 from trace_bench.artifacts.contract import Budget
 from trace_bench.artifacts.records import JobMeta, LlmCall, ModelPrices, Usage
 from trace_bench.artifacts.usage import NO_ANSWER, Tally, is_answer, is_lost, usage_of
-from trace_bench.audit.claims import Book
-from trace_bench.audit.reading import Folder, Unreadable, parsed
+from trace_bench.audit.claims import Findings
+from trace_bench.audit.reading import Folder, JsonLines, parse_model
 from trace_bench.gateway.cassettes import MAX_REFUSALS
 from trace_bench.gateway.meter import OTHER, PHASES
 from trace_bench.gateway.prices import cost
@@ -22,19 +23,29 @@ from trace_bench.gateway.requests import request_hash
 from trace_bench.gateway.usage import Counted, reported
 from trace_bench.secrets import MASK
 
-_STAMP_SLACK = 2.0
-"""Seconds that a call may have begun after others had ended, for all that times say."""
-_TOGETHER = 0.02
-"""Seconds between the end of a call and the beginning of one that may have been asked before its answer came."""
-_MISSED = re.compile(r"(\d{1,6}) LLM calls? (?:was|were) under way when the job ended")
+ANSWERS, BUDGETS, CASSETTE = "derivation.answers", "conduct.budgets", "derivation.cassette"
+PRICES, USAGE = "derivation.prices", "derivation.usage"
+_CLOCK_SLACK = 2.0
+"""Seconds by which recorded times can be off."""
+_OVERLAP = 0.02
+"""Seconds between two calls below which the second may have begun before the answer to the first arrived."""
+_LATE = re.compile(r"(\d{1,6}) LLM calls? (?:was|were) under way when the job ended")
 _OF_SERVICE = re.compile(r"(?P<call>[a-z]+-\d+-[a-z0-9-]+)-\d+")
-"""Ids of requests that a call of a service made; those of a sandbox are a phase and a number."""
-_OURS = ("stub", "scripted")
-"""Providers whose calls cost what no lock says."""
+"""Request ids of calls that a service made. Those of a sandbox are a phase and a number."""
+_BUILT_IN = ("stub", "scripted")
+"""Providers without prices in the lock."""
+
+
+class Spent(NamedTuple):
+    """Tokens and dollars."""
+
+    prompt: int = 0
+    completion: int = 0
+    usd: float = 0.0
 
 
 class Group(NamedTuple):
-    """Calls that overlapped: tokens (prompt, completion) of all calls before, and of each of these."""
+    """Calls that overlapped: (prompt, completion) tokens of all calls before them, and of each of them."""
 
     before: tuple[int, int]
     calls: tuple[tuple[int, int], ...]
@@ -42,18 +53,19 @@ class Group(NamedTuple):
 
 @dataclass
 class Calls:
-    """What the lines of a cassette come to.
+    """The sums over a cassette.
 
     Attributes:
-        usage, by_phase: as of `JobMeta`.
+        usage, by_phase: as in `JobMeta`.
         refused: lines of refused calls.
-        told_…: tokens and dollars of all lines that were asked for; an answer that was given again counts each time.
+        attempts: the last attempt that made a call.
+        prompt, completion, usd: what the job was told that its calls cost. A repeated answer counts each time.
         whole: every line could be read.
         unanswered: attempts in which a call got no answer.
-        groups: of calls that overlapped, in order.
-        late: phase and use of those that ended when their attempt had.
-        of_services: calls, prompt and completion tokens that each call of a service of the host has asked for, by
-            attempt and the beginning of their ids.
+        groups: calls that overlapped, in order.
+        late: phase and usage of calls that ended after their attempt.
+        of_services: number, prompt and completion tokens of the calls that a service made, by attempt and the
+            beginning of their request ids.
     """
 
     usage: Usage = field(default_factory=Usage)
@@ -61,9 +73,9 @@ class Calls:
     lines: int = 0
     refused: int = 0
     attempts: int = 0
-    told_prompt: int = 0
-    told_completion: int = 0
-    told_usd: Fraction = Fraction(0)
+    prompt: int = 0
+    completion: int = 0
+    usd: Fraction = Fraction(0)
     whole: bool = True
     unanswered: set[int] = field(default_factory=set)
     groups: list[Group] = field(default_factory=list)
@@ -71,260 +83,233 @@ class Calls:
     of_services: dict[tuple[int, str], tuple[int, int, int]] = field(default_factory=dict)
 
 
-@dataclass
-class _Line:
-    """What later lines may need of one."""
+class _Line(NamedTuple):
+    """What later lines can refer to."""
 
     request_hash: str
-    status: int
-    prompt: int
-    completion: int
     reused: bool
-    usd: float = 0.0
+    spent: Spent
 
 
-def read_cassette(
-    folder: Folder, path: str, book: Book, *, meta: JobMeta | None, prices: Mapping[str, ModelPrices]
-) -> Calls:
-    """Check a cassette line by line, holding no body of a line after the next."""
-    calls, tallies, whole = Calls(), dict[str, Tally](), Tally()
-    ends = {a.number: _time(a.ended_at) for a in meta.attempts if a.ended_at} if meta is not None else {}
-    known: list[_Line] = []
-    spent: list[tuple[float, float, int, float]] = []
-    times: list[tuple[float, float, int, int]] = []
-    last_time, last_attempt = 0.0, 0
-    try:
-        for number, raw in enumerate(folder.lines(path), start=1):
-            key = f"line {number}"
-            try:
-                call = parsed(LlmCall, raw)
-            except Unreadable as error:
-                book.wrong("files.schemas", path, key, str(error), "llm_call")
-                calls.whole = False
-                break
-            calls.lines = number
-            time = _time(call.t)
-            book.equal("derivation.cassette", path, f"{key}: n", call.n, number)
-            if call.attempt < last_attempt:
-                book.wrong("derivation.cassette", path, f"{key}: attempt", call.attempt, f"{last_attempt} or more")
-            # What nothing asked for in a replay has the time of the recording.
-            if not call.unasked:
-                if call.attempt == last_attempt and time < last_time:
-                    book.wrong("derivation.cassette", path, f"{key}: t", call.t, "no earlier than the line before")
-                last_time = time
-            last_attempt = max(last_attempt, call.attempt)
-            _check_line(call, path, key, book, known, prices, meta)
-            phase = call.phase if call.phase in PHASES else OTHER
-            tallies.setdefault(phase, Tally()).add(call)
-            whole.add(call)
-            if call.attempt in ends and time >= ends[call.attempt] - _STAMP_SLACK:
-                calls.late.append((phase, usage_of([call])))
-            calls.refused += call.refused
-            source = known[call.reused_from - 1] if call.reused_from and call.reused_from < number else None
-            lost = is_lost(call)  # nobody was told of an answer
-            line = _Line(
-                call.request_hash,
-                call.status,
-                source.prompt if source else 0 if lost else call.prompt_tokens,
-                source.completion if source else 0 if lost else call.completion_tokens,
-                call.reused_from is not None,
-                source.usd if source else 0.0 if lost else call.cost_usd,
-            )
-            known.append(line)
-            # What a service had asked is told with its answer, in a replay that gives the answer again as well.
-            guest = _OF_SERVICE.fullmatch(call.request_id)
-            if guest is not None and call.status < 500:
-                place = (call.attempt, guest["call"])
-                counted, prompt, completion = calls.of_services.get(place, (0, 0, 0))
-                told = not call.refused
-                calls.of_services[place] = (counted + told, prompt + line.prompt, completion + line.completion)
-            if guest is not None or not call.unasked:
-                calls.told_prompt += line.prompt
-                calls.told_completion += line.completion
-                calls.told_usd += Fraction(line.usd)
-            if not call.unasked:
-                times.append((time - call.latency, time, line.prompt, line.completion))
-            if call.status == NO_ANSWER and not lost:
-                calls.unanswered.add(call.attempt)
-            if is_answer(call):
-                began = time - call.latency
-                spent.append((time, began, call.prompt_tokens + call.completion_tokens, call.cost_usd))
-    except Unreadable as error:
-        book.wrong("derivation.cassette", path, was=str(error), due="a cassette")
-        calls.whole = False
-    calls.attempts = last_attempt
-    calls.groups = _grouped(times)
-    calls.usage = whole.usage()
-    calls.by_phase = {phase: tallies[phase].usage() for phase in (*PHASES, OTHER) if phase in tallies}
-    if meta is not None and meta.mode != "replay":
-        _check_budget(meta.budget, spent, calls, path, book)
-    return calls
+class _Interval(NamedTuple):
+    """When a call ended and began, and what it spent."""
+
+    ended: float
+    began: float
+    spent: Spent
+
+
+def read_cassette(folder: Folder, at: Findings, meta: JobMeta, prices: Mapping[str, ModelPrices]) -> Calls:
+    """Check the cassette of the job `meta`, and add up its calls. No body of a call is kept."""
+    reader = _Reader(at, meta, prices)
+    lines = JsonLines(folder, at, partial(parse_model, LlmCall), schema="llm_call", claim=CASSETTE)
+    for number, call in lines:
+        reader.add(number, call)
+    return reader.result(whole=lines.whole)
+
+
+class _Reader:
+    def __init__(self, at: Findings, meta: JobMeta, prices: Mapping[str, ModelPrices]) -> None:
+        self._at, self._meta, self._prices = at, meta, prices
+        self._calls = Calls()
+        self._tallies: dict[str, Tally] = {}
+        self._total = Tally()
+        self._lines: list[_Line] = []
+        self._answers: list[_Interval] = []
+        self._requested: list[_Interval] = []
+        self._last_time = 0.0
+        self._ends = {a.number: _time(a.ended_at) for a in meta.attempts if a.ended_at}
+
+    def add(self, number: int, call: LlmCall) -> None:
+        key, time = f"line {number}", _time(call.t)
+        self._check_order(number, call, key, time)
+        self._check_call(call, key)
+        self._count(number, call, time)
+
+    def result(self, *, whole: bool) -> Calls:
+        calls, tallies = self._calls, self._tallies
+        calls.whole = whole
+        calls.groups = _grouped(self._requested)
+        calls.usage = self._total.usage()
+        calls.by_phase = {phase: tallies[phase].usage() for phase in (*PHASES, OTHER) if phase in tallies}
+        if self._meta.mode != "replay":
+            self._check_budget(self._meta.budget)
+        return calls
+
+    # -- sums ----------------------------------------------------------------------------------------------------
+
+    def _count(self, number: int, call: LlmCall, time: float) -> None:
+        calls = self._calls
+        calls.lines, calls.refused = number, calls.refused + call.refused
+        phase = call.phase if call.phase in PHASES else OTHER
+        self._tallies.setdefault(phase, Tally()).add(call)
+        self._total.add(call)
+        if call.attempt in self._ends and time >= self._ends[call.attempt] - _CLOCK_SLACK:
+            calls.late.append((phase, usage_of([call])))
+        spent = Spent(call.prompt_tokens, call.completion_tokens, call.cost_usd)
+        if is_answer(call):
+            self._answers.append(_Interval(time, time - call.latency, spent))
+        if is_lost(call):  # the job was not told its cost
+            spent = Spent()
+        elif call.status == NO_ANSWER:
+            calls.unanswered.add(call.attempt)
+        if call.reused_from and call.reused_from < number:
+            spent = self._lines[call.reused_from - 1].spent
+        self._lines.append(_Line(call.request_hash, call.reused_from is not None, spent))
+        # The cost of a service's calls is reported with the answer of the service, also when a replay repeats that.
+        of_service = _OF_SERVICE.fullmatch(call.request_id)
+        if of_service is not None and call.status < 500:
+            place = (call.attempt, of_service["call"])
+            count, prompt, completion = calls.of_services.get(place, (0, 0, 0))
+            count += not call.refused
+            calls.of_services[place] = (count, prompt + spent.prompt, completion + spent.completion)
+        if of_service is not None or not call.unasked:
+            calls.prompt += spent.prompt
+            calls.completion += spent.completion
+            calls.usd += Fraction(spent.usd)
+        if not call.unasked:
+            self._requested.append(_Interval(time, time - call.latency, spent))
+
+    # -- checks --------------------------------------------------------------------------------------------------
+
+    def _check_order(self, number: int, call: LlmCall, key: str, time: float) -> None:
+        at, last_attempt = self._at, self._calls.attempts
+        at.equal(CASSETTE, f"{key}: n", call.n, number)
+        at.check(call.attempt >= last_attempt, CASSETTE, f"{key}: attempt", call.attempt, f"{last_attempt} or more")
+        # In a replay, calls that the job did not request have the time of the recording.
+        if not call.unasked:
+            in_order = call.attempt != last_attempt or time >= self._last_time
+            at.check(in_order, CASSETTE, f"{key}: t", call.t, "no earlier than the line before")
+            self._last_time = time
+        self._calls.attempts = max(last_attempt, call.attempt)
+
+    def _check_call(self, call: LlmCall, key: str) -> None:
+        at = self._at
+        at.check(call.model == self._meta.model.id, CASSETTE, f"{key}: model", call.model, self._meta.model.id)
+        if call.reused_from is not None:
+            self._check_reuse(call, call.reused_from, key)
+            return
+        if call.request is None:
+            at.check(call.refused, CASSETTE, f"{key}: request", None, "the request of the call")
+        else:
+            expected = request_hash(call.request.method, call.request.path, call.request.body)  # type: ignore[arg-type]
+            if expected != call.request_hash and MASK in str(call.request.body):
+                at.unknown(CASSETTE, "secrets are masked in requests")
+            else:
+                at.equal(CASSETTE, f"{key}: request_hash", call.request_hash, expected)
+        if is_answer(call):
+            self._check_tokens(call, key)
+            self._check_source(call, key)
+            self._check_cost(call, key)
+
+    def _check_reuse(self, call: LlmCall, number: int, key: str) -> None:
+        """The line repeats the answer of an earlier line to the same request, at no cost."""
+        at, key = self._at, f"{key}: reused_from"
+        if not at.check(number <= len(self._lines), CASSETTE, key, number, f"at most {len(self._lines)}"):
+            return
+        source = self._lines[number - 1]
+        same_request = source.request_hash == call.request_hash
+        at.check(same_request, CASSETTE, key, number, "a line with the same request")
+        at.check(not source.reused, CASSETTE, key, number, "a line with an answer of its own")
+        free = not (call.prompt_tokens or call.completion_tokens or call.cost_usd)
+        at.check(free, CASSETTE, f"{key}: tokens", call.prompt_tokens + call.completion_tokens, 0)
+
+    def _check_tokens(self, call: LlmCall, key: str) -> None:
+        """Tokens are those of the usage in the answer, where it has one."""
+        if call.request is None or not isinstance(call.response, dict) or call.status != 200:
+            return
+        found = reported(call.request.path, call.response)
+        if found is not None:
+            self._at.equal(ANSWERS, f"{key}: prompt_tokens", call.prompt_tokens, found.prompt)
+            self._at.equal(ANSWERS, f"{key}: completion_tokens", call.completion_tokens, found.completion)
+
+    def _check_source(self, call: LlmCall, key: str) -> None:
+        """Only a replay gives recorded answers, and an answer from the response cache needed no request."""
+        if self._meta.mode != "replay":
+            for name, none in (("replayed_from", None), ("unasked", False)):
+                value = getattr(call, name)
+                self._at.check(value == none, CASSETTE, f"{key}: {name}", value, "nothing: the run is not a replay")
+        if call.cached and call.replayed_from is None:
+            self._at.check(not call.tries, PRICES, f"{key}: tries", len(call.tries), "none, as the answer was cached")
+
+    def _check_cost(self, call: LlmCall, key: str) -> None:
+        at, key = self._at, f"{key}: cost_usd"
+        price = self._prices.get(call.model)
+        if call.replayed_from is not None:
+            return
+        if call.provider in _BUILT_IN:
+            at.check(price is None, PRICES, key, call.cost_usd, "no price, as no provider was paid")
+            if call.provider == "stub":
+                at.equal(PRICES, key, call.cost_usd, 0.0)
+            return
+        expected = 0.0
+        if price is not None and not call.cached:
+            counted = Counted(call.prompt_tokens, call.completion_tokens, call.cached_tokens, call.reasoning_tokens)
+            expected = cost(counted, Prices(price.prompt, price.completion, price.cached))
+        close = abs(call.cost_usd - expected) <= 1e-12 * max(1.0, expected)
+        at.check(close, PRICES, key, call.cost_usd, expected)
+
+    def _check_budget(self, budget: Budget) -> None:
+        """A call may begin while what earlier calls had spent by then is below every limit."""
+        at, made = self._at, self._calls.usage.calls
+        if budget.calls is not None:
+            at.check(made <= budget.calls, BUDGETS, "calls", made, f"at most {budget.calls}")
+        ended = sorted(self._answers)
+        for name, limit in (("tokens", budget.tokens), ("usd", budget.usd)):
+            if limit is None:
+                continue
+            at.checked(BUDGETS)
+            before, place = 0.0, 0
+            for call in sorted(self._answers, key=lambda call: call.began):
+                while place < len(ended) and ended[place].ended < call.began - _CLOCK_SLACK:
+                    spent = ended[place].spent
+                    before += spent.usd if name == "usd" else spent.prompt + spent.completion
+                    place += 1
+                if before >= limit:
+                    at.wrong(BUDGETS, name, before, f"below {limit} when another call began")
+                    break
 
 
 def _time(stamp: str) -> float:
     return datetime.fromisoformat(stamp).timestamp()
 
 
-def _grouped(times: list[tuple[float, float, int, int]]) -> list[Group]:
-    """Calls by when they began and ended."""
+def _grouped(calls: list[_Interval]) -> list[Group]:
+    """Group calls that overlapped."""
     groups: list[Group] = []
-    before, open_calls, until = (0, 0), list[tuple[int, int]](), 0.0
-    for began, ended, prompt, completion in sorted(times):
-        if open_calls and began > until + _TOGETHER:
-            groups.append(Group(before, tuple(open_calls)))
-            before = (before[0] + sum(c[0] for c in open_calls), before[1] + sum(c[1] for c in open_calls))
-            open_calls = []
-        open_calls.append((prompt, completion))
-        until = max(until, ended) if len(open_calls) > 1 else ended
-    return [*groups, Group(before, tuple(open_calls))] if open_calls else groups
+    before, group, until = (0, 0), list[tuple[int, int]](), 0.0
+    for call in sorted(calls, key=lambda call: (call.began, call.ended, call.spent)):
+        if group and call.began > until + _OVERLAP:
+            groups.append(Group(before, tuple(group)))
+            before = (before[0] + sum(c[0] for c in group), before[1] + sum(c[1] for c in group))
+            group = []
+        group.append((call.spent.prompt, call.spent.completion))
+        until = max(until, call.ended) if len(group) > 1 else call.ended
+    return [*groups, Group(before, tuple(group))] if group else groups
 
 
-def _check_line(
-    call: LlmCall,
-    path: str,
-    key: str,
-    book: Book,
-    known: list[_Line],
-    prices: Mapping[str, ModelPrices],
-    meta: JobMeta | None,
-) -> None:
-    if meta is not None and call.model != meta.model.id:
-        book.wrong("derivation.cassette", path, f"{key}: model", call.model, meta.model.id)
-    if call.reused_from is not None:
-        _check_reuse(call, path, key, book, known)
-        return
-    if call.request is None:
-        if not call.refused:
-            book.wrong("derivation.cassette", path, f"{key}: request", None, "the request of a call that was asked")
-    else:
-        due = request_hash(call.request.method, call.request.path, call.request.body)  # type: ignore[arg-type]
-        book.checked("derivation.cassette")
-        if due != call.request_hash:
-            if MASK in str(call.request.body):
-                book.unknown("derivation.cassette", "secrets are masked in requests")
-            else:
-                book.wrong("derivation.cassette", path, f"{key}: request_hash", call.request_hash, due)
-    if not is_answer(call):
-        return
-    _check_tokens(call, path, key, book)
-    _check_source(call, path, key, book, meta)
-    _check_cost(call, path, key, book, prices)
+def check_usage(meta: JobMeta, calls: Calls, at: Findings) -> None:
+    """Compare the sums in the record with those over the cassette.
 
-
-def _check_reuse(call: LlmCall, path: str, key: str, book: Book, known: list[_Line]) -> None:
-    """It gives an earlier answer to the same request again, and counts for nothing."""
-    book.checked("derivation.cassette")
-    number = call.reused_from or 0
-    if number > len(known):
-        book.wrong("derivation.cassette", path, f"{key}: reused_from", number, f"at most {len(known)}")
-        return
-    source = known[number - 1]
-    if source.request_hash != call.request_hash:
-        book.wrong("derivation.cassette", path, f"{key}: reused_from", number, "a line with the same request")
-    if source.reused:
-        book.wrong("derivation.cassette", path, f"{key}: reused_from", number, "a line with an answer of its own")
-    if call.prompt_tokens or call.completion_tokens or call.cost_usd:
-        book.wrong("derivation.cassette", path, f"{key}: tokens", call.prompt_tokens + call.completion_tokens, 0)
-
-
-def _check_tokens(call: LlmCall, path: str, key: str, book: Book) -> None:
-    """Tokens are those of the usage in the answer, unless the gateway had to count them."""
-    if call.request is None or not isinstance(call.response, dict) or call.status != 200:
-        return
-    found = reported(call.request.path, call.response)
-    if found is None:
-        return
-    book.checked("derivation.answers")
-    for name, due in (("prompt_tokens", found.prompt), ("completion_tokens", found.completion)):
-        if getattr(call, name) != due:
-            book.wrong("derivation.answers", path, f"{key}: {name}", getattr(call, name), due)
-
-
-def _check_source(call: LlmCall, path: str, key: str, book: Book, meta: JobMeta | None) -> None:
-    """Only a replay gives recorded answers, and no answer of the response cache was asked for."""
-    if meta is not None and meta.mode != "replay":
-        for name, none in (("replayed_from", None), ("unasked", False)):
-            if getattr(call, name) != none:
-                book.wrong("derivation.cassette", path, f"{key}: {name}", getattr(call, name), "nothing: no replay")
-    if call.cached and call.tries and call.replayed_from is None:
-        book.wrong("derivation.prices", path, f"{key}: tries", len(call.tries), "none, as the answer was cached")
-
-
-def _check_cost(call: LlmCall, path: str, key: str, book: Book, prices: Mapping[str, ModelPrices]) -> None:
-    if call.provider in _OURS and call.model in prices and call.replayed_from is None:
-        book.wrong("derivation.prices", path, f"{key}: cost_usd", call.cost_usd, "no price, as no provider was paid")
-    if call.provider in _OURS or call.replayed_from is not None:
-        if call.provider == "stub" and call.replayed_from is None:
-            book.equal("derivation.prices", path, f"{key}: cost_usd", call.cost_usd, 0.0)
-        return
-    price = prices.get(call.model)
-    due = 0.0
-    if price is not None and not call.cached:
-        counted = Counted(call.prompt_tokens, call.completion_tokens, call.cached_tokens, call.reasoning_tokens)
-        due = cost(counted, Prices(price.prompt, price.completion, price.cached))
-    book.checked("derivation.prices")
-    if abs(call.cost_usd - due) > 1e-12 * max(1.0, due):
-        book.wrong("derivation.prices", path, f"{key}: cost_usd", call.cost_usd, due)
-
-
-def _check_budget(
-    budget: Budget, spent: list[tuple[float, float, int, float]], calls: Calls, path: str, book: Book
-) -> None:
-    """A call is let through while what others had spent when it began is below every limit."""
-    if budget.calls is not None:
-        book.checked("conduct.budgets")
-        if calls.usage.calls > budget.calls:
-            book.wrong("conduct.budgets", path, "calls", calls.usage.calls, f"at most {budget.calls}")
-    for what, at, limit in (("tokens", 2, budget.tokens), ("usd", 3, budget.usd)):
-        if limit is None:
-            continue
-        book.checked("conduct.budgets")
-        before = 0.0
-        done = sorted(spent)
-        place = 0
-        for line in sorted(spent, key=lambda one: one[1]):
-            while place < len(done) and done[place][0] < line[1] - _STAMP_SLACK:
-                before += done[place][at]
-                place += 1
-            if before >= limit:
-                book.wrong("conduct.budgets", path, what, before, f"below {limit} when another call began")
-                break
-
-
-def check_usage(meta: JobMeta, calls: Calls, path: str, book: Book) -> None:
-    """The record's sums against the lines."""
+    Calls that ended after their job can be in the cassette and not in the record. A warning says how many these are
+    at most, so that the record can lack no more than the most expensive late calls.
+    """
     if meta.failure is not None and meta.failure.kind == "damaged_cassette":
-        book.unknown("derivation.usage", "a cassette was damaged when its job began")
+        at.unknown(USAGE, "a cassette was damaged when its job began")
         return
-    book.checked("derivation.usage", len(Usage.model_fields))
-    missed = _missed(meta)
-    for key, was, due, late in _differences(meta, calls):
-        # Those calls may be in the cassette, and not in the record: so much less at most, and no more.
-        most = sum(sorted(late, reverse=True)[:missed])
-        if due - most * (1 + 1e-9) <= was <= due:
-            book.unknown("derivation.usage", "calls were under way when a job ended")
-        else:
-            book.wrong("derivation.usage", path, key, was, due)
-
-
-def _missed(meta: JobMeta) -> int:
-    """How many calls came to their end, if to any, after a job had been told to be over."""
-    found = (_MISSED.match(warning) for warning in meta.warnings)
-    return sum(int(match[1]) for match in found if match)
-
-
-def _differences(meta: JobMeta, calls: Calls) -> list[tuple[str, float, float, list[float]]]:
-    """Key, what the record says, what the lines come to, and the share of each late line in it."""
-    found = []
-    pairs = [("usage", meta.usage, calls.usage, [use for _, use in calls.late])]
+    at.checked(USAGE, len(Usage.model_fields))
+    missed = sum(int(match[1]) for warning in meta.warnings if (match := _LATE.match(warning)))
+    pairs = [("usage", meta.usage, calls.usage, [usage for _, usage in calls.late])]
     for phase in dict.fromkeys((*meta.usage_by_phase, *calls.by_phase)):
-        was, due = meta.usage_by_phase.get(phase, Usage()), calls.by_phase.get(phase, Usage())
-        pairs.append((f"usage_by_phase.{phase}", was, due, [use for of, use in calls.late if of == phase]))
-    for name, was, due, late in pairs:
+        found, expected = meta.usage_by_phase.get(phase, Usage()), calls.by_phase.get(phase, Usage())
+        pairs.append((f"usage_by_phase.{phase}", found, expected, [u for of, u in calls.late if of == phase]))
+    for name, in_record, in_cassette, late in pairs:
         for key in Usage.model_fields:
-            one, other = getattr(was, key), getattr(due, key)
-            if key == "refused" and calls.refused >= MAX_REFUSALS and one >= other:
-                continue  # no more of them are recorded
-            if one != other:
-                found.append((f"{name}.{key}", one, other, [getattr(use, key) for use in late]))
-    return found
+            found, expected = getattr(in_record, key), getattr(in_cassette, key)
+            if found == expected or (key == "refused" and found >= expected and calls.refused >= MAX_REFUSALS):
+                continue  # beyond that number, refused calls are not recorded
+            most = sum(sorted((getattr(usage, key) for usage in late), reverse=True)[:missed])
+            if expected - most * (1 + 1e-9) <= found <= expected:
+                at.unknown(USAGE, "calls were in progress when a job ended")
+            else:
+                at.wrong(USAGE, f"{name}.{key}", found, expected)

@@ -1,4 +1,4 @@
-"""What an audit looks at, claim by claim, and the book in which it notes what it finds."""
+"""The claims that an audit checks, and the collection of its findings on them."""
 
 from __future__ import annotations
 
@@ -10,63 +10,63 @@ from trace_bench.artifacts.audits import AuditReport, Claim, Evidence, Verdict
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.secrets import known
 
-__all__ = ["CLAIMS", "AuditReport", "Book", "Claim", "Evidence", "Verdict"]
+__all__ = ["CLAIMS", "AuditReport", "Claim", "Evidence", "Findings", "Verdict"]
 
 CLAIMS: Mapping[str, str] = {
-    "files.hashes": "every listed file is there, with its size and SHA-256",
-    "files.unlisted": "no file is there that the index does not list",
-    "files.links": "nothing is there but files and folders: no link, no device",
+    "files.hashes": "every file in the index exists with the listed size and SHA-256",
+    "files.unlisted": "the index lists every file",
+    "files.links": "the run holds only files and folders: no links and no devices",
     "files.schemas": "every file fits its schema",
-    "files.places": "every file names the run and the job that it lies in",
-    "tables.results_csv": "results.csv follows from the jobs' files",
-    "tables.parquet": "results.parquet follows from the jobs' files",
-    "tables.summary": "summary.json follows from the jobs' files",
-    "tables.leaderboard": "the leaderboard follows from the jobs' files",
-    "tables.manifest": "the manifest agrees with the jobs' files",
+    "files.places": "every file names the run and the job that it belongs to",
+    "tables.results_csv": "results.csv follows from the job files",
+    "tables.parquet": "results.parquet follows from the job files",
+    "tables.summary": "summary.json follows from the job files",
+    "tables.leaderboard": "the leaderboard follows from the job files",
+    "tables.manifest": "the manifest agrees with the job files",
     "tables.replay": "replay.json agrees with the jobs of the run",
     "derivation.results": "every column of results.json follows from the job's record, result and calls",
-    "derivation.record": "the job's record says of its end what its last attempt says",
-    "derivation.usage": "calls, tokens and cost are the sums over the cassette, to the token",
-    "derivation.prices": "each call costs what its tokens cost by the prices in the lock",
-    "derivation.cassette": "cassettes are whole and in order, and their requests have the hashes that they name",
-    "derivation.services": "records of services have their hashes, and the model calls that they name are in cassettes",
-    "derivation.answers": "tokens of a call are those that its answer reports",
+    "derivation.record": "the job record states the outcome of the last attempt",
+    "derivation.usage": "calls, tokens and cost are the exact sums over the cassette",
+    "derivation.prices": "the cost of each call follows from its tokens and the prices in the lock",
+    "derivation.cassette": "cassettes are complete and in order, and each request has its recorded hash",
+    "derivation.services": "service records have correct hashes, and their model calls are in cassettes",
+    "derivation.answers": "the tokens of each call are those that its answer reports",
     "derivation.history": "histories only grow, and their best score follows from their lines",
-    "derivation.states": "saved states are those that the sandbox handed back and that the history has",
+    "derivation.states": "saved states are those that the sandbox returned and that the history contains",
     "derivation.scores": "official means follow from the scores of their examples",
-    "derivation.pareto": "fronts follow from histories",
-    "derivation.integrity": "claims, findings and flags follow from what the sandbox recorded",
-    "derivation.seconds": "durations fit the journal",
-    "identity.job_ids": "job ids are the hashes of what the jobs are",
-    "identity.fingerprints": "fingerprints are the hashes of what determines the results",
-    "identity.config": "the config hash is that of the snapshot and the task hashes",
-    "identity.matrix": "the snapshot expands to the jobs of the manifest",
-    "identity.images": "jobs ran in the images of the lock, and its keys are those of the recipes",
-    "identity.packages": "the versions in env.json are those of the lock",
-    "identity.tasks": "task hashes are those of the tasks installed here",
-    "identity.code": "the code that runs in sandboxes (worker, suites, trainers) is this code",
-    "identity.git": "the checkout had no changes of its own",
-    "conduct.controls": "every control that was due was in force",
-    "conduct.limits": "limits and budgets of jobs are those of the config",
+    "derivation.pareto": "Pareto fronts follow from histories",
+    "derivation.integrity": "claimed scores, found scores and flags follow from what the sandbox recorded",
+    "derivation.seconds": "durations agree with the journal",
+    "identity.job_ids": "job ids are the hashes of the job definitions",
+    "identity.fingerprints": "fingerprints are the hashes of everything that determines the results",
+    "identity.config": "the config hash is the hash of the config snapshot and the task hashes",
+    "identity.matrix": "the config snapshot expands to the jobs of the manifest",
+    "identity.images": "jobs ran in the images of the lock, and the image keys match the recipes installed here",
+    "identity.packages": "env.json and the lock list the same package versions",
+    "identity.tasks": "task hashes match the tasks installed here",
+    "identity.code": "the code that ran in sandboxes (worker, suites, trainers) is the code installed here",
+    "identity.git": "the git checkout had no uncommitted changes",
+    "conduct.controls": "every expected sandbox control was in force",
+    "conduct.limits": "limits, budgets and parameters of jobs match the config",
     "conduct.budgets": "no job spent more than its budget",
-    "conduct.seeds": "seeds are those of the config",
-    "conduct.attempts": "attempts follow each other, inside the time of the run",
-    "conduct.journal": "the journal has the start and the end of every job, as the jobs have them",
-    "conduct.scripts": "rules of scripted models have the hash that they are named by",
-    "held_out.salt": "the salt of held-out data was published when the run had ended, and not before",
-    "held_out.seeds": "the published salt gives the seeds of held-out data that the jobs used",
-    "integrity.flags": "flagged jobs are marked wherever they count",
-    "integrity.unprotected": "no job whose candidate could write its own score counts on the leaderboard",
-    "integrity.withheld": "withheld scores are shown nowhere",
-    "secrets.none": "no file holds a key or token",
-    "unknown.provider": "the recorded answers are what the provider gave",
-    "unknown.scores": "the scores come out again",
-    "unknown.author": "the files are those that their author published",
+    "conduct.seeds": "seeds match the config",
+    "conduct.attempts": "attempts are consecutive and lie within the time of the run",
+    "conduct.journal": "the journal records the start and the outcome of every job",
+    "conduct.scripts": "the rules of each scripted model have the hash that names them",
+    "held_out.salt": "the salt of held-out data was published when the run had finished, and not before",
+    "held_out.seeds": "the published salt gives the held-out seeds that the jobs used",
+    "integrity.flags": "flagged jobs are marked as flagged",
+    "integrity.unprotected": "the leaderboard counts no job whose candidate could write its own score",
+    "integrity.withheld": "withheld scores appear nowhere",
+    "secrets.none": "no file contains a key or token",
+    "unknown.provider": "the recorded answers came from the provider",
+    "unknown.scores": "running the jobs again gives the same scores",
+    "unknown.author": "the files are those that the author published",
 }
-"""Every claim, in the order of a report, and what it says."""
+"""Every claim by name, in the order of a report, with the sentence that is checked."""
 
-SHOWN = 8
-"""Problems of one claim that are shown; the others are counted."""
+MAX_EVIDENCE = 8
+"""Problems of one claim that the report shows; further ones are counted."""
 _TEXT = 200
 _ITEMS = 8
 
@@ -74,65 +74,70 @@ _ITEMS = 8
 @dataclass
 class _Entry:
     checked: int = 0
-    found: int = 0
+    problems: int = 0
     evidence: list[Evidence] = field(default_factory=list)
-    why: list[str] = field(default_factory=list)
-    unknown: int = 0
+    unknown: list[str] = field(default_factory=list)
     remark: str = ""
 
 
-class Book:
-    """What was found about each of `CLAIMS`. What is noted is made printable, masked and cut: it comes from strangers.
+@dataclass(frozen=True)
+class Findings:
+    """What an audit finds on each of `CLAIMS`, in one file of the run or in the run as a whole.
 
-    A claim with a problem is contradicted; else one that could not be checked everywhere is unverifiable; else it is
-    verified.
+    All recorded texts are made printable, masked and cut: they come from untrusted files. A claim with a problem is
+    contradicted. Otherwise, a claim that could not be checked everywhere is unverifiable. All others are verified.
     """
 
-    def __init__(self) -> None:
-        self._entries = {name: _Entry() for name in CLAIMS}
+    file: str = ""
+    _entries: Mapping[str, _Entry] = field(default_factory=lambda: {name: _Entry() for name in CLAIMS})
+
+    def in_file(self, path: str) -> Findings:
+        """The same findings, to which those on the file `path` are added."""
+        return Findings(path, self._entries)
 
     def checked(self, claim: str, number: int = 1) -> None:
-        """`number` further things were looked at."""
+        """Count `number` checks."""
         self._entries[claim].checked += number
 
-    def wrong(self, claim: str, file: str, key: str = "", was: Any = None, due: Any = None) -> None:
-        """A problem."""
+    def wrong(self, claim: str, key: str = "", found: Any = None, expected: Any = None) -> None:
+        """Record a problem at `key`: a JSON path, a column or a line."""
         entry = self._entries[claim]
-        entry.found += 1
-        if len(entry.evidence) < SHOWN:
-            evidence = Evidence(file=_text(file), key=_text(key), was=_short(was), due=_short(due))
+        entry.problems += 1
+        if len(entry.evidence) < MAX_EVIDENCE:
+            evidence = Evidence(file=_text(self.file), key=_text(key), was=_short(found), due=_short(expected))
             entry.evidence.append(evidence)
 
     def unknown(self, claim: str, why: str) -> None:
-        """Something cannot be checked; `why` is a phrase."""
-        entry = self._entries[claim]
-        entry.unknown += 1
-        why = _text(why)
-        if why not in entry.why and len(entry.why) < 2:
-            entry.why.append(why)
+        """Record that something cannot be checked; `why` is a clause."""
+        reasons, why = self._entries[claim].unknown, _text(why)
+        if why not in reasons and len(reasons) < 2:
+            reasons.append(why)
 
     def remark(self, claim: str, text: str) -> None:
-        """What is to be said beside the verdict."""
+        """Set the text that follows the verdict."""
         self._entries[claim].remark = _text(text)
 
-    def equal(self, claim: str, file: str, key: str, was: Any, due: Any) -> bool:
-        """Note a check of one value; types count: 1 is not 1.0 is not true."""
+    def check(self, ok: bool, claim: str, key: str, found: Any, expected: Any) -> bool:
+        """Count one check, and record a problem unless `ok`. Returns `ok`."""
         self.checked(claim)
-        if same(was, due):
-            return True
-        self.wrong(claim, file, key, was, due)
-        return False
+        if not ok:
+            self.wrong(claim, key, found, expected)
+        return ok
+
+    def equal(self, claim: str, key: str, found: Any, expected: Any) -> bool:
+        """Check that two values are equal as JSON (`same`)."""
+        return self.check(same(found, expected), claim, key, found, expected)
 
     def is_wrong(self, claim: str) -> bool:
-        return self._entries[claim].found > 0
+        return self._entries[claim].problems > 0
 
     def claims(self) -> tuple[Claim, ...]:
-        """All of them, in order."""
-        return tuple(_claim(name, entry) for name, entry in self._entries.items())
+        """The verdicts on all claims, in order."""
+        return tuple(_verdict_on(name, entry) for name, entry in self._entries.items())
 
 
 def same(a: Any, b: Any) -> bool:
-    """Equal as JSON: tuples are lists, numbers are equal by value, and true is not 1."""
+    """Whether two values are equal as JSON: tuples are lists, numbers are equal by value, and true is not 1."""
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
@@ -142,18 +147,16 @@ def same(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def _claim(name: str, entry: _Entry) -> Claim:
-    sentence = CLAIMS[name]
-    verdict: Verdict = "contradicted" if entry.found else "unverifiable" if entry.unknown else "verified"
+def _verdict_on(name: str, entry: _Entry) -> Claim:
+    verdict: Verdict = "contradicted" if entry.problems else "unverifiable" if entry.unknown else "verified"
     if verdict == "contradicted":
-        says = f"{sentence}: no, in {entry.found} place{'s' if entry.found > 1 else ''}"
+        result = f": does not hold in {entry.problems} place{'s' if entry.problems > 1 else ''}"
     elif verdict == "unverifiable":
-        says = f"{sentence}: not known, as {'; '.join(entry.why)}"
+        result = f": cannot be checked ({'; '.join(entry.unknown)})"
     else:
-        says = f"{sentence} ({entry.checked:,} checked)" if entry.checked else f"{sentence} (nothing to check)"
-    if entry.remark:
-        says = f"{says}; {entry.remark}"
-    return Claim(claim=name, verdict=verdict, says=says, found=entry.found, evidence=tuple(entry.evidence))
+        result = f" ({entry.checked:,} checked)" if entry.checked else " (nothing to check)"
+    says = CLAIMS[name] + result + (f"; {entry.remark}" if entry.remark else "")
+    return Claim(claim=name, verdict=verdict, says=says, found=entry.problems, evidence=tuple(entry.evidence))
 
 
 def _text(text: str, limit: int = _TEXT) -> str:

@@ -1,4 +1,4 @@
-"""The files of a run against their index and their schemas; and what none of them may hold."""
+"""Checks every file of a run against the index and its schema, and searches it for secrets."""
 
 from __future__ import annotations
 
@@ -7,180 +7,150 @@ import os
 import stat
 from collections.abc import Mapping
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from trace_bench.artifacts import schema
 from trace_bench.artifacts.derived import FilesIndex
 from trace_bench.artifacts.jsonio import JsonError, explain, loads
 from trace_bench.artifacts.layout import RunLayout, schema_of
-from trace_bench.artifacts.yamlio import load_state
-from trace_bench.audit.claims import Book
-from trace_bench.audit.reading import Folder, Unreadable
+from trace_bench.audit.claims import Findings
+from trace_bench.audit.reading import Folder, Unreadable, kind_of, parse_state
 from trace_bench.audit.secrets import Scanner
 from trace_bench.records.digest import run_digest
 
-MOST_HASHED = 64 << 30
-"""Bytes of one file: no file of a run is larger, and a file may be all holes."""
-MOST_STATE = 4 << 20
-"""Bytes of a state that is read as YAML, which takes its time."""
+HASHES, LINKS, SCHEMAS, SECRETS, UNLISTED = (
+    "files.hashes", "files.links", "files.schemas", "secrets.none", "files.unlisted"
+)  # fmt: skip
+MAX_HASHED = 64 << 30
+"""Bytes of a file. A sparse file can claim more than a disk holds."""
 _BLOCK = 1 << 20
 
 
 class Inventory:
-    """Takes in every file of a run, one after another.
+    """The check of all files of a run, one after another.
 
     Args:
-        why_not: why the index cannot be that of these files; empty where it must be.
+        why_not: why the index does not match the files; empty if it must match.
     """
 
-    def __init__(self, folder: Folder, layout: RunLayout, book: Book, environ: Mapping[str, str], why_not: str) -> None:
+    def __init__(
+        self, folder: Folder, layout: RunLayout, findings: Findings, environ: Mapping[str, str], why_not: str
+    ) -> None:
         self._folder = folder
-        self._book = book
+        self._findings = findings
         self._scanner = Scanner(environ)
-        self._why_not = why_not
-        self._index_path = layout.relative(layout.files_index)
-        self._unlisted = {self._index_path, layout.relative(layout.cancel)}
+        self._at_index = findings.in_file(layout.relative(layout.files_index))
+        self._never_listed = {self._at_index.file, layout.relative(layout.cancel)}
         self._listed: dict[str, tuple[int, str, str | None]] = {}
         self._hashes: dict[str, str] = {}
-        if why_not:
-            self._unknown(why_not)
-        self._read_index()
-
-    def _unknown(self, why: str) -> None:
-        self._book.unknown("files.hashes", why)
-        self._book.unknown("files.unlisted", why)
-
-    def _read_index(self) -> None:
-        try:
-            index = self._folder.model(FilesIndex, self._index_path)
-        except Unreadable as error:
-            self._book.wrong("files.schemas", self._index_path, was=str(error), due="files_index")
-            index = None
-        if index is None:
-            if not self._why_not:
-                self._why_not = "the run has no index"
-                self._unknown(self._why_not)
-            return
-        for entry in index.files:
+        index = self._read_index()
+        self._why_not = why_not or ("" if index is not None else "the run has no index")
+        if self._why_not:
+            for claim in (HASHES, UNLISTED):
+                findings.unknown(claim, self._why_not)
+        for entry in index.files if index is not None else ():
             if entry.path in self._listed:
-                self._book.wrong("files.hashes", self._index_path, entry.path, "listed twice", "listed once")
+                self._at_index.wrong(HASHES, entry.path, "listed twice", "listed once")
             self._listed[entry.path] = (entry.size, entry.sha256, entry.schema_name)
 
+    def _read_index(self) -> FilesIndex | None:
+        try:
+            return self._folder.model(FilesIndex, self._at_index.file)
+        except Unreadable as error:
+            self._at_index.wrong(SCHEMAS, found=str(error), expected="files_index")
+            return None
+
     def take(self, path: str, status: os.stat_result | None, *, is_read: bool = False) -> None:
-        """One thing that is no folder.
+        """Check one file, or what is in its place.
 
         Args:
-            is_read: it has been checked against its schema.
+            is_read: its schema was checked.
         """
-        self._book.checked("files.links")
+        at = self._findings.in_file(path)
+        listed = self._listed.pop(path, None)
         if status is None or not stat.S_ISREG(status.st_mode):
-            self._listed.pop(path, None)
-            self._book.wrong("files.links", path, was=_kind(status), due="a file")
+            at.check(False, LINKS, "", kind_of(status), "a file")
             return
-        size, sha256 = self._hashed(path, status)
-        if path not in self._unlisted:
+        at.checked(LINKS)
+        size, sha256 = self._hash(at, status)
+        if path not in self._never_listed:
             self._hashes[path] = sha256 or ""
-        self._compare(path, size, sha256)
+        if not self._why_not:
+            self._compare(at, size, sha256, listed)
         if not is_read:
-            self._check_schema(path)
+            self._check_schema(at)
 
-    def end(self) -> str:
-        """To be called when all files were taken; the digest of them."""
+    def finish(self) -> str:
+        """Report the files that are listed and missing. Returns the digest of the run."""
         if not self._why_not:
             for path, (size, _, _) in self._listed.items():
-                self._book.wrong("files.hashes", path, was=None, due=f"{size} bytes")
+                self._findings.in_file(path).wrong(HASHES, found=None, expected=f"{size} bytes")
         return run_digest(self._hashes)
 
-    def _compare(self, path: str, size: int, sha256: str | None) -> None:
-        listed = self._listed.pop(path, None)
-        if self._why_not:
-            return
-        self._book.checked("files.unlisted")
+    def _compare(self, at: Findings, size: int, sha256: str | None, listed: tuple[int, str, str | None] | None) -> None:
+        at.checked(UNLISTED)
         if listed is None:
-            if path not in self._unlisted:
-                self._book.wrong("files.unlisted", path, was=f"{size} bytes")
-            return
-        if not self._book.equal("files.hashes", path, "size", size, listed[0]):
-            return
-        self._book.equal("files.hashes", path, "sha256", sha256, listed[1])
-        if listed[2] is not None or schema_of(path) is not None:
-            self._book.equal("files.schemas", self._index_path, f"{path}: schema_name", listed[2], schema_of(path))
+            if at.file not in self._never_listed:
+                at.wrong(UNLISTED, found=f"{size} bytes")
+        elif at.equal(HASHES, "size", size, listed[0]):
+            at.equal(HASHES, "sha256", sha256, listed[1])
+            name = schema_of(at.file)
+            if listed[2] is not None or name is not None:
+                self._at_index.equal(SCHEMAS, f"{at.file}: schema_name", listed[2], name)
 
-    def _hashed(self, path: str, status: os.stat_result) -> tuple[int, str | None]:
-        """Size and hash, as its bytes pass by the scanner."""
-        if status.st_size > MOST_HASHED:
-            self._book.wrong("files.links", path, was=f"{status.st_size} bytes", due=f"at most {MOST_HASHED}")
+    def _hash(self, at: Findings, status: os.stat_result) -> tuple[int, str | None]:
+        """Size and SHA-256. The bytes are searched for secrets on the way."""
+        if status.st_size > MAX_HASHED:
+            at.wrong(LINKS, found=f"{status.st_size} bytes", expected=f"at most {MAX_HASHED}")
             return status.st_size, None
-        found, size = hashlib.sha256(), 0
+        digest, size = hashlib.sha256(), 0
         self._scanner.begin()
-        self._book.checked("secrets.none")
+        at.checked(SECRETS)
         try:
-            file = self._folder.open(path)
+            file = self._folder.open(at.file)
             if file is None:
-                raise Unreadable("it is gone")
+                raise Unreadable("it was removed")
             with file:
                 while block := file.read(_BLOCK):
-                    found.update(block)
+                    digest.update(block)
                     size += len(block)
-                    for place, what, beginning in self._scanner.feed(block):
-                        self._book.wrong("secrets.none", path, f"byte {place}", f"{beginning} ({what})")
+                    for place, kind, beginning in self._scanner.feed(block):
+                        at.wrong(SECRETS, f"byte {place}", f"{beginning} ({kind})")
         except (Unreadable, OSError) as error:
-            self._book.wrong("files.links", path, was=str(error), due="a file that can be read")
+            at.wrong(LINKS, found=str(error), expected="a file that can be read")
             return status.st_size, None
-        return size, found.hexdigest()
+        return size, digest.hexdigest()
 
-    def _check_schema(self, path: str) -> None:
-        name = schema_of(path)
+    def _check_schema(self, at: Findings) -> None:
+        name = schema_of(at.file)
         if name is None:
             return
-        self._book.checked("files.schemas")
+        at.checked(SCHEMAS)
+        key = ""
         try:
-            if path.endswith(".jsonl"):
-                for number, raw in enumerate(self._folder.lines(path), start=1):
-                    try:
-                        _fits(schema.adapter(name), raw)
-                    except ValueError as error:
-                        self._book.wrong("files.schemas", path, f"line {number}", str(error), name)
-                        return
-            elif (data := self._folder.data(path)) is not None:
-                if path.endswith(".yaml"):
-                    state_of(data)
+            if at.file.endswith(".jsonl"):
+                for number, raw in enumerate(self._folder.lines(at.file), start=1):
+                    key = f"line {number}"
+                    _check_fits(name, raw)
+                    key = ""
+            elif (data := self._folder.data(at.file)) is not None:
+                if at.file.endswith(".yaml"):
+                    parse_state(data)
                 else:
-                    _fits(schema.adapter(name), data)
+                    _check_fits(name, data)
         except ValueError as error:
-            self._book.wrong("files.schemas", path, was=str(error), due=name)
+            at.wrong(SCHEMAS, key, str(error), name)
 
 
-def state_of(data: bytes) -> dict[str, str | int | float]:
-    """A saved state.
-
-    Raises:
-        Unreadable: it is none.
-    """
-    if len(data) > MOST_STATE:
-        raise Unreadable(f"it has more than {MOST_STATE} bytes")
-    try:
-        return load_state(data.decode("utf-8"))
-    except (ValueError, RecursionError, TypeError, AttributeError, OverflowError) as error:
-        raise Unreadable(f"it is no state: {error}") from None
-
-
-def _fits(adapter: TypeAdapter[object], data: bytes) -> None:
+def _check_fits(name: str, data: bytes) -> None:
     """
     Raises:
-        Unreadable
+        Unreadable: `data` does not fit the schema `name`.
     """
     try:
         loads(data)
-        adapter.validate_json(data, strict=True)
+        schema.adapter(name).validate_json(data, strict=True)
     except ValidationError as error:
         raise Unreadable(explain(error)) from None
     except (JsonError, RecursionError) as error:
         raise Unreadable(str(error)) from None
-
-
-def _kind(status: os.stat_result | None) -> str:
-    if status is None:
-        return "a folder that cannot be read, or lies too deep"
-    kinds = {stat.S_IFLNK: "a link", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
-    return kinds.get(stat.S_IFMT(status.st_mode), "a device")

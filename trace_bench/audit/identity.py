@@ -1,4 +1,4 @@
-"""What jobs and run are called, against what determines them: the config, the tasks, the images, the code."""
+"""Checks ids and hashes of the run and its jobs against what determines them: config, tasks, images, code."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from trace_bench.artifacts.contract import ObjectiveSpec
-from trace_bench.artifacts.records import ImageRecord, JobMeta, ModelPrices
-from trace_bench.audit.context import Audited
+from trace_bench.artifacts.records import ImageRecord, JobMeta, Lock, ModelPrices
+from trace_bench.audit.claims import Findings
 from trace_bench.audit.reading import Unreadable
+from trace_bench.audit.run import AuditedRun
 from trace_bench.config.loader import parse_config
 from trace_bench.config.models import RunConfig, is_builtin
 from trace_bench.config.reader import read
@@ -23,226 +24,231 @@ from trace_bench.images.recipe import Recipe, image_key, worker_sources_hash
 from trace_bench.matrix import Job, expand
 from trace_bench.planning.prices import has_litellm
 
-__all__ = ["check_identity", "check_run", "load_config"]
-
-_PLACES = ("task_roots", "data_root", "runs_dir", "run_id")
-"""Keys of a snapshot that name folders of whoever ran it: a stranger's word opens none of ours."""
+CODE, CONFIG, FINGERPRINTS, GIT, IMAGES = (
+    "identity.code", "identity.config", "identity.fingerprints", "identity.git", "identity.images"
+)  # fmt: skip
+JOB_IDS, MATRIX, PACKAGES, PRICES, TASKS = (
+    "identity.job_ids", "identity.matrix", "identity.packages", "derivation.prices", "identity.tasks"
+)  # fmt: skip
+_FOLDER_KEYS = ("task_roots", "data_root", "runs_dir", "run_id")
+"""Keys of a snapshot that name folders. An untrusted run must not open folders here."""
 _SNAPSHOT_BYTES = 16 << 20
-OTHER_CODE = "the run was made by another version of the code"
 
 
-def load_config(audited: Audited, roots: Sequence[Path] = ()) -> None:
-    """Read the snapshot, check its hash, and expand it to jobs as far as its tasks are here."""
-    book, path = audited.book, audited.path(audited.layout.config_snapshot)
-    data = _snapshot(audited, path)
-    if data is None:
-        audited.not_expanded = "the config cannot be read"
-        for claim in ("identity.config", "identity.matrix"):
-            book.unknown(claim, audited.not_expanded)
+# ----------------------------------------------------------------------------------------------------- the config
+
+
+def load_config(run: AuditedRun, roots: Sequence[Path] = ()) -> None:
+    """Read the config snapshot, check its hash, and expand it to jobs if its tasks are installed here."""
+    at = run.at(run.layout.config_snapshot)
+    snapshot = _read_snapshot(run, at)
+    if snapshot is None:
+        run.why_not_expanded = "the config cannot be read"
+        for claim in (CONFIG, MATRIX):
+            at.unknown(claim, run.why_not_expanded)
         return
-    lock, manifest = audited.lock, audited.manifest
-    if lock is not None:
-        try:
-            due = config_hash(data, lock.tasks)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            book.wrong("identity.config", path, was=str(error), due="a snapshot")
-        else:
-            book.equal("identity.config", audited.path(audited.layout.lock), "config_hash", lock.config_hash, due)
-            if manifest is not None:
-                where = audited.path(audited.layout.manifest)
-                book.equal("identity.config", where, "config_hash", manifest.config_hash, due)
-    kept = {key: value for key, value in data.items() if key not in _PLACES}
+    _check_config_hash(run, snapshot, at)
     try:
-        config = parse_config(kept, file=path)
+        config = parse_config({k: v for k, v in snapshot.items() if k not in _FOLDER_KEYS}, file=at.file)
     except (ConfigError, RecursionError) as error:
-        audited.not_expanded = f"the config is none of this version: {error}"
-        book.unknown("identity.matrix", audited.not_expanded)
+        run.why_not_expanded = f"this version cannot read the config: {error}"
+        at.unknown(MATRIX, run.why_not_expanded)
         return
-    audited.config = config
-    # Who looks on, say: whoever repeats the run would write to a server of somebody's choice.
-    for key in sorted((data.keys() & RunConfig.model_fields.keys()) - config.to_snapshot().keys()):
-        book.wrong("identity.config", path, key, "written", "nothing, as no snapshot has it")
-    _check_prices(audited)
+    run.config = config
+    # Mirrors, for example: a repetition of the run would send data to a server that an author chose.
+    for key in sorted((snapshot.keys() & RunConfig.model_fields.keys()) - config.to_snapshot().keys()):
+        at.wrong(CONFIG, key, "written", "nothing, as no snapshot has it")
+    check_prices(run)
     try:
         resolved = resolve(config, roots)
-        audited.expanded = {job.job_id: job for job in expand(config, resolved.tasks, resolved.trainers)}
-        audited.tasks = resolved.tasks
+        run.expanded = {job.job_id: job for job in expand(config, resolved.tasks, resolved.trainers)}
+        run.tasks = resolved.tasks
     except (TraceBenchError, OSError) as error:
-        audited.not_expanded = f"not all that it names is installed here: {str(error).splitlines()[0]}"
-        book.unknown("identity.matrix", audited.not_expanded)
+        run.why_not_expanded = f"something that the config names is not installed here: {str(error).splitlines()[0]}"
+        at.unknown(MATRIX, run.why_not_expanded)
         return
-    _check_matrix(audited)
+    _check_matrix(run)
 
 
-def _check_prices(audited: Audited) -> None:
-    """The prices of the lock: those of the snapshot, or else of the table that comes with litellm."""
-    config, lock, book = audited.config, audited.lock, audited.book
-    if config is None or lock is None or config.mode != "real":
-        return
-    if "prices" not in lock.model_fields_set:
-        book.unknown("derivation.prices", "the lock of an earlier version has no prices")
-        return
-    where = audited.path(audited.layout.lock)
-    models = {llm.name: llm for llm in (config.llm, *config.llms) if llm is not None and not is_builtin(llm.model)}
-    for name, llm in models.items():
-        was = lock.prices.get(name)
-        told = was.model_dump() if was is not None else None
-        if llm.prices is not None:
-            due = llm.prices.model_dump(include=set(ModelPrices.model_fields))
-            book.equal("derivation.prices", where, f"prices.{name}", told, due)
-            continue
-        price = known_price(llm) if has_litellm() else None  # type: ignore[arg-type]
-        if told != (price and {"prompt": price.prompt, "completion": price.completion, "cached": price.cached}):
-            book.unknown("derivation.prices", f"the config has no prices of {name}, and litellm's table has others")
-    if strange := sorted(lock.prices.keys() - models.keys()):
-        book.wrong("derivation.prices", where, "prices", strange[:5], "those of the config's models")
-
-
-def _snapshot(audited: Audited, path: str) -> Mapping[str, Any] | None:
+def _read_snapshot(run: AuditedRun, at: Findings) -> Mapping[str, Any] | None:
+    problems: list[Problem] = []
     try:
-        if audited.folder.data(path, _SNAPSHOT_BYTES) is None:
+        if run.folder.data(at.file, _SNAPSHOT_BYTES) is None:
             raise Unreadable("it is missing")
-        problems: list[Problem] = []
-        found = read(audited.layout.config_snapshot, problems)
+        found = read(run.layout.config_snapshot, problems)
     except (Unreadable, ConfigError) as error:
-        audited.book.wrong("identity.config", path, was=str(error), due="a config")
+        at.wrong(CONFIG, found=str(error), expected="a config")
         return None
     if problems:
-        audited.book.wrong("identity.config", path, f"line {problems[0].line}", problems[0].text, "a config")
+        at.wrong(CONFIG, f"line {problems[0].line}", problems[0].text, "a config")
         return None
     return found
 
 
-def _check_matrix(audited: Audited) -> None:
-    """The manifest has the jobs of the snapshot, in their order."""
-    if audited.manifest is None:
-        return
-    planned, due = list(audited.entries), list(audited.expanded)
-    audited.book.checked("identity.matrix", len(due))
-    if planned == due:
-        return
-    why = audited.why_differs()
-    if why:
-        audited.book.unknown("identity.matrix", why)
-        return
-    path = audited.path(audited.layout.manifest)
-    for job_id in sorted(set(planned) - set(due)):
-        audited.book.wrong("identity.matrix", path, job_id, "planned", "no job of the config")
-    for job_id in sorted(set(due) - set(planned)):
-        audited.book.wrong("identity.matrix", path, job_id, None, "a job of the config")
-    if set(planned) == set(due):
-        audited.book.wrong("identity.matrix", path, "jobs", planned[:3], due[:3])
-
-
-def check_run(audited: Audited) -> None:
-    """What the lock and its neighbours say of code, images, tasks and packages."""
-    lock, book = audited.lock, audited.book
-    where = audited.path(audited.layout.lock)
-    if lock is None:
-        for claim in ("identity.images", "identity.packages", "identity.tasks", "identity.code"):
-            book.unknown(claim, "the run has no lock")
-    else:
-        book.equal("files.places", where, "run_id", lock.run_id, audited.run_id)
-        book.checked("identity.code")
-        if lock.sources_hash != worker_sources_hash():
-            book.unknown("identity.code", f"{OTHER_CODE} ({lock.code_version})")
-        if audited.env is not None:
-            env = audited.path(audited.layout.env)
-            book.equal("identity.packages", env, "packages", audited.env.packages, lock.packages)
-            due = lock.packages.get("trace-bench")
-            book.equal("identity.packages", where, "code_version", lock.code_version, due or lock.code_version)
-        else:
-            book.unknown("identity.packages", "the run has no env.json")
-        models = {entry.model for entry in audited.entries.values()}
-        if audited.manifest is not None and {model.id for model in lock.models} != models:
-            book.wrong("identity.job_ids", where, "models", [model.id for model in lock.models], sorted(models))
-        for task_id, content in lock.tasks.items():
-            _check_task(audited, task_id, content)
-        for family, image in lock.images.items():
-            _check_image(audited, family, image, where)
-    git = audited.git
-    if git is None or git.commit is None:
-        book.unknown("identity.git", "it was not run from a checkout")
-    elif git.dirty is not False:
-        book.unknown("identity.git", f"tracked files differed from commit {git.commit}")
-    else:
-        book.checked("identity.git")
-        book.remark("identity.git", f"commit {git.commit}")
-
-
-def _check_task(audited: Audited, task_id: str, content: str) -> None:
-    task = audited.tasks.get(task_id)
-    audited.book.checked("identity.tasks")
-    if task is None:
-        audited.book.unknown("identity.tasks", f"{task_id} is not installed here")
-    elif audited.hashes.get(task_id) != content:
-        audited.book.unknown("identity.tasks", f"{task_id} has other content here")
-
-
-def _check_image(audited: Audited, family: str, image: ImageRecord, where: str) -> None:
-    """Its key against the recipe of this installation, or the interpreter that a run without images had."""
-    book = audited.book
-    book.equal("identity.images", where, f"images.{family}.family", image.family, family)
-    local = f"local:python-{audited.env.python_version}" if audited.env is not None else ""
-    if image.key.startswith("local:"):
-        if local and image.key.partition("+")[0] != local:
-            book.wrong("identity.images", where, f"images.{family}.key", image.key, local)
-        return
-    if image.key.startswith("sha256:"):
-        if image.repo_digest is None or not image.repo_digest.endswith(image.key):
-            book.wrong("identity.images", where, f"images.{family}.key", image.key, image.repo_digest)
+def _check_config_hash(run: AuditedRun, snapshot: Mapping[str, Any], at: Findings) -> None:
+    if run.lock is None:
         return
     try:
-        due = image_key(Recipe.of(family_named(family)), image.base)
+        expected = config_hash(snapshot, run.lock.tasks)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        at.wrong(CONFIG, found=str(error), expected="a config snapshot")
+        return
+    run.at(run.layout.lock).equal(CONFIG, "config_hash", run.lock.config_hash, expected)
+    if run.manifest is not None:
+        run.at(run.layout.manifest).equal(CONFIG, "config_hash", run.manifest.config_hash, expected)
+
+
+def check_prices(run: AuditedRun) -> None:
+    """The prices in the lock are those of the config snapshot, or else those of the table in litellm."""
+    config, lock, at = run.config, run.lock, run.at(run.layout.lock)
+    if config is None or lock is None or config.mode != "real":
+        return
+    if "prices" not in lock.model_fields_set:
+        at.unknown(PRICES, "the lock of an earlier version has no prices")
+        return
+    models = {llm.name: llm for llm in (config.llm, *config.llms) if llm is not None and not is_builtin(llm.model)}
+    for name, llm in models.items():
+        found = lock.prices[name].model_dump() if name in lock.prices else None
+        if llm.prices is not None:
+            expected = llm.prices.model_dump(include=set(ModelPrices.model_fields))
+            at.equal(PRICES, f"prices.{name}", found, expected)
+            continue
+        price = known_price(llm) if has_litellm() else None  # type: ignore[arg-type]
+        if found != (price and {"prompt": price.prompt, "completion": price.completion, "cached": price.cached}):
+            at.unknown(PRICES, f"the config has no prices of {name}, and litellm's table has others")
+    unexpected = sorted(lock.prices.keys() - models.keys())
+    at.check(not unexpected, PRICES, "prices", unexpected[:5], "those of the config's models")
+
+
+def _check_matrix(run: AuditedRun) -> None:
+    """The manifest has the jobs of the snapshot, in their order."""
+    if run.manifest is None:
+        return
+    at, found, expected = run.at(run.layout.manifest), list(run.entries), list(run.expanded)
+    at.checked(MATRIX, len(expected))
+    if found == expected:
+        return
+    if why := run.why_differs():
+        at.unknown(MATRIX, why)
+        return
+    for job_id in sorted(set(found) - set(expected)):
+        at.wrong(MATRIX, job_id, "planned", "not a job of the config")
+    for job_id in sorted(set(expected) - set(found)):
+        at.wrong(MATRIX, job_id, None, "a job of the config")
+    if set(found) == set(expected):
+        at.wrong(MATRIX, "jobs", found[:3], expected[:3])
+
+
+# ---------------------------------------------------------------------------------------------------- the whole run
+
+
+def check_lock(run: AuditedRun) -> None:
+    """The lock's statements on code, packages, models, tasks and images."""
+    lock, at = run.lock, run.at(run.layout.lock)
+    if lock is None:
+        for claim in (IMAGES, PACKAGES, TASKS, CODE):
+            at.unknown(claim, "the run has no lock")
+        return
+    at.equal("files.places", "run_id", lock.run_id, run.run_id)
+    at.checked(CODE)
+    if not run.same_worker_code:
+        at.unknown(CODE, f"the run was made by another version of the code ({lock.code_version})")
+    if run.env is not None:
+        run.at(run.layout.env).equal(PACKAGES, "packages", run.env.packages, lock.packages)
+        at.equal(PACKAGES, "code_version", lock.code_version, lock.packages.get("trace-bench") or lock.code_version)
+    else:
+        at.unknown(PACKAGES, "the run has no env.json")
+    models = {entry.model for entry in run.entries.values()}
+    if run.manifest is not None and {model.id for model in lock.models} != models:
+        at.wrong(JOB_IDS, "models", [model.id for model in lock.models], sorted(models))
+    for task_id, content in lock.tasks.items():
+        at.checked(TASKS)
+        if task_id not in run.tasks:
+            at.unknown(TASKS, f"{task_id} is not installed here")
+        elif run.task_hashes.get(task_id) != content:
+            at.unknown(TASKS, f"{task_id} has other content here")
+    for family, image in lock.images.items():
+        _check_image(run, family, image, at)
+
+
+def _check_image(run: AuditedRun, family: str, image: ImageRecord, at: Findings) -> None:
+    """The key of an image is that of the recipe installed here; without an image, that of the interpreter."""
+    at.equal(IMAGES, f"images.{family}.family", image.family, family)
+    key = f"images.{family}.key"
+    if image.key.startswith("local:"):
+        if run.env is not None and image.key.partition("+")[0] != (local := f"local:python-{run.env.python_version}"):
+            at.wrong(IMAGES, key, image.key, local)
+    elif image.key.startswith("sha256:"):
+        if image.repo_digest is None or not image.repo_digest.endswith(image.key):
+            at.wrong(IMAGES, key, image.key, image.repo_digest)
+    elif image.key != _recipe_key(family, image):
+        at.unknown(IMAGES, f"the image of {family} is of another recipe than the one installed here")
+
+
+def _recipe_key(family: str, image: ImageRecord) -> str | None:
+    try:
+        return image_key(Recipe.of(family_named(family)), image.base)
     except (TraceBenchError, OSError, ValueError):
-        due = ""
-    if image.key != due:
-        book.unknown("identity.images", f"the image of {family} is of another recipe than this installation's")
+        return None
 
 
-def check_identity(audited: Audited, meta: JobMeta, path: str) -> None:
-    """One job: its id, its fingerprint, its image, its task."""
-    book, lock = audited.book, audited.lock
-    full = _digest_of(meta)
-    book.equal("identity.job_ids", path, "job_id", meta.job_id, full[:12])
+def check_git(run: AuditedRun) -> None:
+    git, at = run.git, run.at(run.layout.git)
+    if git is None or git.commit is None:
+        at.unknown(GIT, "it was not run from a checkout")
+    elif git.dirty is not False:
+        at.unknown(GIT, f"tracked files differed from commit {git.commit}")
+    else:
+        at.checked(GIT)
+        at.remark(GIT, f"commit {git.commit}")
+
+
+# ---------------------------------------------------------------------------------------------------------- one job
+
+
+def check_job_identity(run: AuditedRun, meta: JobMeta, at: Findings) -> None:
+    """The id, the fingerprint, the image, the task and the model of a job."""
+    lock, job_hash = run.lock, _job_hash(meta)
+    at.equal(JOB_IDS, "job_id", meta.job_id, job_hash[:12])
     if lock is None:
         return
-    book.equal("identity.tasks", path, "task_hash", meta.task_hash, lock.tasks.get(meta.task_id))
+    at.equal(TASKS, "task_hash", meta.task_hash, lock.tasks.get(meta.task_id))
     if meta.image is not None:
-        pinned = lock.images.get(meta.image.family)
-        book.equal("identity.images", path, "image.key", meta.image.key, pinned.key if pinned is not None else None)
-    known = {model.id: model for model in lock.models}
-    if meta.model != known.get(meta.model.id):
-        book.wrong("identity.job_ids", path, "model", meta.model.id, "one of the models of the lock, with its sampling")
-    job = audited.expanded.get(meta.job_id)
+        locked = lock.images.get(meta.image.family)
+        at.equal(IMAGES, "image.key", meta.image.key, locked.key if locked is not None else None)
+    models = {model.id: model for model in lock.models}
+    if meta.model != models.get(meta.model.id):
+        at.wrong(JOB_IDS, "model", meta.model.id, "one of the models of the lock, with its sampling")
+    job = run.expanded.get(meta.job_id)
     if job is None or meta.image is None:
-        book.unknown("identity.fingerprints", audited.why_differs() or audited.not_expanded or "a job is not expanded")
+        at.unknown(FINGERPRINTS, run.why_differs() or run.why_not_expanded or "a job is not expanded")
         return
-    due = _fingerprint(meta, job, full, lock.sources_hash)
-    book.checked("identity.fingerprints")
-    if meta.fingerprint != due:
-        why = audited.why_differs(meta.task_id)
-        if why and meta.fingerprint == _fingerprint(meta, job, full, worker_sources_hash()):
-            where = audited.path(audited.layout.lock)
-            book.wrong("identity.fingerprints", where, "sources_hash", lock.sources_hash, worker_sources_hash())
-        elif why:
-            book.unknown("identity.fingerprints", why)
-        else:
-            book.wrong("identity.fingerprints", path, "fingerprint", meta.fingerprint, due)
+    _check_fingerprint(run, lock, meta, job, job_hash, at)
 
 
-def _fingerprint(meta: JobMeta, job: Job, full: str, sources_hash: str) -> str:
+def _check_fingerprint(run: AuditedRun, lock: Lock, meta: JobMeta, job: Job, job_hash: str, at: Findings) -> None:
+    why = run.why_differs(meta.task_id)
+    expected = _fingerprint(meta, job, job_hash, lock.sources_hash)
+    if meta.fingerprint == expected or not why:
+        at.check(meta.fingerprint == expected, FINGERPRINTS, "fingerprint", meta.fingerprint, expected)
+    elif meta.fingerprint == _fingerprint(meta, job, job_hash, worker_sources_hash()):
+        run.at(run.layout.lock).wrong(FINGERPRINTS, "sources_hash", lock.sources_hash, worker_sources_hash())
+    else:
+        at.unknown(FINGERPRINTS, why)
+
+
+def _fingerprint(meta: JobMeta, job: Job, job_hash: str, sources_hash: str) -> str:
     assert meta.image is not None
+    # The hash depends on which keys of the objective are written, which the config shows.
+    as_recorded = ObjectiveSpec(**job.objective) == meta.objective
+    objective = job.objective if as_recorded else meta.objective.model_dump(mode="json")
     budget = meta.budget.model_dump()
-    # As the config words it; what the record has otherwise is another one.
-    said = meta.objective.model_dump(mode="json")
-    objective = job.objective if ObjectiveSpec(**job.objective) == meta.objective else said
     prefix = FingerprintPrefix(meta.task_hash, meta.image.key, sources_hash, budget, job.splits, objective, job.limits)
-    return prefix.fingerprint(full)
+    return prefix.fingerprint(job_hash)
 
 
-def _digest_of(meta: JobMeta) -> str:
-    """`JobIdPrefix.full_digest` of what the record says that the job is."""
+def _job_hash(meta: JobMeta) -> str:
+    """The hash of a job, computed from its record; its id is the beginning."""
     model: dict[str, Any] = {"id": meta.model.id}
     if meta.model.provider != "stub" or meta.model.sampling:
         model |= {"provider": meta.model.provider, "model": meta.model.model, "sampling": meta.model.sampling}

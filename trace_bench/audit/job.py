@@ -1,23 +1,26 @@
-"""One job: its record, its row, its result, its calls and its history against each other."""
+"""Checks one job: its record, row, result, calls and history against each other."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
+from pathlib import Path
 from typing import TypeVar
 
 from pydantic import BaseModel
 
 from trace_bench.artifacts.derived import ParetoFront
-from trace_bench.artifacts.layout import RESULT, STATES, JobLayout, RunLayout
+from trace_bench.artifacts.layout import RESULT, STATES, JobLayout
 from trace_bench.artifacts.outputs import Failure, Scores, States, WorkerResult
-from trace_bench.artifacts.records import JobMeta, Results, Usage
+from trace_bench.artifacts.records import JobMeta, Results
 from trace_bench.audit import cassette, history, scores
-from trace_bench.audit.claims import same
-from trace_bench.audit.conduct import check_conduct
-from trace_bench.audit.context import Audited
-from trace_bench.audit.identity import check_identity
+from trace_bench.audit.claims import Findings, same
+from trace_bench.audit.conduct import CONDUCT_CHECKS, check_journal_of
+from trace_bench.audit.identity import check_job_identity
 from trace_bench.audit.reading import Unreadable
+from trace_bench.audit.run import AuditedRun, as_json
 from trace_bench.audit.services import check_services
 from trace_bench.errors import Boundary
 from trace_bench.records.integrity import integrity_report, is_withheld
@@ -25,315 +28,324 @@ from trace_bench.records.pareto import pareto_front
 from trace_bench.records.rows import results_row
 from trace_bench.secrets import MASK
 
+INTEGRITY, PLACES, RECORD, RESULTS = "derivation.integrity", "files.places", "derivation.record", "derivation.results"
+PARETO, PRICES, SECONDS = "derivation.pareto", "derivation.prices", "derivation.seconds"
 M = TypeVar("M", bound=BaseModel)
-_EXACT = frozenset(Results.model_fields) - {"time_seconds", "cost_usd"}
-_OF_THE_HOST = frozenset({"sandbox_stopped", "not_recorded", "damaged_cassette", "interrupted"})
-"""Kinds of failures that no sandbox says."""
-_SHOWN_SCORES = ("score_initial", "score_final", "score_best", "score_test", "score_claimed", "hypervolume")
+_NOT_EXACT = frozenset({"time_seconds", "cost_usd"})
+_HOST_FAILURES = frozenset({"sandbox_stopped", "not_recorded", "damaged_cassette", "interrupted"})
+"""Kinds of failures that the host records and no sandbox reports."""
+_SCORES = ("score_initial", "score_final", "score_best", "score_test", "score_claimed", "hypervolume")
 
 
-class JobAudit:
-    """The checks of one job; `read` has the files that were checked against their schemas on the way."""
-
-    def __init__(self, audited: Audited, job: JobLayout) -> None:
-        self.run = audited
-        self.book = audited.book
-        self.job = job
-        self.at = audited.path(job.root)
-        self.read: set[str] = set()
-
-    def check(self) -> None:
-        meta = self._model(JobMeta, self._path(self.job.meta))
-        row = self._model(Results, self._path(self.job.results))
+def check_job(run: AuditedRun, layout: JobLayout) -> frozenset[str]:
+    """Check one job; returns the files whose schemas were checked on the way."""
+    job = AuditedJob(run, layout)
+    row = job.model(Results, layout.results)
+    if row is not None:
+        run.rows[layout.job_id] = row
+    _check_places(job, row)
+    if job.record is None:
         if row is not None:
-            self.run.rows[self.job.job_id] = row
-        self._check_place(meta, row)
-        if meta is None:
-            if row is not None:
-                self.book.wrong("derivation.results", self._path(self.job.meta), was=None, due="the job's record")
-            return
-        self._check_attempt_rows(meta)
-        calls = self._calls(meta)
-        check_identity(self.run, meta, self._path(self.job.meta))
-        check_conduct(self.run, meta, row, self._path(self.job.meta))
-        if row is None or meta.job_id != self.job.job_id:
-            return
-        number = meta.attempts[-1].number if meta.attempts else 0
-        out = self.job.attempt_out(number)
-        result = self._model(WorkerResult, self._path(out / RESULT))
-        states = self._model(States, self._path(out / STATES))
-        self._check_row(meta, row, result, states, calls)
+            job.at_meta.wrong(RESULTS, found=None, expected="the job's record")
+        return frozenset(job.read)
+    _check_attempt_rows(job)
+    _check_calls(job)
+    check_job_identity(run, job.meta, job.at_meta)
+    for check in CONDUCT_CHECKS:
+        check(run, job.meta, row, job.at_meta)
+    if row is not None:
+        check_journal_of(run, row)
+        if job.meta.job_id == layout.job_id:
+            for check_row in ROW_CHECKS:
+                check_row(job, row)
+    return frozenset(job.read)
 
-    def _check_row(
-        self, meta: JobMeta, row: Results, result: WorkerResult | None, states: States | None, calls: cassette.Calls
-    ) -> None:
-        where = self._path(self.job.meta)
-        cassette.check_usage(meta, calls, where, self.book)
-        if check_services(self.run.folder, self._path(self.job.services), calls, self.book):
-            self.read.add(self._path(self.job.services))
-        course = self._history(meta, row, result, states, calls)
-        front = self._front(meta, course)
-        if scores.check_events(self.run.folder, self._path(self.job.events), result, self.book):
-            self.read.add(self._path(self.job.events))
-        number = meta.attempts[-1].number if meta.attempts else 0
-        at = self._path(self.job.attempt_out(number) / RESULT)
-        if result is not None:
-            scores.check_scores(result, meta, at, self.book)
-        self._check_record(meta, result, calls, at)
-        usage = meta.usage if _is_late(meta) else calls.usage.model_copy(update={"refused": meta.usage.refused})
-        if meta.failure is not None and meta.failure.kind == "damaged_cassette":
-            usage = meta.usage
-        self._check_columns(meta, row, result, usage, front)
-        self._check_seconds(meta, row, result)
 
-    # -- places --------------------------------------------------------------------------------------------------
+@dataclass
+class AuditedJob:
+    """One job under audit. Each of its files is read once, and checked while it is read.
 
-    def _check_place(self, meta: JobMeta | None, row: Results | None) -> None:
-        book = self.book
-        if self.run.manifest is not None and self.job.job_id not in self.run.entries:
-            for claim in ("files.places", "tables.manifest"):
-                book.wrong(claim, self.at, was=self.job.job_id, due="a job of the manifest")
-        for file, record in ((self.job.meta, meta), (self.job.results, row)):
-            if record is not None:
-                book.equal("files.places", self._path(file), "job_id", record.job_id, self.job.job_id)
-                book.equal("files.places", self._path(file), "run_id", record.run_id, self.run.run_id)
+    Attributes:
+        read: files whose schemas were checked.
+    """
 
-    def _check_attempt_rows(self, meta: JobMeta) -> None:
-        """Rows of earlier attempts: of this job, with the scores of their results."""
-        for attempt, following in pairwise(meta.attempts):
-            place = self.job.attempt(attempt.number) / self.job.results.name
-            row = self._model(Results, self._path(place))
-            if row is None:
-                if self.run.folder.size(self._path(place)) is not None:
-                    continue
-                if attempt.sandbox_id and attempt.sandbox_id == following.sandbox_id:
-                    # Its sandbox was adopted, which is removed once the row is there.
-                    self.book.unknown("conduct.attempts", "a controller died before it wrote the row of an attempt")
-                else:
-                    key = f"attempts[{attempt.number}]"
-                    self.book.wrong("conduct.attempts", self._path(place), key, None, "the row of an earlier attempt")
-                continue
-            path = self._path(place)
-            self.book.equal("files.places", path, "job_id", row.job_id, self.job.job_id)
-            self.book.equal("files.places", path, "run_id", row.run_id, self.run.run_id)
-            self.book.equal("derivation.results", path, "status", row.status, _plain(attempt.status))
-            result = self._model(WorkerResult, self._path(self.job.attempt_out(attempt.number) / RESULT))
-            best = result.scores.best if result is not None else None
-            if row.score_best is not None:
-                due = best.selection if best is not None else None
-                self.book.equal("derivation.results", path, "score_best", row.score_best, due)
+    run: AuditedRun
+    layout: JobLayout
+    read: set[str] = field(default_factory=set)
 
-    # -- what things come to -------------------------------------------------------------------------------------
-
-    def _calls(self, meta: JobMeta) -> cassette.Calls:
-        path = self._path(self.job.cassette)
-        prices = self.run.lock.prices if self.run.lock is not None else {}
-        calls = cassette.read_cassette(self.run.folder, path, self.book, meta=meta, prices=prices)
-        self.read.add(path)
-        last = max((attempt.number for attempt in meta.attempts), default=0)
-        self._check_cached(meta, calls, path)
-        if meta.status != "running" and calls.attempts > last:
-            self.book.wrong("derivation.cassette", path, "attempt", calls.attempts, f"at most {last}")
-        return calls
-
-    def _check_cached(self, meta: JobMeta, calls: cassette.Calls, path: str) -> None:
-        """Answers of the response cache cost nothing; that they are of it, only their author knows."""
-        config = self.run.config
-        if not calls.usage.cached or meta.mode == "replay":
-            return
-        # Another start of the run may have had another config in this.
-        if config is not None and not config.llm_cache and len(self.run.journal.starts) == 1:
-            self.book.wrong("derivation.prices", path, "cached", calls.usage.cached, "0, as llm_cache is false")
-        else:
-            self.book.unknown("derivation.prices", "whether answers are of the response cache no file can show")
-
-    def _history(
-        self,
-        meta: JobMeta,
-        row: Results,
-        result: WorkerResult | None,
-        states: States | None,
-        calls: cassette.Calls,
-    ) -> history.Course:
-        path = self._path(self.job.state_history)
-        saved = {}
-        if states is not None:
-            saved = {
-                kind: state for kind in ("initial", "best", "final") if (state := getattr(states, kind)) is not None
-            }
-        course = history.read_history(self.run.folder, path, self.book, meta, saved)
-        self.read.add(path)
-        history.check_course(course, row, result, calls, meta, path, self.book)
-        self.read.update(history.check_states(self.run.folder, self.job, self.at, states, result, self.book))
-        history.check_saved(course, states, result, path, self.book)
-        if result is not None:
-            history.check_found(course, result, meta, path, self.book)
-        return course
-
-    def _front(self, meta: JobMeta, course: history.Course) -> ParetoFront | None:
-        path = self._path(self.job.pareto)
-        found = self._model(ParetoFront, path)
-        if not course.whole:
-            return found
-        due = None
-        if self.run.folder.size(self._path(self.job.state_history)) is not None:
-            due = pareto_front(self.job.state_history, self.job.job_id, meta.objective)
-        self.book.checked("derivation.pareto")
-        if found is None or due is None:
-            if found is not due:
-                self.book.wrong("derivation.pareto", path, was=found and "a front", due=due and "a front")
-            return due
-        self.book.equal("files.places", path, "job_id", found.job_id, self.job.job_id)
-        for name in ParetoFront.model_fields:
-            was, there = getattr(found, name), getattr(due, name)
-            if was != there:
-                self.book.wrong("derivation.pareto", path, name, _dumped(was), _dumped(there))
-        return due
-
-    def _check_record(self, meta: JobMeta, result: WorkerResult | None, calls: cassette.Calls, at: str) -> None:
-        """The end of the job as its record has it, against its last attempt."""
-        path, claim, book = self._path(self.job.meta), "derivation.record", self.book
-        if not meta.attempts:
-            book.wrong(claim, path, "attempts", [], "an attempt")
-            return
-        last = meta.attempts[-1]
-        book.equal(claim, path, "status", meta.status, _plain(last.status))
-        book.equal(claim, path, "failure", _dumped(meta.failure), _dumped(last.failure))
-        ok = meta.failure is None and result is not None and result.status == "ok"
-        book.equal(claim, path, "status", meta.status, "ok" if ok else "failed")
-        if result is not None:
-            book.equal(claim, path, "stop_reason", meta.stop_reason, result.stop_reason)
-            book.equal(claim, path, "stop_point", _dumped(meta.stop_point), _dumped(result.stop_point))
-            self._check_failure(meta, result.failure, calls, at)
-            missing = [w for w in result.warnings if w not in meta.warnings and MASK not in "".join(meta.warnings)]
-            if missing:
-                book.wrong(claim, path, "warnings", list(meta.warnings), missing)
-            if last.evidence is not None and last.evidence.worker is not None:
-                book.equal(claim, path, "evidence.worker", _dumped(last.evidence.worker), _dumped(result.evidence))
-        self._check_report(meta, result, path)
-
-    def _check_failure(self, meta: JobMeta, due: Failure | None, calls: cassette.Calls, at: str) -> None:
-        """The record's failure is the sandbox's, but for what only the host can know."""
-        was = meta.failure
-        if was is None and due is None:
-            return
-        if was is None or due is None or (was.boundary, was.kind) != (due.boundary, due.kind):
-            last = meta.attempts[-1]
-            stranger = last.evidence is not None and bool(last.evidence.error)
-            unanswered = was is not None and was.boundary is Boundary.PROVIDER and last.number in calls.unanswered
-            if was is not None and (was.kind in _OF_THE_HOST or stranger or unanswered):
-                return
-            key = "failure: boundary, kind"
-            told = [None if one is None else f"{one.boundary}: {one.kind}" for one in (was, due)]
-            self.book.wrong("derivation.record", self._path(self.job.meta), key, *told)
-
-    def _check_report(self, meta: JobMeta, result: WorkerResult | None, path: str) -> None:
-        if result is not None and meta.failure is not None and meta.failure.kind == "not_recorded":
-            result = result.model_copy(update={"scores": Scores()})
-        scoring = meta.usage_by_phase.get("score", Usage())
-        asked = bool(scoring.calls or scoring.reused or scoring.refused)
-        comparable = not (meta.timing_sensitive or asked)
-        due = integrity_report(result, meta.tolerance, comparable=comparable)
-        for name in type(due).model_fields:
-            was, there = getattr(meta.integrity_report, name), getattr(due, name)
-            self.book.equal("derivation.integrity", path, f"integrity_report.{name}", _dumped(was), _dumped(there))
-
-    # -- the row -------------------------------------------------------------------------------------------------
-
-    def _check_columns(
-        self,
-        meta: JobMeta,
-        row: Results,
-        result: WorkerResult | None,
-        usage: Usage,
-        front: ParetoFront | None,
-    ) -> None:
-        path, claim = self._path(self.job.results), "derivation.results"
-        if meta.status not in ("ok", "failed", "skipped"):
-            self.book.wrong(claim, path, "status", row.status, meta.status)
-            return
-        due = results_row(meta, result, usage, row.time_seconds, self._layout, front)
-        for name in (name for name in Results.model_fields if name in _EXACT):
-            self.book.checked(claim)
-            was, there = getattr(row, name), getattr(due, name)
-            if not same(_dumped(was), _dumped(there)):
-                self.book.wrong(claim, path, name, _dumped(was), _dumped(there))
-        self.book.checked(claim)
-        if abs(row.cost_usd - due.cost_usd) > 1e-12 * max(1.0, due.cost_usd):
-            self.book.wrong(claim, path, "cost_usd", row.cost_usd, due.cost_usd)
-        self._check_marks(row, meta, result, path)
-
-    def _check_marks(self, row: Results, meta: JobMeta, result: WorkerResult | None, path: str) -> None:
-        flags = integrity_report(result, meta.tolerance, comparable=False).flags
-        self.book.checked("integrity.flags")
-        missing = sorted(set(flags) - set(row.integrity_flags.split()))
-        if missing:
-            self.book.wrong("integrity.flags", path, "integrity_flags", row.integrity_flags, missing)
-        self.book.checked("integrity.withheld")
-        if is_withheld(meta.failure, meta.integrity_report) or "scorer_changed" in flags:
-            for name in _SHOWN_SCORES:
-                if getattr(row, name) is not None:
-                    self.book.wrong("integrity.withheld", path, name, getattr(row, name), None)
-
-    def _check_seconds(self, meta: JobMeta, row: Results, result: WorkerResult | None) -> None:
-        """The job's time lies between what its phases took and what the controller was at work for it."""
-        seconds, path = row.time_seconds, self._path(self.job.results)
-        course = self.run.journal.jobs.get(self.job.job_id)
-        self.book.checked("derivation.seconds")
-        if seconds is None:
-            return
-        adopted = course is not None and (course.adopted or course.starts != course.ends)
-        least = max(result.seconds.values(), default=0.0) if result is not None else 0.0  # phases overlap
-        if not adopted and seconds + 1.0 < least:
-            self.book.wrong("derivation.seconds", path, "time_seconds", seconds, f"at least {least}")
-        if course is None or course.started is None or course.ended is None:
-            return
-        if seconds > course.ended - course.started + 1.0:
-            most = round(course.ended - course.started, 3)
-            self.book.wrong("derivation.seconds", path, "time_seconds", seconds, f"at most {most}")
-
-    # -- reading -------------------------------------------------------------------------------------------------
+    @cached_property
+    def record(self) -> JobMeta | None:
+        return self.model(JobMeta, self.layout.meta)
 
     @property
-    def _layout(self) -> RunLayout:
-        return self.run.layout
+    def meta(self) -> JobMeta:
+        """The record of a job that has one."""
+        assert self.record is not None
+        return self.record
 
-    def _path(self, path: object) -> str:
-        return self.run.path(path)
+    @cached_property
+    def result(self) -> WorkerResult | None:
+        return self.model(WorkerResult, self.last_out / RESULT)
 
-    def _model(self, model: type[M], path: str) -> M | None:
-        """A file that is checked against its schema; None if it is not there, or does not fit."""
-        self.book.checked("files.schemas")
-        self.read.add(path)
+    @cached_property
+    def states(self) -> States | None:
+        return self.model(States, self.last_out / STATES)
+
+    @cached_property
+    def calls(self) -> cassette.Calls:
+        self.mark_read(self.layout.cassette)
+        prices = self.run.lock.prices if self.run.lock is not None else {}
+        return cassette.read_cassette(self.run.folder, self.run.at(self.layout.cassette), self.meta, prices)
+
+    @cached_property
+    def history(self) -> history.History:
+        self.mark_read(self.layout.state_history)
+        kinds = ("initial", "best", "final")
+        saved = {k: state for k in kinds if self.states is not None and (state := getattr(self.states, k)) is not None}
+        return history.read_history(self.run.folder, self.run.at(self.layout.state_history), self.meta, saved)
+
+    @cached_property
+    def front(self) -> ParetoFront | None:
+        """The front that follows from the history; the one of the file if the history is damaged."""
+        if not self.history.whole:
+            return self.model(ParetoFront, self.layout.pareto)
+        if self.run.folder.size(self.run.path(self.layout.state_history)) is None:
+            return None
+        return pareto_front(self.layout.state_history, self.layout.job_id, self.meta.objective)
+
+    @property
+    def last_out(self) -> Path:
+        """What the sandbox of the last attempt returned."""
+        return self.layout.attempt_out(self.meta.attempts[-1].number if self.meta.attempts else 0)
+
+    @property
+    def at_meta(self) -> Findings:
+        return self.run.at(self.layout.meta)
+
+    @property
+    def at_row(self) -> Findings:
+        return self.run.at(self.layout.results)
+
+    @property
+    def has_ended(self) -> bool:
+        return self.meta.status in ("ok", "failed", "skipped")
+
+    def mark_read(self, path: Path) -> None:
+        self.read.add(self.run.path(path))
+
+    def model(self, model: type[M], path: Path) -> M | None:
+        """A file that is checked against its schema; None if it does not exist or does not fit."""
+        self.mark_read(path)
+        at = self.run.at(path)
+        at.checked("files.schemas")
         try:
-            return self.run.folder.model(model, path)
+            return self.run.folder.model(model, at.file)
         except Unreadable as error:
-            self.book.wrong("files.schemas", path, was=str(error), due=model.__name__)
+            at.wrong("files.schemas", found=str(error), expected=model.__name__)
             return None
 
-
-def check_job(audited: Audited, job: JobLayout) -> frozenset[str]:
-    """Check one job; returns the files that were checked against their schemas on the way."""
-    checks = JobAudit(audited, job)
-    checks.check()
-    return frozenset(checks.read)
+    def check_ids(self, path: Path, record: JobMeta | Results) -> None:
+        self.run.at(path).equal(PLACES, "job_id", record.job_id, self.layout.job_id)
+        self.run.at(path).equal(PLACES, "run_id", record.run_id, self.run.run_id)
 
 
-def _plain(status: str) -> str:
-    """The status of a job whose last attempt ended so."""
-    return "failed" if status == "interrupted" else status
+def _check_places(job: AuditedJob, row: Results | None) -> None:
+    job_id = job.layout.job_id
+    if job.run.manifest is not None and job_id not in job.run.entries:
+        for claim in (PLACES, "tables.manifest"):
+            job.run.at(job.layout.root).wrong(claim, found=job_id, expected="a job of the manifest")
+    for path, record in ((job.layout.meta, job.record), (job.layout.results, row)):
+        if record is not None:
+            job.check_ids(path, record)
 
 
-def _is_late(meta: JobMeta) -> bool:
-    return any("under way when the job ended" in warning for warning in meta.warnings)
+# ------------------------------------------------------------------------------------------------ attempts and calls
 
 
-def _dumped(value: object) -> object:
-    """`value` as JSON has it."""
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
-    if isinstance(value, Mapping):
-        return {str(key): _dumped(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_dumped(item) for item in value]
-    return value
+def _check_attempt_rows(job: AuditedJob) -> None:
+    """Each earlier attempt has a row of this job, with the score of its result."""
+    claim = "conduct.attempts"
+    for attempt, following in pairwise(job.meta.attempts):
+        path = job.layout.attempt(attempt.number) / job.layout.results.name
+        at, row = job.run.at(path), job.model(Results, path)
+        if row is not None:
+            job.check_ids(path, row)
+            at.equal(RESULTS, "status", row.status, _status_after(attempt.status))
+            result = job.model(WorkerResult, job.layout.attempt_out(attempt.number) / RESULT)
+            best = result.scores.best if result is not None else None
+            if row.score_best is not None:
+                at.equal(RESULTS, "score_best", row.score_best, best.selection if best is not None else None)
+        elif job.run.folder.size(at.file) is not None:
+            continue
+        elif attempt.sandbox_id and attempt.sandbox_id == following.sandbox_id:
+            # The next attempt adopted its sandbox. Otherwise the sandbox is removed once the row is written.
+            at.unknown(claim, "a controller was killed before it wrote the row of an attempt")
+        else:
+            at.wrong(claim, f"attempts[{attempt.number}]", None, "the row of an earlier attempt")
+
+
+def _check_calls(job: AuditedJob) -> None:
+    """Calls belong to attempts of the job. Whether an answer came from the response cache, its author alone knows."""
+    at, calls, meta, config = job.run.at(job.layout.cassette), job.calls, job.meta, job.run.config
+    last = max((attempt.number for attempt in meta.attempts), default=0)
+    if meta.status != "running" and calls.attempts > last:
+        at.wrong("derivation.cassette", "attempt", calls.attempts, f"at most {last}")
+    if not calls.usage.cached or meta.mode == "replay":
+        return
+    # Another start of the run can have had another value of llm_cache.
+    if config is not None and not config.llm_cache and len(job.run.journal.starts) == 1:
+        at.wrong(PRICES, "cached", calls.usage.cached, "0, as llm_cache is false")
+    else:
+        at.unknown(PRICES, "no file shows whether an answer came from the response cache")
+
+
+# --------------------------------------------------------------------------------------------- checks of ended jobs
+
+
+def _check_usage(job: AuditedJob, row: Results) -> None:
+    cassette.check_usage(job.meta, job.calls, job.at_meta)
+    if check_services(job.run.folder, job.run.at(job.layout.services), job.calls):
+        job.mark_read(job.layout.services)
+
+
+def _check_history(job: AuditedJob, row: Results) -> None:
+    at, result, layout = job.run.at(job.layout.state_history), job.result, job.layout
+    for kind, path in (("initial", layout.initial_state), ("best", layout.best_state), ("final", layout.final_state)):
+        expected = getattr(job.states, kind) if job.states is not None else None
+        if history.check_state_file(job.run.folder, job.run.at(path), expected):
+            job.mark_read(path)
+    if result is not None:
+        history.check_spent(job.history, row, result, job.calls, job.meta, at)
+        history.check_saved(job.history, job.states, result, at)
+        history.check_seen_scores(job.history, result, job.meta, at)
+
+
+def _check_front(job: AuditedJob, row: Results) -> None:
+    path = job.layout.pareto
+    if not job.history.whole:
+        return
+    at, found, expected = job.run.at(path), job.model(ParetoFront, path), job.front
+    at.checked(PARETO)
+    if found is None or expected is None:
+        if found is not expected:
+            at.wrong(PARETO, found=found and "a front", expected=expected and "a front")
+        return
+    at.equal(PLACES, "job_id", found.job_id, job.layout.job_id)
+    for name in ParetoFront.model_fields:
+        one, other = getattr(found, name), getattr(expected, name)
+        if one != other:
+            at.wrong(PARETO, name, as_json(one), as_json(other))
+
+
+def _check_scores(job: AuditedJob, row: Results) -> None:
+    if scores.check_events(job.run.folder, job.run.at(job.layout.events), job.result):
+        job.mark_read(job.layout.events)
+    if job.result is not None:
+        scores.check_scores(job.result, job.meta.objective, job.run.at(job.last_out / RESULT))
+
+
+def _check_record(job: AuditedJob, row: Results) -> None:
+    """The outcome in the record is that of the last attempt and of its result."""
+    at, meta, result = job.at_meta, job.meta, job.result
+    if not meta.attempts:
+        at.wrong(RECORD, "attempts", [], "an attempt")
+        return
+    last = meta.attempts[-1]
+    at.equal(RECORD, "status", meta.status, _status_after(last.status))
+    at.equal(RECORD, "failure", as_json(meta.failure), as_json(last.failure))
+    ok = meta.failure is None and result is not None and result.status == "ok"
+    at.equal(RECORD, "status", meta.status, "ok" if ok else "failed")
+    if result is None:
+        return
+    at.equal(RECORD, "stop_reason", meta.stop_reason, result.stop_reason)
+    at.equal(RECORD, "stop_point", as_json(meta.stop_point), as_json(result.stop_point))
+    _check_failure(job, meta.failure, result.failure)
+    missing = [w for w in result.warnings if w not in meta.warnings and MASK not in "".join(meta.warnings)]
+    if missing:
+        at.wrong(RECORD, "warnings", list(meta.warnings), missing)
+    if last.evidence is not None and last.evidence.worker is not None:
+        at.equal(RECORD, "evidence.worker", as_json(last.evidence.worker), as_json(result.evidence))
+
+
+def _check_failure(job: AuditedJob, found: Failure | None, expected: Failure | None) -> None:
+    """The failure in the record is the one that the sandbox reported, unless only the host can know of it."""
+    names = [None if failure is None else f"{failure.boundary}: {failure.kind}" for failure in (found, expected)]
+    if names[0] == names[1]:
+        return
+    if found is not None:
+        last = job.meta.attempts[-1]
+        sandbox_error = last.evidence is not None and bool(last.evidence.error)
+        unanswered = found.boundary is Boundary.PROVIDER and last.number in job.calls.unanswered
+        if found.kind in _HOST_FAILURES or sandbox_error or unanswered:
+            return
+    job.at_meta.wrong(RECORD, "failure: boundary, kind", *names)
+
+
+def _check_integrity(job: AuditedJob, row: Results) -> None:
+    meta, result = job.meta, job.result
+    if job.has_ended:
+        at, flags = job.at_row, integrity_report(result, meta.tolerance, comparable=False).flags
+        missing = sorted(set(flags) - set(row.integrity_flags.split()))
+        at.check(not missing, "integrity.flags", "integrity_flags", row.integrity_flags, missing)
+        at.checked("integrity.withheld")
+        if is_withheld(meta.failure, meta.integrity_report) or "scorer_changed" in flags:
+            for name in _SCORES:
+                if getattr(row, name) is not None:
+                    at.wrong("integrity.withheld", name, getattr(row, name), None)
+    if not meta.attempts:
+        return
+    if result is not None and meta.failure is not None and meta.failure.kind == "not_recorded":
+        result = result.model_copy(update={"scores": Scores()})
+    comparable = not (meta.timing_sensitive or history.scoring_calls(meta))
+    expected = integrity_report(result, meta.tolerance, comparable=comparable)
+    for name in type(expected).model_fields:
+        one, other = getattr(meta.integrity_report, name), getattr(expected, name)
+        job.at_meta.equal(INTEGRITY, f"integrity_report.{name}", as_json(one), as_json(other))
+
+
+def _check_columns(job: AuditedJob, row: Results) -> None:
+    """The row follows from record, result, calls and history."""
+    at, meta = job.at_row, job.meta
+    if not job.has_ended:
+        at.wrong(RESULTS, "status", row.status, meta.status)
+        return
+    # The record does not count calls that ended after the job, and the cassette not all refused calls.
+    usage = job.calls.usage.model_copy(update={"refused": meta.usage.refused})
+    damaged = meta.failure is not None and meta.failure.kind == "damaged_cassette"
+    if damaged or any("under way when the job ended" in warning for warning in meta.warnings):
+        usage = meta.usage
+    expected = results_row(meta, job.result, usage, row.time_seconds, job.run.layout, job.front)
+    for name in (name for name in Results.model_fields if name not in _NOT_EXACT):
+        one, other = as_json(getattr(row, name)), as_json(getattr(expected, name))
+        at.check(same(one, other), RESULTS, name, one, other)
+    close = abs(row.cost_usd - expected.cost_usd) <= 1e-12 * max(1.0, expected.cost_usd)
+    at.check(close, RESULTS, "cost_usd", row.cost_usd, expected.cost_usd)
+
+
+def _check_seconds(job: AuditedJob, row: Results) -> None:
+    """The time of the job is at least that of its longest phase, and at most that between its start and end in the
+    journal."""
+    at, seconds, events = job.at_row, row.time_seconds, job.run.journal.jobs.get(row.job_id)
+    at.checked(SECONDS)
+    if seconds is None:
+        return
+    adopted = events is not None and (events.adopted or events.starts != events.ends)
+    least = max(job.result.seconds.values(), default=0.0) if job.result is not None else 0.0  # phases overlap
+    if not adopted and seconds + 1.0 < least:
+        at.wrong(SECONDS, "time_seconds", seconds, f"at least {least}")
+    if events is not None and events.started is not None and events.ended is not None:
+        most = events.ended - events.started
+        if seconds > most + 1.0:
+            at.wrong(SECONDS, "time_seconds", seconds, f"at most {round(most, 3)}")
+
+
+ROW_CHECKS: tuple[Callable[[AuditedJob, Results], None], ...] = (
+    _check_usage, _check_history, _check_front, _check_scores, _check_record, _check_integrity, _check_columns,
+    _check_seconds,
+)  # fmt: skip
+"""The checks of a job that has a record and a row."""
+
+
+def _status_after(attempt: str) -> str:
+    """The status of a job whose last attempt has the status `attempt`."""
+    return "failed" if attempt == "interrupted" else attempt

@@ -1,4 +1,4 @@
-"""The run's own journal: when its controllers were at work, and when jobs started and ended."""
+"""Reads the journal of a run: when its controllers were at work, and when jobs started and ended."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from trace_bench.artifacts.jsonio import JsonError, loads
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.audit.claims import Book
-from trace_bench.audit.reading import Folder, Unreadable
+from trace_bench.audit.claims import Findings
+from trace_bench.audit.reading import Folder, JsonLines, Unreadable, parse_event
 
-MOST_LINES = 5_000_000
+CLAIM = "conduct.journal"
+MAX_LINES = 5_000_000
 
 
 @dataclass
-class Course:
-    """What the journal says of one job's last start.
+class JobEvents:
+    """The journal's record of one job.
 
     Attributes:
-        started, ended: seconds of its controller's work; None if there is no such line since the last start.
+        started, ended: seconds since its controller began; None without such a line since the last start.
         open: it has started and not ended.
-        was_cut: a controller died over it, or left it, or put its results aside to begin again.
-        starts, ends: how often it did.
-        least: attempts that it must have had.
-        ever_cut: `was_cut`, of any of its starts.
-        ending: status, failure_kind and stop_reason of the end after the last start.
+        was_cut: its last start had no end: a controller died or stopped, or put its results aside to start again.
+        ever_cut: `was_cut`, for any start.
+        starts, ends: number of such lines.
+        min_attempts: attempts that the lines imply.
+        outcome: status, failure_kind and stop_reason of the end after the last start.
     """
 
     started: float | None = None
@@ -34,31 +34,31 @@ class Course:
     retries: int = 0
     open: bool = False
     was_cut: bool = False
+    ever_cut: bool = False
     starts: int = 0
     ends: int = 0
-    least: int = 0
-    ever_cut: bool = False
-    ending: tuple[Any, Any, Any] | None = None
+    min_attempts: int = 0
+    outcome: tuple[Any, Any, Any] | None = None
 
 
 @dataclass
 class Journal:
-    """What ``events.jsonl`` of a run says.
+    """The content of ``events.jsonl`` of a run.
 
     Attributes:
         starts: times of its ``run.start`` lines.
-        ended: the last controller came to the end of the run.
-        last_end: its last ``run.end`` line.
+        ended: the last controller reached the end of the run.
+        last_start, last_end: its last ``run.start`` and ``run.end`` lines.
         first, last: times of the first and of the last line.
     """
 
     starts: list[str] = field(default_factory=list)
     ended: bool = False
-    last_end: Mapping[str, Any] | None = None
     last_start: Mapping[str, Any] | None = None
+    last_end: Mapping[str, Any] | None = None
     first: str = ""
     last: str = ""
-    jobs: dict[str, Course] = field(default_factory=dict)
+    jobs: dict[str, JobEvents] = field(default_factory=dict)
 
     @property
     def why_unfinished(self) -> str:
@@ -67,70 +67,66 @@ class Journal:
         return "" if self.ended else "the run was cut off"
 
 
-def read_journal(folder: Folder, layout: RunLayout, book: Book) -> Journal:
-    """The journal; lines that are none are noted."""
-    path = layout.relative(layout.events)
-    found = Journal()
-    try:
-        for number, raw in enumerate(folder.lines(path), start=1):
-            line = _line(raw)
-            if line is None or number > MOST_LINES:
-                book.wrong("conduct.journal", path, f"line {number}", "no event", "an event of the run")
-                break
-            _take(found, line, path, number, book)
-    except Unreadable as error:
-        book.wrong("conduct.journal", path, was=str(error), due="a journal")
-    return found
+def read_journal(folder: Folder, layout: RunLayout, findings: Findings) -> Journal:
+    """Read the journal, and check the order of its lines."""
+    at = findings.in_file(layout.relative(layout.events))
+    journal = Journal()
+    for number, line in JsonLines(folder, at, _parse, schema="an event", claim=CLAIM, line_claim=CLAIM):
+        if number > MAX_LINES:
+            at.wrong(CLAIM, f"line {number}", "another line", f"at most {MAX_LINES} lines")
+            break
+        at.checked(CLAIM)
+        _add(journal, line, at, f"line {number}")
+    return journal
 
 
-def _line(raw: bytes) -> dict[str, Any] | None:
-    try:
-        line = loads(raw)
-    except (JsonError, RecursionError):
-        return None
-    fits = isinstance(line, dict) and isinstance(line.get("t"), str) and isinstance(line.get("event"), str)
-    return line if fits else None
+def _parse(raw: bytes) -> dict[str, Any]:
+    line = parse_event(raw)
+    if not isinstance(line["t"], str):
+        raise Unreadable("its time is not a text")
+    return line
 
 
-def _take(found: Journal, line: dict[str, Any], path: str, number: int, book: Book) -> None:
-    event, job_id = line["event"], line.get("job_id")
-    book.checked("conduct.journal")
-    found.first = found.first or line["t"]
+def _add(journal: Journal, line: dict[str, Any], at: Findings, key: str) -> None:
+    event, time = line["event"], line["t"]
+    journal.first = journal.first or time
     if event == "run.start":
-        found.starts.append(line["t"])
-        found.last_start = line
-        for course in found.jobs.values():
-            course.was_cut = course.was_cut or (course.open and not found.ended)  # with its controller
-            course.ever_cut = course.ever_cut or course.open
-            course.open = False
+        for job in journal.jobs.values():
+            job.was_cut = job.was_cut or (job.open and not journal.ended)
+            job.ever_cut = job.ever_cut or job.open
+            job.open = False
             if line.get("afresh") is True:
-                course.ending, course.was_cut = None, True  # what it came to was put aside
-        found.ended = False
-    elif not found.starts:
-        book.wrong("conduct.journal", path, f"line {number}", event, "run.start before it")
-    elif found.ended:
-        book.wrong("conduct.journal", path, f"line {number}", event, "run.start after run.end")
-    found.last = line["t"]
+                job.outcome, job.was_cut = None, True  # its results were put aside
+        journal.starts.append(time)
+        journal.last_start, journal.ended = line, False
+    elif not journal.starts:
+        at.wrong(CLAIM, key, event, "run.start before it")
+    elif journal.ended:
+        at.wrong(CLAIM, key, event, "run.start after run.end")
+    journal.last = time
     if event == "run.end":
-        found.ended, found.last_end = True, line
-    if not isinstance(job_id, str) or event not in ("job.start", "job.retry", "job.end"):
-        return
-    course = found.jobs.setdefault(job_id, Course())
-    seconds = line.get("seconds")
-    if event == "job.start":
-        if course.open:
-            book.wrong("conduct.journal", path, f"line {number}", f"{job_id} starts", "its end before that")
-        course.open, course.was_cut, course.retries, course.starts = True, False, 0, course.starts + 1
-        course.adopted = line.get("adopted") is True
-        course.started = float(seconds) if isinstance(seconds, int | float) else None
-        course.ended, course.ending = None, None
-    elif event == "job.retry":
-        course.retries += 1
+        journal.ended, journal.last_end = True, line
+    job_id = line.get("job_id")
+    if isinstance(job_id, str) and event in ("job.start", "job.retry", "job.end"):
+        _add_to_job(journal.jobs.setdefault(job_id, JobEvents()), line, at, key)
+
+
+def _add_to_job(job: JobEvents, line: dict[str, Any], at: Findings, key: str) -> None:
+    event, job_id, seconds = line["event"], line["job_id"], line.get("seconds")
+    when = float(seconds) if isinstance(seconds, int | float) else None
+    if event == "job.retry":
+        job.retries += 1
+    elif event == "job.start":
+        if job.open:
+            at.wrong(CLAIM, key, f"{job_id} starts", "its end before that")
+        job.open, job.was_cut, job.retries, job.starts = True, False, 0, job.starts + 1
+        job.adopted = line.get("adopted") is True
+        job.started, job.ended, job.outcome = when, None, None
     else:
-        if not course.open:
-            book.wrong("conduct.journal", path, f"line {number}", f"{job_id} ends", "its start before that")
-        course.open, course.ends = False, course.ends + 1
-        # Whoever stops a run in a pause keeps the last retry from being made.
-        course.least += max(1, course.retries)
-        course.ended = float(seconds) if isinstance(seconds, int | float) else None
-        course.ending = (line.get("status"), line.get("failure_kind"), line.get("stop_reason"))
+        if not job.open:
+            at.wrong(CLAIM, key, f"{job_id} ends", "its start before that")
+        job.open, job.ends = False, job.ends + 1
+        # The last announced retry is not made if the run is stopped during the pause before it.
+        job.min_attempts += max(1, job.retries)
+        job.ended = when
+        job.outcome = (line.get("status"), line.get("failure_kind"), line.get("stop_reason"))

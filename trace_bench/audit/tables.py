@@ -1,4 +1,4 @@
-"""The tables of a run against what its jobs' files come to."""
+"""Checks the tables of a run: each is made again from the job files, and compared."""
 
 from __future__ import annotations
 
@@ -7,358 +7,347 @@ import io
 import math
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 from trace_bench.artifacts.derived import ReplayReport, Summary
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import ManifestEntry, Results
-from trace_bench.audit.context import Audited
+from trace_bench.audit.claims import Findings
 from trace_bench.audit.reading import Unreadable
+from trace_bench.audit.run import AuditedRun
 from trace_bench.execution.records import outcome_of
 from trace_bench.records.parquet import write_parquet
-from trace_bench.records.rows import is_final, skipped_row
-from trace_bench.records.tables import write_standings, write_tables
+from trace_bench.records.rows import SHARED_WITH_ENTRY, is_final
+from trace_bench.records.tables import ordered_rows, write_standings, write_tables
 
-_PARQUET_BYTES = 1 << 30
-_FROM_ROW = (
-    "task_id", "suite", "trainer_id", "variant", "seed", "fingerprint", "integrity", "score_direction",
-    "resolved_optimizer", "resolved_optimizer_kwargs", "resolved_guide", "resolved_guide_kwargs", "resolved_logger",
-    "resolved_logger_kwargs", "resolved_trainer_kwargs", "eval_kwargs", "model",
-)  # fmt: skip
-"""What an entry of the manifest and a row say alike."""
+CSV, LEADERBOARD, MANIFEST = "tables.results_csv", "tables.leaderboard", "tables.manifest"
+PARQUET, REPLAY, SUMMARY = "tables.parquet", "tables.replay", "tables.summary"
+_MAX_PARQUET = 1 << 30
 _FAIL_FAST = re.compile(r"fail_fast: job ([0-9a-f]{12}) failed")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+_SAYS_HOW_MADE = ("generated_at", "package_hash", "run_id")
+"""Keys of a summary that do not follow from rows."""
 
 
-def check_tables(audited: Audited) -> list[Results]:
-    """Every table; returns the rows, in the order of the manifest."""
-    rows = _ordered(audited)
-    _check_manifest(audited)
-    _check_replay(audited, rows)
-    why = audited.why_unfinished
-    tables = {
-        "tables.results_csv": audited.layout.results_csv,
-        "tables.parquet": audited.layout.results_parquet,
-        "tables.summary": audited.layout.summary,
-        "tables.leaderboard": audited.layout.leaderboard,
-    }
-    if why:
-        for claim in tables:
-            audited.book.unknown(claim, why)
-        return rows
+def check_tables(run: AuditedRun) -> None:
+    """Check every table, once all jobs were checked."""
+    if run.manifest is None:
+        rows = [run.rows[job_id] for job_id in sorted(run.rows)]
+    else:
+        rows = ordered_rows(run.manifest.model_copy(update={"jobs": tuple(run.entries.values())}), run.rows)
+    _check_manifest(run)
+    _check_replay(run, rows)
+    _check_integrity(run, rows)
+    if why := run.why_unfinished:
+        for claim in (CSV, PARQUET, SUMMARY, LEADERBOARD):
+            run.findings.unknown(claim, why)
+        return
+    layout = run.layout
     with tempfile.TemporaryDirectory(prefix="trace-bench-audit-") as folder:
         made = RunLayout(Path(folder) / "run")
         made.make()
-        tags = audited.manifest.tags if audited.manifest is not None else ()
-        write_tables(made, rows, len(audited.entries) or len(rows), tags)
+        tags = run.manifest.tags if run.manifest is not None else ()
+        write_tables(made, rows, len(run.entries) or len(rows), tags)
         write_standings(made, rows)
-        for claim, place in tables.items():
-            path = audited.path(place)
-            due = made.root / path
-            if claim == "tables.summary":
-                _check_summary(audited, path, due)
-            elif claim == "tables.parquet":
-                _check_parquet(audited, path, due, rows)
-            else:
-                _check_csv(audited, claim, path, due)
-        for due in sorted(made.root.glob("leaderboard.*")):
-            if due.name != made.leaderboard.name:
-                _check_text(audited, due.name, due)
-    return rows
+        _check_summary(run, run.at(layout.summary), made.summary)
+        _check_csv(run, CSV, run.at(layout.results_csv), made.results_csv)
+        _check_csv(run, LEADERBOARD, run.at(layout.leaderboard), made.leaderboard)
+        _check_parquet(run, run.at(layout.results_parquet), made.results_parquet, rows)
+        for page in sorted(made.root.glob("leaderboard.*")):
+            if page.name != made.leaderboard.name:
+                _check_page(run, run.findings.in_file(page.name), page)
 
 
-def _ordered(audited: Audited) -> list[Results]:
-    """The rows as `RunTables` has them."""
-    if audited.manifest is None:
-        return [audited.rows[job_id] for job_id in sorted(audited.rows)]
-    ordered = []
-    for entry in audited.entries.values():
-        row = audited.rows.get(entry.job_id)
-        if row is not None and row.fingerprint != entry.fingerprint:
-            row = None
-        if row is None and entry.status == "not_executed":
-            row = skipped_row(audited.run_id, entry)
-        if row is not None:
-            ordered.append(row)
-    return ordered
+# ------------------------------------------------------------------------------------------------ manifest and replay
 
 
-def _check_manifest(audited: Audited) -> None:
-    book, claim = audited.book, "tables.manifest"
-    path = audited.path(audited.layout.manifest)
-    if audited.manifest is None:
-        book.unknown(claim, "the run has no manifest")
+def _check_manifest(run: AuditedRun) -> None:
+    if run.manifest is None:
+        run.findings.unknown(MANIFEST, "the run has no manifest")
         return
-    if audited.layout.run_id != audited.run_id:
-        book.remark("files.places", f"the folder is called {audited.layout.run_id}, the run {audited.run_id}")
-    ended = not audited.why_unfinished
-    for entry in audited.entries.values():
-        row = audited.rows.get(entry.job_id)
-        book.checked(claim)
+    if run.layout.run_id != run.run_id:
+        run.findings.remark("files.places", f"the name of the folder is {run.layout.run_id}, the run's {run.run_id}")
+    at, finished = run.at(run.layout.manifest), not run.why_unfinished
+    for entry in run.entries.values():
+        row, key = run.rows.get(entry.job_id), f"{entry.job_id}: status"
+        at.checked(MANIFEST)
         if row is None:
             if entry.status == "not_executed":
-                _check_reason(audited, entry, path)
-            if ended and entry.status != "not_executed":
-                book.wrong(claim, path, f"{entry.job_id}: status", entry.status, "not_executed, as it has no result")
-            continue
-        if row.fingerprint != entry.fingerprint and not ended:
-            continue  # of the code before; it runs again
-        for name in _FROM_ROW:
-            if getattr(entry, name) != getattr(row, name):
-                book.wrong(claim, path, f"{entry.job_id}: {name}", getattr(entry, name), getattr(row, name))
-        if ended:
-            _check_outcome(audited, entry, row, path)
-    _check_raw(audited)
-
-
-def _check_reason(audited: Audited, entry: ManifestEntry, path: str) -> None:
-    """Why a job never ran must be possible by the config; anything else only its author knows."""
-    config, reason = audited.config, entry.reason or ""
-    if config is None:
-        return
-    key, limits = f"{entry.job_id}: reason", config.budget.run.model_dump().values()
-    if reason.startswith("the run's budget of ") and (config.mode == "replay" or not any(limits)):
-        audited.book.wrong("tables.manifest", path, key, reason, "another one, as the run has no budget")
-    if failed := _FAIL_FAST.match(reason):
-        row = audited.rows.get(failed[1])
-        if not config.fail_fast or row is None or row.status != "failed":
-            audited.book.wrong("tables.manifest", path, key, reason, "another one, as no failure ends the run")
-
-
-def _check_outcome(audited: Audited, entry: ManifestEntry, row: Results, path: str) -> None:
-    due = outcome_of(row)
-    if (entry.status, entry.reason) != due:
-        was = [entry.status, entry.reason]
-        audited.book.wrong("tables.manifest", path, f"{entry.job_id}: status", was, list(due))
-
-
-def _check_raw(audited: Audited) -> None:
-    """What each variant says itself, against the config."""
-    for job_id, job in audited.expanded.items():
-        entry = audited.entries.get(job_id)
-        if entry is None or audited.why_differs(job.task_id):
+                _check_reason(run, entry, at)
+            elif finished:
+                at.wrong(MANIFEST, key, entry.status, "not_executed, as it has no result")
+        elif row.fingerprint == entry.fingerprint or finished:  # else of earlier code: the job runs again
+            for name in SHARED_WITH_ENTRY:
+                if getattr(entry, name) != getattr(row, name):
+                    at.wrong(MANIFEST, f"{entry.job_id}: {name}", getattr(entry, name), getattr(row, name))
+            if finished and (entry.status, entry.reason) != outcome_of(row):
+                at.wrong(MANIFEST, key, [entry.status, entry.reason], list(outcome_of(row)))
+        job = run.expanded.get(entry.job_id)
+        if job is None or run.why_differs(job.task_id):
             continue
         if entry.variant != job.variant.label or dict(entry.raw_params) != dict(job.raw_params):
-            path = audited.path(audited.layout.manifest)
-            audited.book.wrong("tables.manifest", path, f"{job_id}: raw_params", entry.raw_params, job.raw_params)
+            at.wrong(MANIFEST, f"{entry.job_id}: raw_params", entry.raw_params, job.raw_params)
 
 
-def _check_replay(audited: Audited, rows: Sequence[Results]) -> None:
-    path, claim = audited.path(audited.layout.replay), "tables.replay"
-    try:
-        report = audited.folder.model(ReplayReport, path)
-    except Unreadable:
-        return  # noted with the schemas
-    replayed = audited.config is not None and audited.config.mode == "replay"
-    if report is None:
-        if replayed and not audited.why_unfinished:
-            audited.book.wrong(claim, path, was=None, due="how the replay came out")
+def _check_reason(run: AuditedRun, entry: ManifestEntry, at: Findings) -> None:
+    """The config allows the reason for which a job was not executed. Its truth, the author alone knows."""
+    config, reason, key = run.config, entry.reason or "", f"{entry.job_id}: reason"
+    if config is None:
         return
-    book = audited.book
-    if not replayed and audited.config is not None:
-        book.wrong(claim, path, was="a report", due="none, as the run is no replay")
-    book.equal("files.places", path, "run_id", report.run_id, audited.run_id)
-    if audited.why_unfinished:
-        book.unknown(claim, audited.why_unfinished)
+    has_budget = config.mode != "replay" and any(config.budget.run.model_dump().values())
+    if reason.startswith("the run's budget of ") and not has_budget:
+        at.wrong(MANIFEST, key, reason, "another one, as the run has no budget")
+    if failed := _FAIL_FAST.match(reason):
+        row = run.rows.get(failed[1])
+        if not config.fail_fast or row is None or row.status != "failed":
+            at.wrong(MANIFEST, key, reason, "another one, as no failure ends the run")
+
+
+def _check_replay(run: AuditedRun, rows: Sequence[Results]) -> None:
+    at, is_replay = run.at(run.layout.replay), run.config is not None and run.config.mode == "replay"
+    try:
+        report = run.folder.model(ReplayReport, at.file)
+    except Unreadable:
+        return  # reported with the schemas
+    if report is None:
+        if is_replay and not run.why_unfinished:
+            at.wrong(REPLAY, found=None, expected="the result of the replay")
+        return
+    if not is_replay and run.config is not None:
+        at.wrong(REPLAY, found="a report", expected="none, as the run is not a replay")
+    at.equal("files.places", "run_id", report.run_id, run.run_id)
+    if run.why_unfinished:
+        at.unknown(REPLAY, run.why_unfinished)
         return
     ended = sum(row.status != "skipped" for row in rows)
-    book.equal(claim, path, "jobs", report.jobs, ended)
-    book.equal(claim, path, "skipped", report.skipped, len(rows) - ended)
-    book.equal(claim, path, "differing", report.differing, report.jobs - report.equal)
-    known = {difference.job_id for difference in report.differences}
-    if not known <= audited.entries.keys():
-        book.wrong(claim, path, "differences", sorted(known - audited.entries.keys()), "jobs of the run")
-    if len(known) != report.differing:
-        book.wrong(claim, path, "differing", report.differing, f"{len(known)} jobs with differences")
-    book.unknown(claim, "the recording is another run: trace-bench run --replay compares again")
+    at.equal(REPLAY, "jobs", report.jobs, ended)
+    at.equal(REPLAY, "skipped", report.skipped, len(rows) - ended)
+    at.equal(REPLAY, "differing", report.differing, report.jobs - report.equal)
+    named = {difference.job_id for difference in report.differences}
+    if not named <= run.entries.keys():
+        at.wrong(REPLAY, "differences", sorted(named - run.entries.keys()), "jobs of the run")
+    if len(named) != report.differing:
+        at.wrong(REPLAY, "differing", report.differing, f"{len(named)} jobs with differences")
+    at.unknown(REPLAY, "the recording is another run: trace-bench run --replay compares again")
 
 
-def _check_summary(audited: Audited, path: str, due_path: Path) -> None:
-    book, claim = audited.book, "tables.summary"
+def _check_integrity(run: AuditedRun, rows: Sequence[Results]) -> None:
+    """A flagged job causes a remark only. An unprotected job that the leaderboard counts without a mark is a
+    contradiction."""
+    flagged = [row for row in rows if row.integrity_flags]
+    if flagged:
+        flags = " ".join(sorted({flag for row in flagged for flag in row.integrity_flags.split()}))[:100]
+        run.findings.remark("integrity.flags", f"{len(flagged)} jobs are flagged ({flags}): look at them")
+    claim = "integrity.unprotected"
+    run.findings.checked(claim, len(rows))
+    if unprotected := sum(row.integrity == "unprotected" for row in rows):
+        run.findings.remark(claim, f"{unprotected} of {len(rows)} jobs are unprotected")
+    at = run.at(run.layout.leaderboard)
     try:
-        found = audited.folder.model(Summary, path)
+        header, *lines = _csv_lines(run.folder.data(at.file) or b"") or [[]]
+    except Unreadable:
+        return
+    by_id = {row.job_id: row for row in rows}
+    for number, line in enumerate(lines, start=1):
+        cells = dict(zip(header, line, strict=False))
+        best, integrity = by_id.get(cells.get("best_job_id", "")), cells.get("integrity")
+        if integrity != "protected" or (best is not None and best.integrity != "protected"):
+            at.wrong(claim, f"row {number}: integrity", integrity, "protected")
+        if best is not None and (not is_final(best) or best.status != "ok"):
+            at.wrong(LEADERBOARD, f"row {number}: best_job_id", best.job_id, "a job that is ok")
+
+
+# ------------------------------------------------------------------------------------------------------- comparison
+
+
+def _check_summary(run: AuditedRun, at: Findings, made: Path) -> None:
+    try:
+        found = run.folder.model(Summary, at.file)
     except Unreadable:
         found = None
     if found is None:
-        book.wrong(claim, path, was=None, due="the summary")
+        at.wrong(SUMMARY, found=None, expected="the summary")
         return
-    due = Summary.model_validate_json(due_path.read_bytes())
-    book.equal("files.places", path, "run_id", found.run_id, audited.run_id)
-    for name in Summary.model_fields:
-        if name in ("generated_at", "package_hash", "run_id"):
-            continue
-        if name not in found.model_fields_set and not audited.has_tables_of_this_code:
-            continue  # new since
-        was, there = found.model_dump(mode="json")[name], due.model_dump(mode="json")[name]
-        if isinstance(there, float) and isinstance(was, float) and _close(was, there):
-            book.checked(claim)
-            continue
-        book.equal(claim, path, name, was, there)
+    at.equal("files.places", "run_id", found.run_id, run.run_id)
+    values = found.model_dump(mode="json")
+    for name, expected in Summary.model_validate_json(made.read_bytes()).model_dump(mode="json").items():
+        if name in _SAYS_HOW_MADE or (name not in found.model_fields_set and not run.same_package):
+            continue  # an earlier version lacks new fields
+        value = values[name]
+        close = isinstance(expected, float) and isinstance(value, float) and _close(value, expected)
+        at.equal(SUMMARY, name, expected if close else value, expected)
 
 
-def _check_csv(audited: Audited, claim: str, path: str, due_path: Path) -> None:
-    """Line by line; numbers may differ by what another way of adding up makes of them."""
-    try:
-        data = audited.folder.data(path)
-    except Unreadable as error:
-        audited.book.wrong(claim, path, was=str(error), due="a table")
-        return
-    if data is None:
-        audited.book.wrong(claim, path, was=None, due="a table")
-        return
-    if data == due_path.read_bytes():
-        audited.book.checked(claim, data.count(b"\n"))
-        return
-    was, due = _cells(data), _cells(due_path.read_bytes())
-    known = was[0] if was else []
-    # A table of an earlier version lacks columns that are new since.
-    lacking = [name for name in (due[0] if due else []) if name not in known]
-    ours = audited.has_tables_of_this_code
-    if lacking and ours:
-        audited.book.wrong(claim, path, "columns", known[-5:], lacking[:5])
-    if len(was) != len(due):
-        _differs(audited, claim, path, "rows", len(was) - 1, len(due) - 1)
-    for number, (one, other) in enumerate(zip(was[1:], due[1:], strict=False), start=1):
-        audited.book.checked(claim)
-        left, right = dict(zip(known, one, strict=False)), dict(zip(due[0], other, strict=False))
-        for name in known:
-            if name in right and not _same_cell(left.get(name), right[name], printed=not ours):
-                _differs(audited, claim, path, f"row {number}: {name}", left.get(name), right[name])
-    if strange := [name for name in known if not due or name not in due[0]]:
-        _differs(audited, claim, path, "columns", strange[:5], "those of this version")
+@dataclass(frozen=True)
+class _Table:
+    """A table, read column by column."""
+
+    names: Sequence[str]
+    rows: int
+    column: Callable[[str], Sequence[Any]]
+
+    def lacks(self, other: _Table) -> list[str]:
+        return [name for name in other.names if name not in self.names]
 
 
-def _check_text(audited: Audited, path: str, due: Path) -> None:
-    """A table for people that is there if its writer makes it; runs of earlier versions have none."""
-    try:
-        data = audited.folder.data(path)
-    except Unreadable as error:
-        audited.book.wrong("tables.leaderboard", path, was=str(error), due="a table")
-        return
-    if data is None and audited.has_tables_of_this_code:
-        audited.book.wrong("tables.leaderboard", path, was=None, due="a table")
-    if data is None or data == due.read_bytes():
-        return
-    ours = audited.has_tables_of_this_code
-    was, there = data.decode("utf-8", "replace").splitlines(), due.read_text("utf-8").splitlines()
-    for number, (one, other) in enumerate(zip_longest(was, there), start=1):
-        if one != other and (ours or one is None or other is None or not _same_text(one, other)):
-            pairs = enumerate(zip_longest(one or "", other or ""))
-            at = next((n for n, (left, right) in pairs if left != right), 0)
-            told = (line if line is None or ours else line[max(0, at - 20) :] for line in (one, other))
-            _differs(audited, "tables.leaderboard", path, f"line {number}", *told)
-            return
+def _csv_table(data: bytes) -> _Table:
+    header, *lines = _csv_lines(data) or [[]]
+    places = {name: place for place, name in enumerate(header)}
+
+    def column(name: str) -> Sequence[str | None]:
+        place = places[name]
+        return [line[place] if place < len(line) else None for line in lines]
+
+    return _Table(header, len(lines), column)
 
 
-def _differs(audited: Audited, claim: str, path: str, key: str, was: object, due: object) -> None:
-    """A table says something else than this code would: a contradiction if it is this code's, or of copied numbers."""
-    copied = claim == "tables.results_csv" and (key == "rows" or (_is_number(was) and _is_number(due)))
-    if copied or audited.has_tables_of_this_code:
-        audited.book.wrong(claim, path, key, was, due)
-    else:
-        told = f"{path}, {key} is {_told(was)}, and would be {_told(due)} here"
-        audited.book.unknown(claim, f"another version of the code wrote it: {told}")
+def _arrow_table(table: Any) -> _Table:
+    return _Table(table.column_names, table.num_rows, lambda name: table[name].to_pylist())
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, str) and _NUMBER.fullmatch(value) is not None
-
-
-def _told(value: object) -> str:
-    return str(value)[:60]
-
-
-def _check_parquet(audited: Audited, path: str, due_path: Path, rows: Sequence[Results]) -> None:
-    book, claim = audited.book, "tables.parquet"
-    size = audited.folder.size(path)
-    if size is None:
-        if audited.folder.size(audited.path(audited.layout.results_csv)) is not None:
-            book.wrong(claim, path, was=None, due="a table")
-        return
-    if size > _PARQUET_BYTES:
-        book.wrong(claim, path, was=f"{size} bytes", due="a table")
-        return
-    import pyarrow
-    import pyarrow.parquet
-
-    write_parquet(due_path, rows)
-    due = pyarrow.parquet.read_table(due_path)
-    try:
-        data = audited.folder.data(path, _PARQUET_BYTES)
-        found = pyarrow.parquet.read_table(pyarrow.BufferReader(data))
-        found.validate(full=True)
-    except (pyarrow.ArrowException, OSError, ValueError, TypeError, Unreadable) as error:
-        book.wrong(claim, path, was=f"it cannot be read: {str(error).splitlines()[0]}", due="a table")
-        return
-    book.checked(claim, due.num_rows)
-    if found.num_rows != due.num_rows:
-        book.wrong(claim, path, "rows", found.num_rows, due.num_rows)
-        return
-    strange = [name for name in found.column_names if name not in due.column_names]
-    lacking = [name for name in due.column_names if name not in found.column_names]
-    if strange and not audited.has_tables_of_this_code:
-        book.unknown(claim, f"another version of the code wrote it, with the columns {_told(', '.join(strange))}")
-        return
-    if strange or (lacking and audited.has_tables_of_this_code) or len(set(found.column_names)) < found.num_columns:
-        book.wrong(claim, path, "columns", strange[:5], lacking[:5])
-        return
-    for name in found.column_names:
-        was, there = found[name].to_pylist(), due[name].to_pylist()
-        if was != there:
-            number = next(n for n, (a, b) in enumerate(zip(was, there, strict=True)) if a != b)
-            book.wrong(claim, path, f"row {number + 1}: {name}", was[number], there[number])
-
-
-def check_leaderboard_integrity(audited: Audited, rows: Sequence[Results]) -> None:
-    """Flags are a remark, as they accuse nobody; that an unprotected job counts unmarked is not."""
-    book = audited.book
-    flagged = [row for row in rows if row.integrity_flags]
-    if flagged:
-        words = sorted({word for row in flagged for word in row.integrity_flags.split()})
-        book.remark("integrity.flags", f"{len(flagged)} jobs are flagged ({' '.join(words)[:100]}): look at them")
-    free = [row for row in rows if row.integrity == "unprotected"]
-    book.checked("integrity.unprotected", len(rows))
-    if free:
-        book.remark("integrity.unprotected", f"{len(free)} of {len(rows)} jobs are unprotected")
-    path = audited.path(audited.layout.leaderboard)
-    try:
-        cells = _cells(audited.folder.data(path) or b"")
-    except Unreadable:
-        return
-    by_id: Mapping[str, Results] = {row.job_id: row for row in rows}
-    for number, line in enumerate(cells[1:], start=1):
-        told = dict(zip(cells[0], line, strict=False))
-        best = by_id.get(told.get("best_job_id", ""))
-        if told.get("integrity") != "protected" or (best is not None and best.integrity != "protected"):
-            book.wrong("integrity.unprotected", path, f"row {number}: integrity", told.get("integrity"), "protected")
-        if best is not None and (not is_final(best) or best.status != "ok"):
-            book.wrong("tables.leaderboard", path, f"row {number}: best_job_id", best.job_id, "a job that is ok")
-
-
-def _cells(data: bytes) -> list[list[str]]:
+def _csv_lines(data: bytes) -> list[list[str]]:
     try:
         return list(csv.reader(io.StringIO(data.decode("utf-8", "replace"), newline="")))
     except csv.Error:
         return []
 
 
-def _same_cell(one: str | None, other: str, *, printed: bool = False) -> bool:
-    """Args:
-    printed: numbers may have other numbers of digits.
+def _read_table(run: AuditedRun, claim: str, at: Findings, limit: int) -> bytes | None:
+    """The bytes of a table. Without it, the claim is contradicted."""
+    try:
+        data = run.folder.data(at.file, limit)
+    except Unreadable as error:
+        at.wrong(claim, found=str(error), expected="a table")
+        return None
+    if data is None:
+        at.wrong(claim, found=None, expected="a table")
+    return data
+
+
+def _check_csv(run: AuditedRun, claim: str, at: Findings, made: Path) -> None:
+    """Compare each cell. Numbers can differ by rounding, in a table of another version also by their digits."""
+    data, expected_data = _read_table(run, claim, at, 256 << 20), made.read_bytes()
+    if data is None:
+        return
+    if data == expected_data:
+        at.checked(claim, data.count(b"\n"))
+        return
+    found, expected = _csv_table(data), _csv_table(expected_data)
+    missing, unexpected = found.lacks(expected), expected.lacks(found)
+    if missing and run.same_package:  # an earlier version lacks new columns
+        at.wrong(claim, "columns", found.names[-5:], missing[:5])
+    if unexpected:
+        _report_difference(run, claim, at, "columns", unexpected[:5], "those of this version")
+    if found.rows != expected.rows:
+        _report_difference(run, claim, at, "rows", found.rows, expected.rows)
+    at.checked(claim, min(found.rows, expected.rows))
+    for name in dict.fromkeys(found.names):
+        cells = zip(found.column(name), expected.column(name), strict=False) if name not in unexpected else ()
+        for number, (one, other) in enumerate(cells, start=1):
+            if not _same_cell(one, other, any_digits=not run.same_package):
+                _report_difference(run, claim, at, f"row {number}: {name}", one, other)
+
+
+def _check_parquet(run: AuditedRun, at: Findings, made: Path, rows: Sequence[Results]) -> None:
+    size = run.folder.size(at.file)
+    if size is None and run.folder.size(run.path(run.layout.results_csv)) is None:
+        return
+    if size is not None and size > _MAX_PARQUET:
+        at.wrong(PARQUET, found=f"{size} bytes", expected="a table")
+        return
+    data = _read_table(run, PARQUET, at, _MAX_PARQUET)
+    if data is None:
+        return
+    import pyarrow
+    import pyarrow.parquet
+
+    write_parquet(made, rows)
+    try:
+        table = pyarrow.parquet.read_table(pyarrow.BufferReader(data))
+        table.validate(full=True)
+    except (pyarrow.ArrowException, OSError, ValueError, TypeError) as error:
+        at.wrong(PARQUET, found=f"it cannot be read: {str(error).splitlines()[0]}", expected="a table")
+        return
+    found, expected = _arrow_table(table), _arrow_table(pyarrow.parquet.read_table(made))
+    at.checked(PARQUET, expected.rows)
+    if found.rows != expected.rows:
+        at.wrong(PARQUET, "rows", found.rows, expected.rows)
+        return
+    missing, unexpected = found.lacks(expected), expected.lacks(found)
+    if unexpected and not run.same_package:
+        names = ", ".join(unexpected)[:60]
+        at.unknown(PARQUET, f"another version of the code wrote it, with the columns {names}")
+    elif unexpected or (missing and run.same_package) or len(set(found.names)) < len(found.names):
+        at.wrong(PARQUET, "columns", unexpected[:5], missing[:5])
+    else:
+        for name in found.names:
+            for number, (one, other) in enumerate(zip(found.column(name), expected.column(name), strict=True), start=1):
+                if one != other:
+                    at.wrong(PARQUET, f"row {number}: {name}", one, other)
+                    break
+
+
+def _check_page(run: AuditedRun, at: Findings, made: Path) -> None:
+    """Compare a leaderboard for people line by line. Runs of earlier versions have none."""
+    try:
+        data = run.folder.data(at.file)
+    except Unreadable as error:
+        at.wrong(LEADERBOARD, found=str(error), expected="a table")
+        return
+    if data is None and run.same_package:
+        at.wrong(LEADERBOARD, found=None, expected="a table")
+    if data is None or data == made.read_bytes():
+        return
+    lines = zip_longest(data.decode("utf-8", "replace").splitlines(), made.read_text("utf-8").splitlines())
+    for number, (one, other) in enumerate(lines, start=1):
+        if one == other or (not run.same_package and one and other and _same_text(one, other)):
+            continue
+        if not run.same_package:  # there is room for the place where the lines differ only
+            pairs = enumerate(zip_longest(one or "", other or ""))
+            start = max(0, next((n for n, (left, right) in pairs if left != right), 0) - 20)
+            one, other = (line if line is None else line[start:] for line in (one, other))
+        _report_difference(run, LEADERBOARD, at, f"line {number}", one, other)
+        return
+
+
+def _report_difference(run: AuditedRun, claim: str, at: Findings, key: str, found: object, expected: object) -> None:
+    """Report that a table differs from the one that this code makes.
+
+    It is a contradiction if this package wrote the table, or if the table copies numbers from rows.
+    """
+    copied = claim == CSV and (key == "rows" or (_is_number(found) and _is_number(expected)))
+    if copied or run.same_package:
+        at.wrong(claim, key, found, expected)
+    else:
+        difference = f"{at.file}, {key} is {str(found)[:60]}, and would be {str(expected)[:60]} here"
+        at.unknown(claim, f"another version of the code wrote it: {difference}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, str) and _NUMBER.fullmatch(value) is not None
+
+
+def _same_cell(one: str | None, other: str | None, *, any_digits: bool = False) -> bool:
+    """Whether two cells are equal, numbers but for rounding.
+
+    Args:
+        any_digits: numbers can be printed with different numbers of digits.
     """
     if one == other:
         return True
     try:
-        return _close(float(one or ""), float(other)) or (printed and _same_digits(one or "", other))
+        return _close(float(one or ""), float(other or "")) or (any_digits and _same_digits(one or "", other or ""))
     except ValueError:
         return False
 
 
 def _same_text(one: str, other: str) -> bool:
-    """Lines that say the same, with numbers that may have other numbers of digits, in columns of other widths."""
+    """Whether two lines are equal but for the digits of their numbers and the widths of columns."""
     one, other = (re.sub(r"-{2,}", "--", " ".join(line.split())) for line in (one, other))
     if _NUMBER.split(one) != _NUMBER.split(other):
         return False
@@ -366,7 +355,7 @@ def _same_text(one: str, other: str) -> bool:
 
 
 def _same_digits(one: str, other: str) -> bool:
-    """Both can be the same number, rounded; not if so few digits are left that it could be any."""
+    """Whether two texts can be one number, rounded to different digits. False if too few digits remain to tell."""
     try:
         left, right = Decimal(one), Decimal(other)
         unit = max(Decimal(1).scaleb(int(number.as_tuple().exponent)) for number in (left, right))

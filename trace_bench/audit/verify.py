@@ -1,22 +1,28 @@
-"""Audits a run: whether its files are whole, follow from each other, and say what the run did."""
+"""Audits a run: checks that its files are complete, follow from each other, and state what the run did."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from trace_bench import __version__
 from trace_bench.artifacts.layout import JOB_ID, JobLayout, RunLayout
 from trace_bench.artifacts.provenance import now
 from trace_bench.audit import conduct, identity, tables
-from trace_bench.audit.claims import AuditReport, Book
-from trace_bench.audit.context import Audited, look_at
+from trace_bench.audit.claims import AuditReport, Findings
 from trace_bench.audit.files import Inventory
 from trace_bench.audit.job import check_job
 from trace_bench.audit.reading import Folder
+from trace_bench.audit.run import AuditedRun, open_run
 from trace_bench.errors import ConfigError
 from trace_bench.images.recipe import worker_sources_hash
+
+RUN_CHECKS: tuple[Callable[[AuditedRun], None], ...] = (
+    identity.check_lock, identity.check_git, tables.check_tables, conduct.check_journal, conduct.check_salt,
+    conduct.check_run_budget, conduct.check_seeds, conduct.check_scripts,
+)  # fmt: skip
+"""The checks of a run as a whole, after those of its files and jobs."""
 
 
 def audit(
@@ -26,54 +32,58 @@ def audit(
     roots: Sequence[Path] = (),
     environ: Mapping[str, str] | None = None,
 ) -> AuditReport:
-    """Check every claim of `run`; nothing is written into it, and nothing of it is executed.
+    """Check every claim of `run`. Nothing is written into it, and nothing of it is executed.
 
-    Jobs are looked at one after another, so that memory does not grow with their cassettes.
+    Jobs are checked one after another, so that the memory does not grow with their cassettes.
 
     Args:
         expect: the digest that the author published.
-        roots: extra folders with task folders. Those that the run's config names are not looked into.
-        environ: values of its secret-named variables may be in no file; default: this process's.
+        roots: additional folders with task folders. Those that the run's config names are not opened.
+        environ: no file may contain the values of its variables with secret-sounding names; default: those of this
+            process.
 
     Raises:
-        ConfigError: there is no such folder. NewerRun: a later version wrote it.
+        ConfigError: there is no such folder. NewerRun: a later version wrote the run.
     """
-    book = Book()
+    findings = Findings()
     try:
         opened = Folder(run.root)
     except OSError as error:
-        raise ConfigError(f"{run.root}: {error.strerror or error}; name a run's folder") from None
+        raise ConfigError(f"{run.root}: {error.strerror or error}; name the folder of a run") from None
     with opened as folder:
-        audited = look_at(folder, run, book)
+        audited = open_run(folder, run, findings)
         identity.load_config(audited, roots)
-        digest = _through(audited, os.environ if environ is None else environ)
-    _author(book, digest, expect)
+        digest = _check_files_and_jobs(audited, os.environ if environ is None else environ)
+        for check in RUN_CHECKS:
+            check(audited)
+    findings.unknown("unknown.provider", "providers do not sign their answers")
+    findings.unknown("unknown.scores", "an audit runs nothing; use trace-bench reproduce")
+    if expect is None:
+        findings.unknown("unknown.author", "no digest was given; quote this one, and compare it with --expect")
+    else:
+        findings.equal("unknown.author", "digest", digest, expect.strip().lower())
     return AuditReport(
         run_id=audited.run_id[:200],
         digest=digest,
         audited_at=now(),
         code_version=__version__,
         sources_hash=worker_sources_hash(),
-        claims=book.claims(),
+        claims=findings.claims(),
     )
 
 
-def _through(audited: Audited, environ: Mapping[str, str]) -> str:
-    """Everything, file by file and job by job; returns the digest."""
-    inventory = Inventory(audited.folder, audited.layout, audited.book, environ, audited.why_unfinished)
-    at: JobLayout | None = None
+def _check_files_and_jobs(run: AuditedRun, environ: Mapping[str, str]) -> str:
+    """Check file after file, and each job before its files. Returns the digest of the run."""
+    inventory = Inventory(run.folder, run.layout, run.findings, environ, run.why_unfinished)
+    current: JobLayout | None = None
     read: frozenset[str] = frozenset()
-    for path, status in audited.folder.walk():
-        job = _job_of(audited.layout, path)
-        if job is not None and (at is None or job.root != at.root):
-            at = job
-            read = check_job(audited, job)
+    for path, status in run.folder.walk():
+        job = _job_of(run.layout, path)
+        if job is not None and (current is None or job.root != current.root):
+            current = job
+            read = check_job(run, job)
         inventory.take(path, status, is_read=path in read)
-    identity.check_run(audited)
-    rows = tables.check_tables(audited)
-    tables.check_leaderboard_integrity(audited, rows)
-    conduct.check_end(audited, audited.rows)
-    return inventory.end()
+    return inventory.finish()
 
 
 def _job_of(layout: RunLayout, path: str) -> JobLayout | None:
@@ -81,13 +91,3 @@ def _job_of(layout: RunLayout, path: str) -> JobLayout | None:
     if len(parts) == 3 and parts[0] == layout.relative(layout.jobs) and JOB_ID.fullmatch(parts[1]):
         return layout.job(parts[1])
     return None
-
-
-def _author(book: Book, digest: str, expect: str | None) -> None:
-    """What no file of the run can say."""
-    book.unknown("unknown.provider", "providers do not sign what they say")
-    book.unknown("unknown.scores", "nothing was run again: trace-bench reproduce does that")
-    if expect is None:
-        book.unknown("unknown.author", "no digest was given to compare: quote this one, and give it with --expect")
-    else:
-        book.equal("unknown.author", "", "digest", digest, expect.strip().lower())

@@ -106,31 +106,21 @@ def results_row(
     )
 
 
+SHARED_WITH_ENTRY = tuple(
+    name for name in ManifestEntry.model_fields if name in Results.model_fields and name not in ("job_id", "status")
+)
+"""Columns that the manifest has too. They say what a job is."""
+
+
 def skipped_row(run_id: str, entry: ManifestEntry) -> Results:
-    """The row of a job that the run ended without: ``skipped``, kind ``not_executed``."""
+    """The row of a job that was not executed before the run ended: ``skipped``, kind ``not_executed``."""
     return Results(
         run_id=run_id,
         job_id=entry.job_id,
-        task_id=entry.task_id,
-        suite=entry.suite,
-        trainer_id=entry.trainer_id,
-        variant=entry.variant,
-        seed=entry.seed,
         status="skipped",
         failure_kind="not_executed",
-        integrity=entry.integrity,
-        score_direction=entry.score_direction,
-        resolved_optimizer=entry.resolved_optimizer,
-        resolved_optimizer_kwargs=entry.resolved_optimizer_kwargs,
-        resolved_guide=entry.resolved_guide,
-        resolved_guide_kwargs=entry.resolved_guide_kwargs,
-        resolved_logger=entry.resolved_logger,
-        resolved_logger_kwargs=entry.resolved_logger_kwargs,
-        resolved_trainer_kwargs=entry.resolved_trainer_kwargs,
-        eval_kwargs=entry.eval_kwargs,
-        model=entry.model,
-        fingerprint=entry.fingerprint,
         feedback=entry.reason or "",
+        **{name: getattr(entry, name) for name in SHARED_WITH_ENTRY},
     )
 
 

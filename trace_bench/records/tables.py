@@ -7,7 +7,7 @@ import math
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -85,18 +85,25 @@ class RunTables:
             found[job.job_id] = known
         self._cache = found
         rows = {job_id: row for job_id, (_, row) in found.items()}
-        ordered: list[Results] = []
-        if manifest is None:
-            return [rows[job_id] for job_id in sorted(rows)]
-        for entry in manifest.jobs:
-            row = rows.get(entry.job_id)
-            if row is not None and row.fingerprint != entry.fingerprint:
-                row = None  # of other code, say: the job has not run as the manifest has it
-            if row is None and entry.status == "not_executed":
-                row = skipped_row(manifest.run_id, entry)
-            if row is not None:
-                ordered.append(row)
-        return ordered
+        return ordered_rows(manifest, rows) if manifest is not None else [rows[job_id] for job_id in sorted(rows)]
+
+
+def ordered_rows(manifest: Manifest, rows: Mapping[str, Results]) -> list[Results]:
+    """The rows that count, in the order of `manifest`.
+
+    A row of another fingerprint does not count: other code wrote it. A job that was not executed has a ``skipped`` row.
+
+    Args:
+        rows: by job id.
+    """
+    ordered = []
+    for entry in manifest.jobs:
+        row = rows.get(entry.job_id)
+        if row is not None and row.fingerprint == entry.fingerprint:
+            ordered.append(row)
+        elif entry.status == "not_executed":
+            ordered.append(skipped_row(manifest.run_id, entry))
+    return ordered
 
 
 class LiveTables:
