@@ -15,7 +15,9 @@ import trace_bench
 from tests.cli.sample_run import NASTY, STEP, failed, job, row, start
 from tests.cli.test_hostile_texts import _going, hostile_run
 from tests.hostile_texts import TEXTS
-from trace_bench.analysis.html import MOST_ROWS, table_html
+from trace_bench.analysis.leaderboard_table import MOST_ROWS
+from trace_bench.display import markup
+from trace_bench.display.table import Table
 from trace_bench.display.text import HIDDEN
 from trace_bench.execution.result import RunResult
 from trace_bench.notebook import MOST_LINES, NotebookTable, in_notebook
@@ -159,9 +161,11 @@ def test_what_goes_wrong_before_a_run_begins_is_shown() -> None:
 
 
 def test_a_table_of_many_rows_counts_what_it_leaves_out() -> None:
-    html = table_html(("a", "b"), [(str(n), "<b>") for n in range(MOST_ROWS + 5)], ("a",))
+    html = markup.html(Table.of(("a", "b"), [(n, "<b>") for n in range(MOST_ROWS + 5)], ("a",)).first(MOST_ROWS))
     page = assert_inert(html)
-    assert html.count("<tr>") == MOST_ROWS + 1 and page.text.endswith("… and 5 more") and "<b>" in page.text
+    assert (
+        html.count("<tr>") == MOST_ROWS + 1 and page.text.endswith("5 more rows were left out.") and "<b>" in page.text
+    )
 
 
 def test_the_jobs_of_a_config_are_a_table() -> None:

@@ -67,7 +67,7 @@ def test_a_run_does_not_import_what_only_other_models_need() -> None:
 
 def test_rendering_for_a_pipe_does_not_import_rich() -> None:
     program = (
-        "import sys; from trace_bench.analysis.render import leaderboard_text; leaderboard_text([])\n"
+        "import sys; from trace_bench.analysis.leaderboard_table import leaderboard_lines; leaderboard_lines([])\n"
         "print('rich.console' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

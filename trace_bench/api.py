@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from trace_bench import matrix
-from trace_bench.analysis.html import table_html
-from trace_bench.artifacts.jsonio import printable
+from trace_bench.analysis.leaderboard_table import MOST_ROWS
 from trace_bench.cli.run import Shown, face_for
 from trace_bench.config import load_config
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
 from trace_bench.config.selectors import select
+from trace_bench.display.markup import html
+from trace_bench.display.table import Table
 from trace_bench.errors import ExitCode
 from trace_bench.execution.progress import Progress, Quiet
 from trace_bench.execution.result import RunResult
@@ -38,8 +39,8 @@ class Jobs(list[Job]):
 
     def _repr_html_(self) -> str:
         header = ("job", "task", "trainer", "variant", "model", "seed")
-        rows = [(j.job_id, j.task_id, j.trainer_id, j.variant.label, str(j.model["id"]), str(j.seed)) for j in self]
-        return table_html(header, [[printable(cell, 200) for cell in row] for row in rows], ("seed",))
+        rows = ((j.job_id, j.task_id, j.trainer_id, j.variant.label, str(j.model["id"]), j.seed) for j in self)
+        return html(Table.of(header, rows, ("seed",)).first(MOST_ROWS))
 
 
 def expand(config: Config, *, roots: Sequence[Path] = ()) -> Jobs:

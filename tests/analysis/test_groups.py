@@ -20,14 +20,14 @@ from tests.analysis.test_mixed_rows import FAR, ROWS
 from tests.cli.conftest import refused
 from tests.hostile_texts import FORGED, TEXTS
 from trace_bench.analysis.frames import jobs_frame
-from trace_bench.analysis.group_tables import aside_table, csv_text, main_table, methods, notes, short_table
+from trace_bench.analysis.group_tables import aside_table, csv_table, main_table, methods, notes, short_table
 from trace_bench.analysis.groups import Group, Summary, jobs_of, summarise_groups
-from trace_bench.analysis.markup import markdown, tex
 from trace_bench.analysis.parts import parse_by
 from trace_bench.analysis.proposals import proposals_of
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
 from trace_bench.cli.results import results_command
+from trace_bench.display.markup import csv_text, markdown, tex
 from trace_bench.display.terminal import Screen
 from trace_bench.errors import ConfigError
 from trace_bench.execution.result import RunResult
@@ -168,7 +168,7 @@ def test_a_run_that_has_only_begun_has_groups_without_numbers(tmp_path: Path) ->
     assert group.aside == {"pending": 2} and group.score.n == 0 and not group.marked
     table = main_table(summary)
     assert table.header == ("task", "trainer", "n", "validation", "validation 95 % CI")
-    assert "nan" not in csv_text(summary).lower() and table.rows[0][2:] == ("0", "-", "-")
+    assert "nan" not in csv_text(csv_table(summary)).lower() and table.texts[0][2:] == ("0", "-", "-")
     assert short_table(summary).rows[0][-1] == "2 pending"
 
 
@@ -201,7 +201,7 @@ def test_columns_that_no_group_has_are_in_csv_alone() -> None:
     summary = summarised([row(n, score_best=float(n)) for n in range(3)])
     found = table_of(summary)
     assert not {"held-out", "held-out 95 % CI", "usd", "per usd", "normalised"} & found.keys() and "covers" in found
-    assert "per_dollar" in csv_text(summary) and "test_mean" in csv_text(summary)
+    assert "per_dollar" in csv_text(csv_table(summary)) and "test_mean" in csv_text(csv_table(summary))
     paid = [row(n, score_initial=0.0, score_best=float(n), cost_usd=0.5 * n) for n in range(2)]
     assert table_of(summarised(paid))["usd"] == ["0.2500"]
 
@@ -300,8 +300,7 @@ def test_jobs_of_a_run_without_its_manifest_are_said_to_be_those_that_ended(
 def test_on_a_narrow_terminal_the_table_fits_and_the_mean_stays(
     by: str, width: int, recorded: RunLayout, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for place in ("results", "tables"):
-        monkeypatch.setattr(f"trace_bench.cli.{place}.screen", lambda: Screen(width, styled=False))
+    monkeypatch.setattr("trace_bench.display.console.screen", lambda: Screen(width, styled=False))
     lines = printed(capsys, recorded, "table", by).splitlines()
     header = next(line for line in lines if line.startswith("trainer"))
     rows = [line for line in lines if line.startswith(("NoOp ", "PrioritySearch "))]
@@ -320,7 +319,7 @@ def test_hostile_names_act_on_nothing(name: str, tmp_path: Path, capsys: pytest.
     summary = summarised(rows)
     main, aside = main_table(summary), aside_table(summary)
     assert aside is not None
-    for shown in (markdown(main), tex(main), csv_text(summary), markdown(aside), tex(aside)):
+    for shown in (markdown(main), tex(main), csv_text(csv_table(summary)), markdown(aside), tex(aside)):
         assert not any(line.startswith(FORGED) for line in shown.splitlines())
         assert "\x1b" not in shown and "\x9b" not in shown
     widths = {line.replace(r"\|", "").count("|") for line in markdown(main).splitlines()}
@@ -352,7 +351,7 @@ def test_mistakes_are_one_sentence(recorded: RunLayout) -> None:
     assert "no 'nope'; known are" in refused("results", run, "--by", "nope")
     options: dict[str, Any] = {"by": "task", "where": None, "form": "table", "unprotected": False, "level": 0.95}
     for change, said in [
-        ({"form": "xml"}, "there is no 'xml'"), ({"where": "task=zzz"}, "none of the 18 jobs of the run is meant"),
+        ({"form": "xml"}, "there is no 'xml'"), ({"where": "task=zzz"}, "none of the 18 jobs of the run matches"),
         ({"where": "zzz"}, "is no condition"), ({"by": "task,task"}, "names a key twice"),
     ]:  # fmt: skip
         with pytest.raises(ConfigError, match=said):

@@ -11,7 +11,7 @@ import pytest
 
 from tests.analysis.folders import make_run, row
 from tests.hostile_texts import FORGED, TEXTS
-from trace_bench.analysis.render import leaderboard_text
+from trace_bench.analysis.leaderboard_table import leaderboard_lines
 from trace_bench.analysis.standings import Standings, page, standings_of, write_standings
 from trace_bench.analysis.statistics import estimate
 from trace_bench.artifacts.layout import RunLayout
@@ -71,8 +71,12 @@ def test_scores_of_different_hardware_are_ranked_apart_and_the_page_says_so() ->
     (alone,) = rank([*rows[:2], lost])
     assert (alone.jobs, alone.seeds, alone.failed_jobs) == (2, 3, 1), "a failed job need not have told its hardware"
     assert "hardware" not in page("run", standings_of([*rows[:2], lost]))
-    shown = leaderboard_text(rank(rows))
-    assert "s:timed on A" in shown and "s:timed on B" in shown and " on " not in leaderboard_text(rank(rows[:2]))
+    shown = "\n".join(leaderboard_lines(rank(rows)))
+    assert (
+        "s:timed on A" in shown
+        and "s:timed on B" in shown
+        and " on " not in "\n".join(leaderboard_lines(rank(rows[:2])))
+    )
 
 
 def test_who_does_not_cover_every_task_is_not_ranked_however_good_its_mean() -> None:

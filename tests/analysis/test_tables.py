@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from tests.artifacts.samples import ENTRY, HASH, RESULTS, TIME
-from trace_bench.analysis.render import leaderboard_text
+from trace_bench.analysis.leaderboard_table import leaderboard_lines
 from trace_bench.artifacts import schema
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
@@ -391,7 +391,7 @@ def test_a_metric_that_a_seed_lacks_has_no_mean() -> None:
 def test_a_leaderboard_for_people_lists_metrics_where_there_are_any() -> None:
     many = {f"m{i}": float(i) for i in range(9)}
     rows = rank([results(score_best=1.0, metrics_best=many, hypervolume=2.5)])
-    told = leaderboard_text(rows, several_objectives=True)
+    told = "\n".join(leaderboard_lines(rows, several_objectives=True))
     assert "metrics of the best states, means over seeds; the first 6 of 9, all are in leaderboard.csv" in told
     assert " m5 " in told and " m6 " not in told and told.rstrip().endswith("2.5")
-    assert "metrics" not in leaderboard_text(rank([results(score_best=1.0)]))
+    assert "metrics" not in "\n".join(leaderboard_lines(rank([results(score_best=1.0)])))

@@ -73,8 +73,8 @@ def test_rows_that_are_left_out_are_counted() -> None:
 
 def test_sections_are_headings_above_their_rows() -> None:
     table = Table.of(("a",), [("x",), ("y",), ("z",)])
-    lines = terminal_lines(table, Screen(80), ["one", "one", "two"])
-    assert lines == ["\x1b[1ma\x1b[0m", "─", "one", "x", "y", "two", "z"]
+    lines = terminal_lines(table, Screen(80), [("one", "x"), ("one", "x"), ("two", "")])
+    assert lines == ["\x1b[1ma\x1b[0m", "─", "\x1b[1mone\x1b[0m  x", "x", "y", "\x1b[1mtwo\x1b[0m", "z"]
 
 
 def test_an_empty_column_is_left_out_unless_it_is_to_be_kept() -> None:

@@ -1,4 +1,4 @@
-"""A comparison in words and tables, for people: in one table, or explained. Cells are printable already."""
+"""A comparison in words and tables, for people: in one table, or explained."""
 
 from __future__ import annotations
 
@@ -6,20 +6,24 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from trace_bench.analysis.compare_metric import NOT_HELD_OUT
 from trace_bench.analysis.comparison import Compared, Comparison, Outcome, TaskDifference
 from trace_bench.analysis.detection import detected, interval, methods, name, needed, p_value, short, signed
-from trace_bench.analysis.markup import Table, markdown_text
-from trace_bench.analysis.markup import markdown as table_text
-from trace_bench.analysis.render import number
 from trace_bench.analysis.statistics import FEW
 from trace_bench.analysis.testing import Share
-from trace_bench.artifacts.jsonio import printable
+from trace_bench.display.markup import markdown as table_text
+from trace_bench.display.markup import markdown_text
+from trace_bench.display.table import Table, number
 from trace_bench.records.leaderboard import hardware_sentence
 
 _OUTCOMES = ("failed", "infrastructure", "interrupted", "skipped", "pending")
 _ARROWS = {"maximize": "↑", "minimize": "↓"}
+_LAYOUT: dict[str, Any] = {
+    "shrink": {"task": 16, "note": 20, "part": 16, "run": 10, "axis": 8},
+    "drop": ("detectable", "p", "run", "other", "baseline", "n"),
+}
 _TOLD = {"win": "better", "tie": "equal", "loss": "worse"}
 
 
@@ -62,7 +66,7 @@ def markdown(sections: Sequence[Section]) -> str:
 def summary(done: Compared) -> Section:
     """The comparison in one table with verdicts, what makes it unfair above it, and a line of caveats below it."""
     labels = labels_of(done)
-    title = f"{labels[0]} is the baseline; {printable(done.metric.about)}"
+    title = f"{labels[0]} is the baseline; {done.metric.about}"
     if done.parts and not any(one.tasks for one in done.comparisons):
         title = "no task has a score of both parts that counts, so that there is nothing to compare yet"
     warnings = [f"WARNING: {text}" for text in dict.fromkeys(one.warning for one in done.comparisons) if text]
@@ -86,7 +90,7 @@ def difference_table(done: Compared, labels: Sequence[str]) -> Table:
             task_name = told[0].removesuffix(" ↑") if done.metric.scale_free else told[0]
             rows.append((label, task_name, *told[1:6], told[7], told[8]))
         rows += [(label, *row) for row in over_tasks(done, one)]
-    return Table.of(header, rows, header[2:8])
+    return Table.of(header, rows, header[2:8], **_LAYOUT)
 
 
 def over_tasks(done: Compared, one: Comparison) -> Iterable[tuple[str, ...]]:
@@ -144,7 +148,7 @@ def _head(done: Compared) -> Section:
     rows = [
         (
             name(part.name),
-            printable(part.run_id, 80),
+            part.run_id,
             str(part.jobs),
             str(part.counted),
             *(str(part.outcomes.get(c, 0)) for c in columns),
@@ -152,9 +156,9 @@ def _head(done: Compared) -> Section:
         for part in done.parts
     ]
     header = ("part", "run", "jobs", "counted", *columns)
-    metric = f"{done.metric.name}: {printable(done.metric.about)}; a difference above 0 is better than the baseline"
+    metric = f"{done.metric.name}: {done.metric.about}; a difference above 0 is better than the baseline"
     blocks: list[Block] = [
-        Table.of(header, rows, ("jobs", "counted", *columns)),
+        Table.of(header, rows, ("jobs", "counted", *columns), **_LAYOUT),
         f"baseline: {name(done.parts[0].name)}",
     ]
     return Section("Parts", [*blocks, f"compared: {metric}", *([done.split] if done.split else []), *notes(done)])
@@ -197,7 +201,7 @@ def _failures(done: Compared, failed: Sequence[int]) -> str:
 
 
 def _listed(part: Outcome) -> str:
-    return ", ".join(f"{count} {printable(kind, 60)}" for kind, count in part.failures.items())
+    return ", ".join(f"{count} {kind}" for kind, count in part.failures.items())
 
 
 # ------------------------------------------------------------------------------------------------------------- axes
@@ -205,7 +209,7 @@ def _listed(part: Outcome) -> str:
 
 def _axes(one: Comparison) -> Section:
     rows = [(axis.name, axis.baseline, axis.other, "" if axis.counts else "no", axis.why) for axis in one.axes]
-    blocks: list[Block] = [Table.of(("axis", "baseline", "other", "counts", "note"), rows)] if rows else []
+    blocks: list[Block] = [Table.of(("axis", "baseline", "other", "counts", "note"), rows, **_LAYOUT)] if rows else []
     if not any(axis.counts or axis.unknown for axis in one.axes):
         blocks.append("nothing differs that can change a score: one is a repetition of the other")
     if one.warning:
@@ -224,7 +228,7 @@ def _differences(done: Compared, one: Comparison) -> Section:
     several = len({task.task_id for task in one.tasks}) < len(one.tasks)
     header = ("task", "n", "baseline", "other", "difference", percent, "p", "p (Holm)", "verdict", "detectable")
     rows = [_row(task, several) for task in one.tasks]
-    blocks: list[Block] = [Table.of(header, rows, header[1:8] + header[9:])]
+    blocks: list[Block] = [Table.of(header, rows, header[1:8] + header[9:], **_LAYOUT)]
     blocks += [text for text in (_pairing(one), _degenerate(one.tasks), *_coverage(one.tasks, percent)) if text]
     blocks += _uncorrected(done)
     return Section(title, [*blocks, *_overall(done, one, percent)])
@@ -232,7 +236,7 @@ def _differences(done: Compared, one: Comparison) -> Section:
 
 def _row(task: TaskDifference, several: bool) -> tuple[str, ...]:
     effect = task.effect
-    name = printable(task.task_id, 80) + (f" {printable(task.arguments, 60)}" if several else "")
+    name = task.task_id + (f" {task.arguments}" if several else "")
     return (
         f"{name} {_ARROWS[task.direction]}",
         str(effect.n) if effect.n_baseline is None else f"{effect.n_baseline}/{effect.n}",

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 from trace_bench.analysis.groups import ASIDE, LABELS, Group, Summary
-from trace_bench.analysis.markup import Table, coverage, interval
-from trace_bench.analysis.render import UNPROTECTED, dollars, number
-from trace_bench.analysis.statistics import RESAMPLES, Estimate
-from trace_bench.artifacts.jsonio import printable
-from trace_bench.display.text import csv_cell
+from trace_bench.analysis.statistics import RESAMPLES, Estimate, coverage_text, interval_text
+from trace_bench.display.table import UNPROTECTED, Table, dollars, number
 from trace_bench.records.integrity import MARK, PAGE
 from trace_bench.records.leaderboard import hardware_sentence
 
@@ -23,12 +18,12 @@ ARROW = {"maximize": "↑", "minimize": "↓"}
 _ESTIMATES = ("score", "test", "improvement", "normalised", "normalised_test")
 _NUMBERS = ("tokens", "cost_usd", "seconds", "per_dollar", "total_cost_usd", "jobs", "counted", "unprotected",
             "unscored", "flagged")  # fmt: skip
-NUMERIC = frozenset({
+_RIGHT = frozenset({
     "n", "tasks", "validation", "covers", HELD_OUT_COVERS, "IQM", "SE", "held-out", "improvement", "normalised",
     "held-out normalised", "new", "duplicate", "unusable", "tokens", "usd", "s", "per usd", "jobs", "counted",
     "unprotected", "unscored", "flagged", *ASIDE,
 })  # fmt: skip
-ELASTIC = {
+_SHRINK = {
     "variant": 16,
     "parameters": 8,
     "optimizer_kwargs": 8,
@@ -37,7 +32,7 @@ ELASTIC = {
     "trainer": 14,
     "kinds": 12,
 }
-SPARE = ("proposals", "tokens", "s", "per usd", "SE", "usd", "IQM", "held-out normalised", "normalised", "new",
+_DROP = ("proposals", "tokens", "s", "per usd", "SE", "usd", "IQM", "held-out normalised", "normalised", "new",
          "duplicate", "unusable", "improvement", "covers", HELD_OUT_COVERS, "tasks", "validation")  # fmt: skip
 
 
@@ -46,44 +41,63 @@ SPARE = ("proposals", "tokens", "s", "per usd", "SE", "usd", "IQM", "held-out no
 
 def short_table(summary: Summary) -> Table:
     """The groups with the scores that a reader asks for first. Where there are held-out scores, the interval is theirs.
-    The last columns say of each group how many proposals were new, duplicates and unusable, and which jobs are in no
+    The last columns show the proposals of each group (new, duplicates and unusable) and its jobs that are in no
     mean."""
     whole = main_table(summary)
     ci = next(name for name in (f"held-out {_ci(summary)}", f"validation {_ci(summary)}") if name in whole.header)
     tasks = ("tasks",) if any(group.tasks_without for group in summary.groups) else ()
     kept = (*summary.by, *summary.joined, *tasks, "n", "validation", "held-out", ci, "improvement", "usd")
-    shown = [place for place, name in enumerate(whole.header) if name in kept]
-    header = [whole.header[place] for place in shown]
-    columns = [[row[place] for row in whole.rows] for place in shown]
-    for name, cells in (("proposals", map(_proposals, summary.groups)), ("left out", map(_left_out, summary.groups))):
-        found = list(cells)
-        if set(found) - {"-"}:
-            header.append(name)
-            columns.append(found)
-    return Table.of(header, list(zip(*columns, strict=True)), NUMERIC)
+    short = whole.only(kept)
+    rows = [(*row, _proposals(group), _left_out(group)) for row, group in zip(short.rows, summary.groups, strict=True)]
+    return _laid_out(Table.of((*short.header, "proposals", "left out"), rows, _RIGHT).without_empty(short.header))
 
 
-def _ci(summary: Summary) -> str:
-    return f"{100 * summary.level:g} % CI"
+def main_table(summary: Summary) -> Table:
+    """The groups with all their values. Intervals stand in brackets. Columns without content are left out, and so is
+    ``covers`` of the held-out intervals where it equals that of the others."""
+    ci = _ci(summary)
+    keys = [*summary.by, *summary.joined]
+    scores = ("n", "validation", f"validation {ci}", "covers", "IQM", "SE", "held-out", f"held-out {ci}",
+              HELD_OUT_COVERS, "improvement", f"improvement {ci}")  # fmt: skip
+    header = (*keys, *(["tasks"] if summary.averaged else []), *scores,
+              *([] if summary.averaged else ["normalised", "held-out normalised"]),
+              "new", "duplicate", "unusable", "tokens", "usd", "s", "per usd")  # fmt: skip
+    table = Table.of(header, [_cells(summary, group, keys) for group in summary.groups], _RIGHT)
+    held_out, covers, of_held_out = (table.column(name) for name in (f"held-out {ci}", "covers", HELD_OUT_COVERS))
+    kept = {*keys, "tasks", "n", "validation", f"validation {ci}"}
+    if all(one == other or ends == "-" for one, other, ends in zip(covers, of_held_out, held_out, strict=True)):
+        return _laid_out(table.without(HELD_OUT_COVERS).without_empty(kept))
+    return _laid_out(table.without_empty(kept | {HELD_OUT_COVERS}))
 
 
-def _proposals(group: Group) -> str:
-    counts = [group.proposals[kind] for kind in ("new", "duplicate", "unusable")]
-    return "/".join(map(str, counts)) if any(counts) else "-"
-
-
-def _left_out(group: Group) -> str:
-    """Jobs in no mean, by outcome."""
-    counts = {**group.aside, "unprotected": group.unprotected, "unscored": group.unscored}
-    return ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "-"
+def aside_table(summary: Summary) -> Table | None:
+    """The jobs that are in no mean, by group and outcome; None where all jobs count and none is flagged."""
+    keys = [*summary.by, *summary.joined]
+    shown = [group for group in summary.groups if group.jobs > group.counted or group.flagged]
+    if not shown:
+        return None
+    rows = [
+        (
+            *group.keys.values(),
+            group.jobs,
+            group.counted,
+            *(group.aside.get(name) for name in ASIDE),
+            *(count or None for count in (group.unscored, group.unprotected, group.flagged)),
+            ", ".join(f"{count} {kind}" for kind, count in (*group.failures.items(), *group.infrastructure.items())),
+        )
+        for group in shown
+    ]
+    sizes = ("jobs", "counted")
+    table = Table.of((*keys, *sizes, *ASIDE, "unscored", "unprotected", "flagged", "kinds"), rows, _RIGHT)
+    return _laid_out(table.without_empty((*keys, *sizes, "kinds")))
 
 
 def caveats(summary: Summary) -> str:
-    """What a reader has to know before a number is quoted, in one line."""
+    """The facts that a reader needs before quoting a number, in one line."""
     found = [line.rstrip(".") for line in notes(summary)]
     if summary.averaged:
         found.append("scores are normalised: 1 is a task's bound or target, 0 a failure")
-    if any(_proposals(group) != "-" for group in summary.groups):
+    if any(_proposals(group) for group in summary.groups):
         found.append("proposals: new/duplicate/unusable answers of the model")
     sizes = {e.n for group in summary.groups for e in (group.test, group.normalised_test, group.score) if e.coverage}
     if sizes:
@@ -91,95 +105,57 @@ def caveats(summary: Summary) -> str:
     return f"Caveats: {'; '.join(found) or 'none'}. --explain says more."
 
 
-def main_table(summary: Summary) -> Table:
-    """The groups with all that they come to. Intervals stand in brackets. Left out is what no group has, and what
-    ``covers`` says of the held-out intervals where it says the same of the others."""
-    ci = _ci(summary)
-    keys = [*summary.by, *summary.joined]
-    sizes = ("tasks", "n", "validation") if summary.averaged else ("n", "validation")
-    kept = {*keys, *sizes, f"validation {ci}"}
-    scores = (*keys, *sizes, f"validation {ci}", "covers", "IQM", "SE", "held-out", f"held-out {ci}", HELD_OUT_COVERS,
-              "improvement", f"improvement {ci}")  # fmt: skip
-    rest = () if summary.averaged else ("normalised", "held-out normalised")
-    header = (*scores, *rest, "new", "duplicate", "unusable", "tokens", "usd", "s", "per usd")
-    rows = [_cells(summary, group, keys) for group in summary.groups]
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(header)
-    kept |= {name for name, cells in zip(header, columns, strict=True) if set(cells) - {"-"}}
-    if _covered_alike(*(columns[header.index(name)] for name in ("covers", f"held-out {ci}", HELD_OUT_COVERS))):
-        kept.discard(HELD_OUT_COVERS)
-    else:
-        kept.add(HELD_OUT_COVERS)
-    shown = [place for place, name in enumerate(header) if name in kept]
-    return Table.of([header[place] for place in shown], [[row[place] for place in shown] for row in rows], NUMERIC)
+def _laid_out(table: Table) -> Table:
+    """The table with what a narrow terminal may cut and drop."""
+    header = table.header
+    intervals = [name for name in header if name.startswith(("improvement ", "validation "))]
+    drop = [*intervals, *_DROP, *(name for name in header if name.startswith("held-out "))]
+    if "held-out" not in header:
+        drop = [name for name in drop if not name.startswith("validation")]
+    return replace(table, shrink=_SHRINK, drop=tuple(drop))
 
 
-def _covered_alike(covers: Sequence[str], held_out: Sequence[str], of_held_out: Sequence[str]) -> bool:
-    """What is said of the intervals of validation scores holds of the held-out ones, too."""
-    found = zip(covers, held_out, of_held_out, strict=True)
-    return all(one == other or interval_ == "-" for one, interval_, other in found)
-
-
-def _cells(summary: Summary, group: Group, keys: Sequence[str]) -> tuple[str, ...]:
-    names = [printable(group.keys[key], 200) for key in keys]
+def _cells(summary: Summary, group: Group, keys: Sequence[str]) -> tuple[Any, ...]:
+    names = [group.keys[key] for key in keys]
     score, test = (group.normalised, group.normalised_test) if summary.averaged else (group.score, group.test)
     if group.marked:
-        place = keys.index("trainer") if "trainer" in keys else 0
-        names[place] += UNPROTECTED
+        names[keys.index("trainer") if "trainer" in keys else 0] += UNPROTECTED
     arrow = f" {ARROW[group.direction]}" if group.direction and not summary.averaged and score.n else ""
-    found = (
+    return (
         *names,
-        *([_tasks(group)] if summary.averaged else []),
-        _size(score) if summary.averaged else str(score.n),
+        *([_tasks(group), _size(score)] if summary.averaged else [score.n]),
         number(score.mean) + arrow + (MARK if group.flagged else ""),
-        interval(score),
-        coverage(score.coverage),
+        interval_text(score),
+        coverage_text(score.coverage),
         number(score.iqm),
         _short(score.se),
         _among(test, score.n),
-        interval(test),
-        coverage(test.coverage),
+        interval_text(test),
+        coverage_text(test.coverage),
         number(group.improvement.mean),
-        interval(group.improvement),
-    )
-    if not summary.averaged:
-        found = (*found, number(group.normalised.mean), number(group.normalised_test.mean))
-    proposals = [str(count) for count in group.proposals.values()] if any(group.proposals.values()) else ["-"] * 3
-    spent = (
-        *proposals,
+        interval_text(group.improvement),
+        *([] if summary.averaged else [number(group.normalised.mean), number(group.normalised_test.mean)]),
+        *(group.proposals.values() if any(group.proposals.values()) else [None] * 3),
         number(group.tokens, 0),
-        dollars(group.cost_usd) if group.cost_usd else "-",
+        dollars(group.cost_usd) if group.cost_usd else None,
         number(group.seconds, 1),
+        _short(group.per_dollar),
     )
-    return (*found, *spent, _short(group.per_dollar))
 
 
-def aside_table(summary: Summary) -> Table | None:
-    """The jobs that are in no mean, by group and by what came of them; None where all count and none is flagged."""
-    keys = [*summary.by, *summary.joined]
-    told = [group for group in summary.groups if group.jobs > group.counted or group.flagged]
-    if not told:
-        return None
-    values = {name: [str(_count(group, name) or "-") for group in told] for name in (*_SIZES, *ASIDE, *_OTHERS)}
-    shown = [name for name, cells in values.items() if name in _SIZES or set(cells) != {"-"}]
-    kinds = [_kinds_text(group) for group in told]
-    rows = [
-        (*(printable(group.keys[key], 200) for key in keys), *(values[name][place] for name in shown), kinds[place])
-        for place, group in enumerate(told)
-    ]
-    return Table.of((*keys, *shown, "kinds"), rows, NUMERIC)
+def _ci(summary: Summary) -> str:
+    return f"{100 * summary.level:g} % CI"
 
 
-def _kinds_text(group: Group) -> str:
-    kinds = (*group.failures.items(), *group.infrastructure.items())
-    return ", ".join(f"{count} {printable(kind, 60)}" for kind, count in kinds)
+def _proposals(group: Group) -> str | None:
+    counts = [group.proposals[kind] for kind in ("new", "duplicate", "unusable")]
+    return "/".join(map(str, counts)) if any(counts) else None
 
 
-_SIZES = ("jobs", "counted")
-_OTHERS = ("unscored", "unprotected", "flagged")
-
-
-def _count(group: Group, name: str) -> int:
-    return group.aside.get(name, 0) if name in ASIDE else int(getattr(group, name))
+def _left_out(group: Group) -> str | None:
+    """Jobs in no mean, by outcome."""
+    counts = {**group.aside, "unprotected": group.unprotected, "unscored": group.unscored}
+    return ", ".join(f"{count} {name}" for name, count in counts.items() if count) or None
 
 
 def notes(summary: Summary) -> list[str]:
@@ -272,28 +248,26 @@ def _told(found: Estimate) -> dict[str, Any]:
     return asdict(found) | {"coverage": found.coverage, "iqm_coverage": found.iqm_coverage}
 
 
-def csv_text(summary: Summary) -> str:
-    """One line per group. Columns are the same whatever was grouped by; a name that a group's jobs do not share is
-    empty."""
+def csv_table(summary: Summary) -> Table:
+    """One row per group, for CSV. Columns are the same whatever was grouped by; a name that a group's jobs do not share
+    is empty."""
     parts = ("n", "mean", "se", "low", "high", "coverage_low", "coverage_high", "iqm", "iqm_low", "iqm_high")
     header = ["run_id", *LABELS.values(), "integrity", "direction", "improvement_of", "level", "unit", "tasks",
               "tasks_without_normalised", *(f"{name}_{part}" for name in _ESTIMATES for part in parts), *_NUMBERS,
               *ASIDE, "failures", "infrastructure_failures"]  # fmt: skip
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
+    rows = []
     for group in summary.groups:
         of_tasks = summary.averaged and group.normalised.unit == "tasks"
-        line = [group.constants["run"] or summary.run_id, *(group.constants[name] for name in LABELS.values()),
-                "unprotected" if group.marked else "protected", group.direction,
-                "normalised" if summary.averaged else "score", summary.level, "tasks" if of_tasks else "seeds",
-                group.tasks, group.tasks_without]  # fmt: skip
-        for name in _ESTIMATES:
-            line += _numbers(getattr(group, name))
-        line += [getattr(group, name) for name in _NUMBERS]
-        line += [group.aside.get(name, 0) for name in ASIDE]
-        writer.writerow([csv_cell(value) for value in (*line, _kinds(group.failures), _kinds(group.infrastructure))])
-    return text.getvalue()
+        rows.append([
+            group.constants["run"] or summary.run_id, *(group.constants[name] for name in LABELS.values()),
+            "unprotected" if group.marked else "protected", group.direction,
+            "normalised" if summary.averaged else "score", summary.level, "tasks" if of_tasks else "seeds",
+            group.tasks, group.tasks_without,
+            *(value for name in _ESTIMATES for value in _numbers(getattr(group, name))),
+            *(getattr(group, name) for name in _NUMBERS), *(group.aside.get(name, 0) for name in ASIDE),
+            _kinds(group.failures), _kinds(group.infrastructure),
+        ])  # fmt: skip
+    return Table.of(header, rows)
 
 
 def _numbers(found: Estimate) -> list[Any]:

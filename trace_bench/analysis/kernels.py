@@ -18,9 +18,8 @@ import numpy as np
 import pandas as pd
 
 from trace_bench.analysis.bounds import within
-from trace_bench.analysis.markup import Table, interval
-from trace_bench.analysis.statistics import LEVEL, Estimate, means, task_sample
-from trace_bench.artifacts.jsonio import printable
+from trace_bench.analysis.statistics import LEVEL, Estimate, interval_text, means, task_sample
+from trace_bench.display.table import Table
 
 SUITE = "kernelbench"
 SHOWN = 10
@@ -114,12 +113,12 @@ def table(found: Sequence[Speedups], notes: Sequence[str] = (), title: str = "sp
     header += ["geometric mean", "geometric mean interval"]
     rows = []
     for one in found:
-        cells = [one.level, *(printable(name, 200) for name in one.keys.values()), str(one.problems)]
+        cells = [one.level, *one.keys.values(), str(one.problems)]
         for estimate in (*one.fast.values(), one.geometric_mean):
-            cells += ["-" if estimate.mean is None else f"{estimate.mean:.3g}", interval(estimate)]
+            cells += ["-" if estimate.mean is None else f"{estimate.mean:.3g}", interval_text(estimate)]
         rows.append(cells)
     numeric = {name for name in header[1 + len(KEYS) :] if not name.endswith("interval")}
-    return Table.of(header, rows, numeric, title, notes)
+    return Table.of(header, rows, numeric, title=title, notes=notes)
 
 
 def records(found: Sequence[Speedups]) -> list[dict[str, Any]]:

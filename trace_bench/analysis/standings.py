@@ -17,12 +17,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 
-from trace_bench.analysis.markup import Table, coverage, interval, markdown, markdown_text
-from trace_bench.analysis.render import BETTER, UNPROTECTED, dollars, number
-from trace_bench.analysis.statistics import LEVEL, Estimate, means, task_sample
+from trace_bench.analysis.leaderboard_table import BETTER
+from trace_bench.analysis.statistics import LEVEL, Estimate, coverage_text, interval_text, means, task_sample
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.writers import write_text
+from trace_bench.display.markup import markdown, markdown_text
+from trace_bench.display.table import UNPROTECTED, Table, dollars, number
 from trace_bench.records.integrity import MARK
 from trace_bench.records.leaderboard import (
     LeaderboardRow,
@@ -224,24 +225,24 @@ def _table(standings: Sequence[Standing], of: int | None = None) -> str:
               "validation", "seeds", "failed", "unfinished", "usd per job")  # fmt: skip
     rows = [
         (
-            "-" if standing.rank is None else str(standing.rank),
+            standing.rank,
             standing.trainer_id + (UNPROTECTED if standing.unprotected else ""),
             standing.variant,
             standing.optimizer,
             standing.model,
             number(standing.test.mean) + (MARK if standing.flagged else ""),
-            interval(standing.test),
-            coverage(standing.test.coverage),
+            interval_text(standing.test),
+            coverage_text(standing.test.coverage),
             _over(standing, of),
             number(standing.validation.mean),
-            str(standing.seeds),
-            str(standing.failed),
-            str(standing.unfinished),
-            dollars(standing.cost_usd) if standing.cost_usd else "-",
+            standing.seeds,
+            standing.failed,
+            standing.unfinished,
+            dollars(standing.cost_usd) if standing.cost_usd else None,
         )
         for standing in standings
     ]
-    return markdown(Table(header, tuple(rows), _NUMERIC))
+    return markdown(Table.of(header, rows, _NUMERIC, limit=4000))
 
 
 def _over(standing: Standing, of: int | None) -> str:
@@ -264,13 +265,13 @@ def _others(rows: Sequence[LeaderboardRow]) -> str:
             number(row.score_mean) + (MARK if row.flagged_jobs else ""),
             number(row.score_test),
             BETTER[row.score_direction],
-            str(row.jobs),
-            str(row.failed_jobs),
-            str(row.unfinished_jobs),
+            row.jobs,
+            row.failed_jobs,
+            row.unfinished_jobs,
         )
         for row, task in zip(rows, task_names(rows), strict=True)
     ]
-    return markdown(Table(header, tuple(cells), _NUMERIC))
+    return markdown(Table.of(header, cells, _NUMERIC, limit=4000))
 
 
 def _notes(found: Standings) -> list[str]:

@@ -283,3 +283,16 @@ def _finite(value: float) -> float | None:
 
 def _interval(ends: Floats) -> Interval | None:
     return (float(ends[0]), float(ends[1])) if np.isfinite(ends).all() else None
+
+
+def interval_text(found: Estimate) -> str:
+    """``[low, high]`` with four significant digits, ``[value]=`` where all values are the same; a dash for none."""
+    if found.interval is None:
+        return "-"
+    low, high = found.interval
+    return f"[{low:.4g}]=" if found.equal else f"[{low:.4g}, {high:.4g}]"
+
+
+def coverage_text(found: Interval | None) -> str:
+    """``63–95 %``; a dash for None."""
+    return "-" if found is None else f"{100 * found[0]:.0f}–{100 * found[1]:.0f} %"

@@ -14,15 +14,11 @@ from trace_bench.analysis.comparison import Compared, compare
 from trace_bench.analysis.detection import detected, methods
 from trace_bench.analysis.parts import parse_where
 from trace_bench.arguments import hint
-from trace_bench.artifacts.jsonio import printable
-from trace_bench.cli.output import emit, emit_json
-from trace_bench.cli.tables import emit_sentence, emit_table
+from trace_bench.display.console import emit, emit_block, emit_json, emit_sentence, emit_table
 from trace_bench.errors import ConfigError
 from trace_bench.records.runs import find_run
 
 FORMATS = ("table", "md", "json")
-_ELASTIC = {"task": 16, "note": 20, "part": 16, "run": 10, "axis": 8}
-_SPARE = ("detectable", "p", "run", "other", "baseline", "n")
 
 
 @dataclass(frozen=True)
@@ -51,7 +47,7 @@ def compare_command(wanted: Wanted, runs_dir: Path) -> None:
         HarnessError: a file of a run is damaged.
     """
     if wanted.form not in FORMATS:
-        raise ConfigError(f"--format: there is no {printable(wanted.form)!r}{hint(wanted.form, FORMATS)}")
+        raise ConfigError(f"--format: there is no {wanted.form!r}{hint(wanted.form, FORMATS)}")
     layouts = [find_run(run, runs_dir) for run in wanted.runs]
     parts = choose(layouts, [parse_where(text) for text in wanted.wheres], wanted.by, wanted.baseline)
     if wanted.strict and (why := refusal(parts)):
@@ -68,7 +64,7 @@ def compare_command(wanted: Wanted, runs_dir: Path) -> None:
         return
     shown = sections(done) if wanted.explain else [summary(done)]
     if wanted.form == "md":
-        emit(markdown(shown).rstrip("\n"))
+        emit_block(markdown(shown).rstrip("\n"))
     else:
         _print(shown)
 
@@ -82,7 +78,7 @@ def _print(shown: Sequence[Section]) -> None:
             if isinstance(block, str):
                 emit_sentence(block)
             else:
-                emit_table(block.header, block.rows, block.numeric, elastic=_ELASTIC, spare=_SPARE, by="configuration")
+                emit_table(block, by="configuration")
 
 
 def as_json(done: Compared) -> dict[str, Any]:

@@ -19,13 +19,15 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from trace_bench.analysis.render import UNPROTECTED, dollars, fitted, shared_parameters, without
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.records import Results, Usage
 from trace_bench.cli.output import harmless
 from trace_bench.cli.progress import Face, lacking, name_of, score, wait, why
 from trace_bench.cli.tally import Running, Tally, TaskBest, ending_of
+from trace_bench.display.names import shared_parameters, without
+from trace_bench.display.table import UNPROTECTED, Table, dollars
+from trace_bench.display.terminal import fit
 from trace_bench.execution.progress import JobView, RunStart
 from trace_bench.records.integrity import MARK
 
@@ -229,7 +231,7 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]], space: int, wid
     shown = len(rows) if len(rows) + 2 <= space else space - 3
     parts: list[RenderableType] = [Text("")]
     if shown:
-        table = fitted(header, rows[:shown], _RIGHT, width=width, elastic=_ELASTIC, keep=_KEPT)
+        table = fit(Table.of(header, rows[:shown], _RIGHT, shrink=_ELASTIC), width, _KEPT)
         parts += [_line(table.header, "dim"), *(_line(row, "") for row in table.rows)]
         if table.legend and shown + 3 <= space:
             parts.append(_line(table.legend, "dim"))

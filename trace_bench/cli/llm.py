@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trace_bench.analysis.render import dollars, number
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import LlmCall, Usage
@@ -15,6 +14,7 @@ from trace_bench.artifacts.usage import usage_of
 from trace_bench.cli.lookup import jobs_named, manifest_of
 from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.cli.tables import emit_pairs, emit_table
+from trace_bench.display.table import dollars, number
 from trace_bench.errors import ConfigError
 from trace_bench.records.calls import Part, answered, asked, read_calls
 from trace_bench.records.runs import find_run

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trace_bench.analysis.render import aligned, dollars, leaderboard_text, left_out_sentence
+from trace_bench.analysis.leaderboard_table import leaderboard_lines, left_out_sentence
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
@@ -16,8 +16,10 @@ from trace_bench.cli.events import job_fields
 from trace_bench.cli.output import emit, emit_json
 from trace_bench.cli.progress import why
 from trace_bench.cli.show_run import unprotected_sentence
-from trace_bench.cli.tables import screen
 from trace_bench.cli.tally import Totals, ending_of
+from trace_bench.display import console
+from trace_bench.display.table import Table, dollars
+from trace_bench.display.terminal import plain_lines
 from trace_bench.execution.progress import JobView
 from trace_bench.planning.planned_job import Decision
 from trace_bench.records.integrity import flags_sentence
@@ -38,7 +40,7 @@ def print_outcome(layout: RunLayout, rows: Sequence[Results], planned: int, *, t
     unprotected = any(row.integrity == "unprotected" for row in ended)
     ranked = shown_to_people(rows)
     traded = any(row.objective != "scalar" for row in ended)
-    emit(leaderboard_text(ranked, screen(), several_objectives=traded).rstrip("\n"))
+    emit("\n".join(leaderboard_lines(ranked, console.screen(), several_objectives=traded)))
     for sentence in (
         flags_sentence(rows),
         left_out_sentence(ranked),
@@ -111,7 +113,7 @@ def print_plan(jobs: Sequence[JobView], paths: Mapping[str, str | Path]) -> None
     """The jobs of a plan, one line each, in columns; then `paths` by their labels."""
     named = any(job.model != "stub" for job in jobs)
     first, *others = [_cells(job, named) for job in jobs]
-    emit(aligned(first, others))
+    emit("\n".join(plain_lines(Table.of(first, others))) + "\n")
     counts = Counter(job.decision for job in jobs)
     parts = ", ".join(f"{counts[decision]} to {decision}" for decision in DECISIONS if counts[decision])
     emit(f"{len(jobs)} jobs: {parts}")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trace_bench.analysis.render import dollars
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.cli.output import emit
+from trace_bench.display.table import dollars
 from trace_bench.execution.outlook import Bound, HostOutlook, Outlook
 from trace_bench.planning.plan import RunPlan
 

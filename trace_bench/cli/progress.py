@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from trace_bench.analysis.render import dollars
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.records import Results
 from trace_bench.cli import events
 from trace_bench.cli.output import emit, harmless, note
 from trace_bench.cli.tally import ending_of, number
+from trace_bench.display.table import dollars
 from trace_bench.execution.progress import JobView, Quiet, RunEnd, RunStart
 from trace_bench.records.integrity import flags_of
 from trace_bench.secrets import known

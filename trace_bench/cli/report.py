@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 
-from trace_bench.analysis.markup import markdown_text
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.writers import write_text
@@ -17,13 +14,11 @@ from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.errors import ConfigError
 from trace_bench.records.runs import find_run, is_run
 from trace_bench.report import BEGINNING, MARK, Report, markdown, page, read_source
-from trace_bench.report.drawing import plain
 from trace_bench.report.tables import verdict_sentence
 from trace_bench.secrets import known, secrets_in
 
 _ENDINGS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md"}
 _HEAD = 1024
-_IN_JSON = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&"}
 
 
 def report_command(
@@ -40,7 +35,7 @@ def report_command(
         ConfigError: there is no such run, or the file cannot be written there. HarnessError: a file of a run that a
             report cannot do without is damaged.
     """
-    known.add(form for secret in secrets_in(os.environ) for form in (secret, *_escaped(secret)))
+    known.add(secrets_in(os.environ))
     layouts = [find_run(run, runs_dir) for run in runs]
     names = [str(layout.root.resolve()) for layout in layouts]
     if len(set(names)) < len(names):
@@ -50,7 +45,7 @@ def report_command(
     _check_place(path, force=force)
     sources = [read_source(layout, audit(layout) if audited else None) for layout in layouts]
     report = Report.of(sources)
-    text = known.text(page(report) if kind == "html" else markdown(report))
+    text = page(report) if kind == "html" else markdown(report)
     write_text(path, text, durable=False)
     if as_json:
         emit_json(
@@ -73,16 +68,6 @@ def report_command(
     for source in sources:
         if any(claim.verdict == "contradicted" for claim in source.claims):
             note(f"{source.name}: the audit contradicts a claim; trace-bench audit {source.name} says which")
-
-
-def _escaped(secret: str) -> tuple[str, ...]:
-    """As it stands in a page, in the data of its pictures, and in Markdown."""
-    in_html, in_pictures = escape(secret), _embedded(plain(secret))
-    return in_html, in_pictures, _embedded(secret), markdown_text(secret)
-
-
-def _embedded(text: str) -> str:
-    return json.dumps(text)[1:-1].translate(_IN_JSON)
 
 
 def _name(layouts: Sequence[RunLayout]) -> str:

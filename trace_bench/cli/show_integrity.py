@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trace_bench.analysis.render import number
 from trace_bench.artifacts.jsonio import dumps, printable
 from trace_bench.artifacts.outputs import StateKind
 from trace_bench.artifacts.records import Attempt, IntegrityReport, JobMeta
 from trace_bench.cli.output import emit
 from trace_bench.cli.tables import emit_pairs, emit_table
+from trace_bench.display.table import number
 from trace_bench.records.integrity import FLAGS, PAGE
 
 SIGNS = 20

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from trace_bench.analysis.proposals import proposals_of, told
-from trace_bench.analysis.render import dollars, number
 from trace_bench.artifacts.contract import ModelRef, Value
 from trace_bench.artifacts.jsonio import JsonError, loads, printable, read_model
 from trace_bench.artifacts.layout import RESULT, JobLayout, RunLayout
@@ -25,6 +24,7 @@ from trace_bench.cli.show_run import job_json, moment, note_of, scores
 from trace_bench.cli.tables import emit_pairs, emit_table
 from trace_bench.cli.tally import number as finite
 from trace_bench.config.objectives import SCORE
+from trace_bench.display.table import dollars, number
 from trace_bench.errors import Boundary, HarnessError
 from trace_bench.planning.ownership import has_controller
 from trace_bench.records.changes import change

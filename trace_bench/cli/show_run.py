@@ -5,22 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from trace_bench.analysis.leaderboard_table import BETTER, leaderboard_lines, left_out_sentence
 from trace_bench.analysis.proposals import told, yields_of
-from trace_bench.analysis.render import (
-    UNPROTECTED,
-    aligned,
-    dollars,
-    framed,
-    heading,
-    leaderboard_text,
-    left_out_sentence,
-    number,
-    told_once,
-)
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.derived import Summary
 from trace_bench.artifacts.jsonio import JsonError, printable, read_model
@@ -28,8 +18,11 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import EnvInfo, Manifest, Results
 from trace_bench.cli.lookup import manifest_of
 from trace_bench.cli.output import emit, emit_json, note
-from trace_bench.cli.tables import emit_pairs, screen
+from trace_bench.cli.tables import emit_pairs
 from trace_bench.cli.tally import number as finite
+from trace_bench.display import console
+from trace_bench.display.table import UNPROTECTED, Column, Table, dollars, number
+from trace_bench.display.terminal import state_shared
 from trace_bench.errors import Boundary, ConfigError
 from trace_bench.planning.ownership import has_controller
 from trace_bench.records.integrity import MARK, flags_of, flags_sentence
@@ -40,24 +33,23 @@ from trace_bench.records.tables import summarise
 
 SHOWN = 50
 """Jobs in the table unless all are asked for."""
-_HEADER = (
-    "job",
-    "task",
-    "trainer",
-    "variant",
-    "model",
-    "seed",
-    "status",
-    "validation",
-    "held-out",
-    "s",
-    "tokens",
-    "usd",
-    "note",
+_COLUMNS = (
+    Column("job", limit=12),
+    Column("task", limit=80),
+    Column("trainer", limit=60),
+    Column("variant"),
+    Column("model", limit=60),
+    Column("seed", right=True),
+    Column("status"),
+    Column("validation"),
+    Column("held-out", True, number),
+    Column("s", True, "{:.1f}".format),
+    Column("tokens", right=True),
+    Column("usd", True, dollars),
+    Column("note", limit=300),
 )
-_NUMERIC = ("seed", "held-out", "s", "tokens", "usd")
-_ELASTIC = {"note": 14, "variant": 16, "trainer": 8, "model": 8}
-_SPARE = ("tokens", "s", "held-out", "usd")
+_SHRINK = {"note": 14, "variant": 16, "trainer": 8, "model": 8}
+_DROP = ("tokens", "s", "held-out", "usd")
 
 
 def show_run(layout: RunLayout, *, every: bool, status: str | None, as_json: bool) -> None:
@@ -206,53 +198,39 @@ def _flags_and_note(line: JobLine) -> str:
     return "; ".join(text for text in (flags, note_of(line)) if text)
 
 
-def _cells(line: JobLine) -> tuple[str, ...]:
+def _cells(line: JobLine) -> tuple[Any, ...]:
     entry, row = line.entry, line.row
-    mark = UNPROTECTED if entry.integrity == "unprotected" else ""
     return (
-        printable(entry.job_id, 12),
-        printable(entry.task_id, 80),
-        printable(entry.trainer_id, 60) + mark,
-        printable(entry.variant, 200),
-        printable(entry.model, 60),
-        str(entry.seed),
+        entry.job_id,
+        entry.task_id,
+        entry.trainer_id + (UNPROTECTED if entry.integrity == "unprotected" else ""),
+        entry.variant,
+        entry.model,
+        entry.seed,
         line.state,
         scores(row, entry.score_direction),
-        number(row.score_test) if row else "-",
-        number(row.time_seconds, 1) if row else "-",
-        str(row.total_tokens) if row else "-",
-        dollars(row.cost_usd) if row and row.cost_usd else "-",
-        printable(_flags_and_note(line), 300),
+        *((row.score_test, row.time_seconds, row.total_tokens, row.cost_usd or None) if row else [None] * 4),
+        _flags_and_note(line),
     )
 
 
 def _print_jobs(lines: Sequence[JobLine]) -> None:
-    """In a pipe one table; on a terminal the same by task, and what all jobs share is said above. The stub is not
-    named where there is no other model."""
-    whole: tuple[str, ...] = _HEADER
-    rows = [_cells(line) for line in lines]
+    """Print one table to a pipe; to a terminal a table by task, below lines that state what all jobs share. The model
+    is left out where all jobs use the stub."""
+    table = Table.of(_COLUMNS, map(_cells, lines), shrink=_SHRINK, drop=_DROP)
     if all(line.entry.model == "stub" for line in lines):
-        place = whole.index("model")
-        whole, rows = (whole[:place] + whole[place + 1 :]), [row[:place] + row[place + 1 :] for row in rows]
-    at = screen()
-    if at is None:
-        emit(aligned(whole, rows, _NUMERIC).rstrip("\n"))
+        table = table.without("model")
+    if console.screen() is None:
+        console.emit_table(table)
         return
-    sections = [heading(line.entry.task_id, line.entry.score_direction, at) for line in lines]
-    place = whole.index("validation")
-    bare = [(row[0], *row[2:place], _without_arrow(row[place]), *row[place + 1 :]) for row in rows]
-    header, short, said = told_once(
-        (whole[0], *whole[2:]), bare, ("trainer", "variant", "model") if len(rows) > 1 else ()
+    place = table.header.index("validation")
+    rows = ((*row[:place], row[place].replace(" ↑", "").replace(" ↓", ""), *row[place + 1 :]) for row in table.rows)
+    table, shared = state_shared(
+        replace(table, rows=tuple(rows)).without("task"), ("trainer", "variant", "model") if len(lines) > 1 else ()
     )
-    for line in said:
-        emit(line)
-    table = framed(header, short, _NUMERIC, screen=at, elastic=_ELASTIC, spare=_SPARE, sections=sections)
-    emit(table.rstrip("\n"))
-
-
-def _without_arrow(score: str) -> str:
-    """The heading of the task says it."""
-    return score.replace(" ↑", "").replace(" ↓", "")
+    for text in shared:
+        emit(text)
+    console.emit_table(table, sections=[(line.entry.task_id, BETTER[line.entry.score_direction]) for line in lines])
 
 
 def _print_leaderboard(rows: Sequence[Results]) -> None:
@@ -262,7 +240,7 @@ def _print_leaderboard(rows: Sequence[Results]) -> None:
     ranked = shown_to_people(rows)
     emit("\nleaderboard")
     traded = any(row.objective != "scalar" for row in ended)
-    emit(leaderboard_text(ranked, screen(), several_objectives=traded).rstrip("\n"))
+    emit("\n".join(leaderboard_lines(ranked, console.screen(), several_objectives=traded)))
     hardware = hardware_sentence(row.hardware for row in ranked)
     for sentence in (left_out_sentence(ranked), hardware, unprotected_sentence(ended)):
         if sentence:

@@ -15,7 +15,6 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
-from trace_bench.display.names import cut
 from trace_bench.display.table import Table
 from trace_bench.display.terminal import Screen, plain_lines, terminal_lines
 from trace_bench.display.text import clean_line, escape_block, escape_json
@@ -52,21 +51,20 @@ def emit_json(value: Any) -> None:
     _write(sys.stdout, escape_json(json.dumps(value, indent=2, ensure_ascii=False, default=str)))
 
 
-def emit_table(table: Table, *, by: str = "", sections: Sequence[str] = ()) -> None:
+def emit_table(table: Table, *, by: str = "", sections: Sequence[tuple[str, str]] = ()) -> None:
     """Print a table: fitted to a terminal, in plain columns to a pipe.
 
     Args:
         by: a column whose cells become headings on a terminal, if it is the first one.
-        sections: a heading for each row on a terminal, shown where it changes.
+        sections: for each row a heading and a remark behind it on a terminal, shown where they change.
     """
     at = screen()
     if at is None:
         _write(sys.stdout, "\n".join(plain_lines(table)))
         return
     if by and table.header[0] == by:
-        sections, table = [row[0] for row in table.texts], table.without(by)
-    heads = [at.strong(cut(clean_line(text), at.width)) for text in sections]
-    _write(sys.stdout, "\n".join(terminal_lines(table, at, heads)))
+        sections, table = [(row[0], "") for row in table.texts], table.without(by)
+    _write(sys.stdout, "\n".join(terminal_lines(table, at, sections)))
 
 
 def emit_sentence(text: str, *, strong: bool = False) -> None:

@@ -9,7 +9,8 @@ import re
 from html import escape
 
 from trace_bench.display.table import Table
-from trace_bench.display.text import clean_line, csv_cell
+from trace_bench.display.text import clean_line, csv_cell, escape_block
+from trace_bench.secrets import known
 
 _LIMIT = 4000
 """Characters of a text outside a table."""
@@ -58,9 +59,14 @@ def html_paragraph(text: str) -> str:
     return f"<p>{html_text(text)}</p>" if text else ""
 
 
-def html_text(text: str) -> str:
-    """`text` inside an element or an attribute of HTML."""
-    return escape(clean_line(text, _LIMIT))
+def html_text(text: str, limit: int = _LIMIT) -> str:
+    """`text` on one line inside an element or an attribute of HTML, cut to `limit` characters."""
+    return escape(clean_line(text, limit))
+
+
+def html_block(text: str) -> str:
+    """`text` with its line breaks and tabs inside an element of HTML."""
+    return escape(escape_block(known.text(text)))
 
 
 _TEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "↑": r"$\uparrow$",

@@ -34,6 +34,9 @@ class Column:
     format: Callable[[Any], str] = str
     limit: int = 200
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "heading", clean_line(self.heading, 200))
+
 
 @dataclass(frozen=True)
 class Table:
@@ -63,10 +66,12 @@ class Table:
         notes: Sequence[str] = (),
         shrink: Mapping[str, int] | None = None,
         drop: Sequence[str] = (),
+        limit: int = 200,
     ) -> Table:
-        """A table. A column given as text is flush right if `right` names it. Cells that a row lacks are empty."""
+        """A table. A column given as text is flush right if `right` names it, and has cells of up to `limit`
+        characters. Cells that a row lacks are empty."""
         names = frozenset(right)
-        made = tuple(Column(clean_line(one, 200), one in names) if isinstance(one, str) else one for one in columns)
+        made = tuple(one if isinstance(one, Column) else Column(one, one in names, limit=limit) for one in columns)
         whole = ((*row, *[""] * (len(made) - len(row))) for row in rows)
         return cls(made, tuple(whole), title, tuple(notes), shrink or {}, tuple(drop))
 
@@ -115,7 +120,9 @@ class Table:
 def _text(column: Column, value: Any) -> str:
     if value is None:
         return "-"
-    return clean_line(value if isinstance(value, str) else column.format(value), column.limit)
+    text = value if isinstance(value, str) else column.format(value)
+    mark = UNPROTECTED if text.endswith(UNPROTECTED) else ""
+    return clean_line(text.removesuffix(mark), column.limit) + mark
 
 
 def dollars(value: float) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from trace_bench.display.names import cut, initials_of, shared_parameters, shortened, width_of, with_initials, without
 from trace_bench.display.table import EMPTY, UNPROTECTED, Column, Table
+from trace_bench.display.text import clean_line
 
 _NAMES = frozenset({
     "task", "trainer", "variant", "configuration", "optimizer", "model", "guide", "parameters", "run",
@@ -36,11 +37,11 @@ def plain_lines(table: Table) -> list[str]:
     return [_line(line, table.columns, widths) for line in lines]
 
 
-def terminal_lines(table: Table, screen: Screen, sections: Sequence[str] = ()) -> list[str]:
+def terminal_lines(table: Table, screen: Screen, sections: Sequence[tuple[str, str]] = ()) -> list[str]:
     """The table as `fit` fits it to a terminal.
 
     Args:
-        sections: a heading for each row, shown where it changes. Headings are escaped already.
+        sections: for each row a heading and a remark behind it, shown where they change.
     """
     fitted = fit(table, screen.width)
     lines = [fitted.header]
@@ -49,7 +50,8 @@ def terminal_lines(table: Table, screen: Screen, sections: Sequence[str] = ()) -
         lines = [screen.strong(fitted.header), "─" * rule]
     for place, row in enumerate(fitted.rows):
         if sections and (place == 0 or sections[place] != sections[place - 1]):
-            lines.append(sections[place])
+            name, remark = sections[place]
+            lines.append(screen.strong(cut(clean_line(name), screen.width)) + (f"  {remark}" if remark else ""))
         lines.append(row)
     foot = [fitted.legend] if fitted.legend else []
     foot += [f"no room for: {', '.join(fitted.dropped)}"] if fitted.dropped else []

@@ -48,7 +48,9 @@ class RunResult:
 
     def _repr_html_(self) -> str:
         """The outcome and the leaderboard, as a notebook shows them."""
-        html: str = import_module("trace_bench.analysis.html").run_html(self.run_id, self.rows, self.planned)
+        html: str = import_module("trace_bench.analysis.leaderboard_table").run_html(
+            self.run_id, self.rows, self.planned
+        )
         return html
 
     def jobs(self) -> pd.DataFrame:

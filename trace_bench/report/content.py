@@ -18,13 +18,14 @@ from pydantic import BaseModel
 from trace_bench.analysis.bounds import normalised_bounds
 from trace_bench.analysis.frames import jobs_frame, steps_frame
 from trace_bench.analysis.proposals import KINDS, proposals_of
-from trace_bench.analysis.render import parameters_of, shared_parameters, shortened, without
 from trace_bench.analysis.statistics import Interval
 from trace_bench.artifacts.audits import AuditReport, Claim
 from trace_bench.artifacts.folder_lock import has_controller
-from trace_bench.artifacts.jsonio import JsonError, canonical, printable, read_model
+from trace_bench.artifacts.jsonio import JsonError, canonical, read_model
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import EnvInfo, GitInfo, Lock, Manifest, Results
+from trace_bench.display.names import parameters_of, shared_parameters, shortened, without
+from trace_bench.display.text import clean_line
 from trace_bench.errors import HarnessError
 from trace_bench.records.job_states import Course
 from trace_bench.records.leaderboard import LeaderboardRow, hardware_sentence, shown_to_people
@@ -73,7 +74,7 @@ class Source:
 
     @property
     def name(self) -> str:
-        return printable(self.layout.run_id, LABEL)
+        return self.layout.run_id[:LABEL]
 
 
 def read_source(layout: RunLayout, audit: AuditReport | None = None) -> Source:
@@ -87,7 +88,7 @@ def read_source(layout: RunLayout, audit: AuditReport | None = None) -> Source:
     notes: list[str] = []
 
     def told(text: str) -> None:
-        notes.append(printable(text.replace(str(layout.root), layout.run_id), 400))
+        notes.append(text.replace(str(layout.root), layout.run_id))
 
     line = describe(layout, has_controller)
     if line.damage:
@@ -246,7 +247,7 @@ def _unique(keys: Sequence[Hashable], texts: Sequence[str]) -> list[str]:
     taken: Counter[str] = Counter()
     for key, text in zip(keys, texts, strict=True):
         if key not in found:
-            label = shortened([printable(text, 400)], LABEL)[0]
+            label = shortened([clean_line(text, 400)], LABEL)[0]
             taken[label] += 1
             found[key] = label if taken[label] == 1 else f"{label} ({taken[label]})"
     return [found[key] for key in keys]
@@ -280,7 +281,7 @@ def _steps_of(layout: RunLayout, rows: Sequence[Row], notes: list[str]) -> pd.Da
             try:
                 whole.append(steps_frame(layout, [row]))
             except HarnessError as error:
-                notes.append(printable(str(error).replace(str(layout.root), layout.run_id), 400))
+                notes.append(str(error).replace(str(layout.root), layout.run_id))
         return pd.concat(whole, ignore_index=True) if whole else steps_frame(layout, [])
 
 

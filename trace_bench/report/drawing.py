@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from html import escape
 from typing import Any
+
+from trace_bench.display.text import clean_line
 
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#8c6d31")
 """Okabe and Ito's, without what cannot be seen on white or black; colour-blind safe."""
@@ -37,7 +40,7 @@ class Figure:
 
 def plain(text: str) -> str:
     """`text` as plotly shows it letter by letter."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return escape(clean_line(text, 400), quote=False)
 
 
 def wrapped(way: str, width: int) -> str:

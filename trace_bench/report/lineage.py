@@ -13,11 +13,10 @@ from dataclasses import dataclass
 import pandas as pd
 
 from trace_bench.artifacts.contract import Value
-from trace_bench.artifacts.jsonio import JsonError, dumps, printable
+from trace_bench.artifacts.jsonio import JsonError, dumps
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.writers import read_journal
 from trace_bench.artifacts.yamlio import read_state
-from trace_bench.display.text import HIDDEN
 from trace_bench.errors import HarnessError
 from trace_bench.report.content import Report
 
@@ -178,18 +177,18 @@ def _candidates(layout: RunLayout, job_id: str, sign: float, room: int) -> tuple
         spent += sum(len(text) for texts in diffs.values() for text in texts)
         found.append(
             Candidate(
-                name=printable(name, 60),
+                name=name,
                 step=line.step,
                 score=line.score,
                 comparable=line.comparable,
                 accepted=line.accepted,
-                reason=printable(line.reason, 200),
-                feedback=printable(line.feedback, FEEDBACK),
+                reason=line.reason,
+                feedback=line.feedback[: FEEDBACK + 1],
                 x=float(line.step),
                 y=ys[number],
                 parent=parent,
-                parent_name=printable(kept[parent], 60) if parent is not None else "",
-                others=tuple(printable(other, 60) for other in line.parents[1:9]),
+                parent_name=kept[parent] if parent is not None else "",
+                others=line.parents[1:9],
                 diffs=diffs,
                 cut=cut,
             )
@@ -284,7 +283,7 @@ def _diffs(before: Mapping[str, Value] | None, after: Mapping[str, Value]) -> tu
             continue
         lines, shortened = _diff(old, new)
         cut |= shortened
-        found[printable(name, 80)] = lines
+        found[name] = lines
     return found, cut or len(after) > 50
 
 
@@ -303,13 +302,13 @@ def _diff(old: Value | None, new: Value) -> tuple[tuple[str, ...], bool]:
 def _lines(text: str) -> tuple[list[str], bool]:
     """Lines in which nothing hides, and whether any was cut."""
     every = text[: 2 * MOST_LINES * LONGEST_LINE].split("\n")
-    lines = [HIDDEN.sub(lambda found: ascii(found[0])[1:-1], line[:LONGEST_LINE]) for line in every[: 2 * MOST_LINES]]
+    lines = [line[:LONGEST_LINE] for line in every[: 2 * MOST_LINES]]
     whole = len(every) <= 2 * MOST_LINES and all(len(line) <= LONGEST_LINE for line in every)
     return lines, not whole or len(text) > 2 * MOST_LINES * LONGEST_LINE
 
 
 def _value(value: Value) -> str:
     try:
-        return printable(dumps(value), LONGEST_LINE)
+        return dumps(value)[:LONGEST_LINE]
     except (JsonError, ValueError):
-        return printable(str(value), LONGEST_LINE)
+        return str(value)[:LONGEST_LINE]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from trace_bench.analysis.markup import Table, markdown_text
-from trace_bench.analysis.markup import markdown as table_text
+from trace_bench.display.markup import markdown as table_text
+from trace_bench.display.markup import markdown_text
+from trace_bench.display.table import Table
 from trace_bench.report import outcome, tables
 from trace_bench.report.content import Report
 from trace_bench.report.matrix import matrices
@@ -60,6 +61,7 @@ def markdown(report: Report) -> str:
 
 def _table(table: Table) -> Iterable[str]:
     """A heading, if it has one, the table, and its notes."""
+    table = table.first(tables.MOST_ROWS)
     if table.title:
         yield f"### {_text(table.title)}"
     if not table.rows:

@@ -10,8 +10,8 @@ from trace_bench.analysis.bounds import within
 from trace_bench.analysis.comparands import choose
 from trace_bench.analysis.compare_text import caveats, difference_table, labels_of, over_tasks
 from trace_bench.analysis.comparison import Compared, compare
-from trace_bench.analysis.markup import Table
 from trace_bench.analysis.statistics import LEVEL, Estimate, means, task_sample
+from trace_bench.display.table import Table
 from trace_bench.errors import ConfigError
 from trace_bench.report.content import Report
 from trace_bench.report.drawing import Figure, Style, Trace, plain, short, wrapped
@@ -77,10 +77,10 @@ class Differences:
         """The differences with verdicts, and their caveats as notes."""
         table = difference_table(self.done, self.labels)
         tasks = list(dict.fromkeys(row[1] for row in table.rows))
-        rows = [(row[0], short(row[1], tasks), *row[2:]) for row in table.rows]
+        rows = tuple((row[0], short(row[1], tasks), *row[2:]) for row in table.rows)
         warnings = dict.fromkeys(f"WARNING: {one.warning}" for one in self.done.comparisons if one.warning)
         notes = (f"Paired by task and seed; above 0 is better. {caveats(self.done)}", *warnings)
-        return Table.of(table.header, rows, table.numeric, f"Differences from {self.labels[0]}", notes)
+        return replace(table, rows=rows, title=f"Differences from {self.labels[0]}", notes=notes)
 
 
 def differences(report: Report) -> Differences | str:

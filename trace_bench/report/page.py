@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from html import escape
 from importlib.resources import files
 from typing import Any
 
 from trace_bench.analysis.frames import OUTCOMES
-from trace_bench.analysis.markup import Table
-from trace_bench.analysis.render import dollars, number
-from trace_bench.display.text import HIDDEN
+from trace_bench.display.markup import html_block, html_text
+from trace_bench.display.table import Table, dollars, number
 from trace_bench.report import charts, outcome, tables, trials
 from trace_bench.report.content import Report
 from trace_bench.report.drawing import Figure, Style
-from trace_bench.report.lineage import Candidate, JobLineage, lineages
+from trace_bench.report.lineage import FEEDBACK, Candidate, JobLineage, lineages
 from trace_bench.report.matrix import MOST_ROWS, matrices, matrix_figure
 
 MARK = '<meta name="generator" content="trace-bench report">'
@@ -59,8 +57,10 @@ def page(report: Report) -> str:
     ]
     sections = [section for section in sections if section[2]]
     title = "Trace-Bench: " + ", ".join(source.name for source in report.sources)
-    menu = "".join(f'<a href="#{anchor}">{escape(name)}</a>' for anchor, name, _ in sections)
-    body = "".join(f'<section id="{anchor}"><h2>{escape(name)}</h2>{html}</section>' for anchor, name, html in sections)
+    menu = "".join(f'<a href="#{anchor}">{html_text(name)}</a>' for anchor, name, _ in sections)
+    body = "".join(
+        f'<section id="{anchor}"><h2>{html_text(name)}</h2>{html}</section>' for anchor, name, html in sections
+    )
     specs = {figure.name: figure.as_json() for figure in drawn}
     scripts = "".join(f"<script>{text}</script>" for text in (_plotly() if drawn else "", _asset("page.js")))
     return (
@@ -68,8 +68,8 @@ def page(report: Report) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="referrer" content="no-referrer">\n'
-        f"<title>{escape(title)}</title>\n<style>{_asset('page.css')}</style></head>\n"
-        f"<body><header><h1>{escape(title)}</h1>{head}</header><nav>{menu}</nav>\n<main>{body}</main>\n"
+        f"<title>{html_text(title)}</title>\n<style>{_asset('page.css')}</style></head>\n"
+        f"<body><header><h1>{html_text(title)}</h1>{head}</header><nav>{menu}</nav>\n<main>{body}</main>\n"
         f'<script type="application/json" id="figures">{_embedded(specs)}</script>\n{scripts}\n</body></html>\n'
     )
 
@@ -103,22 +103,23 @@ def _plotly() -> str:
 
 def _table(table: Table, *, empty: str = NOTHING, head_column: bool = False) -> str:
     """A table that can be scrolled by itself, and sorted by a click on a column's head."""
-    title = f"<h3>{escape(table.title)}</h3>" if table.title else ""
+    table = table.first(tables.MOST_ROWS)
+    title = f"<h3>{html_text(table.title)}</h3>" if table.title else ""
     notes = "".join(_said(note) for note in table.notes)
     if not table.rows:
-        return f"{title}<p class=empty>{escape(empty)}</p>{notes}"
-    numeric = [name in table.numeric for name in table.header]
+        return f"{title}<p class=empty>{html_text(empty)}</p>{notes}"
+    numeric = [column.right for column in table.columns]
     head = "".join(
-        f'<th scope="col"{_numeric(is_number)}><button type="button">{escape(name)}</button></th>'
+        f'<th scope="col"{_numeric(is_number)}><button type="button">{html_text(name)}</button></th>'
         for name, is_number in zip(table.header, numeric, strict=True)
     )
     rows = []
-    for row in table.rows:
+    for row in table.texts:
         cells = [
-            f"<td{_class(cell, is_number)}>{escape(cell)}</td>" for cell, is_number in zip(row, numeric, strict=True)
+            f"<td{_class(cell, is_number)}>{html_text(cell)}</td>" for cell, is_number in zip(row, numeric, strict=True)
         ]
         if head_column:
-            cells[0] = f'<th scope="row">{escape(row[0])}</th>'
+            cells[0] = f'<th scope="row">{html_text(row[0])}</th>'
         rows.append(f"<tr>{''.join(cells)}</tr>")
     return (
         f'{title}<div class="wide" tabindex="0"><table><thead><tr>{head}</tr></thead>'
@@ -136,36 +137,37 @@ def _numeric(is_number: bool) -> str:
 
 
 def _said(text: str) -> str:
-    return f"<p class=note>{escape(text)}</p>"
+    return f"<p class=note>{html_text(text)}</p>"
 
 
 def _figure(figure: Figure, drawn: list[Figure]) -> str:
     drawn.append(figure)
-    told = f'data-figure="{escape(figure.name)}" role="img" aria-label="{escape(figure.label)}"'
+    told = f'data-figure="{html_text(figure.name)}" role="img" aria-label="{html_text(figure.label)}"'
     return f'<div class="figure" {told} style="height:{figure.height}px"></div>'
 
 
 def _folded(summary: str, html: str) -> str:
-    return f"<details><summary>{escape(summary)}</summary>{html}</details>"
+    return f"<details><summary>{html_text(summary)}</summary>{html}</details>"
 
 
 def _diff(diffs: Mapping[str, Sequence[str]]) -> str:
     """What changed, by parameter: a line of the page for each line."""
     return "".join(
-        f"<h4>{escape(name)}</h4><pre class=diff>{''.join(map(_diff_line, lines))}</pre>"
+        f"<h4>{html_text(name)}</h4><pre class=diff>{''.join(map(_diff_line, lines))}</pre>"
         for name, lines in diffs.items()
     )
 
 
 def _diff_line(line: str) -> str:
     kind = {"+": "add", "-": "del", "@": "at"}.get(line[:1], "same")
-    return f"<span class={kind}>{escape(line)}</span>"
+    return f"<span class={kind}>{html_block(line)}</span>"
 
 
 def _legend(report: Report, style: Style) -> str:
     """What colours, lines and marks stand for. In the page and not in the pictures, whose buttons it would cover."""
     items = "".join(
-        f'<li><span style="color:{style.color(way)}" aria-hidden="true">{style.letters(way)}</span> {escape(way)}</li>'
+        f'<li><span style="color:{style.color(way)}" aria-hidden="true">{style.letters(way)}</span> '
+        f"{html_text(way)}</li>"
         for way in report.ways
     )
     return f"<ul class=legend>{items}</ul>"
@@ -184,7 +186,7 @@ def _outcome(
     """The first screen: one sentence, one picture, and the counts that are warnings."""
     jobs = report.jobs
     counts = jobs["outcome"].value_counts()
-    html = f"<p class=outcome>{escape(outcome.sentence(report, over, found))}</p>"
+    html = f"<p class=outcome>{html_text(outcome.sentence(report, over, found))}</p>"
     figure = outcome.outcome_figure(report, over, style)
     if figure is None:
         figure = next((matrix_figure(one, report, style, "outcome") for one in matrices(report, _FIRST)), None)
@@ -197,7 +199,7 @@ def _outcome(
         f"{dollars(float(jobs['cost_usd'].sum()))} US dollars",
         f"audit: {'; '.join(verdicts)}",
     ]
-    html += f"<p class=facts>{escape(' · '.join(facts))}</p>" if len(jobs) else ""
+    html += f"<p class=facts>{html_text(' · '.join(facts))}</p>" if len(jobs) else ""
     unprotected = int(((jobs["status"] != "skipped") & (jobs["integrity"] == "unprotected")).sum())
     if any(claim.verdict == "contradicted" for source in report.sources for claim in source.claims):
         html += '<p class="warning">The audit contradicts a claim of this report: see its verdict.</p>'
@@ -245,7 +247,7 @@ def _by_task(report: Report, draw: Callable[[int, str], Figure | None], drawn: l
     for place, task in enumerate(report.tasks[: charts.MOST_TASKS]):
         figure = draw(place, task)
         if figure is not None:
-            html += f"<h3>{escape(task)}</h3>{_figure(figure, drawn)}"
+            html += f"<h3>{html_text(task)}</h3>{_figure(figure, drawn)}"
     if html and len(report.tasks) > charts.MOST_TASKS:
         html += _said(f"{len(report.tasks) - charts.MOST_TASKS} more tasks were left out.")
     return html
@@ -294,9 +296,9 @@ def _changes(report: Report, jobs: Sequence[JobLineage], said: Sequence[str], dr
         title = f"{job.task}: {job.way}, seed {job.seed}: {number(job.start)} → {number(job.score)}"
         body = _diff(job.change) or "<p>The best state is the initial one.</p>"
         opened = " open" if place == 0 else ""
-        html += f"<details class=change{opened}><summary>{escape(title)}</summary>{body}</details>"
+        html += f"<details class=change{opened}><summary>{html_text(title)}</summary>{body}</details>"
     names = {job.key: f"{job.task} — {job.way}, seed {job.seed}: {number(job.score)}" for job in jobs}
-    options = "".join(f'<option value="{escape(key)}">{escape(name)}</option>' for key, name in names.items())
+    options = "".join(f'<option value="{html_text(key)}">{html_text(name)}</option>' for key, name in names.items())
     html += (
         f'<h3>Lineage of candidates</h3><label for="choose-job">Job </label><select id="choose-job">{options}</select>'
     )
@@ -312,9 +314,9 @@ def _changes(report: Report, jobs: Sequence[JobLineage], said: Sequence[str], dr
 def _job(job: JobLineage, report: Report, drawn: list[Figure], *, hidden: bool) -> str:
     items = "".join(_candidate(job, place, node) for place, node in enumerate(job.candidates))
     more = _said(f"{job.left_out} more candidates were left out.") if job.left_out else ""
-    head = f"<h4>{escape(job.task)}: {escape(job.way)}, seed {job.seed}, job {escape(job.job_id)}</h4>"
+    head = f"<h4>{html_text(job.task)}: {html_text(job.way)}, seed {job.seed}, job {html_text(job.job_id)}</h4>"
     return (
-        f'<article class="job" data-job="{escape(job.key)}"{" hidden" if hidden else ""}>{head}'
+        f'<article class="job" data-job="{html_text(job.key)}"{" hidden" if hidden else ""}>{head}'
         f"{_figure(charts.tree_figure(job, report), drawn)}{items}{more}</article>"
     )
 
@@ -325,14 +327,14 @@ def _candidate(job: JobLineage, place: int, node: Candidate) -> str:
     origin = f"from {node.parent_name}" if node.parent is not None else "no parent here"
     told = f"{node.name} · step {node.step} · {origin} · {number(node.score)}" + "".join(f" · {mark}" for mark in marks)
     facts = [f"Also from {', '.join(node.others)}." if node.others else "", node.reason, node.feedback]
-    body = "".join(f"<p>{escape(text)}</p>" for text in facts if text)
+    body = "".join(f"<p>{html_text(text, FEEDBACK)}</p>" for text in facts if text)
     body += _diff(node.diffs)
     if not node.diffs and not node.cut:
         body += "<p>It is equal to its parent.</p>"
     if node.cut:
         body += _said("Cut: there is more of it in state_history.jsonl.")
-    anchor = escape(f"c-{job.key}-{place}")
-    return f'<details class="candidate" id="{anchor}"><summary>{escape(told)}</summary>{body}</details>'
+    anchor = html_text(f"c-{job.key}-{place}")
+    return f'<details class="candidate" id="{anchor}"><summary>{html_text(told, FEEDBACK)}</summary>{body}</details>'
 
 
 def _failures(report: Report) -> str:
@@ -350,12 +352,11 @@ def _provenance(report: Report) -> str:
     html = "<h3>What ran</h3>" + _table(tables.overview(report)) + _table(tables.what_ran(report), head_column=True)
     for source in report.sources:
         if source.config:
-            text = HIDDEN.sub(lambda found: ascii(found[0])[1:-1], source.config)
-            html += _folded(f"config of {source.name}, resolved", f"<pre>{escape(text)}</pre>")
-    html += "".join(f'<p class="warning">{escape(note)}</p>' for note in report.notes)
+            html += _folded(f"config of {source.name}, resolved", f"<pre>{html_block(source.config)}</pre>")
+    html += "".join(f'<p class="warning">{html_text(note)}</p>' for note in report.notes)
     html += "<h3>Environment</h3>" + _table(tables.environment(report), head_column=True)
     for source in report.sources:
-        html += f"<h3>The audit's verdict{f' on {escape(source.name)}' if report.several else ''}</h3>"
+        html += f"<h3>The audit's verdict{f' on {html_text(source.name)}' if report.several else ''}</h3>"
         if source.audit is None:
             html += _said(f"Not audited when the page was made; trace-bench audit {source.name} does that.")
         else:

@@ -11,21 +11,24 @@ import pandas as pd
 
 from trace_bench.analysis import kernels as of_kernels
 from trace_bench.analysis.frames import NORMALISED
-from trace_bench.analysis.markup import Table, coverage
 from trace_bench.analysis.proposals import KINDS
-from trace_bench.analysis.render import UNPROTECTED, dollars
-from trace_bench.analysis.statistics import LEVEL, Estimate, means
+from trace_bench.analysis.statistics import LEVEL, Estimate, coverage_text, means
 from trace_bench.artifacts.audits import AuditReport, Claim
-from trace_bench.artifacts.jsonio import printable
+from trace_bench.display.table import UNPROTECTED, Table, dollars
+from trace_bench.display.text import clean_line
 from trace_bench.records.integrity import FLAGS, flag_counts
 from trace_bench.records.leaderboard import LeaderboardRow, task_names
 from trace_bench.report.content import Report, Source
 from trace_bench.report.matrix import Matrix
 from trace_bench.report.outcome import Overall
 
+MOST_ROWS = 2000
+"""Rows of a table."""
 MESSAGES = 5
 """Different messages shown of one kind of failure."""
 MESSAGE = 500
+LIMIT = 4000
+"""Characters of a cell."""
 KERNELS = (
     "fast_p: the share of problems that are solved with a speed-up above p (arXiv:2502.10517). The geometric mean is "
     f"that of the solved ones. Intervals ({100 * LEVEL:g} %) are over problems; speed-ups of different hardware are in "
@@ -46,14 +49,12 @@ def overview(report: Report) -> Table:
         jobs = report.jobs[report.jobs["source"] == number_]
         outcomes = jobs["outcome"].value_counts()
         planned = len(source.manifest.jobs) if source.manifest else len(jobs)
-        counts = [
-            str(int(outcomes.get(name, 0))) for name in ("ok", "failed", "infrastructure", "interrupted", "skipped")
-        ]
+        counts = [int(outcomes.get(name, 0)) for name in ("ok", "failed", "infrastructure", "interrupted", "skipped")]
         ran = jobs[jobs["status"] != "skipped"]
-        unprotected = str(int((ran["integrity"] == "unprotected").sum()))
-        flagged = str(int((jobs["integrity_flags"] != "").sum()))
-        name, state = printable(source.line.name, 60) or _UNKNOWN, source.line.state
-        rows.append((source.name, name, state, str(planned), *counts, str(planned - len(jobs)), unprotected, flagged))
+        unprotected = int((ran["integrity"] == "unprotected").sum())
+        flagged = int((jobs["integrity_flags"] != "").sum())
+        name = source.line.name or _UNKNOWN
+        rows.append((source.name, name, source.line.state, planned, *counts, planned - len(jobs), unprotected, flagged))
     return Table.of(header, rows, header[3:])
 
 
@@ -62,14 +63,14 @@ def what_ran(report: Report) -> Table:
     told = [dict(_what(source)) for source in report.sources]
     names = list(dict.fromkeys(name for pairs in told for name in pairs))
     rows = [(name, *(pairs.get(name, _UNKNOWN) for pairs in told)) for name in names]
-    return Table.of(("", *(source.name for source in report.sources)), rows)
+    return Table.of(("", *(source.name for source in report.sources)), rows, limit=600)
 
 
 def _what(source: Source) -> list[tuple[str, str]]:
     rows, lock, git = source.rows, source.lock, source.git
     entries = source.manifest.jobs if source.manifest else ()
     pairs = [
-        ("name", printable(source.line.name, 120)),
+        ("name", source.line.name),
         ("started", source.started_at or ""),
         ("ended", source.ended_at or ""),
         ("tasks", _some({entry.task_id for entry in entries} or {row.task_id for row in rows})),
@@ -89,7 +90,7 @@ def _what(source: Source) -> list[tuple[str, str]]:
         pairs += [(f"image {name}", f"{image.ref}, key {image.key}") for name, image in sorted(lock.images.items())]
         pairs += [(f"task {name}", f"sha256 {digest}") for name, digest in sorted(lock.tasks.items())[:200]]
         pairs += [("salt", lock.salt or "not published: the run has not ended")]
-    return [(printable(name, 120), printable(text, 600)) for name, text in pairs if text]
+    return [(name, text) for name, text in pairs if text]
 
 
 def _code(source: Source) -> str:
@@ -154,7 +155,7 @@ def overall(report: Report, over: Sequence[Overall]) -> Table | None:
             )
         )
     header = ("rank", "configuration", "held-out", _INTERVAL, "validation", "tasks", "jobs", "proposals", "USD a job")
-    believed = coverage(over[0].held_out.coverage)
+    believed = coverage_text(over[0].held_out.coverage)
     notes = (
         "Means over tasks of each task's mean over seeds of the normalised score: 1 is a task's bound or target, 0 a "
         "failure. The interval is Student's t over the tasks (arXiv:2411.00640, section 2.2), over the seeds of a "
@@ -179,7 +180,7 @@ def leaderboards(report: Report) -> list[Table]:
             better = "higher" if ranked[0].score_direction == "maximize" else "lower"
             names = [str(labels.get((number, row.best_job_id), row.trainer_id)) for row in ranked]
             ends = [intervals.get((source.layout.run_id, row.best_job_id), _UNKNOWN) for row in ranked]
-            found.append(_leaderboard(f"{printable(task, 300)}{where} ({better} is better)", ranked, names, ends))
+            found.append(_leaderboard(f"{task}{where} ({better} is better)", ranked, names, ends))
     return found
 
 
@@ -224,11 +225,11 @@ def _leaderboard(title: str, ranked: Sequence[LeaderboardRow], names: list[str],
         "evaluations": [_number(row.evaluations, 4) for row in ranked],
         "tokens": [f"{row.total_tokens:.0f}" for row in ranked],
         "USD": [dollars(row.cost_usd) for row in ranked],
-        "flags": [printable(row.integrity_flags, 120) for row in ranked],
+        "flags": [row.integrity_flags for row in ranked],
     }
     columns = {name: cells for name, cells in columns.items() if any(cell not in _EMPTY for cell in cells)}
     numeric = columns.keys() - {"configuration", "flags"}
-    return Table.of(list(columns), list(zip(*columns.values(), strict=True)), numeric, title)
+    return Table.of(list(columns), list(zip(*columns.values(), strict=True)), numeric, title=title)
 
 
 def _unprotected(jobs: pd.DataFrame) -> str:
@@ -243,22 +244,22 @@ def failures(report: Report) -> tuple[Table, Table | None]:
     keys = keys.where(jobs["failure_kind"].notna(), "interrupted: " + jobs["stop_reason"].fillna("").astype(str))
     rows = []
     for key, group in jobs.groupby(keys, sort=False):
-        messages = list(dict.fromkeys(printable(text, MESSAGE) for text in group["feedback"] if text))
+        messages = list(dict.fromkeys(clean_line(text, MESSAGE) for text in group["feedback"] if text))
         more = f" … {len(messages) - MESSAGES} other messages" if len(messages) > MESSAGES else ""
         rows.append(
             (
-                printable(str(key), 80),
-                str(len(group)),
+                str(key),
+                len(group),
                 _some(set(group["task"]), most=8),
                 _some(set(group["way"]), most=8),
                 " | ".join(messages[:MESSAGES]) + more,
             )
         )
-    rows.sort(key=lambda row: (-int(row[1]), row[0]))
+    rows.sort(key=lambda row: (-row[1], row[0]))
     counts = flag_counts(row for source in report.sources for row in source.rows)
-    flags = [(printable(flag, 60), str(count), FLAGS.get(flag, "")) for flag, count in counts.items()]
-    told = Table.of(("flag", "jobs", "what it says"), flags, ("jobs",), "Flagged jobs") if flags else None
-    return Table.of(header, rows, ("jobs",)), told
+    flags = [(flag, count, FLAGS.get(flag, "")) for flag, count in counts.items()]
+    told = Table.of(("flag", "jobs", "what it says"), flags, ("jobs",), title="Flagged jobs") if flags else None
+    return Table.of(header, rows, ("jobs",), limit=LIMIT), told
 
 
 def costs(report: Report) -> Table:
@@ -307,7 +308,7 @@ def _spent(jobs: pd.DataFrame, columns: Sequence[str]) -> tuple[str, ...]:
 
 def environment(report: Report) -> Table:
     """Host, versions and variables, a column a run."""
-    told = []
+    found = []
     for source in report.sources:
         env = source.env
         pairs: dict[str, str] = {}
@@ -317,17 +318,17 @@ def environment(report: Report) -> Table:
             pairs |= {f"backend: {name}": _plain(value) for name, value in env.backend.items()}
             pairs |= {f"package {name}": version for name, version in env.packages.items()}
             pairs |= {f"${name}": value for name, value in env.env.items()}
-        told.append({printable(name, 120): printable(value, 300) for name, value in pairs.items() if value})
-    names = list(dict.fromkeys(name for pairs in told for name in pairs))
-    rows = [(name, *(pairs.get(name, _UNKNOWN) for pairs in told)) for name in names]
-    return Table.of(("", *(source.name for source in report.sources)), rows)
+        found.append({name: value for name, value in pairs.items() if value})
+    names = list(dict.fromkeys(name for pairs in found for name in pairs))
+    rows = [(name, *(pairs.get(name, _UNKNOWN) for pairs in found)) for name in names]
+    return Table.of(("", *(source.name for source in report.sources)), rows, limit=600)
 
 
 def verdict(claims: Sequence[Claim]) -> Table:
     """What was contradicted first."""
     ranked = sorted(claims, key=lambda claim: VERDICTS.index(claim.verdict))
-    rows = [(c.verdict, printable(c.claim, 200), printable(c.says, 600), _evidence(c)) for c in ranked]
-    return Table.of(("verdict", "claim", "the audit says", "evidence"), rows)
+    rows = [(c.verdict, c.claim, c.says, _evidence(c)) for c in ranked]
+    return Table.of(("verdict", "claim", "the audit says", "evidence"), rows, limit=LIMIT)
 
 
 def verdict_sentence(audit: AuditReport | None) -> str:
@@ -347,7 +348,7 @@ def _evidence(claim: Claim) -> str:
         due = "" if one.due is None else f", should be {_plain(one.due)}"
         told.append(f"{' '.join(part for part in (one.file, one.key) if part)} is {_plain(one.was)}{due}")
     more = claim.found - len(claim.evidence)
-    return printable("; ".join(told), 1000) + (f" … {more} more" if told and more > 0 else "")
+    return clean_line("; ".join(told), 1000) + (f" … {more} more" if told and more > 0 else "")
 
 
 def _plain(value: Any) -> str:

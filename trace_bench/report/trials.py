@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from trace_bench.analysis.markup import Table
-from trace_bench.analysis.render import number
-from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.writers import read_journal
+from trace_bench.display.table import Table, number
 from trace_bench.errors import HarnessError
 from trace_bench.report.content import Report
 
@@ -41,7 +39,7 @@ def trials(report: Report) -> list[Trial]:
 
 def table(found: list[Trial]) -> Table:
     """One row a trial."""
-    return Table.of(_HEADER, map(_row, found), numeric=_HEADER[4:])
+    return Table.of(_HEADER, map(_row, found), _HEADER[4:])
 
 
 def timelines(found: list[Trial]) -> list[tuple[str, Table]]:
@@ -49,9 +47,8 @@ def timelines(found: list[Trial]) -> list[tuple[str, Table]]:
     scored = [trial for trial in found if trial.line["phase"] == "score" and trial.answer.get("steps")]
     return [
         (
-            f"{printable(trial.task, 200)}, {printable(trial.trainer, 100)}, seed {trial.seed}, trial {trial.number}: "
-            f"reward {_rewards(trial.answer)}",
-            Table.of(("step", "who", "says", "types or calls", "sees"), map(_step, trial.answer["steps"])),
+            f"{trial.task}, {trial.trainer}, seed {trial.seed}, trial {trial.number}: reward {_rewards(trial.answer)}",
+            Table.of(("step", "who", "says", "types or calls", "sees"), map(_step, trial.answer["steps"]), limit=_TEXT),
         )
         for trial in scored[:MOST_TIMELINES]
     ]
@@ -70,12 +67,20 @@ def _trials(report: Report) -> Iterator[Trial]:
 
 
 def _row(trial: Trial) -> tuple[str, ...]:
-    task, trainer = printable(trial.task, 200), printable(trial.trainer, 100)
     tokens = _usage(trial, "prompt_tokens") + _usage(trial, "completion_tokens")
     seconds = _seconds(trial.answer, "agent"), _seconds(trial.answer, "trial")
     spent = number(_usage(trial, "llm_calls")), number(tokens)
-    phase = printable(str(trial.line["phase"]), 20)
-    return (task, trainer, str(trial.seed), phase, str(trial.number), _rewards(trial.answer), *seconds, *spent)
+    phase = str(trial.line["phase"])[:20]
+    return (
+        trial.task,
+        trial.trainer,
+        str(trial.seed),
+        phase,
+        str(trial.number),
+        _rewards(trial.answer),
+        *seconds,
+        *spent,
+    )
 
 
 def _is_trial(answer: Mapping[str, Any]) -> bool:
@@ -85,14 +90,14 @@ def _is_trial(answer: Mapping[str, Any]) -> bool:
 def _step(step: Mapping[str, Any]) -> tuple[str, ...]:
     calls = " | ".join(map(str, step.get("calls", ())))
     texts = (step.get("step"), step.get("source"), step.get("message"), calls, step.get("observation"))
-    return tuple(printable(str("" if text is None else text).strip(), _TEXT) for text in texts)
+    return tuple(str("" if text is None else text).strip() for text in texts)
 
 
 def _rewards(answer: Mapping[str, Any]) -> str:
     rewards = answer["rewards"]
     if set(rewards) == {"reward"}:
         return number(rewards["reward"])
-    return printable(", ".join(f"{name} {number(value)}" for name, value in rewards.items()), 100)
+    return ", ".join(f"{name} {number(value)}" for name, value in rewards.items())
 
 
 def _seconds(answer: Mapping[str, Any], phase: str) -> str:

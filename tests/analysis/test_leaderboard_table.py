@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.artifacts.samples import RESULTS
-from trace_bench.analysis.render import EMPTY, leaderboard_text, told_once
+from trace_bench.analysis.leaderboard_table import EMPTY, leaderboard_lines
 from trace_bench.artifacts.records import Results
 from trace_bench.display.terminal import Screen
 from trace_bench.records.leaderboard import LeaderboardRow, rank
@@ -18,6 +18,10 @@ LONG = "num_steps=2,num_candidates={},num_proposals=2,a_name_that_is_long={}"
 
 def results(job_id: str = "0123456789ab", **change: Any) -> Results:
     return Results.model_validate({**RESULTS, "job_id": job_id, **change})
+
+
+def leaderboard_text(rows: list[LeaderboardRow], screen: Screen | None = None, **more: Any) -> str:
+    return "\n".join(leaderboard_lines(rows, screen, **more))
 
 
 def many() -> list[LeaderboardRow]:
@@ -73,13 +77,6 @@ def test_a_task_is_a_heading_with_its_direction_and_what_is_common_is_said_once(
     assert lines[7] == "llm4ad:a_task_of_a_long_name  lower is better" and len(lines) == 11
 
 
-def test_of_a_variant_without_parameters_none_are_said() -> None:
-    variants = ["default", "num_steps=2", "num_steps=2,k=3"]
-    _, rows, (said,) = told_once(["trainer", "variant"], [["T", variant] for variant in variants], ("variant",))
-    assert said == "variants: all that have parameters with num_steps=2"
-    assert [row[1] for row in rows] == ["default", "", "k=3"]
-
-
 def test_columns_that_differ_are_kept() -> None:
     rows = rank([
         results("aaaaaaaaaaaa", score_best=1.0, score_test=2.0, model="one"),
@@ -112,7 +109,7 @@ def test_names_in_the_leaderboard_are_neither_markup_nor_terminal_codes() -> Non
 
 
 def test_an_empty_leaderboard_says_why() -> None:
-    assert leaderboard_text([]) == leaderboard_text([], Screen(80)) == EMPTY + "\n"
+    assert leaderboard_text([]) == leaderboard_text([], Screen(80)) == EMPTY
 
 
 def test_a_hypervolume_is_shown_for_searches_with_several_objectives_only() -> None:
