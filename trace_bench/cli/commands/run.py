@@ -79,19 +79,14 @@ RunId = Annotated[str | None, Option(metavar="NAME", help="Name the run; an unfi
 MaxWorkers = Annotated[
     int | None,
     Option(
-        "--max-workers",
-        "--n-concurrent",
-        metavar="NUMBER",
-        parser=whole_number,
-        help="Run this many jobs at a time.",
+        "--max-workers", "--n-concurrent", metavar="NUMBER", parser=whole_number, help="Run this many jobs at a time."
     ),
 ]
 Resume = Annotated[
     str | None, Option(metavar="WHAT", help="Continue: auto, failed (run what has failed) or none (run all again).")
 ]
 Timeout = Annotated[
-    float | None,
-    Option(metavar="SECONDS", parser=limit_in_seconds, help="Limit one job's training; 0 is no limit."),
+    float | None, Option(metavar="SECONDS", parser=limit_in_seconds, help="Limit one job's training; 0 is no limit.")
 ]
 Mirrors = Annotated[list[str] | None, Option("--mirror", metavar="NAME", help="Copy the run as it goes on: mlflow.")]
 AcceptDrift = Annotated[bool, Option("--accept-drift", help="Use locked images although their recipe has changed.")]
