@@ -144,8 +144,7 @@ def test_show_tells_them_apart_and_marks_what_is_flagged(run: RunLayout, capsys:
 def test_marks_are_seen_on_a_narrow_terminal(
     columns: int, run: RunLayout, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("display.console", "cli.commands.ls"):
-        monkeypatch.setattr(f"trace_bench.{module}.screen", lambda: Screen(columns, styled=False))
+    monkeypatch.setattr("trace_bench.display.console.screen", lambda: Screen(columns, styled=False))
     show(RUN, None, run.root.parent, every=False, status=None, as_json=False)
     _, jobs, leaderboard = capsys.readouterr().out.split("\n\n")
     lines = [line for line in jobs.splitlines() if line[:12] in {row.job_id for row in ROWS}]

@@ -214,8 +214,7 @@ JSON_LINES: dict[str, Shown] = {
 def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where commands print to: tables are fitted to a terminal."""
     if request.param == "terminal":
-        for module in ("display.console", "cli.commands.ls"):
-            monkeypatch.setattr(f"trace_bench.{module}.screen", lambda: Screen(100))
+        monkeypatch.setattr("trace_bench.display.console.screen", lambda: Screen(100))
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -12,19 +12,19 @@ from pydantic import BaseModel
 
 from trace_bench.analysis.proposals import proposals_of, told
 from trace_bench.artifacts.contract import ModelRef, Value
-from trace_bench.artifacts.jsonio import JsonError, loads, printable, read_model
+from trace_bench.artifacts.jsonio import JsonError, loads, read_model
 from trace_bench.artifacts.layout import RESULT, JobLayout, RunLayout
 from trace_bench.artifacts.outputs import Failure, Scores, StateScores, WorkerResult
 from trace_bench.artifacts.records import IntegrityReport, JobMeta, ManifestEntry, Results
 from trace_bench.artifacts.yamlio import read_state
 from trace_bench.cli.lookup import jobs_named
-from trace_bench.cli.output import emit, emit_json
 from trace_bench.cli.show_integrity import print_evidence, print_integrity
-from trace_bench.cli.show_run import job_json, moment, note_of, scores
-from trace_bench.cli.tables import emit_pairs, emit_table
+from trace_bench.cli.show_run import continued, job_json, moment, note_of, scores
 from trace_bench.cli.tally import number as finite
 from trace_bench.config.objectives import SCORE
-from trace_bench.display.table import dollars, number
+from trace_bench.display.console import emit, emit_block, emit_json, emit_pairs, emit_table
+from trace_bench.display.table import Table, dollars, number
+from trace_bench.display.text import quoted
 from trace_bench.errors import Boundary, HarnessError
 from trace_bench.planning.ownership import has_controller
 from trace_bench.records.changes import change
@@ -35,7 +35,6 @@ from trace_bench.records.tables import read_row
 M = TypeVar("M", bound=BaseModel)
 STEPS = 5
 """Last lines of the history that are shown, with the best one, unless all are asked for."""
-_ELASTIC = {"is": 16, "wanted": 8, "failure": 16, "candidate": 8}
 CHANGED = 200
 """Lines of a change that are shown unless all are asked for."""
 _LONG = 100_000
@@ -90,42 +89,50 @@ class _Job:
         return (self.meta.failure if self.meta else None) or (self.result.failure if self.result else None)
 
     @property
+    def withheld(self) -> bool:
+        """Whether the job's scores count for nothing, whatever the sandbox wrote."""
+        return is_withheld(self.failure, self.meta.integrity_report if self.meta else IntegrityReport())
+
+    @property
     def scores(self) -> Scores | None:
-        """Official ones; none where they are withheld, whatever the sandbox wrote."""
-        withheld = is_withheld(self.failure, self.meta.integrity_report if self.meta else IntegrityReport())
-        return self.result.scores if self.result is not None and not withheld else None
+        """Official scores; None where they are withheld."""
+        return self.result.scores if self.result is not None and not self.withheld else None
 
 
-def show_job(run: RunLayout, text: str, *, every: bool, as_json: bool) -> None:
-    """Print the job of `run` that `text` means.
+def show_job(run: RunLayout, name: str, *, every: bool, as_json: bool) -> None:
+    """Print the job of `run` whose id, or the beginning of it, is `name`.
 
     Raises:
         ConfigError: there is no such job. HarnessError: a file of it is damaged.
     """
-    (entry,) = jobs_named(run, [text])
+    (entry,) = jobs_named(run, [name])
     job = _read(run, entry, every=every)
     if as_json:
         emit_json(_as_json(job))
         return
-    emit_pairs(_identity(job.line.entry, job.meta))
+    emit_pairs(_identity(entry, job.meta))
     emit()
     emit_pairs(_outcome(job))
-    for title, header, cells in (
+    shrink = {"is": 16, "wanted": 8, "failure": 16, "candidate": 8}
+    for title, header, rows in (
         ("scores", ("state", "train", "validation", "held-out"), _scores(job)),
         ("metrics", ("state", "metric", "train", "validation", "held-out"), _metrics(job)),
         ("attempts", ("attempt", "started", "ended", "status", "failure"), _attempts(job.meta)),
         ("controls not in force", ("control", "wanted", "is"), _controls(job.meta)),
         (job.history.title, ("step", "candidate", "split", "score", "best", "s", "evaluations"), _history(job.history)),
     ):
-        if cells:
-            emit(f"\n{title}")
-            emit_table(header, cells, elastic=_ELASTIC, spare=("evaluations", "s"))
+        if rows:
+            emit_block(f"\n{title}")
+            emit_table(Table.of(header, rows, shrink=shrink, drop=("evaluations", "s")))
     if job.meta is not None:
         print_evidence(job.meta)
         print_integrity(job.meta, every=every)
     _print_change(job, every=every)
-    for place, path in enumerate(_files(job)):
-        emit(f"  {path}" if place else f"\nfiles\n  {path}")
+    files = _files(job)
+    if files:
+        emit_block("\nfiles")
+    for path in files:
+        emit(f"  {path}")
 
 
 # ------------------------------------------------------------------------------------------------------- reading
@@ -204,102 +211,89 @@ def _state(path: Path) -> Mapping[str, Value] | None:
         raise HarnessError(f"{error}; run the job again") from None
 
 
-# ------------------------------------------------------------------------------------------------------- telling
+# ------------------------------------------------------------------------------------------------------ printing
 
 
 def _identity(entry: ManifestEntry, meta: JobMeta | None) -> list[tuple[str, str]]:
-    image = f"{meta.image.ref}  ({meta.image.key})" if meta and meta.image else ""
     model = meta.model if meta else None
     return [
-        ("job", printable(entry.job_id, 40)),
-        ("task", printable(entry.task_id, 200)),
+        ("job", entry.job_id),
+        ("task", entry.task_id),
         ("eval_kwargs", _json(entry.eval_kwargs)),
-        ("trainer", f"{printable(entry.trainer_id, 200)}, variant {printable(entry.variant, 400)}"),
+        ("trainer", f"{quoted(entry.trainer_id, 200)}, variant {quoted(entry.variant, 400)}"),
         ("parameters", _json(entry.resolved_trainer_kwargs)),
-        ("optimizer", f"{printable(entry.resolved_optimizer)} {_json(entry.resolved_optimizer_kwargs)}".rstrip()),
+        ("optimizer", f"{quoted(entry.resolved_optimizer)} {_json(entry.resolved_optimizer_kwargs)}".rstrip()),
         ("seed", str(entry.seed)),
-        ("model", printable(_model_name(model) if model else entry.model, 400)),
+        ("model", quoted(_model_name(model) if model else entry.model, 400)),
         ("sampling", _json(model.sampling) if model else ""),
-        ("fingerprint", printable(entry.fingerprint)),
-        ("image", printable(image, 400)),
-        ("backend", printable(f"{meta.backend}, {meta.integrity}" if meta else entry.integrity)),
+        ("fingerprint", entry.fingerprint),
+        ("image", quoted(f"{meta.image.ref}  ({meta.image.key})", 400) if meta and meta.image else ""),
+        ("backend", f"{meta.backend}, {meta.integrity}" if meta else entry.integrity),
     ]
 
 
 def _model_name(model: ModelRef) -> str:
-    """Its id, and what that stands for where it says more."""
+    """The model's id, with provider and model if they differ from it."""
     parts = [part for part in dict.fromkeys((model.provider, model.model)) if part != model.id]
     return f"{model.id} ({': '.join(parts)})" if parts else model.id
-
-
-def _evaluations(row: Results) -> str:
-    return (
-        f"{row.evaluations} in training, {row.score_evaluations} in scoring"
-        if row.score_evaluations
-        else str(row.evaluations)
-    )
 
 
 def _outcome(job: _Job) -> list[tuple[str, str]]:
     row, meta, state = job.row, job.meta, job.line.state
     failure = job.failure if state in ("failed", "interrupted") else None
-    why = printable(note_of(job.line), 400) if state != "failed" else ""
-    withheld = is_withheld(job.failure, meta.integrity_report if meta else IntegrityReport())
+    why = quoted(note_of(job.line), 400) if state != "failed" else ""
     pairs = [("status", f"{state}, {why}" if why else state)]
     if row is not None:
-        pairs += [
-            ("stop reason", row.stop_reason or ""),
-            ("objective", _objective(meta) if meta is not None else ""),
-            ("validation", "" if withheld else scores(row, row.score_direction)),
-            ("hypervolume", "" if row.objective == "scalar" else _known(row.hypervolume)),
-            ("withheld", "its scores, which count for nothing: see the failure" if withheld else ""),
-            ("flags", printable(" ".join(flags_of(row)), 300)),
-            ("held-out", _known(row.score_test)),
-            ("time", "" if row.time_seconds is None else f"{row.time_seconds:.1f} s"),
-            ("evaluations", _evaluations(row)),
-            ("proposals", told(proposals_of(job.files))),
-            ("tokens", f"{row.total_tokens} ({row.prompt_tokens} in, {row.completion_tokens} out){_of_which(row)}"),
-            ("calls", f"{row.llm_calls}{_in_tries(row)}"),
-            ("cost", f"{dollars(row.cost_usd)} USD"),
-            ("hardware", printable(job.result.hardware.name, 600) if job.result is not None else ""),
-            ("inert", "the stub model was never given a variable that it could change" if row.stub_inert else ""),
-        ]
+        pairs += _measured(job, row)
         if state == "ok":
-            pairs.append(("feedback", printable(row.feedback, 2000)))
+            pairs.append(("feedback", quoted(row.feedback, 2000)))
     if failure is not None:
         pairs += [
-            ("failure", f"{failure.boundary}: {printable(failure.kind)}"),
-            ("message", printable(failure.message, 4000)),
+            ("failure", f"{failure.boundary}: {quoted(failure.kind)}"),
+            ("message", quoted(failure.message, 4000)),
             ("remedy", "" if failure.kind == "interrupted" else REMEDIES[failure.boundary]),
         ]
-    for place, warning in enumerate(meta.warnings if meta else ()):
-        pairs.append(("warnings" if place == 0 else " ", printable(warning, 2000)))
-    return pairs
+    return pairs + continued("warnings", [quoted(text, 2000) for text in (meta.warnings if meta else ())])
 
 
-def _known(value: float | None) -> str:
-    return "" if value is None else number(value)
+def _measured(job: _Job, row: Results) -> list[tuple[str, str]]:
+    """What a job scored and used."""
+    evaluations = f"{row.evaluations} in training, {row.score_evaluations} in scoring"
+    tokens = f"{row.total_tokens} ({row.prompt_tokens} in, {row.completion_tokens} out)"
+    tokens += f", {row.cached_tokens} in the provider's cache" if row.cached_tokens else ""
+    tokens += f", {row.reasoning_tokens} reasoning" if row.reasoning_tokens else ""
+    return [
+        ("stop reason", row.stop_reason or ""),
+        ("objective", _objective(job.meta) if job.meta is not None else ""),
+        ("validation", "" if job.withheld else scores(row, row.score_direction)),
+        ("hypervolume", "" if row.objective == "scalar" or row.hypervolume is None else number(row.hypervolume)),
+        ("withheld", "its scores, which count for nothing: see the failure" if job.withheld else ""),
+        ("flags", " ".join(flags_of(row))),
+        ("held-out", "" if row.score_test is None else number(row.score_test)),
+        ("time", "" if row.time_seconds is None else f"{row.time_seconds:.1f} s"),
+        ("evaluations", evaluations if row.score_evaluations else str(row.evaluations)),
+        ("proposals", told(proposals_of(job.files))),
+        ("tokens", tokens),
+        ("calls", f"{row.llm_calls}{_tries(row)}"),
+        ("cost", f"{dollars(row.cost_usd)} USD"),
+        ("hardware", quoted(job.result.hardware.name, 600) if job.result is not None else ""),
+        ("inert", "the stub model was never given a variable that it could change" if row.stub_inert else ""),
+    ]
 
 
 def _objective(meta: JobMeta) -> str:
     """What states were compared by, where it is not the task's own score."""
     objective = meta.objective
     if objective.mode == "scalar":
-        return "" if objective.score_key == SCORE else printable(f"the metric {objective.score_key} alone")
+        return "" if objective.score_key == SCORE else quoted(f"the metric {objective.score_key} alone")
     weights = ", ".join(f"{name} {weight:g}" for name, weight in objective.weights.items())
     if objective.mode == "weighted":
-        return printable(f"weighted sum: {weights}", 400)
+        return quoted(f"weighted sum: {weights}", 400)
     fronts = ", ".join(objective.pareto_metrics)
-    return printable(f"pareto over {fronts}; tie-break {objective.tie_break}; score by weights {weights}", 400)
+    return quoted(f"pareto over {fronts}; tie-break {objective.tie_break}; score by weights {weights}", 400)
 
 
-def _of_which(row: Results) -> str:
-    """Of prompt and completion, what the provider had in its cache and what was thought, where there was any."""
-    parts = [(row.cached_tokens, "in the provider's cache"), (row.reasoning_tokens, "reasoning")]
-    return "".join(f", {count} {what}" for count, what in parts if count)
-
-
-def _in_tries(row: Results) -> str:
+def _tries(row: Results) -> str:
     parts = [f"{row.llm_tries} tries"] if row.llm_tries != row.llm_calls and row.llm_tries else []
     parts += [f"{row.llm_reused} more answered by the job's cassette"] if row.llm_reused else []
     parts += [f"{row.llm_cached} of them by the response cache"] if row.llm_cached else []
@@ -308,33 +302,30 @@ def _in_tries(row: Results) -> str:
 
 def _scores(job: _Job) -> list[tuple[str, ...]]:
     """Official scores by state and split."""
-    scores = job.scores
-    states: Mapping[str, StateScores | None] = (
-        {"initial": scores.initial, "best": scores.best, "final": scores.final} if scores else {}
-    )
     return [
-        (name, number(found.train), number(found.validate_), number(found.test))
-        for name, found in states.items()
-        if found is not None
+        (name, number(found.train), number(found.validate_), number(found.test)) for name, found in _states(job.scores)
     ]
 
 
 def _metrics(job: _Job) -> list[tuple[str, ...]]:
     """Official means of each metric by state and split, of a task that declares any."""
-    declared = job.meta.objective.metrics if job.meta is not None else {}
-    own = job.meta.objective.score_direction if job.meta is not None else "maximize"
-    ways = {SCORE: own, **{name: metric.direction for name, metric in declared.items()}}
-    scores = job.scores
-    if not declared or scores is None:
+    if job.meta is None or not job.meta.objective.metrics:
         return []
+    objective = job.meta.objective
+    directions = {SCORE: objective.score_direction, **{key: each.direction for key, each in objective.metrics.items()}}
     return [
-        (kind, f"{printable(name, 60)} {'↑' if way == 'maximize' else '↓'}", *(
+        (state, f"{quoted(name, 60)} {'↑' if direction == 'maximize' else '↓'}", *(
             number(found.metrics.get(split, {}).get(name)) for split in ("train", "validate", "test")
         ))
-        for kind, found in (("initial", scores.initial), ("best", scores.best), ("final", scores.final))
-        if found is not None
-        for name, way in ways.items()
+        for state, found in _states(job.scores)
+        for name, direction in directions.items()
     ]  # fmt: skip
+
+
+def _states(scores: Scores | None) -> list[tuple[str, StateScores]]:
+    """The states that have scores, by name."""
+    states = {"initial": scores.initial, "best": scores.best, "final": scores.final} if scores else {}
+    return [(name, found) for name, found in states.items() if found is not None]
 
 
 def _attempts(meta: JobMeta | None) -> list[tuple[str, ...]]:
@@ -344,18 +335,15 @@ def _attempts(meta: JobMeta | None) -> list[tuple[str, ...]]:
             moment(attempt.started_at),
             moment(attempt.ended_at) if attempt.ended_at else "-",
             attempt.status,
-            printable(f"{attempt.failure.boundary}: {attempt.failure.kind}") if attempt.failure else "-",
+            f"{attempt.failure.boundary}: {attempt.failure.kind}" if attempt.failure else "-",
         )
         for attempt in (meta.attempts if meta else ())
     ]
 
 
 def _controls(meta: JobMeta | None) -> list[tuple[str, ...]]:
-    return [
-        (printable(control.name), printable(control.wanted), printable(control.detail, 300))
-        for control in (meta.controls if meta else ())
-        if not control.in_force
-    ]
+    controls = meta.controls if meta else ()
+    return [(control.name, control.wanted, control.detail) for control in controls if not control.in_force]
 
 
 def _history(history: History) -> list[tuple[str, ...]]:
@@ -366,18 +354,18 @@ def _history(history: History) -> list[tuple[str, ...]]:
 def _short(value: object) -> str:
     if value is None:
         return "-"
-    return f"{value:.6g}" if isinstance(value, float) else printable(str(value), 60)
+    return f"{value:.6g}" if isinstance(value, float) else quoted(str(value), 60)
 
 
 def _print_change(job: _Job, *, every: bool) -> None:
     if job.initial is None or job.best is None:
         return
     changed = change(job.initial, job.best)
-    emit("\nchange from the initial to the best state" if changed else "\nthe best state is the initial one")
+    emit_block("\nchange from the initial to the best state" if changed else "\nthe best state is the initial one")
     for name, lines in changed.items():
-        emit(f"  {printable(name, 200)}")
+        emit(f"  {quoted(name, 200)}")
         for line in lines if every else lines[:CHANGED]:
-            emit(f"    {printable(line, _LONG)}".rstrip())
+            emit(f"    {quoted(line, _LONG)}".rstrip())
         if not every and len(lines) > CHANGED:
             emit(f"    … {len(lines) - CHANGED} more lines; --all shows them")
 
@@ -385,25 +373,14 @@ def _print_change(job: _Job, *, every: bool) -> None:
 def _files(job: _Job) -> list[str]:
     files = job.files
     known = (
-        files.meta,
-        files.results,
-        files.stdout,
-        files.events,
-        files.cassette,
-        files.state_history,
-        files.pareto,
-        files.initial_state,
-        files.best_state,
-        files.final_state,
-        files.extra,
-        files.tb,
-        files.attempts,
-    )
-    return [printable(str(path), 4096) for path in known if path.exists()]
+        files.meta, files.results, files.stdout, files.events, files.cassette, files.state_history, files.pareto,
+        files.initial_state, files.best_state, files.final_state, files.extra, files.tb, files.attempts,
+    )  # fmt: skip
+    return [str(path) for path in known if path.exists()]
 
 
 def _json(value: Mapping[str, Any]) -> str:
-    return printable(json.dumps(value, ensure_ascii=False), 4000) if value else ""
+    return quoted(json.dumps(value, ensure_ascii=False), 4000) if value else ""
 
 
 def _as_json(job: _Job) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,16 +13,16 @@ from trace_bench.analysis.leaderboard_table import BETTER, leaderboard_lines, le
 from trace_bench.analysis.proposals import told, yields_of
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.derived import Summary
-from trace_bench.artifacts.jsonio import JsonError, printable, read_model
+from trace_bench.artifacts.jsonio import JsonError, read_model
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import EnvInfo, Manifest, Results
 from trace_bench.cli.lookup import manifest_of
-from trace_bench.cli.output import emit, emit_json, note
-from trace_bench.cli.tables import emit_pairs
 from trace_bench.cli.tally import number as finite
 from trace_bench.display import console
+from trace_bench.display.console import emit, emit_block, emit_json, emit_pairs, emit_table, note
 from trace_bench.display.table import UNPROTECTED, Column, Table, dollars, number
 from trace_bench.display.terminal import state_shared
+from trace_bench.display.text import quoted
 from trace_bench.errors import Boundary, ConfigError
 from trace_bench.planning.ownership import has_controller
 from trace_bench.records.integrity import MARK, flags_of, flags_sentence
@@ -33,23 +33,18 @@ from trace_bench.records.tables import summarise
 
 SHOWN = 50
 """Jobs in the table unless all are asked for."""
-_COLUMNS = (
-    Column("job", limit=12),
-    Column("task", limit=80),
-    Column("trainer", limit=60),
-    Column("variant"),
-    Column("model", limit=60),
-    Column("seed", right=True),
-    Column("status"),
-    Column("validation"),
-    Column("held-out", True, number),
-    Column("s", True, "{:.1f}".format),
-    Column("tokens", right=True),
-    Column("usd", True, dollars),
-    Column("note", limit=300),
-)
-_SHRINK = {"note": 14, "variant": 16, "trainer": 8, "model": 8}
-_DROP = ("tokens", "s", "held-out", "usd")
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What there is of a run. `lines` are its jobs, `ended` the rows of those that have one."""
+
+    about: RunLine
+    manifest: Manifest
+    course: Course
+    lines: Sequence[JobLine]
+    ended: Sequence[Results]
+    summary: Summary
 
 
 def show_run(layout: RunLayout, *, every: bool, status: str | None, as_json: bool) -> None:
@@ -62,33 +57,27 @@ def show_run(layout: RunLayout, *, every: bool, status: str | None, as_json: boo
     Raises:
         ConfigError: there is no such state. HarnessError: a file of the run is damaged.
     """
-    wanted = _states(status)
-    running = has_controller(layout)
-    manifest = manifest_of(layout)
-    course = Course.of(layout)
-    lines = job_lines(layout, manifest, course, running=running)
-    ended = [line.row for line in lines if line.row is not None]
-    whole = summarise(manifest.run_id, ended, len(manifest.jobs), manifest.tags)
-    about = describe(layout, lambda _: running)
-    chosen = [line for line in lines if not wanted or line.state in wanted]
+    states = _states(status)
+    run = _read(layout)
+    chosen = [line for line in run.lines if not states or line.state in states]
     if as_json:
-        emit_json(_as_json(about, manifest, course, whole, lines, chosen, ended))
+        emit_json(_as_json(run, chosen))
         return
-    emit_pairs(_head(about, manifest, course, whole, lines))
+    emit_pairs(_head(run))
     emit()
     shown = chosen if every else chosen[:SHOWN]
     if shown:
         _print_jobs(shown)
         if flagged := flags_sentence(line.row for line in shown if line.row is not None):
-            emit(printable(flagged, 2000))
+            emit(quoted(flagged, 2000))
     else:
-        emit("no job is " + " or ".join(wanted) if wanted else "no jobs")
+        emit("no job is " + " or ".join(states) if states else "no jobs")
     if len(shown) < len(chosen):
         note(f"and {len(chosen) - len(shown)} more jobs; --all shows them")
-    if not wanted:
-        _print_leaderboard(ended)
-    if about.damage:
-        note(f"damaged: {printable(about.damage, 400)}")
+    if not states:
+        _print_leaderboard(run.ended)
+    if run.about.damage:
+        note(f"damaged: {quoted(run.about.damage, 400)}")
 
 
 def _states(status: str | None) -> list[str]:
@@ -97,60 +86,72 @@ def _states(status: str | None) -> list[str]:
     wanted = [word for word in re.split(r"[,+\s]+", status) if word]
     unknown = [word for word in wanted if word not in JOB_STATES]
     if unknown or not wanted:
-        name = printable(unknown[0] if unknown else status)
+        name = quoted(unknown[0] if unknown else status)
         raise ConfigError(f"--status: no job is ever {name!r}; known are {', '.join(JOB_STATES)}")
     return wanted
 
 
-def _head(
-    about: RunLine, manifest: Manifest, course: Course, whole: Summary, lines: Sequence[JobLine]
-) -> list[tuple[str, str]]:
-    counts = Counter(line.state for line in lines)
+def _read(layout: RunLayout) -> _Run:
+    running = has_controller(layout)
+    manifest = manifest_of(layout)
+    course = Course.of(layout)
+    lines = job_lines(layout, manifest, course, running=running)
+    ended = [line.row for line in lines if line.row is not None]
+    summary = summarise(manifest.run_id, ended, len(manifest.jobs), manifest.tags)
+    return _Run(describe(layout, lambda _: running), manifest, course, lines, ended, summary)
+
+
+def _head(run: _Run) -> list[tuple[str, str]]:
+    about, manifest, summary = run.about, run.manifest, run.summary
+    counts = Counter(line.state for line in run.lines)
     states = ", ".join(f"{counts[state]} {state}" for state in JOB_STATES if counts[state])
-    spent = whole.token_totals
-    started = moment(course.first_started_at or "")
-    times = [("started", started)]
-    if not started or moment(manifest.generated_at) < started:  # a continued run is planned again
-        times.insert(0, ("planned", moment(manifest.generated_at)))
-    if course.started_at != course.first_started_at:
-        times.append(("continued", moment(course.started_at or "")))
-    times.append(("ended", moment(course.ended_at or "")))
-    yields = yields_of(about.layout, (line.entry.job_id for line in lines if line.row is not None))
-    proposals = {kind: sum(counts) for kind, counts in yields.items()}
+    yields = yields_of(about.layout, (line.entry.job_id for line in run.lines if line.row is not None))
+    spent = summary.token_totals
     so_far = ", of jobs that have ended" if about.state == "running" else ""
-    warnings = [printable(text, 2000) for text in manifest.warnings]
+    flags = ", ".join(f"{count} {quoted(flag, 60)}" for flag, count in summary.flags.items())
     return [
-        ("run", printable(manifest.run_id, 128) + (f"  ({printable(about.name, 200)})" if about.name else "")),
+        ("run", quoted(manifest.run_id, 128) + (f"  ({quoted(about.name, 200)})" if about.name else "")),
         ("state", about.state),
-        ("replay of", printable(about.replay_of, 128)),
-        ("folder", printable(str(about.layout.root), 4096)),
-        ("config", printable(manifest.config_hash)),
-        ("tags", ", ".join(printable(tag) for tag in manifest.tags)),
-        ("times", ", ".join(f"{what} {when}" for what, when in times if when)),
+        ("replay of", about.replay_of),
+        ("folder", str(about.layout.root)),
+        ("config", manifest.config_hash),
+        ("tags", ", ".join(map(quoted, manifest.tags))),
+        ("times", _times(manifest, run.course)),
         ("backend", _backend(about.layout)),
-        ("jobs", f"{len(lines)}: {states}" if lines else "0"),
-        ("failures", _failures(whole, infrastructure=False)),
-        ("infrastructure", _failures(whole, infrastructure=True)),
-        ("unprotected", f"{whole.unprotected_jobs} of {whole.total_jobs} jobs" if whole.unprotected_jobs else ""),
-        ("flagged", _flagged(whole)),
-        ("proposals", told(proposals)),
-        ("tokens", f"{spent.total} ({spent.prompt} in, {spent.completion} out) in {whole.llm_calls} calls{so_far}"),
-        ("cost", f"{dollars(whole.cost_usd)} USD{so_far}"),
-        *(("warnings" if place == 0 else " ", text) for place, text in enumerate(warnings)),
+        ("jobs", f"{len(run.lines)}: {states}" if run.lines else "0"),
+        ("failures", _failures(summary, infrastructure=False)),
+        ("infrastructure", _failures(summary, infrastructure=True)),
+        ("unprotected", f"{summary.unprotected_jobs} of {summary.total_jobs} jobs" if summary.unprotected_jobs else ""),
+        ("flagged", f"{summary.flagged_jobs} of {summary.total_jobs} jobs: {flags}" if flags else ""),
+        ("proposals", told({kind: sum(each) for kind, each in yields.items()})),
+        ("tokens", f"{spent.total} ({spent.prompt} in, {spent.completion} out) in {summary.llm_calls} calls{so_far}"),
+        ("cost", f"{dollars(summary.cost_usd)} USD{so_far}"),
+        *continued("warnings", [quoted(text, 2000) for text in manifest.warnings]),
     ]
 
 
-def _failures(whole: Summary, *, infrastructure: bool) -> str:
+def continued(name: str, texts: Sequence[str]) -> list[tuple[str, str]]:
+    """Pairs for `emit_pairs`: the first text has the name, the others stand below it."""
+    return [(" " if place else name, text) for place, text in enumerate(texts)]
+
+
+def _times(manifest: Manifest, course: Course) -> str:
+    started, planned = moment(course.first_started_at or ""), moment(manifest.generated_at)
+    times = [("started", started)]
+    if not started or planned < started:  # a continued run is planned again
+        times.insert(0, ("planned", planned))
+    if course.started_at != course.first_started_at:
+        times.append(("continued", moment(course.started_at or "")))
+    times.append(("ended", moment(course.ended_at or "")))
+    return ", ".join(f"{what} {when}" for what, when in times if when)
+
+
+def _failures(summary: Summary, *, infrastructure: bool) -> str:
     """Failed jobs by kind: those that are results, or those that say nothing of a trainer."""
     infra = tuple(f"{boundary}:" for boundary in Boundary if boundary.is_infrastructure)
-    kinds = {kind: count for kind, count in whole.failures.items() if kind.startswith(infra) == infrastructure}
-    told = ", ".join(f"{count} {printable(kind)}" for kind, count in kinds.items())
-    return f"{told}; no results of a trainer, and in no mean" if told and infrastructure else told
-
-
-def _flagged(whole: Summary) -> str:
-    told = ", ".join(f"{count} {printable(flag, 60)}" for flag, count in whole.flags.items())
-    return f"{whole.flagged_jobs} of {whole.total_jobs} jobs: {told}" if told else ""
+    kinds = {kind: count for kind, count in summary.failures.items() if kind.startswith(infra) == infrastructure}
+    counts = ", ".join(f"{count} {quoted(kind)}" for kind, count in kinds.items())
+    return f"{counts}; no results of a trainer, and in no mean" if counts and infrastructure else counts
 
 
 def _backend(layout: RunLayout) -> str:
@@ -159,7 +160,7 @@ def _backend(layout: RunLayout) -> str:
         found = read_model(EnvInfo, layout.env.read_bytes()).backend
     except (OSError, JsonError):
         return ""
-    return " ".join(printable(str(found[key]), 60) for key in ("backend", "engine") if found.get(key))
+    return " ".join(quoted(str(found[key]), 60) for key in ("backend", "engine") if found.get(key))
 
 
 def moment(text: str) -> str:
@@ -167,7 +168,7 @@ def moment(text: str) -> str:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        return printable(text, 40)
+        return quoted(text, 40)
     return (found.astimezone(UTC) if found.tzinfo else found).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -185,52 +186,73 @@ def note_of(line: JobLine) -> str:
     return line.note
 
 
-def scores(row: Results | None, direction: Direction) -> str:
+def scores(row: Results | None, direction: Direction, *, arrow: bool = True) -> str:
     """Initial and best score, which way is better, and whether it is flagged."""
     mark = MARK if row is not None and row.integrity_flags else ""
     if row is None or (row.score_initial is None and row.score_best is None):
         return f"-{mark}"
-    return f"{number(row.score_initial)} → {number(row.score_best)} {'↑' if direction == 'maximize' else '↓'}{mark}"
+    better = {"maximize": " ↑", "minimize": " ↓"}[direction] if arrow else ""
+    return f"{number(row.score_initial)} → {number(row.score_best)}{better}{mark}"
 
 
-def _flags_and_note(line: JobLine) -> str:
-    flags = " ".join(flags_of(line.row)) if line.row is not None else ""
-    return "; ".join(text for text in (flags, note_of(line)) if text)
-
-
-def _cells(line: JobLine) -> tuple[Any, ...]:
-    entry, row = line.entry, line.row
-    return (
-        entry.job_id,
-        entry.task_id,
-        entry.trainer_id + (UNPROTECTED if entry.integrity == "unprotected" else ""),
-        entry.variant,
-        entry.model,
-        entry.seed,
-        line.state,
-        scores(row, entry.score_direction),
-        *((row.score_test, row.time_seconds, row.total_tokens, row.cost_usd or None) if row else [None] * 4),
-        _flags_and_note(line),
-    )
+# ----------------------------------------------------------------------------------------------------------- jobs
 
 
 def _print_jobs(lines: Sequence[JobLine]) -> None:
-    """Print one table to a pipe; to a terminal a table by task, below lines that state what all jobs share. The model
-    is left out where all jobs use the stub."""
-    table = Table.of(_COLUMNS, map(_cells, lines), shrink=_SHRINK, drop=_DROP)
+    """To a pipe one table; on a terminal a section for each task, and the values that all jobs share stand above. The
+    stub is not named where there is no other model."""
+    is_pipe = console.screen() is None
+    table = _jobs_table(lines, arrows=is_pipe)
     if all(line.entry.model == "stub" for line in lines):
         table = table.without("model")
-    if console.screen() is None:
-        console.emit_table(table)
+    if is_pipe:
+        emit_table(table)
         return
-    place = table.header.index("validation")
-    rows = ((*row[:place], row[place].replace(" ↑", "").replace(" ↓", ""), *row[place + 1 :]) for row in table.rows)
-    table, shared = state_shared(
-        replace(table, rows=tuple(rows)).without("task"), ("trainer", "variant", "model") if len(lines) > 1 else ()
+    shared = ("trainer", "variant", "model") if len(lines) > 1 else ()
+    table, said = state_shared(table.without("task"), shared)
+    for sentence in said:
+        emit(sentence)
+    emit_table(table, sections=[(line.entry.task_id, BETTER[line.entry.score_direction]) for line in lines])
+
+
+def _jobs_table(lines: Sequence[JobLine], *, arrows: bool) -> Table:
+    columns = (
+        Column("job", limit=12),
+        Column("task", limit=80),
+        Column("trainer", limit=60 + len(UNPROTECTED)),
+        Column("variant"),
+        Column("model", limit=60),
+        Column("seed", right=True),
+        Column("status"),
+        Column("validation"),
+        Column("held-out", right=True),
+        Column("s", right=True),
+        Column("tokens", right=True),
+        Column("usd", right=True),
+        Column("note", limit=300),
     )
-    for text in shared:
-        emit(text)
-    console.emit_table(table, sections=[(line.entry.task_id, BETTER[line.entry.score_direction]) for line in lines])
+    rows = []
+    for line in lines:
+        entry, row = line.entry, line.row
+        rows.append(
+            (
+                entry.job_id,
+                entry.task_id,
+                quoted(entry.trainer_id, 60) + (UNPROTECTED if entry.integrity == "unprotected" else ""),
+                entry.variant,
+                entry.model,
+                entry.seed,
+                line.state,
+                scores(row, entry.score_direction, arrow=arrows),
+                number(row.score_test) if row else None,
+                number(row.time_seconds, 1) if row else None,
+                row.total_tokens if row else None,
+                dollars(row.cost_usd) if row and row.cost_usd else None,
+                "; ".join(filter(None, (" ".join(flags_of(row)) if row is not None else "", note_of(line)))),
+            )
+        )
+    shrink = {"note": 14, "variant": 16, "trainer": 8, "model": 8}
+    return Table.of(columns, rows, shrink=shrink, drop=("tokens", "s", "held-out", "usd"))
 
 
 def _print_leaderboard(rows: Sequence[Results]) -> None:
@@ -238,9 +260,9 @@ def _print_leaderboard(rows: Sequence[Results]) -> None:
     if not ended:
         return
     ranked = shown_to_people(rows)
-    emit("\nleaderboard")
+    emit_block("\nleaderboard")
     traded = any(row.objective != "scalar" for row in ended)
-    emit("\n".join(leaderboard_lines(ranked, console.screen(), several_objectives=traded)))
+    emit_block("\n".join(leaderboard_lines(ranked, console.screen(), several_objectives=traded)))
     hardware = hardware_sentence(row.hardware for row in ranked)
     for sentence in (left_out_sentence(ranked), hardware, unprotected_sentence(ended)):
         if sentence:
@@ -249,25 +271,21 @@ def _print_leaderboard(rows: Sequence[Results]) -> None:
 
 def unprotected_sentence(ended: Sequence[Results]) -> str:
     """What is to be said below a leaderboard of jobs of which a candidate could have written its own score."""
-    number = sum(row.integrity == "unprotected" for row in ended)
-    if not number:
+    count = sum(row.integrity == "unprotected" for row in ended)
+    if not count:
         return ""
-    if number == len(ended):
+    if count == len(ended):
         return "All jobs of this run are unprotected: a candidate could have written its own score."
     return (
-        f"Left out: {number} of {len(ended)} jobs, which are unprotected: a candidate could have written its own score."
+        f"Left out: {count} of {len(ended)} jobs, which are unprotected: a candidate could have written its own score."
     )
 
 
-def _as_json(
-    about: RunLine,
-    manifest: Manifest,
-    course: Course,
-    whole: Summary,
-    lines: Sequence[JobLine],
-    chosen: Sequence[JobLine],
-    ended: Sequence[Results],
-) -> dict[str, Any]:
+# ----------------------------------------------------------------------------------------------------------- JSON
+
+
+def _as_json(run: _Run, chosen: Sequence[JobLine]) -> dict[str, Any]:
+    about, manifest, course, summary = run.about, run.manifest, run.course, run.summary
     return {
         "run_id": manifest.run_id,
         "name": about.name or None,
@@ -280,20 +298,20 @@ def _as_json(
         "started_at": course.started_at,
         "ended_at": course.ended_at,
         "backend": _backend(about.layout) or None,
-        "counts": dict(Counter(line.state for line in lines)),
-        "failures": whole.failures,
-        "boundaries": {str(boundary): count for boundary, count in whole.boundaries.items()},
-        "infrastructure_failures": whole.infrastructure_failures,
-        "unprotected_jobs": whole.unprotected_jobs,
-        "flagged_jobs": whole.flagged_jobs,
-        "flags": whole.flags,
-        "llm_calls": whole.llm_calls,
-        "token_totals": whole.token_totals.model_dump(),
-        "cost_usd": whole.cost_usd,
+        "counts": dict(Counter(line.state for line in run.lines)),
+        "failures": summary.failures,
+        "boundaries": {str(boundary): count for boundary, count in summary.boundaries.items()},
+        "infrastructure_failures": summary.infrastructure_failures,
+        "unprotected_jobs": summary.unprotected_jobs,
+        "flagged_jobs": summary.flagged_jobs,
+        "flags": summary.flags,
+        "llm_calls": summary.llm_calls,
+        "token_totals": summary.token_totals.model_dump(),
+        "cost_usd": summary.cost_usd,
         "warnings": list(manifest.warnings),
         "damage": about.damage,
         "jobs": [job_json(line) for line in chosen],
-        "leaderboard": [asdict(row) for row in shown_to_people(ended)],
+        "leaderboard": [asdict(row) for row in shown_to_people(run.ended)],
     }
 
 

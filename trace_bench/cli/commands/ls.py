@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trace_bench.cli.options import RUNS, Json, RunsDir
-from trace_bench.display.console import emit, emit_json, emit_table, note, screen
+from trace_bench.display import console
+from trace_bench.display.console import emit, emit_json, emit_table, note
 from trace_bench.display.table import Column, Table, dollars
 from trace_bench.display.text import quoted
 
@@ -31,7 +32,7 @@ def ls(runs_dir: RunsDir = RUNS, as_json: Json = False) -> None:
     if as_json:
         emit_json([_as_json(line) for line in lines])
     elif lines:
-        emit_table(_for_terminal(_table(lines)) if screen() is not None else _table(lines))
+        emit_table(_for_terminal(_table(lines)) if console.screen() is not None else _table(lines))
         if any(line.flagged for line in lines):
             emit(f"flagged: jobs to look at before their scores are quoted; show RUN marks them, and see {PAGE}")
     else:
