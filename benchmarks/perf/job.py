@@ -161,7 +161,7 @@ def trace(config: str, runs: str) -> None:
     from trace_bench.sandbox import docker
 
     spent: dict[str, float] = {"host: imports": clock() - begin}
-    from trace_bench.execution import job, run, session, start
+    from trace_bench.execution import attempt, run, session, start, supervision
 
     def timed(owner: Any, name: str, label: str) -> None:
         inner = getattr(owner, name)
@@ -177,17 +177,17 @@ def trace(config: str, runs: str) -> None:
 
     timed(cli_run, "load_config", "host: read config")
     timed(start, "resolve", "host: look up tasks and trainers")
-    timed(start, "get_backend", "host: find engine, check it")
+    timed(start, "backend_of", "host: find engine, check it")
     timed(start, "plan_run", "host: plan, look up image")
-    timed(run.Run, "_write_records", "host: records before the jobs")
+    timed(run, "write_records", "host: records before the jobs")
     timed(docker.DockerBackend, "create", "engine: create, read back")
     timed(docker.DockerSandbox, "attach", "engine: attach")
     timed(docker.DockerSandbox, "start", "engine: start")
     timed(session.Session, "start", "sandbox: from started to done")
     timed(docker.DockerSandbox, "wait", "engine: see it end")
-    timed(job, "collect", "engine: collect")
+    timed(supervision, "collect", "engine: collect")
     timed(docker.DockerSandbox, "remove", "engine: remove")
-    timed(job.JobRunner, "_record", "host: record of the job")
+    timed(attempt, "record_attempt", "host: record of the job")
     timed(run.Run, "_finish", "host: tables, index")
     sys.argv[1:] = ["run", *OPTIONS, "--config", config, "--runs-dir", runs]
     try:

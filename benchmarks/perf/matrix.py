@@ -182,10 +182,10 @@ def run(folder: Path, size: int) -> dict[str, float]:
     controller = Run(planned)
     inner = controller._run_jobs
 
-    def run_jobs() -> None:
+    def run_jobs(reporter: Any) -> None:
         nonlocal ends
         ends = time.perf_counter()
-        inner()
+        inner(reporter)
         ends = time.perf_counter() - ends
 
     controller._run_jobs = run_jobs  # type: ignore[method-assign]

@@ -322,7 +322,19 @@ def profiled(path: str | None) -> Iterator[None]:
 def _parts() -> list[tuple[Any, str]]:
     """Functions, each by whoever looks it up."""
     from tests.execution.simulated import SimulatedSandbox
-    from trace_bench.execution import ending, job, live, run, session
+    from trace_bench.execution import (
+        attempt,
+        connection,
+        dispatch,
+        job_executor,
+        live,
+        outcome,
+        reporting,
+        run,
+        session,
+        stopping,
+        supervision,
+    )  # fmt: skip
     from trace_bench.gateway.server import Gateway, Scope
     from trace_bench.planning.plan import RunPlan
     from trace_bench.records.tables import LiveTables
@@ -333,16 +345,18 @@ def _parts() -> list[tuple[Any, str]]:
     from trace_bench.scheduling.starting import StartGate
 
     return [
-        (SimulatedSandbox, "_move"), (job, "collect"), (job, "recorded"), (job, "observed"), (job, "keep_attempt"),
-        (run.Run, "_one"), (run.Run, "_finish"), (run.Run, "_note"), (run.Run, "_stop"),
-        (live.LiveJobs, "_keep"), (live.LiveJobs, "advanced"), (live.LiveJobs, "event"), (run.JobRunner, "run"),
-        (run.JobRunner, "_attempt_number"),
-        (run.JobRunner, "_drive"), (run.JobRunner, "_converse"),
-        (session.Session, "start"), (session.Session, "_read"), (session.Session, "_write"),
+        (SimulatedSandbox, "_move"), (supervision, "collect"), (attempt, "record_attempt"),
+        (supervision, "observed"), (attempt, "keep_attempt"),
+        (job_executor.JobExecutor, "execute"), (run.Run, "_finish"), (reporting.RunReporter, "note"),
+        (stopping.StopRequests, "requested"),
+        (live.LiveJobs, "_keep"), (live.LiveJobs, "advanced"), (live.LiveJobs, "event"), (run.AttemptRunner, "run"),
+        (dispatch.Dispatcher, "_start_jobs"),
+        (supervision.Supervision, "run"), (supervision.Supervision, "_converse"),
+        (session.Session, "start"), (connection.Connection, "read"), (connection.Connection, "_write"),
         (session.Session, "_on_message"), (session.Session, "_on_llm_request"), (session.Session, "_pass_on_stop"),
         (Allocator, "allocate_next"), (RunPlan, "prepare"), (StartGate, "enter"), (Gateway, "open"), (Scope, "handle"),
-        (LiveTables, "write"), (UidBlocks, "acquire"), (ending, "publish"), (ending, "results_row"),
-        (ending, "sync_tree"), (ending, "write_json"), (ending, "cpu_model"),
+        (LiveTables, "write"), (UidBlocks, "acquire"), (outcome, "publish"), (outcome, "results_row"),
+        (outcome, "sync_tree"), (outcome, "write_json"), (outcome, "cpu_model"),
         (backend.ModalBackend, "create"), (sandbox.ModalSandbox, "attach"), (sandbox.ModalSandbox, "start"),
         (sandbox.ModalSandbox, "controls"), (sandbox.ModalSandbox, "wait"), (sandbox.ModalSandbox, "collect"),
         (sandbox.ModalSandbox, "remove"), (ModalStream, "read"), (ModalStream, "write"),

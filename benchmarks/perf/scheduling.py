@@ -43,6 +43,7 @@ sys.path.insert(0, str(REPOSITORY))
 from tests.execution.bench import Bench  # noqa: E402
 from tests.execution.simulated import SimulatedSandbox  # noqa: E402
 from tests.execution.supervisor import Script  # noqa: E402
+from trace_bench.execution import job_executor  # noqa: E402
 from trace_bench.execution import run as controller  # noqa: E402
 from trace_bench.planning.job_order import Duration  # noqa: E402
 from trace_bench.planning.planned_job import PlannedJob  # noqa: E402
@@ -118,7 +119,7 @@ def bounds(attempts: list[list[tuple[float, float]]], slots: int, starts: int, r
     """Seconds that no schedule can beat, by what limits it."""
     every = [attempt for job in attempts for attempt in job]
     whole = [sum(map(sum, job)) for job in attempts]
-    pauses = [sum(controller.pause_before(n) / 2 for n in range(2, len(job) + 1)) for job in attempts]
+    pauses = [sum(job_executor.pause_before(n) / 2 for n in range(2, len(job) + 1)) for job in attempts]
     return {
         "creations": (len(every) - 1) / rate + min(sum(job[-1]) for job in attempts),
         "slots": sum(whole) / slots,

@@ -17,7 +17,7 @@ from trace_bench.artifacts import schema
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.outputs import WorkerResult
 from trace_bench.artifacts.records import IntegrityReport, JobMeta, Results, Usage
-from trace_bench.execution.ending import Ending, recorded
+from trace_bench.execution.outcome import AttemptOutcome, record_attempt
 from trace_bench.records.integrity import FLAGS, flag_counts, flags_of, flags_sentence, integrity_report
 from trace_bench.records.rows import results_row
 from trace_bench.worker.evaluate import mean_score
@@ -150,12 +150,12 @@ def test_all_three_states_are_compared() -> None:
     assert integrity_report(result(claims={**claims, "initial": claim(1.0, "v0")})).flags == ("claim_differs",)
 
 
-def written(tmp_path: Path, ending: Ending, **change: Any) -> tuple[JobMeta, Results]:
-    """What the controller records of `ending`."""
+def written(tmp_path: Path, outcome: AttemptOutcome, **change: Any) -> tuple[JobMeta, Results]:
+    """What the controller records of `outcome`."""
     meta = JobMeta.model_validate({**META, "attempts": [], "status": "running", **change})
     run = RunLayout(tmp_path / meta.run_id)
     job = run.job(meta.job_id).make()
-    row = recorded(run, job, 1, meta, ending, Usage(), 1.0)
+    row = record_attempt(run, job, 1, meta, outcome, Usage(), 1.0)
     return JobMeta.model_validate_json(job.meta.read_bytes()), row
 
 
@@ -177,7 +177,7 @@ LIE = {"claims": {"best": claim(0.6, "v0", "v1")}}
 def test_only_what_must_come_out_the_same_is_flagged(
     tmp_path: Path, change: dict[str, Any], usage: dict[str, Usage], flags: str
 ) -> None:
-    meta, row = written(tmp_path, Ending(result=result(**LIE), usage_by_phase=usage), **change)
+    meta, row = written(tmp_path, AttemptOutcome(result=result(**LIE), usage_by_phase=usage), **change)
     assert row.integrity_flags == flags and row.score_claimed == 0.6 and row.score_best is None
     assert meta.integrity_report.found == {"best": 0.5}, "it is recorded in any case"
 
@@ -227,7 +227,7 @@ def test_scores_that_are_withheld_are_in_no_row(kind: str) -> None:
 
 def test_a_changed_scorer_withholds_the_scores_even_if_the_job_says_that_it_is_well(tmp_path: Path) -> None:
     changed = {"scorer_files": {**FILES, "unchanged": False}, **LIE}
-    _, row = written(tmp_path, Ending(result=result(**changed)))
+    _, row = written(tmp_path, AttemptOutcome(result=result(**changed)))
     assert "scorer_changed" in row.integrity_flags
     assert (row.score_initial, row.score_best, row.score_claimed, row.feedback) == (None, None, None, "")
 

@@ -19,6 +19,7 @@ from trace_bench.artifacts.writers import write_json
 from trace_bench.config import parse_config
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
+from trace_bench.execution.connection import Connection
 from trace_bench.execution.progress import Progress
 from trace_bench.execution.records import write_records
 from trace_bench.execution.result import RunResult
@@ -130,8 +131,9 @@ class Bench:
         gateway = Gateway({"stub": StubProvider()})
         with gateway.open(planned.job_id, planned.seed, job_plan.spec.model, job.cassette) as scope:
             session = Session(
-                stream=sandbox.attach(), scope=scope, job=job_plan.spec.model_dump(mode="json"), task=job_plan.task,
-                test_seed=job_plan.test_seed, lease=LEASE, listener=_Until(until),
+                connection=Connection(sandbox.attach(), LEASE), scope=scope,
+                job=job_plan.spec.model_dump(mode="json"), task=job_plan.task,
+                test_seed=job_plan.test_seed, listener=_Until(until),
             )  # fmt: skip
             try:
                 session.start()

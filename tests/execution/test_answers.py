@@ -19,6 +19,7 @@ from trace_bench.artifacts.records import LlmCall
 from trace_bench.errors import HarnessError, Interrupted, ProtocolError, SandboxError
 from trace_bench.execution import answers
 from trace_bench.execution.answers import Answers
+from trace_bench.execution.connection import Connection
 from trace_bench.execution.session import Session
 from trace_bench.gateway.base import LlmRequest, Provider, ProviderReply, ProviderRequest
 from trace_bench.gateway.meter import RunMeter
@@ -37,7 +38,8 @@ def scope_of(provider: Provider, folder: Path, attempt: int = 1) -> Iterator[Sco
 def session_of(
     scope: Scope, peer: Peer, lease: float = 60.0, stop_wanted: Callable[[], str | None] = lambda: None
 ) -> Session:
-    return Session(stream=peer.stream, scope=scope, job={}, task=b"", test_seed=1, lease=lease, stop_wanted=stop_wanted)
+    connection = Connection(peer.stream, lease)
+    return Session(connection, scope, job={}, task=b"", test_seed=1, stop_wanted=stop_wanted)
 
 
 @contextmanager
@@ -49,7 +51,7 @@ def running(session: Session) -> Iterator[Future[dict[str, Any]]]:
         finally:
             if isinstance(session.scope._calls.provider, Waiting):
                 session.scope._calls.provider.release()
-    session.stream.close()
+    session.connection.stream.close()
 
 
 def cassette(folder: Path) -> list[LlmCall]:

@@ -17,7 +17,7 @@ from trace_bench.artifacts.outputs import Failure
 from trace_bench.artifacts.records import AttemptEvidence
 from trace_bench.errors import Boundary, ExitCode, TraceBenchError
 from trace_bench.execution.attribution import attributed, is_retried
-from trace_bench.execution.ending import kind_of
+from trace_bench.execution.evidence import kind_of
 
 SOURCES = Path(trace_bench.__file__).parent
 TABLE = SOURCES.parent / "docs" / "reference" / "failures.md"

@@ -13,8 +13,9 @@ import pytest
 from tests.execution.peer import PATIENCE, Peer, Waiting
 from tests.execution.test_answers import scope_of, session_of
 from trace_bench.errors import SandboxError
-from trace_bench.execution import session as sessions
-from trace_bench.execution.session import SandboxGone, Session, Silence
+from trace_bench.execution import connection
+from trace_bench.execution.connection import SandboxGone
+from trace_bench.execution.session import Session, Silence
 from trace_bench.gateway.stub import StubProvider
 from trace_bench.sandbox.base import Stream
 from trace_bench.sandbox.errors import EngineGone
@@ -37,7 +38,7 @@ class Mended:
         self.attached = threading.Semaphore(0)
         self.answer: Stream | SandboxError | None = peer.stream
         session.listener = self.listener
-        session.reattach = self._reattach
+        session.connection.reattach = self._reattach
 
     def _reattach(self) -> Stream | None:
         if isinstance(self.answer, SandboxError):
@@ -70,7 +71,7 @@ def test_what_was_torn_comes_again_and_nothing_comes_twice(tmp_path: Path) -> No
         peer.done()
         assert ended.result(PATIENCE) == {}
     assert mended.listener.events == [f"e{number}" for number in range(20)]
-    assert mended.session.mended == 4
+    assert mended.session.connection.reconnections == 4
 
 
 def test_an_answer_that_was_on_the_way_arrives_and_is_paid_once(tmp_path: Path) -> None:
@@ -133,9 +134,9 @@ def test_a_stream_that_breaks_again_and_again_is_given_up(tmp_path: Path) -> Non
         ended = pool.submit(mended.session.start)
         peer.receive("job")
         peer.hang_up()
-        for _ in range(sessions.MENDS_WITHOUT_NEWS):
+        for _ in range(connection.RECONNECTIONS_WITHOUT_NEWS):
             assert mended.attached.acquire(timeout=PATIENCE)
             peer.hang_up()
-        with pytest.raises(SandboxError, match=f"broke {sessions.MENDS_WITHOUT_NEWS + 1} times"):
+        with pytest.raises(SandboxError, match=f"broke {connection.RECONNECTIONS_WITHOUT_NEWS + 1} times"):
             ended.result(PATIENCE)
-    assert mended.session.mended == sessions.MENDS_WITHOUT_NEWS
+    assert mended.session.connection.reconnections == connection.RECONNECTIONS_WITHOUT_NEWS

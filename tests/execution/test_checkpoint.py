@@ -11,7 +11,7 @@ import pytest
 from trace_bench.artifacts import schema
 from trace_bench.artifacts.layout import JobLayout
 from trace_bench.execution import checkpoint
-from trace_bench.execution.attempts import keep_attempt, next_attempt
+from trace_bench.execution.attempt_files import keep_attempt, next_attempt
 from trace_bench.execution.checkpoint import CheckpointFile
 
 ROLLOUT = {"example_id": "a", "score": 1.0, "feedback": "fine", "failed": False}

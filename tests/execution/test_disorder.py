@@ -19,8 +19,9 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.errors import Interrupted, SandboxError
 from trace_bench.execution import cancel
 from trace_bench.execution.cancel import ask_to_cancel
+from trace_bench.execution.connection import SandboxGone
 from trace_bench.execution.progress import Quiet
-from trace_bench.execution.session import SandboxGone, Session
+from trace_bench.execution.session import Session
 from trace_bench.planning.ownership import has_controller
 from trace_bench.records.tables import LiveTables
 from trace_bench.sandbox.errors import EngineGone

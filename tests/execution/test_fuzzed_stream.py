@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.execution.test_hostile_stream import MESSAGES, ODD, frames_of
 from trace_bench.artifacts.contract import ModelRef
 from trace_bench.errors import SandboxError
+from trace_bench.execution.connection import Connection
 from trace_bench.execution.session import Session
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
@@ -72,7 +73,7 @@ def converse(data: bytes, size: int, *, adopt: bool) -> None:
         gateway = Gateway({"stub": StubProvider()})
         with gateway.open("0123456789ab", 1, ModelRef(id="stub"), Path(folder, "llm.jsonl")) as scope:
             session = Session(
-                stream=Recorded(data, size), scope=scope, job={}, task=b"", test_seed=1, lease=60.0
+                Connection(Recorded(data, size), 60.0), scope=scope, job={}, task=b"", test_seed=1
             )  # fmt: skip
             try:
                 result = session.adopt() if adopt else session.start()

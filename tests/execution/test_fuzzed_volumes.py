@@ -24,7 +24,7 @@ from trace_bench.artifacts.outputs import Failure
 from trace_bench.artifacts.records import JobMeta, Results, Usage
 from trace_bench.artifacts.schema import validate
 from trace_bench.errors import Boundary, CollectError
-from trace_bench.execution.ending import Ending, recorded
+from trace_bench.execution.outcome import AttemptOutcome, record_attempt
 from trace_bench.records import parquet
 from trace_bench.records.tables import RunTables
 
@@ -95,21 +95,21 @@ def damaged(changes: list[Any], cuts: list[Any]) -> dict[str, bytes]:
 
 
 def taken_in(files: dict[str, bytes], folder: Path, *, read: bool) -> Results:
-    """What becomes of a job whose volume has `files`: as `trace_bench.execution.job` sees to it."""
+    """What becomes of a job whose volume has `files`: as `trace_bench.execution.supervision` does it."""
     run = make_run(folder / "runs", planned=1)
     job = run.job(job_id(0)).make()
     given = {**META, "run_id": run.run_id, "job_id": job.job_id, "seed": 0, "attempts": [], "status": "running"}
     meta = JobMeta.model_validate(given)
-    ending = Ending()
+    outcome = AttemptOutcome()
     try:
-        ending.collected = collect(chunked(of_files(files)), job.attempt_out(1), LIMITS)
-        ending.result = ending.collected.result
+        outcome.collected = collect(chunked(of_files(files)), job.attempt_out(1), LIMITS)
+        outcome.result = outcome.collected.result
     except CollectError as error:
         assert str(error).isprintable()
-        ending.failure = Failure(boundary=Boundary.TRAINER, kind="bad_output", message=str(error))
-    if ending.result is None and ending.failure is None:
-        ending.failure = Failure(boundary=Boundary.SANDBOX, kind="no_result", message="no result")
-    row = recorded(run, job, 1, meta, ending, Usage(), 1.0)
+        outcome.failure = Failure(boundary=Boundary.TRAINER, kind="bad_output", message=str(error))
+    if outcome.result is None and outcome.failure is None:
+        outcome.failure = Failure(boundary=Boundary.SANDBOX, kind="no_result", message="no result")
+    row = record_attempt(run, job, 1, meta, outcome, Usage(), 1.0)
     validate("results", json.loads(job.results.read_bytes()))
     validate("job_meta", json.loads(job.meta.read_bytes()))
     assert RunTables(run).refresh() == [row]

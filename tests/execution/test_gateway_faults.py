@@ -22,7 +22,7 @@ from tests.execution.supervisor import Script, Supervisor
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.errors import Interrupted
 from trace_bench.execution import answers
-from trace_bench.execution.job import JobRunner
+from trace_bench.execution.attempt import AttemptRunner
 from trace_bench.gateway.base import ProviderReply, ProviderRequest
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
@@ -232,7 +232,7 @@ def test_a_provider_that_hangs_for_longer_than_the_lease_costs_no_job(bench: Ben
     folder.mkdir(mode=0o700)
     bench.backend = LocalBackend(folder)  # type: ignore[assignment]
     plan = bench.records(tasks=["internal:numeric_param"], trainers=[search], run_id="one")
-    runner = JobRunner(
+    runner = AttemptRunner(
         LocalBackend(folder),
         Gateway({"stub": Slow()}),
         UidBlocks(),

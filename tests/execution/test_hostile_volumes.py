@@ -22,7 +22,7 @@ from trace_bench.artifacts.collector import CollectLimits
 from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.schema import validate
 from trace_bench.execution import run as run_module
-from trace_bench.execution.job import JobRunner
+from trace_bench.execution.attempt import AttemptRunner
 from trace_bench.execution.result import RunResult
 from trace_bench.sandbox import uids
 
@@ -95,7 +95,7 @@ def result(request: pytest.FixtureRequest, folder: Path, outside: Any) -> Iterat
         locks = folder / "locks"
         locks.mkdir()
         patch.setenv(uids.LOCK_DIR_VARIABLE, str(locks))
-        patch.setattr(run_module, "JobRunner", functools.partial(JobRunner, limits=LIMITS))
+        patch.setattr(run_module, "AttemptRunner", functools.partial(AttemptRunner, limits=LIMITS))
         bench = Bench(folder)
         bench.backend.archive = archive
         asked = [item for item in request.session.items if item.name.startswith(EACH)]

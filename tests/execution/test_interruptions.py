@@ -17,8 +17,10 @@ from tests.execution.supervisor import Script
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.errors import ExitCode, Interrupted, TraceBenchError
 from trace_bench.execution.cancel import ask_to_cancel
+from trace_bench.execution.connection import Connection
 from trace_bench.execution.progress import Quiet, RunEnd
-from trace_bench.execution.run import Run, not_executed_for
+from trace_bench.execution.records import not_executed_for
+from trace_bench.execution.run import Run
 from trace_bench.execution.session import Session
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
@@ -89,7 +91,7 @@ def test_a_wish_that_comes_when_all_jobs_have_ended_changes_nothing(bench: Bench
     asked: list[int] = []
 
     def stop_wanted() -> str | None:
-        ended = len(run._rows) == 2
+        ended = len(run._records.rows) == 2
         asked.extend([1] * ended)
         return "interrupted" if ended else None
 
@@ -130,8 +132,9 @@ def test_a_kill_after_a_polite_word_is_heard(bench: Bench) -> None:
         planned.job_id, 1, job_plan.spec.model, plan.layout.job(planned.job_id).cassette
     ) as scope:
         session = Session(
-            stream=sandbox.attach(), scope=scope, job=job_plan.spec.model_dump(mode="json"), task=b"", test_seed=1,
-            lease=60.0, stop_wanted=lambda: "interrupted" if time.monotonic() < polite + 0.5 else "kill",
+            connection=Connection(sandbox.attach(), 60.0), scope=scope,
+                job=job_plan.spec.model_dump(mode="json"), task=b"", test_seed=1,
+            stop_wanted=lambda: "interrupted" if time.monotonic() < polite + 0.5 else "kill",
         )  # fmt: skip
         with pytest.raises(Interrupted):
             session.start()
@@ -387,8 +390,9 @@ def test_a_stop_that_is_wanted_while_a_job_is_adopted_is_passed_on(bench: Bench)
         planned.job_id, 1, job_plan.spec.model, plan.layout.job(planned.job_id).cassette
     ) as scope:
         session = Session(
-            stream=sandbox.attach(), scope=scope, job=job_plan.spec.model_dump(mode="json"), task=job_plan.task,
-            test_seed=1, lease=60.0, stop_wanted=lambda: "interrupted",
+            connection=Connection(sandbox.attach(), 60.0), scope=scope,
+                job=job_plan.spec.model_dump(mode="json"), task=job_plan.task,
+            test_seed=1, stop_wanted=lambda: "interrupted",
         )  # fmt: skip
         watchdog = threading.Timer(10, sandbox.kill)
         watchdog.start()

@@ -14,7 +14,7 @@ from tests.execution.simulated import SimulatedBackend
 from tests.execution.supervisor import Script
 from tests.execution.volumes import changed, link, whole
 from trace_bench.artifacts.records import Results
-from trace_bench.execution.job import JobRunner
+from trace_bench.execution.attempt import AttemptRunner
 from trace_bench.gateway.base import Provider, ProviderError, ProviderReply, ProviderRequest
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
@@ -34,7 +34,7 @@ def ran(folder: Path, provider: Provider, script: Script, archive: Any = None) -
     bench = Bench(folder, backend)
     plan = bench.records(tasks=["internal:numeric_param"], trainers=["NoOp"])
     (planned,) = plan.jobs
-    runner = JobRunner(
+    runner = AttemptRunner(
         backend=backend,
         gateway=Gateway({"stub": provider}),
         uids=UidBlocks(backend.default_uid_base),

@@ -12,7 +12,7 @@ import pytest
 from tests.execution.bench import Bench, attempts, fingerprints_of_files, read
 from tests.execution.supervisor import Script
 from trace_bench.execution import start
-from trace_bench.execution.attempts import keep_attempt
+from trace_bench.execution.attempt_files import keep_attempt
 from trace_bench.execution.run import Run
 from trace_bench.planning.plan import PlanIsOld, RunPlan
 

@@ -19,7 +19,7 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.config.models import RunConfig
 from trace_bench.errors import Interrupted, SandboxError, TraceBenchError
 from trace_bench.execution.cancel import ask_to_cancel
-from trace_bench.execution.run import Run
+from trace_bench.execution.reporting import RunReporter
 from trace_bench.planning.plan import _width_notes
 from trace_bench.sandbox.base import Host, SandboxRequest
 from trace_bench.sandbox.errors import (
@@ -395,7 +395,7 @@ def test_a_run_that_ends_with_an_error_leaves_no_mark_behind(bench: Bench, monke
     def breaks(*_: Any) -> None:
         raise OSError("the disk is full")
 
-    monkeypatch.setattr(Run, "_note_waiters", breaks)
+    monkeypatch.setattr(RunReporter, "job_queued", breaks)
     with somebody_else_on("a"):
         with pytest.raises(OSError, match="full"):
             bench.run(sandbox={"exclusive": True})

@@ -13,7 +13,7 @@ from tests.execution.simulated import Script
 from trace_bench.artifacts.records import Usage
 from trace_bench.artifacts.writers import write_json
 from trace_bench.errors import EnvironmentUnavailable, Interrupted
-from trace_bench.execution import live, run
+from trace_bench.execution import live, reporting
 from trace_bench.execution.progress import Quiet
 from trace_bench.planning.backends import backend_choice_of_run
 from trace_bench.sandbox.base import Host
@@ -97,6 +97,6 @@ def test_a_record_that_says_nothing_of_a_host_names_none(bench: Bench, record: b
     job = bench.plan(**ONE).layout.job("0" * 12).make()
     if record is not None:
         job.meta.write_bytes(record)
-    assert run.host_in(job) == ""
+    assert reporting.host_of(job) == ""
     write_json(job.meta, {"host": "far"})
-    assert run.host_in(job) == "far" and json.loads(job.meta.read_bytes())["host"] == "far"
+    assert reporting.host_of(job) == "far" and json.loads(job.meta.read_bytes())["host"] == "far"

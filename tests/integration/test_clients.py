@@ -18,7 +18,7 @@ from trace_bench.artifacts.records import ImageRecord, JobMeta, Results
 from trace_bench.artifacts.writers import read_journal
 from trace_bench.config import parse_config
 from trace_bench.config.resolve import resolve
-from trace_bench.execution.job import JobRunner
+from trace_bench.execution.attempt import AttemptRunner
 from trace_bench.execution.records import write_records
 from trace_bench.gateway.server import Gateway
 from trace_bench.planning.plan import jobs_of, plan_run
@@ -74,7 +74,7 @@ def seen(images: Path, home: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     plan = plan_run(config, resolved, jobs_of(config, resolved), backend, lambda _: image, sources_hash="clients")
     write_records(plan)
     clerk = Clerk(lambda: _look_in(plan.run_id))
-    runner = JobRunner(
+    runner = AttemptRunner(
         backend=backend, gateway=Gateway({"stub": clerk}), uids=UidBlocks(backend.default_uid_base), layout=plan.layout,
         taken=backend.uid_bases_in_use,
     )  # fmt: skip

@@ -28,7 +28,7 @@ from trace_bench.artifacts.reproduction import JobReproduction, ScoreCheck, Verd
 from trace_bench.artifacts.yamlio import load_state
 from trace_bench.audit.reproduce import Prepared
 from trace_bench.errors import HarnessError, Interrupted
-from trace_bench.execution.job import JobRunner
+from trace_bench.execution.attempt import AttemptRunner
 from trace_bench.execution.validate import workers_for
 from trace_bench.gateway.base import Provider
 from trace_bench.gateway.replay import ReplayProvider
@@ -91,7 +91,7 @@ def rescore(
         provider: Provider = ReplayProvider(
             lambda job_id: replace(recording.recorded(job_id), phase="score"), keep=plan.config.max_workers + 1
         )
-        runner = JobRunner(
+        runner = AttemptRunner(
             backend=plan.backend,
             gateway=Gateway({str(model.id): provider for model in plan.lock.models}),
             uids=UidBlocks(plan.backend.default_uid_base),
@@ -115,7 +115,7 @@ def rescore(
 
 
 def _one(
-    prepared: Prepared, runner: JobRunner, planned: PlannedJob, stop: Callable[[str], str | None]
+    prepared: Prepared, runner: AttemptRunner, planned: PlannedJob, stop: Callable[[str], str | None]
 ) -> JobReproduction | None:
     """Score the states of one job; None if it was to stop before it had begun."""
     if stop(planned.job_id):

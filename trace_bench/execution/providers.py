@@ -1,4 +1,4 @@
-"""Which provider answers which model of a run."""
+"""The providers that answer the models of a run, and the cache of their answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from trace_bench.errors import EnvironmentUnavailable
 from trace_bench.gateway.base import Provider
 from trace_bench.gateway.real import OnWait
 from trace_bench.gateway.replay import ReplayProvider
+from trace_bench.gateway.response_cache import ResponseCache
 from trace_bench.gateway.stub import StubProvider
+from trace_bench.images.paths import data_home
 from trace_bench.matrix import models_of
 from trace_bench.planning.models import real_models
 from trace_bench.planning.prices import frozen
@@ -35,12 +37,12 @@ def providers_of(
 
     Args:
         prices: those that are frozen with the run, by the model's id.
-        environ: where keys are looked for; None is this process's.
+        environ: variables with keys; None is this process's.
         recording: the run that is replayed, in mode replay.
-        on_wait: told of every wait of a call to a real model.
+        on_wait: called for every wait of a call to a real model.
 
     Raises:
-        ConfigError: one cannot be had.
+        ConfigError: a provider is not available.
         EnvironmentUnavailable: as `limits_folder`, or litellm is not installed.
     """
     if recording is not None:
@@ -62,12 +64,23 @@ def providers_of(
         yield providers
 
 
+def cache_folder() -> Path:
+    """``llm-cache`` among the user's data; may not exist yet."""
+    return data_home() / "llm-cache"
+
+
+def cache_of(config: RunConfig) -> ResponseCache | None:
+    """The response cache, if `config` uses it. With ``resume: none`` it only stores answers."""
+    return ResponseCache(cache_folder(), fresh=config.resume == "none") if config.llm_cache else None
+
+
 def limits_folder() -> Path:
-    """Where all controllers of this user on this host count what they ask of providers; made if missing. It is below
-    the folder of the uid locks, as homes are many: of a test, of a project, of a controller that is a container.
+    """Where all controllers of this user on this host count their requests to providers; made if missing.
+
+    It is below the folder of the uid locks, since one user may have several homes: of a test, a project, a container.
 
     Raises:
-        EnvironmentUnavailable: no place for it, or somebody else has taken it.
+        EnvironmentUnavailable: it cannot be made, or is another user's.
     """
     user = os.getuid()
     folder = default_directory() / f"limits-{user}"

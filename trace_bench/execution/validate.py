@@ -22,7 +22,7 @@ from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
 from trace_bench.config.selectors import select
 from trace_bench.errors import Boundary, EnvironmentUnavailable, Interrupted
-from trace_bench.execution.job import JobRunner
+from trace_bench.execution.attempt import AttemptRunner
 from trace_bench.execution.start import completed, image_source, plan_config
 from trace_bench.execution.tensorboard import check_tensorboard
 from trace_bench.gateway.server import Gateway
@@ -153,7 +153,7 @@ def check_problems(
     with tempfile.TemporaryDirectory(prefix="trace-bench-validate-") as folder:
         # An id of its own: a run that takes up what was left of it must not take up a sandbox that only built.
         layout = RunLayout(Path(folder) / run_id(datetime.now(UTC), plan.config_hash, "validate"))
-        runner = JobRunner(
+        runner = AttemptRunner(
             backend=plan.backend,
             gateway=Gateway({"stub": StubProvider()}),
             uids=UidBlocks(plan.backend.default_uid_base),
@@ -198,7 +198,7 @@ def ending_early(plan: JobPlan, run: str, until: Literal["build", "programs"]) -
     return replace(plan, spec=spec, meta=meta)
 
 
-def _check(runner: JobRunner, plan: JobPlan) -> ProblemCheck:
+def _check(runner: AttemptRunner, plan: JobPlan) -> ProblemCheck:
     heard = _Heard()
     row = runner.run(plan, heard)
     task = plan.spec.task

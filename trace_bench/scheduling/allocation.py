@@ -143,10 +143,12 @@ class Allocator:
         with self._lock:
             self._hosts[host].down = self._hosts[host].host.slots == 0
 
-    def has_available_host(self, job: PlannedJob) -> bool:
-        """Whether a reachable host could run `job` if it was idle."""
+    def has_available_host(self, job: PlannedJob, besides: str | None = None) -> bool:
+        """Whether a reachable host, `besides` the one of that name, could run `job` if it was idle."""
+        sandbox = job.job.sandbox
         with self._lock:
-            return any(not state.down and can_run(state.host, job.job.sandbox) for state in self._hosts.values())
+            others = [state for name, state in self._hosts.items() if name != besides]
+            return any(not state.down and can_run(state.host, sandbox) for state in others)
 
     def why_impossible(self, job: PlannedJob) -> str | None:
         """Why no host can ever run `job`; None if one can."""

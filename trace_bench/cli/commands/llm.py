@@ -57,7 +57,7 @@ def cache(clear: Annotated[bool, Option("--clear", help="Remove them all.")] = F
 
     Example: trace-bench llm cache --clear
     """
-    from trace_bench.execution.response_cache import cache_folder
+    from trace_bench.execution.providers import cache_folder
     from trace_bench.gateway import response_cache
 
     folder = cache_folder()

@@ -1,0 +1,146 @@
+"""Reports the events of a run: in its journal ``events.jsonl``, and to what displays the run."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from trace_bench.artifacts.layout import JobLayout
+from trace_bench.artifacts.provenance import now
+from trace_bench.artifacts.records import Results
+from trace_bench.artifacts.writers import Journal
+from trace_bench.execution.live import LiveJobs
+from trace_bench.execution.progress import Progress, RunEnd, RunStart
+from trace_bench.execution.session import Listener
+from trace_bench.execution.teller import Teller
+from trace_bench.gateway.server import Gateway
+from trace_bench.planning.plan import RunPlan
+from trace_bench.planning.planned_job import PlannedJob
+from trace_bench.planning.run_budget import RunBudget
+
+
+class RunReporter:
+    """Reports the events of one run. All methods may be called from any thread.
+
+    Attributes:
+        on_first_message: called with a job and its host when the job's sandbox has sent its first message.
+    """
+
+    def __init__(self, plan: RunPlan, budget: RunBudget, progress: Progress) -> None:
+        self._plan = plan
+        self._budget = budget
+        self._teller = Teller(progress)
+        self._live = LiveJobs(plan.layout, plan.jobs, self._teller, self._message_came)
+        self._journal: Journal | None = None
+        self._journal_lock = threading.Lock()
+        self._spoken: set[str] = set()
+        self._queued: set[str] = set()
+        self.on_first_message: Callable[[PlannedJob, str], None] = lambda job, host: None
+
+    @contextlib.contextmanager
+    def journal(self) -> Iterator[None]:
+        """Keep the journal open; without it, nothing is written."""
+        with Journal(self._plan.layout.events) as journal:
+            journal.forget()
+            self._journal = journal
+            yield
+
+    def check(self) -> None:
+        """
+        Raises:
+            BaseException: what the display raised.
+        """
+        self._teller.check()
+
+    def close(self) -> None:
+        """Return once the display has all events."""
+        self._teller.close()
+
+    def note(self, event: str, **fields: Any) -> None:
+        """Append a line to the journal. It includes the seconds of this controller: it may be the last one."""
+        with self._journal_lock:  # lines are in the order of their times
+            if self._journal is not None:
+                seconds = round(self._budget.elapsed, 6)
+                self._journal.append({"t": now(), "event": event, **fields, "seconds": seconds})
+
+    # -- events of the run ---------------------------------------------------------------------------------------
+
+    def run_started(self) -> None:
+        """Notify the display of the run, and of the jobs whose earlier results are reused."""
+        plan = self._plan
+        start = RunStart(plan.run_id, plan.layout, plan.jobs, plan.config.max_workers, plan.continued, plan.warnings)
+        self._teller.tell(lambda progress: progress.begun(start))
+        for job in plan.jobs:
+            if job.decision == "reuse":
+                row = plan.reused[job.job_id]
+                self._teller.tell(lambda progress, job=job, row=row: progress.reused(job, row))  # type: ignore[misc]
+
+    def run_ended(self, end: RunEnd) -> None:
+        self._teller.tell(lambda progress: progress.ended(end))
+
+    # -- events of jobs ------------------------------------------------------------------------------------------
+
+    def listener(self, job: PlannedJob) -> Listener:
+        """Receives the messages of the sandbox of `job`."""
+        return self._live.listener(job)
+
+    def job_queued(self, job_id: str, host: str) -> None:
+        """A job waits for resources of `host` that other controllers may hold. Reported once for each job."""
+        if job_id in self._queued:
+            return
+        self._queued.add(job_id)
+        job = self._live.jobs[job_id]
+        self.note("lease.wait", job_id=job_id, host=host)
+        self._teller.tell(lambda progress: progress.queued(job, host))
+
+    def job_started(self, job: PlannedJob, *, adopted: bool, host: str | None, waited: float) -> None:
+        self._teller.tell(lambda progress: progress.started(job, adopted=adopted))
+        where = {} if host is None else {"host": host}
+        self.note("job.start", job_id=job.job_id, adopted=adopted, **where, waited=round(waited, 3))
+
+    def has_spoken(self, job: PlannedJob) -> bool:
+        """Whether the sandbox of the current attempt has sent a message."""
+        return job.job_id in self._spoken
+
+    def job_retried(self, job: PlannedJob, row: Results, attempt: int) -> None:
+        """`row` is the result of the last attempt; `attempt` is the number of the next."""
+        self._spoken.discard(job.job_id)
+        self.note("job.retry", job_id=row.job_id, failure_kind=row.failure_kind, attempt=attempt)
+        self._teller.tell(lambda progress: progress.retrying(job, row, attempt))
+
+    def job_ended(self, job: PlannedJob, row: Results) -> None:
+        self.note("job.end", job_id=row.job_id, status=row.status, failure_kind=row.failure_kind,
+                  stop_reason=row.stop_reason)  # fmt: skip
+        self._teller.tell(lambda progress: progress.finished(job, row))
+
+    def job_skipped(self, job: PlannedJob, row: Results) -> None:
+        self._teller.tell(lambda progress: progress.skipped(job, row))
+
+    def model_call_waits(self, job_id: str, seconds: float, why: str) -> None:
+        self._live.waits(job_id, seconds, why)
+
+    def usage(self, running: Iterable[PlannedJob], gateway: Gateway) -> None:
+        """Report now and then what the models of running jobs have used."""
+        self._live.spent(running, gateway)
+
+    def _message_came(self, job: PlannedJob) -> None:
+        if job.job_id in self._spoken:
+            return
+        self._spoken.add(job.job_id)
+        host = host_of(self._plan.layout.job(job.job_id))
+        self.on_first_message(job, host)
+        with contextlib.suppress(OSError):  # a full disk is reported by the files that must be written
+            self.note("job.up", job_id=job.job_id, host=host or None)
+        self._teller.tell(lambda progress: progress.up(job, host))
+
+
+def host_of(job: JobLayout) -> str:
+    """The host in the record of a job; empty if there is only one host, or none is recorded."""
+    try:
+        found = json.loads(job.meta.read_bytes()).get("host")
+    except (OSError, ValueError, AttributeError):
+        return ""
+    return found if isinstance(found, str) else ""
