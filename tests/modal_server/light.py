@@ -23,7 +23,7 @@ from tests.modal_server.state import Sandbox
 from trace_bench.sandbox.labels import JOB
 from trace_bench.sandbox.modal import program
 from trace_bench.sandbox.modal.confinement import KEPT
-from trace_bench.sandbox.modal.protocol import CHUNK, DATA, SAY, WINDOW, Unpacker, pack, say
+from trace_bench.sandbox.modal.protocol import CHUNK, DATA, SAY, WINDOW, frame_reader, pack, say
 from trace_bench.sandbox.modal.tags import decoded
 
 
@@ -34,7 +34,7 @@ class Peer:
         self.folder = folder
         self.op = ""
         self.taken = 0
-        self._unpacker = Unpacker()
+        self._reader = frame_reader()
         folder.mkdir(exist_ok=True)
         os.mkfifo(folder / "stdin", 0o600)
         self._stdin = os.open(folder / "stdin", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -46,7 +46,7 @@ class Peer:
 
         def read() -> None:
             with contextlib.suppress(BlockingIOError):
-                for kind, payload in self._unpacker.feed(os.read(self._stdin, CHUNK)):
+                for kind, payload in self._reader.feed(os.read(self._stdin, CHUNK)):
                     hears(kind, payload)
 
         asyncio.get_running_loop().add_reader(self._stdin, read)

@@ -20,8 +20,12 @@ import docker
 
 from trace_bench.sandbox.errors import EngineGone
 from trace_bench.sandbox.streams import CHUNK, PolledStream
+from trace_bench.worker.frames import FrameFormat, FrameReader
 
 CONNECT_SECONDS = 30.0
+STDERR = 2
+_FRAMES = FrameFormat(struct.Struct(">BxxxI"), 2**32 - 1)
+"""The engine's frames: number of the stream, length of the payload."""
 _NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -81,19 +85,14 @@ def _keep_alive(sock: socket.socket) -> None:
 
 
 class DockerStream(PolledStream):
-    """The attached stream. The engine frames output as ``stream u8 | 0 0 0 | length u32``. Stream 1 is stdout. Stream 2
-    is stderr, which is dropped: the engine's log keeps it."""
-
-    _HEAD = struct.Struct(">BxxxI")
+    """The attached stream. Its stderr is dropped: the engine's log keeps it."""
 
     def __init__(self, connection: Connection, host: str = "") -> None:
         super().__init__()
         self._host = host
         self._connection = connection
         self.closed = False
-        self._head = bytearray()
-        self._kind = 0
-        self._left = 0
+        self._frames = FrameReader(_FRAMES)
 
     def fileno(self) -> int:
         return self._connection.sock.fileno()
@@ -110,7 +109,7 @@ class DockerStream(PolledStream):
         else:
             with self._turn("the Docker engine broke off the stream of a sandbox"):
                 data = self._connection.sock.recv(CHUNK)
-        return self._demultiplex(data) if data else None
+        return [payload for kind, payload in self._frames.feed(data) if kind != STDERR] if data else None
 
     def _send(self, data: memoryview) -> int:
         with self._turn("the sandbox takes no more input; it has ended or is gone"):
@@ -125,22 +124,3 @@ class DockerStream(PolledStream):
             raise BlockingIOError from error
         except OSError as error:
             raise EngineGone(f"{failure}: {error}.", host=self._host) from error
-
-    def _demultiplex(self, data: bytes) -> list[bytes]:
-        pieces = []
-        view = memoryview(data)
-        while view:
-            if self._left == 0:
-                needed = self._HEAD.size - len(self._head)
-                self._head += view[:needed]
-                view = view[needed:]
-                if len(self._head) == self._HEAD.size:
-                    self._kind, self._left = self._HEAD.unpack(self._head)
-                    self._head.clear()
-                continue
-            piece = bytes(view[: self._left])
-            view = view[len(piece) :]
-            self._left -= len(piece)
-            if self._kind in (0, 1):
-                pieces.append(piece)
-        return pieces

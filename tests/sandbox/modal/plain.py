@@ -16,7 +16,7 @@ from trace_bench.errors import SandboxError
 from trace_bench.sandbox.conformance.lab import PRELUDE
 from trace_bench.sandbox.modal import program
 from trace_bench.sandbox.modal.conversation import JOIN, Conversation, ModalStream
-from trace_bench.sandbox.modal.protocol import Unpacker
+from trace_bench.sandbox.modal.protocol import frame_reader
 
 
 class Piped:
@@ -96,13 +96,13 @@ class Held:
         with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as bridge:
             assert bridge.stdout is not None
             data = bridge.stdout.read()  # who has answered hangs up
-        (answer,) = Unpacker().feed(data)
+        (answer,) = frame_reader().feed(data)
         return dict(json.loads(answer[1]))
 
     def collected(self) -> bytes:
         words = _here(program.collect_command(self.socket, str(self.out)))
         data = subprocess.run(words, capture_output=True, check=True, timeout=30).stdout
-        frames = Unpacker().feed(data)
+        frames = list(frame_reader().feed(data))
         assert [kind for kind, _ in frames[-1:]] == [b"S"], "it is whole"
         return b"".join(payload for kind, payload in frames if kind == b"D")
 

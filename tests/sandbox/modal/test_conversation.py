@@ -13,7 +13,7 @@ import pytest
 
 from trace_bench.errors import SandboxError
 from trace_bench.sandbox.modal.conversation import Conversation
-from trace_bench.sandbox.modal.protocol import DATA, SAY, WINDOW, Unpacker, pack, say
+from trace_bench.sandbox.modal.protocol import DATA, SAY, WINDOW, frame_reader, pack, say
 from trace_bench.sandbox.modal.reports import Ended, Report
 
 FACTS = {
@@ -65,7 +65,7 @@ async def begun() -> tuple[Conversation, Scripted, asyncio.Task[None]]:
 
 
 def payload(written: list[bytes]) -> bytes:
-    return b"".join(data for kind, data in Unpacker().feed(b"".join(written)) if kind == DATA)
+    return b"".join(data for kind, data in frame_reader().feed(b"".join(written)) if kind == DATA)
 
 
 def test_what_is_written_at_once_is_one_call_of_the_service() -> None:

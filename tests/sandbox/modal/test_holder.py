@@ -20,7 +20,7 @@ from trace_bench.sandbox.conformance.lab import ECHO, SLEEP, read_all, read_byte
 from trace_bench.sandbox.errors import StreamTimeout
 from trace_bench.sandbox.modal import program
 from trace_bench.sandbox.modal.confinement import KEPT
-from trace_bench.sandbox.modal.protocol import WINDOW, Unpacker, pack, say
+from trace_bench.sandbox.modal.protocol import WINDOW, frame_reader, pack, say
 from trace_bench.sandbox.modal.reports import Ended
 from trace_bench.sandbox.processes import descendants
 
@@ -255,8 +255,8 @@ def test_frames_come_out_as_they_went_in_however_they_are_cut() -> None:
     frames = [(b"D", b""), (b"S", b"{}"), (b"D", bytes(range(256)) * 300)]
     data = b"".join(pack(*frame) for frame in frames)
     for step in (1, 7, 4096, len(data)):
-        unpacker = Unpacker()
-        assert [f for at in range(0, len(data), step) for f in unpacker.feed(data[at : at + step])] == frames
+        reader = frame_reader()
+        assert [f for at in range(0, len(data), step) for f in reader.feed(data[at : at + step])] == frames
 
 
 def test_the_programs_fit_into_a_command_line() -> None:

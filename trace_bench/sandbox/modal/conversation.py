@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from trace_bench.errors import SandboxError
 from trace_bench.sandbox.errors import EngineGone
-from trace_bench.sandbox.modal.protocol import CHUNK, DATA, WINDOW, Unpacker, pack, say
+from trace_bench.sandbox.modal.protocol import CHUNK, DATA, WINDOW, frame_reader, pack, say
 from trace_bench.sandbox.modal.reports import Ended, InvalidMessage, Message, Report, parse_message
 from trace_bench.sandbox.streams import CHUNK as STREAM_CHUNK
 from trace_bench.sandbox.streams import PolledStream
@@ -135,9 +135,9 @@ class Conversation:
             raise self._translate(error) from error
 
     async def _listen(self, channel: Channel) -> None:
-        unpacker = Unpacker()
+        reader = frame_reader()
         async for data in channel.output():
-            for kind, payload in unpacker.feed(data):
+            for kind, payload in reader.feed(data):
                 if kind != DATA:
                     self._on_message(parse_message(payload))
                     continue

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_bench.sandbox.modal.confinement import confine
-from trace_bench.sandbox.modal.protocol import CHUNK, DATA, STDERR_BYTES, WINDOW, Unpacker, pack, say
+from trace_bench.sandbox.modal.protocol import CHUNK, DATA, STDERR_BYTES, WINDOW, frame_reader, pack, say
 from trace_bench.sandbox.processes import PR_SET_CHILD_SUBREAPER, exit_code, prctl, start_command, sweep
 
 PIPE_BYTES = 1 << 20
@@ -39,7 +39,7 @@ class Peer:
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self.op = ""
-        self.unpacker = Unpacker()
+        self.reader = frame_reader()
         self.outgoing = bytearray()
         self.credit = 0
         """Bytes of stdout that the peer still takes."""
@@ -149,7 +149,7 @@ class Holder:
             data = peer.sock.recv(CHUNK)
             if not data:
                 raise ConnectionResetError
-            for kind, payload in peer.unpacker.feed(data):
+            for kind, payload in peer.reader.feed(data):
                 if kind != DATA:
                     self._obey(peer, json.loads(payload))
                 elif peer is self._attached and self._stdin >= 0:  # data of an earlier peer is dropped

@@ -9,11 +9,12 @@ from trace_bench.sandbox import archive, processes
 from trace_bench.sandbox.modal import bridge, confinement, holder, protocol
 from trace_bench.sandbox.modal.protocol import OUT, SOCKET
 from trace_bench.sandbox.packed import python_arguments
+from trace_bench.worker import frames
 
 
 def holder_command(spec: dict[str, Any]) -> list[str]:
     """The entry point; `spec` as of `holder.Holder`."""
-    return ["python3", *python_arguments(processes, confinement, protocol, holder), json.dumps(spec)]
+    return ["python3", *python_arguments(processes, confinement, frames, protocol, holder), json.dumps(spec)]
 
 
 def join_command(socket: str = SOCKET, **first: Any) -> list[str]:
@@ -27,4 +28,4 @@ def collect_command(socket: str = SOCKET, out: str = OUT) -> list[str]:
 
 
 def _bridge() -> list[str]:
-    return ["python3", *python_arguments(archive, protocol, bridge)]
+    return ["python3", *python_arguments(archive, frames, protocol, bridge)]

@@ -29,6 +29,8 @@ import json
 import struct
 from typing import Any
 
+from trace_bench.worker.frames import FrameFormat, FrameReader
+
 DATA, SAY = b"D", b"S"
 WINDOW = 4 << 20
 """Bytes of data that one side may send before the other has read them."""
@@ -38,12 +40,12 @@ STDERR_BYTES = 64 * 1024
 """How much of the end of stderr is kept."""
 SOCKET = "/run/trace-bench/holder"
 OUT = "/out"
-_HEAD = struct.Struct(">cI")
+_FRAMES = FrameFormat(struct.Struct(">cI"), LONGEST_FRAME)
 
 
 def pack(kind: bytes, payload: bytes) -> bytes:
     """One frame."""
-    return _HEAD.pack(kind, len(payload)) + payload
+    return _FRAMES.pack(payload, kind)
 
 
 def say(**fields: Any) -> bytes:
@@ -51,28 +53,6 @@ def say(**fields: Any) -> bytes:
     return pack(SAY, json.dumps(fields).encode())
 
 
-class Unpacker:
-    """Finds the frames in bytes that come in pieces."""
-
-    def __init__(self) -> None:
-        self._data = bytearray()
-
-    def feed(self, data: bytes) -> list[tuple[bytes, bytes]]:
-        """The frames that are complete now: kind and payload.
-
-        Raises:
-            ValueError: a frame is too long.
-        """
-        self._data += data
-        found, at = [], 0
-        while len(self._data) - at >= _HEAD.size:
-            kind, length = _HEAD.unpack_from(self._data, at)
-            if length > LONGEST_FRAME:
-                raise ValueError(f"a frame of {length} bytes; at most {LONGEST_FRAME} are allowed")
-            end = at + _HEAD.size + length
-            if len(self._data) < end:
-                break
-            found.append((kind, bytes(self._data[at + _HEAD.size : end])))
-            at = end
-        del self._data[:at]
-        return found
+def frame_reader() -> FrameReader:
+    """Splits bytes into frames, each as kind and payload."""
+    return FrameReader(_FRAMES)

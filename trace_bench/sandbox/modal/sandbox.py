@@ -17,8 +17,9 @@ from trace_bench.sandbox.modal import program
 from trace_bench.sandbox.modal.client import EXEC_SECONDS, Client, Exec, translated
 from trace_bench.sandbox.modal.controls import read_back
 from trace_bench.sandbox.modal.conversation import JOIN, PARTING, Conversation, ModalStream
-from trace_bench.sandbox.modal.protocol import DATA, Unpacker
-from trace_bench.sandbox.modal.reports import Ended, Facts, Report, parse_message
+from trace_bench.sandbox.modal.protocol import DATA, frame_reader
+from trace_bench.sandbox.modal.reports import Ended, Facts, InvalidMessage, Report, parse_message
+from trace_bench.worker.frames import FrameError
 
 if TYPE_CHECKING:
     import modal
@@ -225,9 +226,9 @@ class ModalSandbox:
         process = await self._client.exec(self._handle, program.join_command(op=op))
 
         async def answer() -> Report:
-            unpacker = Unpacker()
+            reader = frame_reader()
             async for data in process.output():
-                for _, payload in unpacker.feed(data):
+                for _, payload in reader.feed(data):
                     if (report := parse_message(payload).report) is not None:
                         return report
             raise EngineGone(f"sandbox {self.name} did not answer.")
@@ -250,9 +251,9 @@ class ModalSandbox:
 
         try:
             process = await self._client.exec(self._handle, program.collect_command())
-            unpacker, complete = Unpacker(), False
+            reader, complete = frame_reader(), False
             async for data in process.output():
-                for kind, payload in unpacker.feed(data):
+                for kind, payload in reader.feed(data):
                     if kind == DATA:
                         await put(payload)
                     else:
@@ -286,5 +287,7 @@ class ModalSandbox:
             self._check_there()
 
     def _translate(self, error: BaseException) -> SandboxError:
+        if isinstance(error, (InvalidMessage, FrameError)):
+            return SandboxError(f"sandbox {self.name} broke the protocol: {error}.")
         found = translated(error, "join a sandbox", self.name)
         return found if isinstance(found, SandboxError) else SandboxError(str(found))
