@@ -96,34 +96,33 @@ class Conversation:
         """Carry bytes and messages until the end; `opened` makes the channel, over which `JOIN` has been sent."""
         self._loop = asyncio.get_running_loop()
         self._more, self._granted = asyncio.Event(), asyncio.Event()
-        listening: asyncio.Task[None] | None = None
         tasks: list[asyncio.Task[None]] = []
         try:
             self._channel = channel = await opened()
-            listening = asyncio.create_task(self._listen(channel))
-            delivery, feeding = asyncio.create_task(self._deliver(channel)), asyncio.create_task(self._feed(channel))
-            tasks = [delivery, feeding]
-            await _first_to_end(listening, delivery, feeding)
-            if not self._eof:
-                await listening
-            elif not self._stream_closed:
-                await delivery
-            if not self._eof and not self._stream_closed:
-                self.error = EngineGone("Modal broke off the stream of a sandbox.")
+            tasks = [asyncio.create_task(work(channel)) for work in (self._listen, self._deliver, self._feed)]
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                await task
+            if self._eof and not self._stream_closed:
+                await tasks[1]
+            elif not self._eof and not self._stream_closed:
+                raise EngineGone("Modal broke off the stream of a sandbox.")
         except asyncio.CancelledError:
-            self.error = self.error or EngineGone("the stream of a sandbox was closed.")
+            self.error = EngineGone("the stream of a sandbox was closed.")
         except BaseException as error:
             self.error = self._translate(error)
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await _cancel(*tasks[1:])
             self._theirs.close()
             with self._changed:
                 self.over = True
                 self._changed.notify_all()
-            if listening is not None:
-                await _ended_by_itself(listening)
+            # To break off what the service's client reads leaves the read open for long, and makes the client complain.
+            if tasks:
+                try:
+                    await asyncio.wait(tasks[:1], timeout=PARTING)
+                finally:
+                    await _cancel(tasks[0])
 
     async def say(self, **fields: Any) -> None:
         """Send a message to the holder."""
@@ -181,57 +180,44 @@ class Conversation:
                 taken = 0
 
     async def _feed(self, channel: Channel) -> None:
-        """Pass on what is written to the stream, as far as the holder has granted it."""
-        while True:
-            while self._credit <= 0:
-                self._granted.clear()
-                await self._granted.wait()
+        """Pass on what is written to the stream, as far as the holder has granted it. Ends only with an error."""
+        while data := await self._next_input():
             try:
-                data = await self._loop.sock_recv(self._theirs, min(4 * CHUNK, self._credit))
-            except OSError:
-                data = b""
-            if not data:
-                break
-            await asyncio.sleep(GATHER)
-            with contextlib.suppress(OSError):
-                if room := min(4 * CHUNK, self._credit - len(data)):
-                    data += self._theirs.recv(room)
-            self._credit -= len(data)
-            await channel.write(pack(DATA, data))
+                await channel.write(pack(DATA, data))
+            except Exception:
+                # Data that does not arrive gets no answer, so this ends the conversation. But the command may have
+                # ended, which is no error: the report of that may still come.
+                await asyncio.sleep(LAST_WORDS)
+                raise
         self._stream_closed = True
         if self.ended is None:
             await asyncio.sleep(LINGER)
         await channel.hang_up()
+        await asyncio.Event().wait()
+
+    async def _next_input(self) -> bytes:
+        """What was written to the stream within `GATHER` seconds; nothing once the stream is closed."""
+        while self._credit <= 0:
+            self._granted.clear()
+            await self._granted.wait()
+        most = min(4 * CHUNK, self._credit)
+        try:
+            data = await self._loop.sock_recv(self._theirs, most)
+        except OSError:
+            return b""
+        if data:
+            await asyncio.sleep(GATHER)
+            with contextlib.suppress(OSError):
+                if len(data) < most:
+                    data += self._theirs.recv(most - len(data))
+            self._credit -= len(data)
+        return data
 
 
-async def _first_to_end(
-    listening: asyncio.Task[None], delivery: asyncio.Task[None], feeding: asyncio.Task[None]
-) -> None:
-    """Wait until all has come or has been delivered. A stream that was closed feeds no more, and still listens.
-
-    Raises:
-        Exception: why nothing can be written. It must be raised here: what does not arrive there gets no answer.
-    """
-    await asyncio.wait({listening, delivery, feeding}, return_when=asyncio.FIRST_COMPLETED)
-    if not listening.done() and not delivery.done():
-        broken = feeding.exception() is not None
-        await asyncio.wait(
-            {listening, delivery}, timeout=LAST_WORDS if broken else None, return_when=asyncio.FIRST_COMPLETED
-        )
-        if broken and not listening.done() and not delivery.done():
-            await feeding
-    if delivery.done():
-        await delivery
-
-
-async def _ended_by_itself(listening: asyncio.Task[None]) -> None:
-    """Wait until the channel has no more to say. Breaking off a read of the service's client leaves the read open for
-    long, and makes the client complain."""
-    try:
-        await asyncio.wait({listening}, timeout=PARTING)
-    finally:
-        listening.cancel()
-        await asyncio.gather(listening, return_exceptions=True)
+async def _cancel(*tasks: asyncio.Task[None]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class ModalStream(PolledStream):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
@@ -29,8 +28,6 @@ ANSWER_SECONDS = 60.0
 KILL_SECONDS = 30.0
 OVER_SECONDS = 2.0
 """A conversation that takes no message because it ends has ended within that."""
-PIECES_AHEAD = 64
-"""Pieces of /out that are fetched before they are read."""
 SETTLING = (0.0, 0.2, 0.6)
 """Seconds before each look whether a sandbox is still there, after something broke."""
 ATTEMPTS, PAUSE = 3, 0.2
@@ -107,23 +104,17 @@ class ModalSandbox:
         return self._answer("status").stderr
 
     def collect(self) -> Iterator[bytes]:
-        pieces: queue.Queue[bytes | BaseException | None] = queue.Queue(PIECES_AHEAD)
-        stopped = threading.Event()
-        work = self._client.submit(self._fetch_out(pieces, stopped))
+        pieces = self._read_out()
+
+        async def next_piece() -> bytes | None:
+            return await anext(pieces, None)
+
+        action = "bring what a sandbox has written"
         try:
-            while True:
-                try:
-                    piece = pieces.get(timeout=EXEC_SECONDS)
-                except queue.Empty:
-                    raise EngineGone(f"nothing of sandbox {self.name} came for {EXEC_SECONDS:g} s.") from None
-                if piece is None:
-                    return
-                if isinstance(piece, BaseException):
-                    raise piece
+            while (piece := self._client.call(next_piece(), EXEC_SECONDS, action, self.name)) is not None:
                 yield piece
         finally:
-            stopped.set()
-            work.cancel()
+            self._client.submit(pieces.aclose())
 
     def remove(self) -> None:
         conversation, self._conversation = self._conversation, None
@@ -239,30 +230,18 @@ class ModalSandbox:
             await process.hang_up()
             return None
 
-    async def _fetch_out(self, pieces: queue.Queue[bytes | BaseException | None], stopped: threading.Event) -> None:
-        """Put the tar of /out into `pieces`, and None or an error after it."""
-
-        async def put(piece: bytes | BaseException | None) -> None:
-            while not stopped.is_set():
-                try:
-                    return pieces.put_nowait(piece)
-                except queue.Full:
-                    await asyncio.sleep(0.005)
-
-        try:
-            process = await self._client.exec(self._handle, program.collect_command())
-            reader, complete = frame_reader(), False
-            async for data in process.output():
-                for kind, payload in reader.feed(data):
-                    if kind == DATA:
-                        await put(payload)
-                    else:
-                        complete = True
-            if not complete:
-                raise SandboxGone(f"sandbox {self.name} was gone before all of its /out had come.")
-            await put(None)
-        except Exception as error:
-            await put(translated(error, "bring what a sandbox has written", self.name))
+    async def _read_out(self) -> AsyncGenerator[bytes, None]:
+        """The tar of /out, in pieces."""
+        process = await self._client.exec(self._handle, program.collect_command())
+        reader, complete = frame_reader(), False
+        async for data in process.output():
+            for kind, payload in reader.feed(data):
+                if kind == DATA:
+                    yield payload
+                else:
+                    complete = True
+        if not complete:
+            raise SandboxGone(f"sandbox {self.name} was gone before all of its /out had come.")
 
     # -- errors --------------------------------------------------------------------------------------------------
 
