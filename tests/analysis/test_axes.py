@@ -15,6 +15,7 @@ from trace_bench.analysis.compare_text import sections, summary
 from trace_bench.analysis.comparison import compare
 from trace_bench.analysis.parts import parse_where
 from trace_bench.artifacts.layout import RunLayout
+from trace_bench.cli.compare import Wanted, compare_command
 
 OTHER = "f" * 64
 IMAGE = {"family": "core", "ref": "core", "key": "sha256:" + OTHER}
@@ -202,11 +203,17 @@ def test_parameters_of_a_trainer_that_both_have_count_beside_other_trainers(tmp_
     assert counting(*runs) == ["trainer", "parameters"]
 
 
-def test_hostile_names_stay_on_their_line(base: RunLayout, tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["table", "md"])
+def test_hostile_names_stay_on_their_line(
+    form: str, base: RunLayout, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rows = [job("x", 1, 0.5, trainer_id="a\n\x1b[31mb", resolved_trainer_kwargs={"\x1b]0;": "x\ny"})]
-    told = axes(*choose([base, make_experiment(tmp_path, "b", rows)], [], None, None))
-    text = "".join(axis.baseline + axis.other + axis.why for axis in told)
-    assert text.isprintable()
+    other = make_experiment(tmp_path, "b", rows)
+    wanted = Wanted((str(base.root), str(other.root)), (), None, None, None, 0.95, False, False, False, form, True)
+    compare_command(wanted, tmp_path)
+    lines = capsys.readouterr().out.splitlines()
+    assert all(line.isprintable() for line in lines) and any("[31mb" in line for line in lines)
+    assert not any(line.startswith(("\x1b", "b ")) for line in lines)
 
 
 def test_hardware_is_an_axis_where_scores_depend_on_it(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from trace_bench.analysis.comparands import MODEL, OPTIMIZER, PARAMETERS, TRAINER, UNIT, Part, Source
-from trace_bench.artifacts.jsonio import loads, printable
+from trace_bench.artifacts.jsonio import loads
+from trace_bench.display.text import quoted
 from trace_bench.errors import ExitCode, TraceBenchError
 
 NOTHING = "-"
@@ -57,7 +58,7 @@ def warning(differing: Sequence[Axis], names: tuple[str, str]) -> str | None:
     """A sentence if more than one axis counts, or may."""
     counting = [axis.name for axis in differing if axis.counts]
     unknown = [f"{axis.name}: {axis.why}" for axis in differing if axis.unknown]
-    who = " and ".join(repr(printable(name)) for name in names)
+    who = " and ".join(repr(name) for name in names)
     told = []
     if len(counting) > 1:
         told.append(
@@ -94,7 +95,7 @@ def _of_jobs(a: Part, b: Part) -> Iterable[Axis]:
         yield Axis("seeds", _numbers(seeds[0]), _numbers(seeds[1]))
     hardware = [sorted(set(part.jobs["hardware"]) - {""}) for part in (a, b)]
     if all(hardware) and hardware[0] != hardware[1]:
-        texts = ["; ".join(printable(name, 200) for name in names) for names in hardware]
+        texts = ["; ".join(names) for names in hardware]
         yield _axis("machine", texts, why="scores of timing_sensitive tasks depend on it")
 
 
@@ -150,7 +151,7 @@ def _flat(way: tuple[str, str, str]) -> dict[str, str]:
     named = {**params, "optimizer": optimizer, "guide": guide}
     named |= {f"optimizer.{key}": value for key, value in optimizer_kwargs.items()}
     named |= {f"guide.{key}": value for key, value in guide_kwargs.items()}
-    return {printable(key, 40): _short(value) for key, value in named.items()}
+    return {key: _short(value) for key, value in named.items()}
 
 
 def _tasks(a: Part, b: Part) -> Iterable[Axis]:
@@ -194,7 +195,7 @@ def _of_runs(first: Part, second: Part, already: set[str]) -> Iterable[Axis]:
             yield _axis("packages", texts, counts=local, why=why)
     if a.cpu_model and b.cpu_model and a.cpu_model != b.cpu_model and "machine" not in already:
         why = "scores of tasks that are sensitive to time may depend on it"
-        yield Axis("machine", printable(a.cpu_model, 60), printable(b.cpu_model, 60), counts=False, why=why)
+        yield Axis("machine", a.cpu_model, b.cpu_model, counts=False, why=why)
 
 
 def _images(a: Source, b: Source, already: set[str]) -> Iterable[Axis]:
@@ -311,7 +312,7 @@ def _unknown(a: Source, b: Source) -> Iterable[Axis]:
         if any(missing):
             texts = [NOT_KNOWN if lacking else "known" for lacking in missing]
             runs = " and ".join(
-                printable(source.layout.run_id, 60) for source, lacking in zip((a, b), missing, strict=True) if lacking
+                source.layout.run_id for source, lacking in zip((a, b), missing, strict=True) if lacking
             )
             yield Axis(name, texts[0], texts[1], counts=False, why=f"{runs} has no {file}", unknown=True)
 
@@ -383,7 +384,7 @@ def _names(values: Iterable[Any]) -> str:
     listed = list(values)
     if not isinstance(values, Sequence):
         listed = sorted(listed)
-    shown = ", ".join(printable(str(value), 60) for value in listed[:_SHOWN])
+    shown = ", ".join(str(value) for value in listed[:_SHOWN])
     return (shown + (f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else "")) or NOTHING
 
 
@@ -406,4 +407,4 @@ def _pairs(a: Mapping[str, str], b: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _short(value: Any) -> str:
-    return printable(value if isinstance(value, str) else repr(value) if value is not None else "none", 40)
+    return quoted(value if isinstance(value, str) else repr(value) if value is not None else "none", 40)

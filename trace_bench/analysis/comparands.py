@@ -13,10 +13,11 @@ import pandas as pd
 
 from trace_bench.analysis.frames import jobs_frame
 from trace_bench.analysis.parts import KEYS, Where, parse_by
-from trace_bench.artifacts.jsonio import JsonError, canonical, printable, read_model
+from trace_bench.artifacts.jsonio import JsonError, canonical, read_model
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import EnvInfo, Lock, Manifest
 from trace_bench.artifacts.versions import read_versioned
+from trace_bench.display.text import quoted
 from trace_bench.errors import ConfigError, HarnessError
 from trace_bench.records.rows import skipped_row
 from trace_bench.records.tables import manifest_and_rows
@@ -49,7 +50,7 @@ class Source:
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, yaml.YAMLError) as error:
-            raise HarnessError(f"{self.layout.config_snapshot}: {printable(str(error), 200)}") from None
+            raise HarnessError(f"{self.layout.config_snapshot}: {quoted(str(error), 200)}") from None
         return found if isinstance(found, dict) else {}
 
 
@@ -154,7 +155,7 @@ def choose(
     parts = _by_values(listed, wheres, by) if by is not None else _parts(listed, wheres)
     for part in parts:
         if not len(part.jobs):
-            raise ConfigError(f"no job is in {printable(part.name)!r}{_known(part, wheres)}")
+            raise ConfigError(f"no job is in {part.name!r}{_known(part, wheres)}")
     _check_apart(parts)
     return _with_first(parts, baseline)
 
@@ -192,9 +193,7 @@ def _by_values(sources: Sequence[Source], wheres: Sequence[Where], by: str) -> l
     jobs = wheres[0].of(sources[0].jobs) if wheres else sources[0].jobs
     groups = list(jobs.groupby(columns, sort=False, dropna=False))
     if len(groups) < 2:
-        raise ConfigError(
-            f"--by {printable(by)}: the jobs have {len(groups)} of it, and a comparison needs two at least"
-        )
+        raise ConfigError(f"--by {by}: the jobs have {len(groups)} of it, and a comparison needs two at least")
     asked = len(columns)
     for key in SPLIT_BY:
         if _can_be_paired([part for _, part in groups]):
@@ -205,7 +204,7 @@ def _by_values(sources: Sequence[Source], wheres: Sequence[Where], by: str) -> l
     names = [key for column in columns for key, its_column in KEYS.items() if its_column == column]
     split = ""
     if len(columns) > asked:
-        split = f"--by {printable(by)} would put jobs that differ into one part; the parts are by {','.join(names)}"
+        split = f"--by {by} would put jobs that differ into one part; the parts are by {','.join(names)}"
     return [
         Part(",".join(f"{name}={value}" for name, value in zip(names, values, strict=True)), sources[0], part, split)
         for values, part in groups
@@ -242,10 +241,8 @@ def _known(part: Part, wheres: Sequence[Where]) -> str:
     told = []
     for name in names:
         values = sorted(set(part.source.jobs[KEYS[name]].astype(str)))
-        told.append(
-            f"{name} is " + ", ".join(printable(value, 60) for value in values[:5]) + (" …" if values[5:] else "")
-        )
-    return f"; in {printable(part.source.layout.run_id)} {'; '.join(told)}" if told and len(part.source.jobs) else ""
+        told.append(f"{name} is " + ", ".join(quoted(value, 60) for value in values[:5]) + (" …" if values[5:] else ""))
+    return f"; in {part.source.layout.run_id} {'; '.join(told)}" if told and len(part.source.jobs) else ""
 
 
 def _check_apart(parts: Sequence[Part]) -> None:
@@ -253,7 +250,7 @@ def _check_apart(parts: Sequence[Part]) -> None:
         if one.source is two.source:
             shared = len(set(one.jobs["job_id"]) & set(two.jobs["job_id"]))
             if shared:
-                names = f"{printable(one.name)!r} and {printable(two.name)!r}"
+                names = f"{one.name!r} and {two.name!r}"
                 raise ConfigError(f"{shared} jobs are in both {names}; parts that are compared share none")
 
 
@@ -263,7 +260,7 @@ def _with_first(parts: list[Part], baseline: str | None) -> list[Part]:
     exact = [part for part in parts if part.name == baseline]
     fitting = exact or [part for part in parts if baseline in part.name]
     if len(fitting) != 1:
-        names = ", ".join(repr(printable(part.name)) for part in parts)
+        names = ", ".join(repr(part.name) for part in parts)
         which = "more than one part has" if fitting else "no part has"
-        raise ConfigError(f"--baseline: {which} {printable(baseline)!r} in its name; the parts are {names}")
+        raise ConfigError(f"--baseline: {which} {baseline!r} in its name; the parts are {names}")
     return [*fitting, *(part for part in parts if part is not fitting[0])]

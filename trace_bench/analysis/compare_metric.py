@@ -9,7 +9,7 @@ import pandas as pd
 
 from trace_bench.analysis.comparands import UNIT, Part
 from trace_bench.arguments import hint
-from trace_bench.artifacts.jsonio import JsonError, printable, read_model
+from trace_bench.artifacts.jsonio import JsonError, read_model
 from trace_bench.artifacts.records import JobMeta
 from trace_bench.errors import ConfigError, HarnessError
 
@@ -67,11 +67,11 @@ def chosen(parts: Sequence[Part], name: str | None, *, unprotected: bool, failur
             note = f"{first} is of {having[first]} of {most} tasks; --metric {first} compares these alone"
     known = [*NAMES, *(c for c in jobs.columns if c.startswith(("metric_test:", "metric_best:")))]
     if name not in known:
-        raise ConfigError(f"--metric: there is no {printable(name)!r}{hint(name, known)}")
+        raise ConfigError(f"--metric: there is no {name!r}{hint(name, known)}")
     scale_free = name.startswith("normalised") or name.endswith(":normalised")
     if failures_as_worst and not scale_free:
         raise ConfigError(
-            f"--failures-as-worst: {printable(name)} has no worst value; it takes a normalised metric, where that is 0"
+            f"--failures-as-worst: {name} has no worst value; it takes a normalised metric, where that is 0"
         )
     held_out = name.endswith("_test") or name.startswith("metric_test:")
     about = NAMES.get(name) or f"{name.partition(':')[2]} of the best state"

@@ -17,7 +17,6 @@ from trace_bench.analysis.comparands import UNIT, Part, pairing
 from trace_bench.analysis.compare_metric import Metric, chosen, counting, units_with
 from trace_bench.analysis.testing import Array, Effect, Share
 from trace_bench.artifacts.contract import Direction
-from trace_bench.artifacts.jsonio import printable
 from trace_bench.errors import ConfigError
 
 Verdict = Literal["win", "tie", "loss"]
@@ -219,9 +218,7 @@ def compare(
 def _groups(a: Part, b: Part, x: pd.DataFrame, y: pd.DataFrame, dims: tuple[str, ...]) -> _Groups:
     common = set(a.jobs[UNIT]) & set(b.jobs[UNIT])
     if not common:
-        raise ConfigError(
-            f"{printable(a.name)!r} and {printable(b.name)!r} have no task with the same arguments in common"
-        )
+        raise ConfigError(f"{a.name!r} and {b.name!r} have no task with the same arguments in common")
     planned = len(set(a.jobs[UNIT]) | set(b.jobs[UNIT]))
     scored = set(x[UNIT]), set(y[UNIT])
     pairs = x.merge(y, on=[UNIT, "seed", *dims], suffixes=("_x", "_y"))
@@ -235,7 +232,7 @@ def _groups(a: Part, b: Part, x: pd.DataFrame, y: pd.DataFrame, dims: tuple[str,
 def _refuse_several(a: Part, b: Part, dims: tuple[str, ...]) -> None:
     names = ", ".join(_WAYS[dim] for dim in dims)
     several = [part for part in (a, b) if part.jobs.duplicated([UNIT, "seed"]).any()]
-    who = " and ".join(repr(printable(part.name)) for part in several or (a, b))
+    who = " and ".join(repr(part.name) for part in several or (a, b))
     raise ConfigError(
         f"{who}: several jobs have the same task and seed, and no {names} in common with the part that it is compared"
         " with; choose one configuration with --where, or make parts with --by trainer,variant"

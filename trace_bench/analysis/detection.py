@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from trace_bench.analysis.comparison import Alike, Compared, Comparison, TaskDifference
 from trace_bench.analysis.testing import BOOTSTRAP, EXACT, POWER, Effect, drawn, smallest_paired_p
-from trace_bench.artifacts.jsonio import printable
+from trace_bench.display.text import quoted
 
 _POWER = (
     f"a power of {POWER:.0%}, if the spread is as seen (by a t test; the permutation test that p is of finds it less"
@@ -148,4 +148,4 @@ def short(value: float | None) -> str:
 
 
 def name(text: str) -> str:
-    return printable(text, 100)
+    return quoted(text, 100)

@@ -9,7 +9,6 @@ from fnmatch import fnmatchcase
 import pandas as pd
 
 from trace_bench.arguments import hint
-from trace_bench.artifacts.jsonio import printable
 from trace_bench.errors import ConfigError
 
 KEYS: Mapping[str, str] = {
@@ -59,9 +58,9 @@ def parse_where(text: str) -> Where:
     for piece in text.split(","):
         key, equals, values = (part.strip() for part in piece.partition("="))
         if not equals or not values:
-            raise ConfigError(f"{printable(piece)!r} is no condition; write KEY=VALUE, as in trainer=NoOp,seed=1|2")
+            raise ConfigError(f"{piece!r} is no condition; write KEY=VALUE, as in trainer=NoOp,seed=1|2")
         if key in patterns:
-            raise ConfigError(f"{printable(text)!r} names {key} twice; put | between its values")
+            raise ConfigError(f"{text!r} names {key} twice; put | between its values")
         check_key(key)
         patterns[key] = tuple(value.strip() for value in values.split("|"))
     return Where(text, patterns)
@@ -74,7 +73,7 @@ def check_key(key: str) -> str:
         ConfigError: there is none.
     """
     if key not in KEYS:
-        raise ConfigError(f"jobs have no {printable(key)!r}{hint(key, KEYS)}")
+        raise ConfigError(f"jobs have no {key!r}{hint(key, KEYS)}")
     return KEYS[key]
 
 
@@ -86,5 +85,5 @@ def parse_by(text: str) -> Sequence[str]:
     """
     keys = [key.strip() for key in text.split(",")]
     if len(set(keys)) < len(keys):
-        raise ConfigError(f"{printable(text)!r} names a key twice; name each once")
+        raise ConfigError(f"{text!r} names a key twice; name each once")
     return [check_key(key) for key in keys]

@@ -7,18 +7,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from trace_bench.artifacts.jsonio import dumps, printable
+from trace_bench.artifacts.jsonio import dumps
 from trace_bench.audit.job_diff import Difference, Job, diff
 from trace_bench.cli.lookup import manifest_of
-from trace_bench.cli.output import emit, emit_json
-from trace_bench.cli.tables import emit_pairs, emit_table
+from trace_bench.display.console import emit, emit_json, emit_pairs, emit_table
+from trace_bench.display.table import Table
+from trace_bench.display.text import quoted
 from trace_bench.errors import ConfigError
 from trace_bench.gateway.differences import first_difference
 from trace_bench.records.runs import find_job, find_run
 
 SHOWN = 200
 """Lines of a state's diff, unless all are asked for."""
-_LONG = 100_000
 
 
 def diff_command(jobs: Sequence[str], runs_dir: Path, *, every: bool, as_json: bool) -> None:
@@ -37,27 +37,32 @@ def diff_command(jobs: Sequence[str], runs_dir: Path, *, every: bool, as_json: b
         return
     emit_pairs([("first", _told(first)), ("second", _told(second))])
     if found.is_empty:
-        emit("\nnothing differs, times apart")
+        emit()
+        emit("nothing differs, times apart")
     for title, differences in (("given", found.given), ("came out", found.came)):
         if differences:
-            emit(f"\n{title}")
-            cells = [(printable(d.what, 100), _cell(d.first), _cell(d.second)) for d in differences]
-            emit_table(("what", "first", "second"), cells, elastic={"first": 12, "second": 12})
+            emit()
+            emit(title)
+            cells = [(d.what, _text(d.first), _text(d.second)) for d in differences]
+            emit_table(Table.of(("what", "first", "second"), cells, shrink={"first": 12, "second": 12}))
     for kind, changes in found.states.items():
-        emit(f"\n{kind} state")
+        emit()
+        emit(f"{kind} state")
         for name, lines in changes.items():
-            emit(f"  {printable(name, 200)}")
+            emit(f"  {name}")
             for line in lines if every else lines[:SHOWN]:
-                emit(f"    {printable(line, _LONG)}".rstrip())
+                emit(f"    {line}".rstrip())
             if not every and len(lines) > SHOWN:
                 emit(f"    … {len(lines) - SHOWN} more lines; --all shows them")
     for title, differences in (("history", found.history), ("model calls", found.calls)):
         if differences:
-            emit(f"\n{title}: the first line that differs")
+            emit()
+            emit(f"{title}: the first line that differs")
             for difference in differences:
                 emit(f"  {_sentence(difference)}")
     for text in found.unread:
-        emit(f"\ndamaged: {printable(text, 400)}")
+        emit()
+        emit(f"damaged: {text}")
 
 
 def _named(jobs: Sequence[str]) -> list[tuple[str, str]]:
@@ -87,24 +92,22 @@ def _who(job: Job) -> dict[str, str]:
 def _told(job: Job) -> str:
     entry = job.entry
     what = (f"{job.run.run_id}/{entry.job_id}", entry.task_id, entry.trainer_id, entry.variant, entry.model)
-    return "  ".join(printable(text, 200) for text in what) + f"  seed {entry.seed}"
+    return "  ".join(what) + f"  seed {entry.seed}"
 
 
-def _cell(value: Any) -> str:
-    if value is None:
-        return "-"
-    return printable(value if isinstance(value, str) else dumps(value), 200)
+def _text(value: Any) -> str:
+    return "-" if value is None else quoted(value if isinstance(value, str) else dumps(value), 200)
 
 
 def _sentence(difference: Difference) -> str:
     """Where two values part; those with an inside are told by what differs in it first."""
-    what = printable(difference.what, 120)
+    what = difference.what
     if difference.first is None or difference.second is None:
         only = "second" if difference.first is None else "first"
         value = difference.second if difference.first is None else difference.first
-        return f"{what}: only the {only} has it" + ("" if value == "there" else f" ({_cell(value)})")
+        return f"{what}: only the {only} has it" + ("" if value == "there" else f" ({_text(value)})")
     if not isinstance(difference.first, str | dict | list):
-        return f"{what}: {_cell(difference.first)} in the first, {_cell(difference.second)} in the second"
+        return f"{what}: {_text(difference.first)} in the first, {_text(difference.second)} in the second"
     told = first_difference({"it": difference.second}, {"it": difference.first})
     told = told.removeprefix("it.").removeprefix("it[").replace(", and was ", " in the second, in the first ")
     return f"{what}: {told.removeprefix('it ')}"

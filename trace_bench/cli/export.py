@@ -8,11 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.versions import NewerRun
-from trace_bench.cli.output import emit, emit_json, note
-from trace_bench.cli.tables import emit_pairs
+from trace_bench.display.console import emit, emit_json, emit_pairs, note
 from trace_bench.errors import ConfigError, HarnessError
 from trace_bench.records.guard import held_for_reading
 from trace_bench.records.runs import describe, find_run
@@ -56,13 +54,11 @@ def export_command(
         _export_table(layout, output, table or "scores", where, as_json=as_json)
     else:
         known = ", ".join((*ARCHIVES, *TABLES))
-        raise ConfigError(
-            f"-o {printable(str(output), 4096)}: what is written goes by the end of the name; known are {known}"
-        )
+        raise ConfigError(f"-o {output}: what is written goes by the end of the name; known are {known}")
 
 
 def _refuse_place(layout: RunLayout, output: Path, *, force: bool) -> None:
-    shown = printable(str(output), 4096)
+    shown = str(output)
     if output.is_dir() or (output.exists() and not output.is_file()):
         raise ConfigError(f"-o {shown}: it is no file; name one that ends in {', '.join((*ARCHIVES, *TABLES))}")
     if output.resolve().is_relative_to(layout.root.resolve()):
@@ -80,11 +76,11 @@ def _export_archive(
         raise ConfigError("--license is said in the metadata; give --ro-crate too")
     with held_for_reading(layout):
         line = describe(layout, lambda _: False)
-        shown = printable(str(layout.root), 4096)
+        shown = str(layout.root)
         if line.state == "newer":
-            raise NewerRun(printable(line.damage or "", 4096))
+            raise NewerRun(line.damage or "")
         if line.state != "finished" and not unfinished:
-            why = f"it is damaged ({printable(line.damage or '', 400)})" if line.damage else "it is not finished"
+            why = f"it is damaged ({line.damage})" if line.damage else "it is not finished"
             raise ConfigError(f"{shown}: {why}; continue it, or export it as it is with --unfinished")
         beside: Mapping[str, bytes] = {}
         if ro_crate:
@@ -100,17 +96,17 @@ def _export_archive(
                    "secrets": telling})  # fmt: skip
     else:
         emit_pairs([
-            ("archive", f"{printable(str(output), 4096)}  ({output.stat().st_size} bytes)"),
+            ("archive", f"{output}  ({output.stat().st_size} bytes)"),
             ("sha256", made.sha256),
-            ("run", f"{printable(layout.run_id, 128)}  ({made.files} files, {made.bytes} bytes)"),
+            ("run", f"{layout.run_id}  ({made.files} files, {made.bytes} bytes)"),
             ("digest", made.digest),
         ])  # fmt: skip
     for what in made.left_out:
-        note(f"left out: {printable(what, 400)}")
+        note(f"left out: {what}")
     if made.changed:
         note(changed_sentence(made.changed))
     if telling:
-        names = ", ".join(printable(path, 200) for path in telling[:SHOWN]) + (" …" if len(telling) > SHOWN else "")
+        names = ", ".join(telling[:SHOWN]) + (" …" if len(telling) > SHOWN else "")
         note(
             f"warning: {len(telling)} files, and so the archive, hold what looks like a key or token: {names}; give it "
             "to nobody before trace-bench audit has said what"
@@ -133,7 +129,7 @@ def _telling_a_secret(layout: RunLayout) -> list[str]:
 
 def changed_sentence(changed: tuple[str, ...]) -> str:
     """That files are not as the run's own index has them."""
-    names = ", ".join(printable(path, 200) for path in changed[:SHOWN]) + (" …" if len(changed) > SHOWN else "")
+    names = ", ".join(changed[:SHOWN]) + (" …" if len(changed) > SHOWN else "")
     return f"{len(changed)} files are not as the run's own index says, which trace-bench audit looks into: {names}"
 
 
@@ -143,7 +139,7 @@ def _export_table(layout: RunLayout, output: Path, table: str, where: str | None
     from trace_bench.records.tables import read_rows
 
     if table not in long_form.TABLES:
-        raise ConfigError(f"--table: there is no table {printable(table)!r}{hint(table, long_form.TABLES)}")
+        raise ConfigError(f"--table: there is no table {table!r}{hint(table, long_form.TABLES)}")
     rows = read_rows(layout)
     if where is not None:
         from trace_bench.analysis.frames import jobs_frame
@@ -157,12 +153,11 @@ def _export_table(layout: RunLayout, output: Path, table: str, where: str | None
         count = write(output, columns, batches)
     except (ValueError, TypeError) as error:  # of pandas and Arrow: no value that our own writers leave
         raise HarnessError(
-            f"{printable(str(layout.root), 4096)}: a file holds what its schema does not allow "
-            f"({printable(str(error), 200)}); trace-bench audit names it"
+            f"{layout.root}: a file holds what its schema does not allow ({error}); trace-bench audit names it"
         ) from None
     told: dict[str, Any] = {"path": str(output), "table": table, "jobs": len(rows), "rows": count,
                             "columns": list(columns)}  # fmt: skip
     if as_json:
         emit_json(told)
     else:
-        emit(f"{printable(str(output), 4096)}: {count} rows of table {table}, of {len(rows)} jobs")
+        emit(f"{output}: {count} rows of table {table}, of {len(rows)} jobs")

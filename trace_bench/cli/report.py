@@ -6,11 +6,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.writers import write_text
 from trace_bench.audit.verify import audit
-from trace_bench.cli.output import emit, emit_json, note
+from trace_bench.display.console import emit, emit_json, note
 from trace_bench.errors import ConfigError
 from trace_bench.records.runs import find_run, is_run
 from trace_bench.report import BEGINNING, MARK, Report, markdown, page, read_source
@@ -78,8 +77,7 @@ def _name(layouts: Sequence[RunLayout]) -> str:
 def _kind(path: Path) -> str:
     kind = _ENDINGS.get(path.suffix.lower())
     if kind is None:
-        shown = printable(str(path))
-        raise ConfigError(f"{shown}: its ending does not say what the report is to be; call it .html or .md")
+        raise ConfigError(f"{path}: its ending does not say what the report is to be; call it .html or .md")
     return kind
 
 
@@ -88,22 +86,21 @@ def _check_place(path: Path, *, force: bool) -> None:
     Raises:
         ConfigError: the file cannot be there, or there is one that is no report of ours.
     """
-    shown = printable(str(path), 400)
     folder = path.resolve().parent
     if not folder.is_dir():
-        raise ConfigError(f"{printable(str(folder), 400)}: there is no such folder; make it, or choose another with -o")
+        raise ConfigError(f"{folder}: there is no such folder; make it, or choose another with -o")
     if any(is_run(above) for above in (folder, *folder.parents)):
         raise ConfigError(
-            f"{shown}: it lies in the folder of a run, which holds what the run wrote; choose another place"
+            f"{path}: it lies in the folder of a run, which holds what the run wrote; choose another place"
         )
     if not path.exists() or force:
         if path.is_dir():
-            raise ConfigError(f"{shown}: is a folder; name a file")
+            raise ConfigError(f"{path}: is a folder; name a file")
         return
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD).decode("utf-8", "replace")
     except OSError as error:
-        raise ConfigError(f"{shown}: {error.strerror}; choose another file with -o") from None
+        raise ConfigError(f"{path}: {error.strerror}; choose another file with -o") from None
     if MARK not in head and not head.startswith(BEGINNING):
-        raise ConfigError(f"{shown}: is there and no report of ours; choose another file with -o, or say --force")
+        raise ConfigError(f"{path}: is there and no report of ours; choose another file with -o, or say --force")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trace_bench.artifacts.jsonio import dumps, printable
+from trace_bench.artifacts.jsonio import dumps
 from trace_bench.artifacts.outputs import StateKind
 from trace_bench.artifacts.records import Attempt, IntegrityReport, JobMeta
-from trace_bench.cli.output import emit
-from trace_bench.cli.tables import emit_pairs, emit_table
-from trace_bench.display.table import number
+from trace_bench.display.console import emit, emit_pairs, emit_table
+from trace_bench.display.table import Table, number
+from trace_bench.display.text import quoted
 from trace_bench.records.integrity import FLAGS, PAGE
 
 SIGNS = 20
@@ -32,8 +32,9 @@ def print_integrity(meta: JobMeta, *, every: bool) -> None:
     report = meta.integrity_report
     pairs = _pairs(meta)
     if pairs:
-        emit("\nintegrity")
-        emit_pairs([(f"  {name}", value) for name, value in pairs])
+        emit()
+        emit("integrity")
+        emit_pairs(pairs, indent="  ")
     for title, header, cells, elastic in (
         ("what training claimed, and the scorer found", ("state", "claimed", "found", "over"), _claims(report), {}),
         ("signs in scored sources", ("state", "kind", "line", "text"), _signs(report, every=every), {"text": 16}),
@@ -45,21 +46,23 @@ def print_integrity(meta: JobMeta, *, every: bool) -> None:
         ),
     ):
         if cells:
-            emit(f"\n{title}")
-            emit_table(header, cells, elastic=elastic)
+            emit()
+            emit(title)
+            emit_table(Table.of(header, cells, shrink=elastic))
 
 
 def print_evidence(meta: JobMeta) -> None:
     """What is known of each attempt that failed: the message, and what supervisor and engine said of its end."""
     pairs = [pair for attempt in meta.attempts for pair in _evidence(attempt)]
     if pairs:
-        emit("\nevidence")
-        emit_pairs([(f"  {name}", value) for name, value in pairs])
+        emit()
+        emit("evidence")
+        emit_pairs(pairs, indent="  ")
 
 
 def _pairs(meta: JobMeta) -> Pairs:
     report = meta.integrity_report
-    pairs = [(printable(flag, 60), FLAGS.get(flag, "a flag that this version does not know")) for flag in report.flags]
+    pairs = [(flag, FLAGS.get(flag, "a flag that this version does not know")) for flag in report.flags]
     if meta.integrity == "unprotected":
         pairs.append(("unprotected", "nothing kept a candidate from writing its own score"))
     if pairs:
@@ -95,7 +98,7 @@ def _signs(report: IntegrityReport, *, every: bool) -> list[tuple[str, ...]]:
     for kind in _STATES:
         signs = report.signs.get(kind, ())
         shown = signs if every else signs[:SIGNS]
-        cells += [(kind, printable(sign.kind, 60), str(sign.line or "-"), printable(sign.text, 200)) for sign in shown]
+        cells += [(kind, sign.kind, str(sign.line or "-"), sign.text) for sign in shown]
         if len(shown) < len(signs):
             cells.append((kind, "…", "-", f"{len(signs) - len(shown)} more; --all shows them"))
     return cells
@@ -104,7 +107,7 @@ def _signs(report: IntegrityReport, *, every: bool) -> list[tuple[str, ...]]:
 def _candidates(report: IntegrityReport) -> list[tuple[str, ...]]:
     return [
         (
-            printable(phase, 40),
+            phase,
             str(tally.opened),
             ", ".join(tally.needs) or "-",
             str(tally.unswept),
@@ -119,14 +122,14 @@ def _evidence(attempt: Attempt) -> Iterator[tuple[str, str]]:
     """Whatever the record has, so that none of it has to be looked for in the file."""
     name = f"attempt {attempt.number}"
     if attempt.failure is not None:
-        yield name, printable(attempt.failure.message, 4000)
+        yield name, attempt.failure.message
         name = ""
     if attempt.status in ("ok", "running"):
         return
     rest = attempt.model_dump(mode="json", exclude=set(_IN_TABLE))
     for key, text in _flat(rest):
         key = key.removeprefix("evidence.")
-        yield name, f"{printable(key, 200)}: {printable(text, 2000)}"
+        yield name, f"{key}: {quoted(text, 2000)}"
         name = ""
 
 

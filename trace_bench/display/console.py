@@ -89,7 +89,7 @@ def emit_rows(table: Table) -> None:
 
 def emit_pairs(pairs: Iterable[tuple[str, str]], *, indent: str = "") -> None:
     """Print a line for each name and its value. Pairs without a value are left out; an empty name continues."""
-    shown = [(name, value) for name, value in pairs if value]
+    shown = [(clean_line(name, 80), value) for name, value in pairs if value]
     width = max((len(name) for name, _ in shown), default=0)
     for name, value in shown:
         emit(f"{indent}{name.ljust(width)}  {value}")

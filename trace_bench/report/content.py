@@ -242,7 +242,7 @@ def _way_labels(named: Sequence[tuple[int, Row]], sources: Sequence[Source]) -> 
 
 
 def _unique(keys: Sequence[Hashable], texts: Sequence[str]) -> list[str]:
-    """A label for each key, cut and printable; equal ones of different keys are numbered."""
+    """A label for each key, on one line and cut. Equal labels of different keys are numbered."""
     found: dict[Hashable, str] = {}
     taken: Counter[str] = Counter()
     for key, text in zip(keys, texts, strict=True):

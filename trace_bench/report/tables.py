@@ -1,5 +1,4 @@
-"""The tables of a report, the same for the page and for Markdown. Cells are on one line and printable; whoever writes
-them down escapes them for where they go."""
+"""The tables of a report, the same for the page and for Markdown."""
 
 from __future__ import annotations
 
