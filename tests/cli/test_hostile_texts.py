@@ -27,11 +27,11 @@ from trace_bench.artifacts.records import JobMeta, LlmCall, ManifestEntry, Resul
 from trace_bench.artifacts.writers import Journal, write_json
 from trace_bench.artifacts.yamlio import load_state, write_state
 from trace_bench.cli import llm
+from trace_bench.cli.commands.logs import logs
 from trace_bench.cli.commands.ls import ls
 from trace_bench.cli.commands.ps import ps
 from trace_bench.cli.commands.show import show
 from trace_bench.cli.live import LiveTable
-from trace_bench.cli.logs import print_log
 from trace_bench.cli.outcome import print_outcome
 from trace_bench.cli.output import emit, note
 from trace_bench.cli.progress import JsonLines, Lines
@@ -124,7 +124,7 @@ def _show(run: RunLayout, job: str | None = None, as_json: bool = False) -> None
 
 
 def _logs(run: RunLayout, job: str | None = None, *, events: bool = False, as_json: bool = False) -> None:
-    print_log(run.run_id, job, run.root.parent, follow=False, lines=None, events=events, as_json=as_json)
+    logs(run.run_id, job, run.root.parent, events=events, as_json=as_json)
 
 
 def _llm_ls(run: RunLayout, as_json: bool = False) -> None:

@@ -34,6 +34,11 @@ def escape_line(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
+def escape_tabbed(text: str) -> str:
+    """`text` on one line like `escape_line`, but tabs stay."""
+    return "\t".join(map(escape_line, text.split("\t")))
+
+
 def escape_block(text: str) -> str:
     """`text` with its line breaks and tabs, and with an escape for each character of `HIDDEN`."""
     return HIDDEN.sub(_escaped, text)

@@ -1,12 +1,28 @@
-"""``logs``: see `trace_bench.cli.logs`."""
+"""``logs``: prints what a run or a job has written, and what it goes on writing."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import gc
+import json
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
+from trace_bench.cli.follow import INTERVAL, Audience, GrowingFile
 from trace_bench.cli.options import RUNS, JobArgument, Json, RunArgument, RunsDir, whole_number
+from trace_bench.display.console import emit, emit_block, note
+from trace_bench.display.text import escape_tabbed, quoted
+from trace_bench.errors import ConfigError
+
+if TYPE_CHECKING:
+    from trace_bench.artifacts.layout import RunLayout
+    from trace_bench.artifacts.records import ManifestEntry
+
+Print = Callable[[bytes], None]
+"""Prints one line of a file."""
 
 
 def logs(
@@ -25,6 +41,139 @@ def logs(
 
     Example: trace-bench logs latest --follow
     """
-    from trace_bench.cli.logs import print_log
+    from trace_bench.cli.lookup import jobs_named
+    from trace_bench.planning.ownership import has_controller
+    from trace_bench.records.runs import find_run
 
-    print_log(run, job, runs_dir, follow=follow, lines=lines, events=events, as_json=as_json)
+    if lines is not None and lines < 0:
+        raise ConfigError(f"--lines is {lines}; give 0 or more")
+    layout = find_run(run, runs_dir)
+    if job is None:
+        if events:
+            raise ConfigError("--events chooses between the two logs of a job; name a job, or leave it out")
+        goes_on = (lambda: has_controller(layout)) if follow else None
+        _print_lines(GrowingFile(layout.events), _event_printer(as_json), lines, goes_on)
+        return
+    (entry,) = jobs_named(layout, [job])
+    files = layout.job(entry.job_id)
+    path = files.events if events else files.stdout
+    goes_on = _job_goes_on(layout, entry) if follow else None
+    if not path.exists() or path.stat().st_size == 0:
+        yet = " yet" if goes_on is not None and goes_on() else ""
+        note(f"job {entry.job_id} has written no {'events' if events else 'output'}{yet}")
+    printer = _event_printer(as_json) if events else _output_printer(entry.job_id, as_json)
+    _print_lines(GrowingFile(path), printer, lines, goes_on)
+
+
+def _print_lines(file: GrowingFile, printer: Print, lines: int | None, goes_on: Callable[[], bool] | None) -> None:
+    """Print the last `lines` of what is there (None: all), then what is added until `goes_on` is False."""
+    audience, again = Audience(), 0  # before the first line, which may be the last that is read
+    there = deque(file.lines(), maxlen=lines)
+    if goes_on is None and (rest := file.rest()):
+        there.append(rest)
+    for raw in there:
+        printer(raw)
+    if goes_on is None:
+        return
+    gc.enable()  # this may take hours
+    while True:
+        more = goes_on()  # asked first: what was written before it ended is read below
+        for raw in file.lines():
+            printer(raw)
+        if file.began_again > again:
+            again = file.began_again
+            note(f"{file.path} has become shorter: this is its new content")
+        if not more or audience.gone():
+            break
+        time.sleep(INTERVAL)
+    if rest := file.rest():
+        printer(rest)
+
+
+def _job_goes_on(layout: RunLayout, entry: ManifestEntry) -> Callable[[], bool]:
+    """True while there is a controller that runs the job, or has yet to start it."""
+    from trace_bench.planning.ownership import has_controller
+    from trace_bench.records.job_states import Course
+
+    journal, course = GrowingFile(layout.events), Course()
+    over = False
+
+    def goes_on() -> bool:
+        nonlocal over
+        there = has_controller(layout)
+        for line in _objects(journal):
+            course.take(line)
+            if line.get("event") == "run.start":
+                over = False
+            elif line.get("job_id") == entry.job_id:
+                over = line.get("event") == "job.end"
+        waits = entry.decision in ("run", "adopt") and entry.job_id not in course.seen
+        return there and not over and (waits or entry.job_id in course.open)
+
+    return goes_on
+
+
+def _objects(journal: GrowingFile) -> Iterator[dict[str, Any]]:
+    from trace_bench.artifacts.jsonio import JsonError, loads
+
+    for raw in journal.lines():
+        try:
+            value = loads(raw)
+        except JsonError:
+            continue
+        if isinstance(value, dict):
+            yield value
+
+
+# ------------------------------------------------------------------------------------------------------- printing
+
+
+def _event_printer(as_json: bool) -> Print:
+    from trace_bench.artifacts.jsonio import JsonError, loads
+
+    def print_event(raw: bytes) -> None:
+        try:
+            value = loads(raw)
+        except JsonError as error:
+            note(f"left out, as it is no event ({error}): {_text(raw)[:200]}")
+            return
+        if as_json:
+            emit(json.dumps(value))
+        elif isinstance(value, dict):
+            emit(_event_line(value))
+        else:
+            emit_block(_text(raw))
+
+    return print_event
+
+
+def _event_line(event: Mapping[str, Any]) -> str:
+    """Time, event, job, and the other fields."""
+    t = event.get("t")
+    words = [f"{t:9.3f}" if isinstance(t, int | float) else quoted(str(t), 40)]
+    words.append(quoted(str(event.get("event")), 100).ljust(11))
+    if job := quoted(str(event.get("job_id", "")), 40):
+        words.append(job)
+    words.append(
+        " ".join(f"{quoted(k, 60)}={_field(v)}" for k, v in event.items() if k not in ("t", "event", "job_id"))
+    )
+    return "  ".join(words).rstrip()
+
+
+def _field(value: object) -> str:
+    plain = isinstance(value, str) and value and not any(c.isspace() or c in '"=' for c in value)
+    return quoted(str(value) if plain else json.dumps(value, ensure_ascii=False), 2000)
+
+
+def _output_printer(job_id: str, as_json: bool) -> Print:
+    def print_output(raw: bytes) -> None:
+        if as_json:
+            emit(json.dumps({"job_id": job_id, "text": raw.decode("utf-8", "replace")}))
+        else:
+            emit_block(_text(raw))
+
+    return print_output
+
+
+def _text(raw: bytes) -> str:
+    return escape_tabbed(raw.decode("utf-8", "replace").removesuffix("\r"))
