@@ -26,7 +26,7 @@ from trace_bench.artifacts.outputs import BuildReport, Failure, WorkerResult
 from trace_bench.artifacts.records import JobMeta, LlmCall, ManifestEntry, Results
 from trace_bench.artifacts.writers import Journal, write_json
 from trace_bench.artifacts.yamlio import load_state, write_state
-from trace_bench.cli import llm
+from trace_bench.cli.commands import llm
 from trace_bench.cli.commands.logs import logs
 from trace_bench.cli.commands.ls import ls
 from trace_bench.cli.commands.ps import ps
@@ -128,11 +128,11 @@ def _logs(run: RunLayout, job: str | None = None, *, events: bool = False, as_js
 
 
 def _llm_ls(run: RunLayout, as_json: bool = False) -> None:
-    llm.list_calls(run.run_id, None, run.root.parent, phase=None, failed=False, as_json=as_json)
+    llm.ls(run.run_id, None, run.root.parent, as_json=as_json)
 
 
 def _llm_show(run: RunLayout, as_json: bool = False) -> None:
-    llm.show_calls(run.run_id, job_id(0), None, run.root.parent, full=True, as_json=as_json)
+    llm.show(run.run_id, job_id(0), None, run.root.parent, full=True, as_json=as_json)
 
 
 def _text_of(run: RunLayout) -> str:

@@ -10,7 +10,11 @@ from typing import Annotated
 from typer import Argument, Option
 
 from trace_bench.cli.options import RUNS, JobArgument, Json, RunArgument, RunsDir, whole_number
-from trace_bench.display.console import emit, emit_json
+from trace_bench.display.console import emit, emit_json, emit_table, note
+from trace_bench.display.text import quoted
+from trace_bench.errors import ConfigError
+
+PHASES = ("build", "train", "score")
 
 
 def ls(
@@ -27,9 +31,33 @@ def ls(
 
     Example: trace-bench llm ls latest --failed
     """
-    from trace_bench.cli.llm import list_calls
+    from trace_bench.artifacts.usage import usage_of
+    from trace_bench.cli.llm_calls import calls_table, totals_sentence, without_texts
+    from trace_bench.cli.lookup import jobs_named, manifest_of
+    from trace_bench.records.calls import read_calls
+    from trace_bench.records.runs import find_run
 
-    list_calls(run, job, runs_dir, phase=phase, failed=failed, as_json=as_json)
+    if phase is not None and phase not in PHASES:
+        raise ConfigError(f"--phase: there is no phase {quoted(phase)!r}; known are {', '.join(PHASES)}")
+    layout = find_run(run, runs_dir)
+    calls = [
+        (entry.job_id, call)
+        for entry in (manifest_of(layout).jobs if job is None else jobs_named(layout, [job]))
+        for call in read_calls(layout.job(entry.job_id).cassette)
+        if (phase is None or call.phase == phase) and not (failed and call.status == 200)
+    ]
+    usage = usage_of(call for _, call in calls)
+    if as_json:
+        emit_json({
+            "run_id": layout.run_id,
+            "calls": [{"job_id": job_id, **without_texts(call)} for job_id, call in calls],
+            "totals": usage.model_dump(exclude={"refused"}),
+        })  # fmt: skip
+        return
+    if calls:
+        emit_table(calls_table(calls))
+        emit()
+    emit(totals_sentence(len(calls), usage))
 
 
 def show(
@@ -47,9 +75,27 @@ def show(
 
     Example: trace-bench llm show latest 0123 7 --full
     """
-    from trace_bench.cli.llm import show_calls
+    from trace_bench.cli.llm_calls import print_call, with_texts
+    from trace_bench.cli.lookup import jobs_named
+    from trace_bench.records.calls import read_calls
+    from trace_bench.records.runs import find_run
 
-    show_calls(run, job, n, runs_dir, full=full, as_json=as_json)
+    layout = find_run(run, runs_dir)
+    (entry,) = jobs_named(layout, [job])
+    calls = list(read_calls(layout.job(entry.job_id).cassette))
+    if n is not None and not 1 <= n <= len(calls):
+        there = f"its calls are 1 to {len(calls)}" if calls else "it has made no call"
+        raise ConfigError(f"job {entry.job_id} has no call {n}; {there}")
+    chosen = calls if n is None else [calls[n - 1]]
+    if as_json:
+        emit_json([with_texts(call, calls) for call in chosen])
+        return
+    if not chosen:
+        note(f"job {entry.job_id} has made no call")
+    for place, call in enumerate(chosen):
+        if place:
+            emit()
+        print_call(entry.job_id, call, calls, full=full)
 
 
 def cache(clear: Annotated[bool, Option("--clear", help="Remove them all.")] = False, as_json: Json = False) -> None:

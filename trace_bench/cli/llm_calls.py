@@ -1,0 +1,153 @@
+"""Tables and texts of LLM calls, for ``llm ls`` and ``llm show``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from trace_bench.artifacts.records import LlmCall, Usage
+from trace_bench.cli.show_run import continued
+from trace_bench.display.console import emit, emit_block, emit_pairs
+from trace_bench.display.table import Column, Table, dollars, number
+from trace_bench.display.text import escape_tabbed, quoted
+from trace_bench.records.calls import Part, answered, asked
+
+CLIPPED_LINES = 40
+CLIPPED_CHARACTERS = 4000
+
+
+def source_of(call: LlmCall, calls: Sequence[LlmCall]) -> LlmCall:
+    """The line that holds what was said in `call`, a line of `calls`."""
+    while call.reused_from is not None and call.reused_from < call.n <= len(calls):
+        call = calls[call.reused_from - 1]
+    return call
+
+
+def without_texts(call: LlmCall) -> dict[str, Any]:
+    """The JSON of a call without what was said in it."""
+    return call.model_dump(mode="json", exclude={"request", "response", "sent"})
+
+
+def with_texts(call: LlmCall, calls: Sequence[LlmCall]) -> dict[str, Any]:
+    """The JSON of `call`, a line of `calls`, with what was said in it."""
+    source = source_of(call, calls)
+    said = {"request": source.request.model_dump(mode="json") if source.request else None, "response": source.response}
+    return {**call.model_dump(mode="json"), **said}
+
+
+def calls_table(calls: Iterable[tuple[str, LlmCall]]) -> Table:
+    """A row for each call, which has the id of its job before it."""
+    columns = (
+        Column("job"),
+        Column("n", right=True),
+        Column("phase", limit=20),
+        Column("slot"),
+        Column("model", limit=60),
+        *(Column(name, right=True) for name in ("status", "prompt", "cached", "completion", "reasoning", "usd")),
+        Column("s", right=True),
+        Column("tries", right=True),
+        Column("note", limit=300),
+    )
+    rows = []
+    for job_id, call in calls:
+        usage: tuple[Any, ...] = (
+            call.prompt_tokens,
+            call.cached_tokens,
+            call.completion_tokens,
+            call.reasoning_tokens,
+            number(call.cost_usd),
+            number(call.latency, 2),
+            len(call.tries),
+        )
+        own = usage if call.reused_from is None else (None,) * len(usage)
+        rows.append((job_id, call.n, call.phase, call.slot, call.model, call.status, *own, _note(call)))
+    shrink = {"slot": 12, "model": 8, "note": 8}
+    return Table.of(columns, rows, shrink=shrink, drop=("cached", "reasoning", "tries", "s", "phase"))
+
+
+def _note(call: LlmCall) -> str:
+    words = []
+    if call.reused_from is not None:
+        words.append(f"answered by {call.reused_from}")
+    if call.cached:
+        words.append("from the response cache")
+    if call.inert:
+        words.append("inert")
+    if call.estimated:
+        words.append("tokens estimated")
+    if call.status != 200 and call.reused_from is None:
+        words.append(quoted(" ".join(answered(call.response)[0].text.split()), 200))
+    return ", ".join(words)
+
+
+def totals_sentence(lines: int, usage: Usage) -> str:
+    """What `lines` calls came to."""
+    parts = [
+        f"{lines} lines: {usage.calls} calls in {usage.tries} tries",
+        f"{usage.prompt_tokens} prompt tokens ({usage.cached_tokens} cached)",
+        f"{usage.completion_tokens} completion tokens ({usage.reasoning_tokens} reasoning)",
+        f"{dollars(usage.cost_usd)} USD",
+    ]
+    parts += [f"{usage.reused} answered by the cassette"] if usage.reused else []
+    parts += [f"{usage.cached} by the response cache"] if usage.cached else []
+    return ", ".join(parts)
+
+
+def print_call(job_id: str, call: LlmCall, calls: Sequence[LlmCall], *, full: bool) -> None:
+    """Print `call`, a line of `calls`, and what was said in it; `full`: all of every text."""
+    source, lines = source_of(call, calls), None if full else CLIPPED_LINES
+    emit_pairs([
+        ("call", f"{call.n} of job {job_id}, attempt {call.attempt}, {quoted(call.request_id, 200)}"),
+        ("time", call.t),
+        ("phase", quoted(call.phase, 200)),
+        ("slot", quoted(call.slot or "", 200)),
+        ("model", f"{quoted(call.model, 200)} ({quoted(call.provider, 60)})"),
+        ("status", f"{call.status}, {call.latency:.2f} s"),
+        ("tokens", "" if call.reused_from is not None else
+         f"{call.prompt_tokens} prompt ({call.cached_tokens} cached), {call.completion_tokens} completion "
+         f"({call.reasoning_tokens} reasoning), {call.cost_usd:.6f} USD"),
+        ("note", _note(call)),
+        *_tries(call),
+        *_settings(source),
+    ])  # fmt: skip
+    if source.request is not None:
+        emit()
+        emit(f"→ {source.request.method} {quoted(source.request.path, 200)}")
+        _print_parts(asked(source.request.body), lines)
+    emit_block(f"\n← {source.status}")
+    _print_parts(answered(source.response), lines)
+
+
+def _tries(call: LlmCall) -> list[tuple[str, str]]:
+    if len(call.tries) < 2 and not any(one.error for one in call.tries):
+        return []
+    said = [
+        f"{'no answer' if one.status is None else one.status} after {one.seconds:.2f} s"
+        + (f", {one.waited:.2f} s later than could be" if one.waited else "")
+        + (f": {quoted(one.error, 200)}" if one.error else "")
+        for one in call.tries
+    ]
+    return continued("tries", said)
+
+
+def _settings(call: LlmCall) -> list[tuple[str, str]]:
+    """What the request says beside its messages, and what the gateway added."""
+    body: Mapping[str, Any] = call.request.body if call.request is not None else {}
+    left_out = ("messages", "input", "prompt", "instructions", "tools", "model")
+    given = {key: value for key, value in body.items() if key not in left_out}
+    return [
+        (name, ", ".join(f"{quoted(key, 60)}={quoted(str(value), 100)}" for key, value in values.items()))
+        for name, values in (("request", given), ("sent", call.sent))
+    ]
+
+
+def _print_parts(parts: Sequence[Part], lines: int | None) -> None:
+    for part in parts:
+        emit(f"[{quoted(part.who, 40)}]")
+        text = part.text if lines is None else part.text[:CLIPPED_CHARACTERS]
+        shown = text.split("\n") if lines is None else text.split("\n")[:lines]
+        for line in shown:
+            emit_block(f"  {escape_tabbed(line)}")
+        left = len(part.text) - len("\n".join(shown))
+        if left > 0:
+            emit(f"  … {left} more characters; --full shows them")
