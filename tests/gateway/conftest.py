@@ -13,7 +13,8 @@ import pytest
 from trace_bench.artifacts.contract import Budget, ModelRef
 from trace_bench.gateway.base import LlmRequest, LlmResponse, Provider
 from trace_bench.gateway.server import Gateway, Scope
-from trace_bench.gateway.stub import StubProvider, encode_variables
+from trace_bench.gateway.stub import StubProvider
+from trace_bench.gateway.variables import encode_variables
 
 STUB = ModelRef(id="stub")
 X = {"name": "x", "kind": "float", "value": 1.0, "bounds": [0.0, 10.0]}

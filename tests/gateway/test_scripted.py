@@ -14,10 +14,10 @@ import yaml
 from trace_bench.artifacts.contract import ModelRef
 from trace_bench.errors import ConfigError
 from trace_bench.gateway.base import Hints, LlmRequest, ProviderError, ProviderReply, ProviderRequest, Refusal
-from trace_bench.gateway.script import load_script
+from trace_bench.gateway.script import parse_rules, read_script
 from trace_bench.gateway.scripted import ScriptedProvider
 from trace_bench.gateway.server import Gateway
-from trace_bench.gateway.stub import encode_variables
+from trace_bench.gateway.variables import encode_variables
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -28,7 +28,7 @@ X = {"name": "x0", "kind": "float", "value": 1.0, "bounds": [0, 4]}
 def provider(folder: Path, script: dict[str, Any] | str) -> ScriptedProvider:
     path = folder / "s.yaml"
     path.write_text(script if isinstance(script, str) else yaml.safe_dump(script), encoding="utf-8")
-    return ScriptedProvider(load_script(path))
+    return ScriptedProvider(parse_rules(read_script(path)))
 
 
 def ask(
@@ -87,8 +87,6 @@ def test_the_first_rule_that_matches_answers(tmp_path: Path) -> None:
         ({"number": 2}, {"number": 2}, {"number": 1}),
         ({"number": 2}, {"slot": "step=2"}, {"slot": "step=0"}),
         ({"regex": "(?i)HEL+O$"}, {"text": "so: hello"}, {"text": "hello there"}),
-        ({"model": "scripted:s"}, {}, {"body": {"model": "m", "messages": [{"role": "user", "content": "x"}]}}),
-        ({"path": "/v1/completions"}, {"path": "/v1/completions", "body": {"prompt": "x"}}, {}),
     ],
 )
 def test_what_a_rule_can_be_for(
@@ -156,18 +154,14 @@ def test_tools_are_called(tmp_path: Path) -> None:
         ({"add": 0.5}, X, 1.5),
         ({"add": 99}, X, 4.0),
         ({"add": -99}, X, 0.0),
-        ({"multiply": 3}, X, 3.0),
         ({"towards": 3, "share": 0.5}, X, 2.0),
-        ({"towards": 3, "by": 0.25}, X, 1.25),
-        ({"towards": -5, "by": 0.25}, X, 0.75),
-        ({"towards": "high"}, X, 4),
-        ({"towards": "low", "share": 0.5}, X, 0.5),
+        ({"towards": 9}, X, 4),
+        ({"towards": 0, "share": 0.5}, X, 0.5),
         ({"value": 2}, X, 2),
         ({"value": "${variables.x}"}, X, None),
         ({"add": 0.6}, {"name": "x0", "kind": "int", "value": 1}, 2),
         ({"add": 1e308}, {"name": "x0", "kind": "float", "value": 1e300, "bounds": None}, 1e308 + 1e300),
-        ({"multiply": 1e308}, {"name": "x0", "kind": "float", "value": 1e300}, None),
-        ({"towards": "high"}, {"name": "x0", "kind": "float", "value": 1.0}, None),
+        ({"add": 1.7976931348623157e308}, {"name": "x0", "kind": "float", "value": 1e300}, None),
         ({"alternative": 3}, {"name": "x0", "kind": "code", "value": "a", "alternatives": ["a", "b"]}, "b"),
         ({"alternative": 0}, {"name": "x0", "kind": "code", "value": "a", "alternatives": ["a", "b"]}, None),
         ({"alternative": -2}, {"name": "x0", "kind": "code", "value": "a", "alternatives": ["a", "b", "c"]}, "b"),
@@ -197,17 +191,22 @@ def test_a_step_is_written_in_the_form_that_is_asked_for(tmp_path: Path) -> None
     assert content(ask(model, variables=[{**X, "format": "improved"}])) == "<IMPROVED_VARIABLE>2.5</IMPROVED_VARIABLE>"
 
 
-@pytest.mark.parametrize(("then", "said"), [("last", "abbbb"), ("repeat", "ababa")])
-def test_a_sequence_is_told_in_turn(tmp_path: Path, then: str, said: str) -> None:
-    model = provider(tmp_path, {"default": {"sequence": ["a", {"text": "b"}], "then": then}})
-    assert "".join(content(ask(model, number=n)) for n in range(1, 6)) == said
-    assert "".join(content(ask(model, slot=f"step={n};candidate=c0")) for n in range(1, 6)) == said
+def test_several_texts_are_given_in_turn_and_the_last_stays(tmp_path: Path) -> None:
+    model = provider(tmp_path, {"default": {"text": ["a", "b${number}"]}})
+    for asked in ([{"number": n} for n in range(1, 5)], [{"slot": f"step={n};candidate=c0"} for n in range(1, 5)]):
+        assert [content(ask(model, **one)) for one in asked] == ["a", "b2", "b3", "b4"]
+
+
+def test_rules_for_numbers_repeat_answers(tmp_path: Path) -> None:
+    rules = [{"match": {"number": [1, 3]}, "text": "a"}, {"match": {"number": 2}, "text": "b"}]
+    model = provider(tmp_path, {"rules": rules, "default": {"text": "c"}})
+    assert "".join(content(ask(model, number=n)) for n in range(1, 6)) == "abacc"
 
 
 def test_tokens_and_prices_are_counted(tmp_path: Path) -> None:
-    model = provider(tmp_path, {"prices": {"prompt": 1e6, "completion": 2e6}, "default": {"text": "x" * 8, "usd": 0.5}})
+    model = provider(tmp_path, {"prices": {"prompt": 1e6, "completion": 2e6}, "default": {"text": "x" * 8}})
     reply = ask(model, body={"messages": [{"role": "user", "content": "y" * 9}], "n": 2})
-    assert (reply.prompt_tokens, reply.completion_tokens, reply.cost_usd) == (3, 4, 3 + 8 + 0.5)
+    assert (reply.prompt_tokens, reply.completion_tokens, reply.cost_usd) == (3, 4, 3 + 8)
     assert reply.body["usage"] == {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
     assert len(reply.body["choices"]) == 2 and model.paid
     assert not provider(tmp_path, {"default": {"text": "x"}}).paid
@@ -256,7 +255,7 @@ def test_the_older_kinds_of_request_have_answers_of_their_own_form(tmp_path: Pat
 def sequence_of_calls(folder: Path, order: list[int], threads: int, slots: bool) -> dict[int, str]:
     """What each of some calls is answered, through the gateway."""
     folder.mkdir()
-    model = provider(folder, {"default": {"sequence": [f"answer {n}" for n in range(1, 9)]}})
+    model = provider(folder, {"default": {"text": [f"answer {n}" for n in range(1, 9)]}})
 
     def one(n: int) -> tuple[int, str]:
         headers = {"x-trace-bench-slot": f"step={n};candidate=c0"} if slots else {}
@@ -279,7 +278,7 @@ def test_neither_order_nor_threads_change_an_answer_at_a_slot(tmp_path: Path) ->
 
 def test_calls_without_a_slot_are_counted_per_job_and_over_its_attempts(tmp_path: Path) -> None:
     assert sequence_of_calls(tmp_path / "a", [5, 3, 4], 1, slots=False) == {5: "answer 1", 3: "answer 2", 4: "answer 3"}
-    model = ScriptedProvider(load_script(tmp_path / "a" / "s.yaml"))
+    model = ScriptedProvider(parse_rules(read_script(tmp_path / "a" / "s.yaml")))
     gateway = Gateway({MODEL.id: model})
     said = []
     with gateway.open("0" * 12, 1, MODEL, tmp_path / "a" / "llm.jsonl", attempt=2) as scope:
@@ -298,18 +297,24 @@ def test_calls_without_a_slot_are_counted_per_job_and_over_its_attempts(tmp_path
     [
         ("rules: []\n", "s.yaml, line 1: the script has no rules; write at least a 'default'"),
         ("rulez: []\n", "s.yaml, line 1: unknown key 'rulez'; did you mean 'rules'?"),
-        ("default:\n  text: a\n  match: {}\n", "line 1: the script 'default' is for whatever no rule matches"),
+        ("default:\n  text: a\n  match: {}\n", "line 1: the script 'default' is for requests that no rule matches"),
         ("rules:\n  - text: a\n    json: {}\n", "line 2: rules[0]: takes exactly one of text, json, tools, set"),
         ("rules:\n  - match: {}\n", "line 2: rules[0]: takes exactly one of text, json, tools"),
         ("rules:\n  - text: a\n    match:\n      contians: b\n", "line 4: unknown key 'rules[0].match.contians'"),
         ("rules:\n  - text: a\n    match: {regex: '('}\n", "line 3: rules[0].match.regex: is no regular expression"),
         ("rules:\n  - text: '${side}'\n", "line 2: rules[0]: names ${side}, which is none of"),
-        ("default:\n  set:\n    x: {add: 1, multiply: 2}\n", "line 3: default.set.x: takes exactly one of add"),
+        ("default:\n  set:\n    x: {add: 1, towards: 2}\n", "line 3: default.set.x: takes exactly one of add"),
         ("default:\n  set:\n    x: {add: one}\n", "line 3: default.set.x.add must be a number, not 'one'"),
-        ("default:\n  set:\n    x: {add: 1, share: 0.5}\n", "'share' and 'by' go with 'towards'"),
+        ("default:\n  set:\n    x: {add: 1, share: 0.5}\n", "'share' goes with 'towards'"),
         ("default:\n  set:\n    x: {ad: 1}\n", "line 3: unknown key 'default.set.x.ad'; did you mean 'add'?"),
-        ("default: {sequence: []}\n", "line 1: default.sequence is empty"),
-        ("default: {text: a, then: last}\n", "line 1: default: 'then' goes with 'sequence'"),
+        ("default: {tools: []}\n", "line 1: default.tools is empty"),
+        ("default: {sequence: [a]}\n", "default.sequence: scripts have no 'sequence' any more; give 'text' a list"),
+        ("default: {text: a, then: last}\n", "scripts have no 'then' any more; the last text of a list stays"),
+        ("default: {text: a, usd: 1}\n", "scripts have no 'usd' any more; set 'prices' at the top of the script"),
+        ("rules:\n  - {text: a, match: {model: m}}\n", "no 'model' any more; remove it: a job has one model"),
+        ("rules:\n  - {text: a, match: {path: /v1/x}}\n", "no 'path' any more; a rule answers all endpoints alike"),
+        ("default:\n  set:\n    x: {multiply: 2}\n", "no 'multiply' any more; use 'add', 'towards' or 'value'"),
+        ("default:\n  set:\n    x: {towards: 2, by: 1}\n", "no 'by' any more; use 'add', or 'share' of 'towards'"),
         ("default: {tools: [{arguments: {}}]}\n", "line 1: default.tools[0].name is missing; add it"),
         ("default: {text: a, latency: -1}\n", "line 1: default.latency must be at least 0.0, not the number -1"),
         ("default: {text: a, fail: {status: 200}}\n", "line 1: default.fail.status must be at least 400"),
@@ -325,9 +330,9 @@ def test_a_mistake_is_one_sentence_with_its_line(tmp_path: Path, text: str, sent
 
 def test_a_script_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.yaml: does not exist; check the path of the script"):
-        load_script(tmp_path / "none.yaml")
+        read_script(tmp_path / "none.yaml")
 
 
 @pytest.mark.parametrize("path", sorted((REPOSITORY / "configs" / "scripted").glob("*.yaml")), ids=lambda p: p.name)
 def test_the_shipped_scripts_can_be_read(path: Path) -> None:
-    assert load_script(path).rules
+    assert parse_rules(read_script(path)).rules

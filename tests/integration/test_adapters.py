@@ -33,11 +33,11 @@ rules:
 
   # internal:numeric_param. Each gives answers that nobody can use: without a value, empty, no number.
   - match: {contains: "Find a better value for `guess`"}
-    sequence: ["```\\n1.0\\n```", "no idea", "```\\n2.5\\n```", "", "```\\n3.0\\n```"]
+    text: ["```\\n1.0\\n```", "no idea", "```\\n2.5\\n```", "", "```\\n3.0\\n```"]
   - match:
       contains: "You MUST use the exact SEARCH/REPLACE diff format"
       regex: '# Current Program\\n```text\\n#### guess ####\\n(?P<now>[^\\n]*)\\n'
-    sequence:
+    text:
       - "<<<<<<< SEARCH\\n${now}\\n=======\\n1.0\\n>>>>>>> REPLACE"
       - "<<<<<<< SEARCH\\n${now}\\n=======\\n2.0\\n>>>>>>> REPLACE"
       - "no blocks"
@@ -45,7 +45,7 @@ rules:
       - "<<<<<<< SEARCH\\n${now}\\n=======\\nabc\\n>>>>>>> REPLACE"
       - "<<<<<<< SEARCH\\n${now}\\n=======\\n3.0\\n>>>>>>> REPLACE"
   - match: {contains: "IMPROVED_VARIABLE"}
-    sequence:
+    text:
       - "no tags"
       - ""
       - "<IMPROVED_VARIABLE>2.0</IMPROVED_VARIABLE>"
@@ -260,7 +260,7 @@ rules:
   - match: {contains: '"new_instruction"'}
     text: '{"new_instruction": "Hello, Sam!"}'
   - match: {contains: "proposed_instruction", candidate: copro}
-    sequence:
+    text:
       - "[[ ## proposed_instruction ## ]]\\nHi!\\n[[ ## proposed_prefix_for_output_field ## ]]\\nIt:\\n"
       - "[[ ## proposed_instruction ## ]]\\nHello, Sam!\\n[[ ## proposed_prefix_for_output_field ## ]]\\nIt:\\n"
   - match: {contains: "proposed_instruction"}

@@ -15,14 +15,13 @@ from tests.integration.test_interruption import wait_for
 pytestmark = pytest.mark.docker
 
 SCRIPT = """
+prices: {prompt: 10.0, completion: 40.0}
 rules:
   - match: {proposal: 0}
     set: {"*": {add: 0.25}}
-    usd: 0.01
     latency: 0.5
 default:
   set: {"*": {add: -0.25}}
-  usd: 0.01
   latency: 0.5
 """
 

@@ -124,7 +124,7 @@ def script(folder: Path) -> Path:
     rules = [
         {
             "match": {"contains": asks[name], "regex": ESSAY},
-            "sequence": [{"text": a} if isinstance(a, str) else {"json": a} for a, _ in answers],
+            "text": [a if isinstance(a, str) else json.dumps(a) for a, _ in answers],
         }
         for name, answers in BAD.items()
     ]

@@ -39,15 +39,14 @@ ENDINGS = {
 }
 """By task and deed: the status, boundary and kind of failure that its jobs end with, whatever happens to them."""
 SCRIPT = """
+prices: {prompt: 10.0, completion: 40.0}
 rules:
   - match: {proposal: 0}
     set: {"*": {add: 0.25}}
     fail: {status: 503, message: overloaded, tries: 1}
-    usd: 0.01
     latency: 0.1
 default:
   set: {"*": {add: -0.25}}
-  usd: 0.01
   latency: 0.1
 """
 SEARCH = {"id": "PrioritySearch", "params": {"num_steps": 1, "num_candidates": 1, "num_proposals": 2}}

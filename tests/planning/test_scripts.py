@@ -90,6 +90,16 @@ def test_mistakes_are_told_before_anything_is_planned(bench: Bench, tmp_path: Pa
         completed(bench, llm={"model": f"scripted:{script(tmp_path / 's.yaml')}", "options": {"api_version": "1"}})
 
 
+def test_a_replay_does_not_need_rules_that_can_be_read(bench: Bench, tmp_path: Path) -> None:
+    """A recorded run may have used keys of an earlier version."""
+    older = script(tmp_path / "s.yaml", "default: {sequence: [a, b]}\n")
+    llm = {"model": f"scripted:{older}"}
+    with pytest.raises(ConfigError, match="scripts have no 'sequence' any more; give 'text' a list"):
+        completed(bench, llm=llm)
+    config = bench.load(llm=llm).model_copy(update={"mode": "replay"})
+    assert models_of(with_scripts(config))[0]["id"] == "scripted:s"
+
+
 def test_a_shipped_script_is_found_from_any_folder(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

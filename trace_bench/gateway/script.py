@@ -1,7 +1,7 @@
-"""Scripts: YAML files with rules by which a built-in model answers. No code, nothing that is evaluated.
+"""Scripts: YAML files with rules by which a built-in model answers. They hold no code.
 
-A rule says which requests it is for (`Match`) and what it answers: a text, a JSON object, calls of tools, a step that
-changes variables, or a sequence of those. See ``docs/how-to/scripted-models.md``.
+A rule says which requests it is for (`Match`) and what it answers: a text, a JSON object, calls of tools, or new values
+of variables. See ``docs/how-to/scripted-models.md``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
@@ -30,13 +30,21 @@ from trace_bench.config.messages import sentence
 from trace_bench.config.models import PricesConfig
 from trace_bench.config.reader import read
 from trace_bench.config.source import Problem, Source
-from trace_bench.config.values import Count, Text, Usd
+from trace_bench.config.values import Count, Text
 from trace_bench.errors import ConfigError
 
 PLACEHOLDER = re.compile(r"\$\{([^{}\n]*)\}")
 FIELDS = ("model", "phase", "seed", "step", "candidate", "proposal", "attempt", "number", "turn")
 """What a template may name besides the groups of its rule's pattern and ``variables.NAME``."""
-_STEP_KINDS = ("add", "multiply", "towards", "value", "alternative")
+REMOVED = {
+    "sequence": "give 'text' a list, or write one rule for each 'number'",
+    "then": "the last text of a list stays; list the numbers of a rule in 'match: {number: [N, …]}'",
+    "usd": "set 'prices' at the top of the script",
+    "path": "a rule answers all endpoints alike",
+    "multiply": "use 'add', 'towards' or 'value'",
+    "by": "use 'add', or 'share' of 'towards'",
+}
+"""Keys of earlier versions, and what to use instead."""
 
 
 def _pattern(value: str) -> str:
@@ -47,67 +55,69 @@ def _pattern(value: str) -> str:
     return value
 
 
-def _several(value: Any) -> Any:
-    return value if isinstance(value, list | tuple) else [value]
+def _as_list(value: Any) -> Any:
+    return value if value is None or isinstance(value, list | tuple) else [value]
 
 
 Texts = Annotated[
-    tuple[Annotated[str, Field(min_length=1)], ...], Strict(False), BeforeValidator(_several), Field(min_length=1)
+    tuple[Annotated[str, Field(min_length=1)], ...], Strict(False), BeforeValidator(_as_list), Field(min_length=1)
 ]
-Numbers = Annotated[tuple[Count, ...], Strict(False), BeforeValidator(_several), Field(min_length=1)]
-Pattern = Annotated[str, AfterValidator(_pattern)]
+Numbers = Annotated[tuple[Count, ...], Strict(False), BeforeValidator(_as_list), Field(min_length=1)]
 
 
 class Part(BaseModel):
-    """Base: as strict as a config."""
+    """Base of a script's parts: as strict as a config."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
+    def exactly_one(self, *names: str) -> None:
+        """Raises ValueError unless exactly one of the keys `names` is given."""
+        given = [name for name in names if self._value_of(name) is not None]
+        if len(given) != 1:
+            found = " and ".join(map(repr, given)) or "none"
+            raise ValueError(f"takes exactly one of {', '.join(names)}, and has {found}")
+
+    def _value_of(self, key: str) -> Any:
+        return next(getattr(self, n) for n, f in type(self).model_fields.items() if key in (n, f.alias))
+
 
 class Match(Part):
-    """Which requests a rule is for; what is not given, is not asked for."""
+    """Which requests a rule is for. A condition that is not given is not checked."""
 
     contains: Texts | None = None
-    """All of them occur in the text of the messages."""
-    regex: Pattern | None = None
+    """All of these texts occur in the text of the messages."""
+    regex: Annotated[str, AfterValidator(_pattern)] | None = None
     """Python's; found anywhere in the text, ``.`` matches line ends. Its named groups can be used in the answer."""
     last: bool = False
     """Look at the last message alone."""
-    model: Text | None = None
-    """What the request says."""
     phase: Text | None = None
-    path: Text | None = None
-    """Such as ``/v1/chat/completions``."""
     candidate: Text | None = None
     step: Numbers | None = None
     proposal: Numbers | None = None
     attempt: Numbers | None = None
     number: Numbers | None = None
-    """From 1: of the search's step where the client sends slots, of the call in its job where it does not."""
+    """From 1: the step of the search if the client sends slots, else the number of the call in its job."""
     turn: Numbers | None = None
     """1 and the number of answers in the conversation so far."""
 
 
 class Step(Part):
-    """How one variable changes; bounds hold, whole numbers stay whole."""
+    """How one variable changes; bounds hold, and whole numbers stay whole."""
 
     add: float | None = None
-    multiply: float | None = None
-    towards: float | Literal["low", "high"] | None = None
-    """Move to this number, or bound …"""
+    towards: float | None = None
+    """Move to this number …"""
     share: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """… by this part of the distance …"""
-    by: Annotated[float, Field(gt=0)] | None = None
-    """… or by this much at most."""
+    """… by this part of the distance."""
     value: str | int | float | None = None
     alternative: int | None = None
-    """The n-th (from 0; from the end if negative) of the values that the task offers; past the last it begins again."""
+    """The n-th (from 0; from the end if negative) of the values that the task offers; past the last it starts again."""
 
     @model_validator(mode="after")
-    def _one(self) -> Step:
-        _exactly_one(self, _STEP_KINDS)
-        if self.towards is None and self.model_fields_set & {"share", "by"}:
-            raise ValueError("'share' and 'by' go with 'towards'")
+    def _one(self) -> Self:
+        self.exactly_one("add", "towards", "value", "alternative")
+        if self.towards is None and "share" in self.model_fields_set:
+            raise ValueError("'share' goes with 'towards'")
         return self
 
 
@@ -118,25 +128,8 @@ class ToolCall(Part):
     arguments: FrozenMap = Field(default_factory=dict)
 
 
-class Answer(Part):
-    """One answer, in one of four forms."""
-
-    text: str | None = None
-    """A template."""
-    json_: Annotated[FrozenMap | None, Field(alias="json")] = None
-    """An object; texts in it are templates, and one that is a placeholder alone keeps the type of its value."""
-    tools: Annotated[tuple[ToolCall, ...] | None, Strict(False), Field(min_length=1)] = None
-    steps: Annotated[dict[str, Step] | None, Field(alias="set", min_length=1)] = None
-    """By the name of a variable; ``*`` is every variable that is not named."""
-
-    @model_validator(mode="after")
-    def _one(self) -> Answer:
-        _exactly_one(self, ("text", "json", "tools", "set"))
-        return self
-
-
 class Fail(Part):
-    """What goes wrong before an answer comes, or instead of one."""
+    """A failure before the answer comes, or instead of it."""
 
     status: Annotated[int, Field(ge=400, le=599)] = 500
     tries: Annotated[int, Field(ge=1, le=100)] | None = None
@@ -144,167 +137,128 @@ class Fail(Part):
     message: Text = "the script says so"
 
 
-def _answer(value: Any) -> Any:
-    return {"text": value} if isinstance(value, str) else value
-
-
 class Rule(Part):
     """One rule. The first that matches a request answers it."""
 
     name: Text | None = None
     match: Match = Match()
-    text: str | None = None
+    text: Annotated[tuple[str, ...] | None, Strict(False), BeforeValidator(_as_list), Field(min_length=1)] = None
+    """A template. Of several, the n-th call gets the n-th, where n is ``number``; the last one stays."""
     json_: Annotated[FrozenMap | None, Field(alias="json")] = None
+    """An object; texts in it are templates, and a text that is one placeholder keeps the type of its value."""
     tools: Annotated[tuple[ToolCall, ...] | None, Strict(False), Field(min_length=1)] = None
     steps: Annotated[dict[str, Step] | None, Field(alias="set", min_length=1)] = None
-    sequence: Annotated[
-        tuple[Annotated[Answer, BeforeValidator(_answer)], ...] | None, Strict(False), Field(min_length=1)
-    ] = None
-    """The k-th asking gets the k-th answer; k is ``number``."""
-    then: Literal["repeat", "last"] = "last"
-    """What comes after the sequence: it begins again, or its last answer stays."""
-    usd: Usd = 0.0
-    """What a call costs, besides `Script.prices`."""
+    """By the name of a variable; ``*`` is every variable that is not named."""
     latency: Annotated[float, Field(ge=0, le=3600)] = 0.0
     """Seconds until the answer comes."""
     fail: Fail | None = None
 
     @model_validator(mode="after")
-    def _one(self) -> Rule:
-        if self.fail is None or self.fail.tries is not None or self._given():
-            _exactly_one(self, ("text", "json", "tools", "set", "sequence"))
-        if "then" in self.model_fields_set and self.sequence is None:
-            raise ValueError("'then' goes with 'sequence'")
+    def _check(self) -> Self:
+        answers = (self.text, self.json_, self.tools, self.steps)
+        if self.fail is None or self.fail.tries is not None or any(answer is not None for answer in answers):
+            self.exactly_one("text", "json", "tools", "set")
         known = {*FIELDS, *(re.compile(self.match.regex).groupindex if self.match.regex else ())}
-        for text in self._templates():
+        values = [step.value for step in (self.steps or {}).values()]
+        arguments = [tool.arguments for tool in self.tools or ()]
+        for text in _strings([self.text, self.json_, arguments, values]):
             for name in PLACEHOLDER.findall(text):
-                if name not in known and not (name.startswith("variables.") and len(name) > len("variables.")):
+                if name not in known and not re.fullmatch(r"variables\..+", name):
                     raise ValueError(f"names ${{{name}}}, which is none of {', '.join(sorted(known))}, variables.NAME")
         return self
 
-    @property
-    def answers(self) -> tuple[Answer, ...]:
-        """What it can answer; empty for a rule that only fails."""
-        if self.sequence is not None:
-            return self.sequence
-        if not self._given():
-            return ()
-        return (Answer.model_construct(text=self.text, json_=self.json_, tools=self.tools, steps=self.steps),)
-
-    def answer(self, number: int) -> Answer:
-        """The answer to the `number`-th asking, from 1."""
-        answers = self.answers
-        index = max(number, 1) - 1
-        return answers[index % len(answers) if self.then == "repeat" else min(index, len(answers) - 1)]
-
-    def _given(self) -> bool:
-        return any(value is not None for value in (self.text, self.json_, self.tools, self.steps, self.sequence))
-
-    def _templates(self) -> Iterator[str]:
-        for answer in self.answers:
-            yield from _strings([answer.text, answer.json_, [tool.arguments for tool in answer.tools or ()]])
-            yield from (step.value for step in (answer.steps or {}).values() if isinstance(step.value, str))
-
 
 class Rules(Part):
-    """The whole of a script's file."""
+    """The content of a script's file."""
 
     rules: Annotated[tuple[Rule, ...], Strict(False)] = ()
     default: Rule | None = None
-    """For what no rule matches; without it such a request is refused."""
+    """For requests that no rule matches. Without it they are refused."""
     prices: PricesConfig | None = None
 
     @model_validator(mode="after")
-    def _some(self) -> Rules:
+    def _some(self) -> Self:
         if not self.rules and self.default is None:
             raise ValueError("has no rules; write at least a 'default'")
         if self.default is not None and "match" in self.default.model_fields_set:
-            raise ValueError("'default' is for whatever no rule matches, and takes no 'match'")
+            raise ValueError("'default' is for requests that no rule matches, and takes no 'match'")
         return self
+
+
+_KEYS = sorted(
+    field.alias or name
+    for part in (Rules, Rule, Match, Step, ToolCall, Fail, PricesConfig)
+    for name, field in part.model_fields.items()
+)
 
 
 @dataclass(frozen=True)
 class Script:
-    """A script that has been checked.
+    """The file of a script.
 
     Attributes:
-        sha256: of the file, hex: what identifies the model that it makes.
-        text: the file.
+        sha256: hex; identifies the model that the script makes.
     """
 
-    rules: Rules
-    sha256: str
+    path: Path
     text: bytes
 
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.text).hexdigest()
 
-def load_script(path: Path) -> Script:
-    """The script in the file at `path`.
+
+def read_script(path: Path) -> Script:
+    """The script in the file at `path`, which is not checked yet.
 
     Raises:
-        ConfigError: it cannot be read, or is wrong. One line per problem: ``FILE, line N: key: what is wrong``.
+        ConfigError: it cannot be read.
     """
-    if not path.exists():
-        raise ConfigError(f"{path}: does not exist; check the path of the script")
-    problems: list[Problem] = []
     try:
-        root = read(path, problems)
-        text = path.read_bytes()
+        return Script(path, path.read_bytes())
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: does not exist; check the path of the script") from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from None
-    source = Source(str(path), root)
-    rules: Rules | None = None
+
+
+def parse_rules(script: Script) -> Rules:
+    """The rules of `script`.
+
+    Raises:
+        ConfigError: it is wrong. One line per problem: ``FILE, line N: key: what is wrong``.
+    """
+    problems: list[Problem] = []
+    root = read(script.path, problems)
+    source = Source(str(script.path), root)
     try:
         rules = Rules.model_validate(root)
+        if not problems:
+            return rules
     except ValidationError as error:
-        # A list with wrong entries is called too short as well.
-        told = [e for e in error.errors(include_url=False) if e["type"] != "too_short" or not e["input"]]
-        problems += [_sentence(source, dict(e)) for e in told]
-    if problems or rules is None:
-        ordered = sorted(problems, key=lambda p: (p.line is None, p.line or 0))
-        raise ConfigError("\n".join(dict.fromkeys(source.sentence(problem) for problem in ordered)))
-    return Script(rules, hashlib.sha256(text).hexdigest(), text)
+        # A list with wrong entries counts as too short as well.
+        found = [e for e in error.errors(include_url=False) if e["type"] != "too_short" or not e["input"]]
+        problems += [_problem(source, dict(e)) for e in found]
+    ordered = sorted(problems, key=lambda p: (p.line is None, p.line or 0))
+    raise ConfigError("\n".join(dict.fromkeys(source.sentence(problem) for problem in ordered)))
 
 
-def _sentence(source: Source, error: Mapping[str, Any]) -> Problem:
+def _problem(source: Source, error: Mapping[str, Any]) -> Problem:
     """One of pydantic's errors as a problem of the script."""
-    # Pydantic names the branch of a union too, which stands nowhere in the file.
-    path = tuple(p for p in error["loc"] if isinstance(p, int) or not p.startswith(("float", "literal", "int", "str")))
+    # Pydantic also names the branch of a union, which is not in the file.
+    path = tuple(p for p in error["loc"] if isinstance(p, int) or not p.startswith(("float", "int", "str")))
     if error["type"] == "extra_forbidden":
-        known = _keys_at(path[:-1])
-        return source.problem(path, f"unknown key {source.shown(path)!r}{hint(str(path[-1]), known)}")
+        key = str(path[-1])
+        instead = REMOVED.get(key, "remove it: a job has one model" if path[-2:] == ("match", "model") else "")
+        if instead:
+            return source.problem(path, f"{source.shown(path)}: scripts have no '{key}' any more; {instead}")
+        return source.problem(path, f"unknown key {source.shown(path)!r}{hint(key, _KEYS)}")
     if error["type"] == "value_error":
         text = str(error["ctx"]["error"])
         return source.problem(path, f"{source.shown(path)}: {text}" if path else f"the script {text}")
     if error["type"] == "missing":
         return source.problem(path[:-1], f"{source.shown(path)} is missing; add it")
     return sentence(source, {**error, "loc": path})
-
-
-def _keys_at(path: tuple[str | int, ...]) -> list[str]:
-    """The keys that may stand in the mapping at `path`."""
-    words = [part for part in path if isinstance(part, str)]
-    section: type[Part] = Rules
-    for above, word in zip(["", *words], words, strict=False):
-        named: dict[str, type[Part]] = {
-            "rules": Rule,
-            "default": Rule,
-            "match": Match,
-            "sequence": Answer,
-            "tools": ToolCall,
-            "fail": Fail,
-        }
-        section = Step if above == "set" else named.get(word, section)
-    if words and words[-1] == "prices":
-        return list(PricesConfig.model_fields)
-    return [field.alias or name for name, field in section.model_fields.items()]
-
-
-def _exactly_one(section: Part, names: tuple[str, ...]) -> None:
-    fields = {field.alias or name: name for name, field in type(section).model_fields.items()}
-    given = [name for name in names if getattr(section, fields[name]) is not None]
-    if len(given) != 1:
-        found = " and ".join(map(repr, given)) or "none"
-        raise ValueError(f"takes exactly one of {', '.join(names)}, and has {found}")
 
 
 def _strings(value: Any) -> Iterator[str]:

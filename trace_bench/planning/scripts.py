@@ -22,7 +22,7 @@ HASH = "script"
 
 
 def with_scripts(config: RunConfig) -> RunConfig:
-    """`config` with the content of each script in the ``options`` of its model.
+    """`config` with the hash of each script in the ``options`` of its model. A replay does not use the rules.
 
     Raises:
         ConfigError: a script cannot be read or is wrong.
@@ -30,7 +30,13 @@ def with_scripts(config: RunConfig) -> RunConfig:
 
     def completed(llm: LlmConfig, *path: str | int) -> LlmConfig:
         script = _script(config, llm, *path)
-        return llm if script is None else llm.model_copy(update={"options": FrozenDict({HASH: script.sha256})})
+        if script is None:
+            return llm
+        if config.mode != "replay":
+            from trace_bench.gateway.script import parse_rules
+
+            parse_rules(script)
+        return llm.model_copy(update={"options": FrozenDict({HASH: script.sha256})})
 
     changed = {"llms": tuple(completed(llm, "llms", index) for index, llm in enumerate(config.llms))}
     return config.model_copy(update=changed | ({"llm": completed(config.llm, "llm")} if config.llm else {}))
@@ -45,14 +51,15 @@ def scripted_providers(config: RunConfig) -> dict[str, Provider]:
     found: dict[str, Provider] = {}
     for llm in models(config):
         if (script := _script(config, llm)) is not None:
+            from trace_bench.gateway.script import parse_rules
             from trace_bench.gateway.scripted import ScriptedProvider
 
-            found[llm.name] = ScriptedProvider(script)
+            found[llm.name] = ScriptedProvider(parse_rules(script))
     return found
 
 
 def write_scripts(config: RunConfig, layout: RunLayout) -> None:
-    """Copy the scripts into the run, so that whoever continues or repeats it has them."""
+    """Copy the scripts into the run, so that it can be continued and repeated without the original files."""
     for llm in models(config):
         if (script := _script(config, llm)) is not None:
             target = layout.script(script.sha256)
@@ -72,7 +79,7 @@ def _script(config: RunConfig, llm: LlmConfig, *path: str | int) -> Script | Non
     """
     if llm.script is None:
         return None
-    from trace_bench.gateway.script import load_script  # not paid for by runs without one
+    from trace_bench.gateway.script import read_script  # imported only by runs that have a script
 
     wanted = llm.options.get(HASH)
     file = Path(llm.script)
@@ -82,9 +89,9 @@ def _script(config: RunConfig, llm: LlmConfig, *path: str | int) -> Script | Non
     found = file if file.exists() else next((copy for copy in copies if copy.is_file()), file)
     if path and not found.exists() and (option := config.source.origin((*path, "model"))):
         raise ConfigError(f"{option}: the script {file} does not exist; check its path")
-    script = load_script(found)
+    script = read_script(found)
     if wanted not in (None, script.sha256) and copies[-1].is_file():
-        script = load_script(copies[-1])
+        script = read_script(copies[-1])
     if wanted not in (None, script.sha256):
         raise ConfigError(f"{file}: this script has been changed: it was to be the one with the SHA-256 {wanted}")
     return script
