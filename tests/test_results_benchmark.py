@@ -14,7 +14,7 @@ from tests.integration.files import values_in
 from trace_bench.artifacts.layout import RunLayout, schema_of
 from trace_bench.artifacts.schema import validate
 from trace_bench.audit.verify import audit
-from trace_bench.records.tables import read_rows
+from trace_bench.records.reading import read_rows
 
 FOLDER = Path(__file__).parents[1] / "benchmarks" / "perf"
 

@@ -41,7 +41,8 @@ from trace_bench.execution.records import outcome_of, write_records  # noqa: E40
 from trace_bench.execution.start import plan_config  # noqa: E402
 from trace_bench.identity import seed_commitment, test_seed  # noqa: E402
 from trace_bench.records import parquet  # noqa: E402
-from trace_bench.records.tables import RunTables, read_manifest, write_files_index  # noqa: E402
+from trace_bench.records.reading import read_manifest, read_rows  # noqa: E402
+from trace_bench.records.tables import refresh_tables, write_files_index  # noqa: E402
 
 Template = tuple[list[tuple[str, str, bool]], list[dict[str, Any]]]
 """Files of a job (name, text, whether it names the job), and its lines of the run's journal."""
@@ -147,15 +148,14 @@ def expand(template: RunLayout, run: RunLayout, jobs: int) -> None:
                 text = text.replace("{run}", plan.run_id).replace("{seed}", str(planned.seed))
                 text = text.replace("{commitment}", commitment)
             write_bytes(root / name, text.encode(), durable=False)
-    tables = RunTables(run)
-    rows = tables.rows()
+    rows = read_rows(run)
     plan.write_manifest(run, {row.job_id: outcome_of(row) for row in rows})
     told.sort(key=lambda one: one["seconds"])
     ends = [{**one, "jobs": len(rows)} for one in (journal[0], journal[-1])]
     ends[1] |= {"finished": len(rows)}
     lines = (dumps(one) + "\n" for one in (ends[0], *told, ends[1]))
     write_bytes(run.events, "".join(lines).encode(), durable=False)
-    tables.refresh()
+    refresh_tables(run)
     parquet.write_parquet(run.results_parquet, rows)
     write_json(run.lock, plan.lock.model_copy(update={"salt": plan.salt}))
     run.salt.unlink()

@@ -14,7 +14,7 @@ from trace_bench.artifacts.records import EnvInfo, JobMeta, Lock, Manifest, Mani
 from trace_bench.artifacts.writers import Journal, write_json, write_text
 from trace_bench.artifacts.yamlio import write_state
 from trace_bench.records.rows import is_final
-from trace_bench.records.tables import RunTables
+from trace_bench.records.tables import refresh_tables
 
 RUN = "20260102-030405-0123abcd"
 
@@ -91,7 +91,7 @@ def make_run(
             write_json(run.job(r.job_id).make().results, r)
         if ended:
             journal.append({"t": started, "event": "run.end", "finished": len(rows)})
-    RunTables(run).refresh()
+    refresh_tables(run)
     return run
 
 

@@ -13,7 +13,8 @@ from typing import Any
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.versions import SCHEMA_VERSION
 from trace_bench.artifacts.writers import write_json
-from trace_bench.records.tables import RunTables, write_files_index, write_tables
+from trace_bench.records.reading import read_rows
+from trace_bench.records.tables import refresh_tables, write_files_index, write_tables
 
 FIRST_VERSION = Path(__file__).parents[1] / "data" / "run-v1"
 
@@ -72,7 +73,7 @@ def going_on(run: RunLayout) -> None:
 def killed(run: RunLayout) -> None:
     """The same, but its controller is gone: unfinished last lines, temporary files, and tables of three jobs."""
     going_on(run)
-    rows = RunTables(run).rows()[:3]
+    rows = read_rows(run)[:3]
     write_tables(run, rows, 18)
     running = jobs(run)[-4]
     for path in (run.events, running.cassette, running.state_history):
@@ -106,7 +107,7 @@ def mixed(run: RunLayout) -> None:
     write_json(run.salt.with_name(".salt"), "")
     run.salt.write_text(json.loads(run.lock.read_text())["salt"])
     change(run.lock, salt=None)
-    RunTables(run).refresh()
+    refresh_tables(run)
     write_files_index(run)
 
 

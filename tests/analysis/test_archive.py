@@ -23,9 +23,10 @@ from trace_bench.planning.ownership import alone_in
 from trace_bench.records import archive, removing
 from trace_bench.records import pack as packing
 from trace_bench.records.archive import CHECKSUMS, ArchiveLimits, extract
-from trace_bench.records.digest import checksum_lines, index_digest, read_index
+from trace_bench.records.digest import checksum_lines, index_digest
 from trace_bench.records.guard import IMPORTING, held_for_reading, is_in_use
 from trace_bench.records.pack import pack
+from trace_bench.records.reading import read_index
 from trace_bench.records.tables import write_files_index
 
 

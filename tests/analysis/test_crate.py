@@ -14,8 +14,9 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.errors import EnvironmentUnavailable, HarnessError
 from trace_bench.records.archive import CRATE, extract
 from trace_bench.records.crate import PROFILE, crate_metadata
-from trace_bench.records.digest import index_digest, read_index
+from trace_bench.records.digest import index_digest
 from trace_bench.records.pack import pack
+from trace_bench.records.reading import read_index
 
 LICENCE = "https://spdx.org/licenses/CC-BY-4.0"
 

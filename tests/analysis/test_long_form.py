@@ -15,7 +15,7 @@ from trace_bench.analysis.frames import jobs_frame
 from trace_bench.analysis.long_form import TABLES, scores_of, table, write_csv_table, write_parquet_table
 from trace_bench.artifacts.layout import RESULT, RunLayout
 from trace_bench.artifacts.records import Results
-from trace_bench.records.tables import read_row, read_rows
+from trace_bench.records.reading import read_row, read_rows
 
 
 def read(run: RunLayout, name: str, tmp_path: Path) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -21,8 +21,8 @@ from trace_bench.cli.outcome import counts_text, print_outcome
 from trace_bench.cli.tally import Totals
 from trace_bench.display.terminal import Screen
 from trace_bench.records.leaderboard import LeaderboardRow, rank, shown_to_people
+from trace_bench.records.reading import read_rows
 from trace_bench.records.rows import is_final
-from trace_bench.records.tables import read_rows
 
 MEAN = 2.0
 FAR = 1e6

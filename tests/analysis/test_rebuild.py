@@ -14,8 +14,8 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.versions import SCHEMA_VERSION
 from trace_bench.artifacts.writers import write_bytes
 from trace_bench.errors import HarnessError
+from trace_bench.records.reading import read_rows
 from trace_bench.records.rebuild import Rebuilt, is_of_other_code, rebuild
-from trace_bench.records.tables import read_rows
 
 
 def differing(found: list[Rebuilt]) -> dict[str, str]:

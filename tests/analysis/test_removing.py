@@ -13,7 +13,8 @@ from tests.analysis.folders import job_id, make_job, make_run, row
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.planning.ownership import alone_in
-from trace_bench.records.digest import files_index, read_index
+from trace_bench.records.digest import files_index
+from trace_bench.records.reading import read_index
 from trace_bench.records.removing import Item, removable, remove, remove_run
 from trace_bench.records.tables import write_files_index
 

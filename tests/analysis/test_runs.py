@@ -14,6 +14,7 @@ from trace_bench.artifacts.records import Results
 from trace_bench.errors import ConfigError, HarnessError
 from trace_bench.planning.ownership import alone_in
 from trace_bench.records.job_states import Course, job_lines, last_step
+from trace_bench.records.reading import read_manifest
 from trace_bench.records.runs import (
     AmbiguousRun,
     RunLine,
@@ -23,7 +24,6 @@ from trace_bench.records.runs import (
     find_run,
     run_id_of,
 )
-from trace_bench.records.tables import read_manifest
 
 OTHER = "20260202-030405-0123abcd"
 

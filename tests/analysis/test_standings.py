@@ -17,7 +17,7 @@ from trace_bench.analysis.statistics import estimate
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
 from trace_bench.records.leaderboard import rank
-from trace_bench.records.tables import RunTables
+from trace_bench.records.reading import read_rows
 
 
 def scored(number: int, trainer: str, task: str, test: float | None, **change: Any) -> Results:
@@ -111,14 +111,14 @@ def test_the_page_of_a_run_can_be_derived_again(recorded: RunLayout, tmp_path: P
     written = recorded.leaderboard_md.read_bytes()
     copy = RunLayout(tmp_path / recorded.run_id)
     copy.root.mkdir()
-    write_standings(copy, RunTables(recorded).rows())
+    write_standings(copy, read_rows(recorded))
     assert copy.leaderboard_md.read_bytes() == written and b"18 jobs are left out" in written
 
 
 def test_tables_that_are_rebuilt_have_it(tmp_path: Path) -> None:
     run = make_run(tmp_path / "runs", planned=1, rows=[row(0, score_best=1.0)])
     assert run.leaderboard_md.read_text().startswith(f"# Leaderboard of {run.run_id}\n")
-    (board,) = standings_of(RunTables(run).rows()).others
+    (board,) = standings_of(read_rows(run)).others
     assert board.rank == 1
 
 

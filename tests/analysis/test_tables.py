@@ -19,10 +19,12 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.writers import write_json
 from trace_bench.errors import HarnessError
+from trace_bench.records import reading
 from trace_bench.records import tables as tables_module
 from trace_bench.records.leaderboard import LeaderboardRow, rank
 from trace_bench.records.parquet import write_parquet
-from trace_bench.records.tables import COLUMNS, LiveTables, RunTables, read_rows, write_files_index
+from trace_bench.records.reading import read_rows
+from trace_bench.records.tables import COLUMNS, LiveTables, refresh_tables, write_files_index
 
 FIRST_COLUMNS = (
     "run_id,job_id,task_id,suite,trainer_id,variant,seed,status,failure_kind,stop_reason,integrity,score_initial,"
@@ -67,10 +69,9 @@ def test_the_columns_are_in_the_documented_order() -> None:
 
 
 def test_a_rerun_replaces_its_row(run: RunLayout) -> None:
-    tables = RunTables(run)
     for score in (1.0, 2.0):
         put(run, results(score_best=score))
-        tables.refresh()
+        refresh_tables(run)
         [row] = read_csv(run.results_csv)
         assert float(row["score_best"]) == score
 
@@ -84,11 +85,11 @@ def test_rows_follow_the_manifest(run: RunLayout) -> None:
 
 def test_tables_are_rebuilt_from_files_alone(run: RunLayout) -> None:
     put(run, results(score_best=0.5, feedback="line one\nline two", eval_kwargs={"n": [1, 2]}))
-    RunTables(run).refresh()
+    refresh_tables(run)
     before = {path.name: path.read_bytes() for path in (run.results_csv, run.leaderboard)}
     for name in before:
         (run.root / name).unlink()
-    RunTables(run).refresh()
+    refresh_tables(run)
     assert {name: (run.root / name).read_bytes() for name in before} == before
     [row] = read_csv(run.results_csv)
     assert row["feedback"] == "line one\\nline two"
@@ -96,20 +97,20 @@ def test_tables_are_rebuilt_from_files_alone(run: RunLayout) -> None:
     assert len(run.results_csv.read_text().splitlines()) == 2
 
 
-def test_refreshing_reads_only_what_changed(run: RunLayout, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_reads_only_rows_that_changed(run: RunLayout, monkeypatch: pytest.MonkeyPatch) -> None:
     reads: list[Path] = []
-    original = tables_module.read_row
+    original = reading.read_row
 
     def read_row(path: Path) -> Results:
         reads.append(path)
         return original(path)
 
-    monkeypatch.setattr("trace_bench.records.tables.read_row", read_row)
+    monkeypatch.setattr("trace_bench.records.reading.read_row", read_row)
     put(run, results("aaaaaaaaaaaa"), results("bbbbbbbbbbbb"))
-    tables = RunTables(run)
-    tables.refresh()
+    rows = reading.RowReader(run)
+    rows.rows()
     put(run, results("bbbbbbbbbbbb", score_best=9.0))
-    assert [row.score_best for row in tables.refresh()] == [None, 9.0]
+    assert [row.score_best for row in rows.rows()] == [None, 9.0]
     assert [path.parent.name[0] for path in reads] == ["a", "b", "b"]
 
 
@@ -140,7 +141,7 @@ def test_live_tables_are_what_the_files_give(run: RunLayout) -> None:
         live.put(row)
     live.write()
     wrote = table_files(run)
-    RunTables(run).refresh()
+    refresh_tables(run)
     assert table_files(run) == wrote
 
 
@@ -180,14 +181,14 @@ def test_a_damaged_row_is_named(run: RunLayout) -> None:
     job = run.job("0123456789ab").make()
     job.results.write_text('{"run_id": 1}')
     with pytest.raises(HarnessError, match=r"results\.json: \$\.run_id: .* run the job again"):
-        RunTables(run).refresh()
+        refresh_tables(run)
     write_json(job.results, results("aaaaaaaaaaaa"))
     with pytest.raises(HarnessError, match="belongs to job aaaaaaaaaaaa"):
-        RunTables(run).refresh()
+        refresh_tables(run)
     put(run, results())
     run.manifest.write_text("{")
     with pytest.raises(HarnessError, match=r"manifest\.json: it is not JSON"):
-        RunTables(run).refresh()
+        refresh_tables(run)
 
 
 def test_the_summary_counts_every_job_of_the_manifest(run: RunLayout) -> None:
@@ -210,7 +211,7 @@ def test_the_summary_counts_every_job_of_the_manifest(run: RunLayout) -> None:
         {"job_id": "ffffffffffff", "status": "ok"},
         {"job_id": "111111111111", "status": "failed"},
     )
-    RunTables(run).refresh()
+    refresh_tables(run)
     summary = json.loads(run.summary.read_text())
     schema.validate("summary", summary)
     assert summary["counts"] == {"ok": 2, "failed": 1, "interrupted": 2, "skipped": 1, "pending": 1}
@@ -228,7 +229,7 @@ def test_a_job_that_was_not_executed_has_a_row_that_says_so(run: RunLayout) -> N
         {"job_id": "bbbbbbbbbbbb", "status": "not_executed"},
         {"job_id": "cccccccccccc"},
     )
-    first, second = RunTables(run).refresh()
+    first, second = refresh_tables(run)
     assert (first.job_id[0], first.seed, first.status, first.failure_kind) == ("a", 3, "skipped", "not_executed")
     assert (first.feedback, first.failure_boundary, first.score_best) == ("cancelled", None, None)
     assert second.status == "ok", "what a job left counts, whatever the manifest says"
@@ -238,7 +239,7 @@ def test_a_job_that_was_not_executed_has_a_row_that_says_so(run: RunLayout) -> N
 def test_a_result_of_another_fingerprint_does_not_count(run: RunLayout, status: str | None, shown: list[str]) -> None:
     put(run, results("aaaaaaaaaaaa", fingerprint="1" * 64), results("bbbbbbbbbbbb"))
     put_manifest(run, {"job_id": "aaaaaaaaaaaa", "status": status}, {"job_id": "bbbbbbbbbbbb"})
-    assert [row.status for row in RunTables(run).refresh()] == shown
+    assert [row.status for row in refresh_tables(run)] == shown
     assert [row["status"] for row in read_csv(run.results_csv)] == shown
     assert "aaaaaaaaaaaa" not in run.leaderboard.read_text()
     counts = json.loads(run.summary.read_text())["counts"]
@@ -246,7 +247,7 @@ def test_a_result_of_another_fingerprint_does_not_count(run: RunLayout, status: 
 
 
 def test_an_empty_run_has_tables_with_headers(run: RunLayout) -> None:
-    RunTables(run).refresh()
+    refresh_tables(run)
     assert run.results_csv.read_text() == ",".join(COLUMNS) + "\n"
     assert run.leaderboard.read_text() == ",".join(LeaderboardRow.columns()) + "\n"
     assert json.loads(run.summary.read_text())["total_jobs"] == 0
@@ -327,7 +328,7 @@ def test_a_test_score_is_given_only_if_every_seed_has_one() -> None:
 
 def test_every_file_is_indexed_with_its_hash_and_schema(run: RunLayout, tmp_path: Path) -> None:
     put(run, results(score_best=1.0))
-    RunTables(run).refresh()
+    refresh_tables(run)
     job = run.job("0123456789ab")
     job.stdout.write_bytes(b"out")
     (run.root / "link").symlink_to(tmp_path)
@@ -362,7 +363,7 @@ def test_metrics_have_columns_of_their_own_and_the_table_stays_rectangular(run: 
         results("2" * 12, score_best=1.0, task_id="internal:other", metrics_best={"hits": 5.0}),
         results("3" * 12, score_best=1.0, task_id="internal:plain"),
     )
-    rows = RunTables(run).refresh()
+    rows = refresh_tables(run)
     written = read_csv(run.results_csv)
     metrics = ["metric_best:score", "metric_initial:loss", "metric_best:loss", "metric_best:hits"]
     assert list(written[0]) == [*COLUMNS, *metrics]

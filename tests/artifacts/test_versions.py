@@ -18,8 +18,8 @@ from trace_bench.errors import ConfigError, HarnessError
 from trace_bench.execution.result import RunResult
 from trace_bench.planning.recording import find_recording
 from trace_bench.planning.resume import find_run_to_continue, read_lock
+from trace_bench.records.reading import read_manifest
 from trace_bench.records.runs import describe
-from trace_bench.records.tables import read_manifest
 
 DATA = Path(__file__).parents[1] / "data"
 SENTENCE = f"was written by a newer Trace-Bench (schema 9); this one reads up to {SCHEMA_VERSION}: upgrade it"

@@ -20,7 +20,7 @@ from trace_bench.artifacts.records import JobMeta
 from trace_bench.artifacts.writers import write_json
 from trace_bench.records.pareto import pareto_front
 from trace_bench.records.parquet import write_parquet
-from trace_bench.records.tables import RunTables, write_files_index
+from trace_bench.records.tables import refresh_tables, write_files_index
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Forger:
 
     def tables(self) -> None:
         """All tables anew, from what the jobs' files say now."""
-        rows = RunTables(self.run).refresh()
+        rows = refresh_tables(self.run)
         write_parquet(self.run.results_parquet, rows)
 
     def index(self) -> None:

@@ -27,7 +27,8 @@ from trace_bench.audit.secrets import OVERLAP, Scanner
 from trace_bench.audit.tables import _same_text
 from trace_bench.audit.verify import audit
 from trace_bench.config.loader import parse_config
-from trace_bench.records.digest import read_index, run_digest
+from trace_bench.records.digest import run_digest
+from trace_bench.records.reading import read_index
 from trace_bench.records.tables import write_files_index
 
 UNKNOWN = {"unknown.provider", "unknown.scores", "unknown.author"}

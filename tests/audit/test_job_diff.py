@@ -10,7 +10,7 @@ import pytest
 
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.audit.job_diff import Difference, Job, JobDiff, diff
-from trace_bench.records.tables import read_manifest, read_rows
+from trace_bench.records.reading import read_manifest, read_rows
 
 KNAPSACK = "llm4ad:optimization/knapsack_construct"
 

@@ -17,8 +17,8 @@ from trace_bench.cli.rebuild import rebuild_command
 from trace_bench.cli.remove import gc_command, rm_command
 from trace_bench.errors import TraceBenchError
 from trace_bench.planning.ownership import alone_in
+from trace_bench.records.reading import read_rows
 from trace_bench.records.rebuild import rebuild
-from trace_bench.records.tables import read_rows
 
 NO_RUNS = ("empty", "no_run", "file")
 WORK = ("archive", "crate", "table", "steps", "check", "diff", "gc")

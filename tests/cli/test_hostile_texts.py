@@ -41,7 +41,8 @@ from trace_bench.display.text import HIDDEN
 from trace_bench.errors import Boundary
 from trace_bench.execution.progress import RunEnd
 from trace_bench.execution.validate import ProblemCheck
-from trace_bench.records.tables import RunTables, read_rows
+from trace_bench.records.reading import read_rows
+from trace_bench.records.tables import refresh_tables
 from trace_bench.sandbox import labels
 
 OURS = re.compile(r"\x1b\[[01]m")
@@ -302,7 +303,7 @@ def test_no_spreadsheet_takes_a_cell_for_a_formula(delimiter: str, runs: dict[st
     """Whatever it believes separates cells."""
     csv.field_size_limit(1 << 24)
     for name, run in runs.items():
-        RunTables(run).refresh()
+        refresh_tables(run)
         for path in (run.results_csv, run.leaderboard):
             text = path.read_bytes().decode()
             assert HIDDEN.search(text) is None and len(text.splitlines()) == text.count("\n"), (name, path.name)

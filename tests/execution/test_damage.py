@@ -28,7 +28,7 @@ from trace_bench.errors import EnvironmentUnavailable
 from trace_bench.execution import supervision
 from trace_bench.planning import plan as plan_module
 from trace_bench.planning.resume import is_recorded
-from trace_bench.records.tables import RunTables
+from trace_bench.records.tables import refresh_tables
 from trace_bench.sandbox.base import SandboxRequest
 from trace_bench.sandbox.labels import JOB
 
@@ -143,7 +143,7 @@ def is_whole(layout: RunLayout) -> bool:
         if p.suffix != ".tmp" and ".collecting-" not in str(p)
     }
     live = [layout.results_csv.read_bytes(), layout.leaderboard.read_bytes(), read(layout.summary)["counts"]]
-    rows = RunTables(layout).refresh()
+    rows = refresh_tables(layout)
     rebuilt = [layout.results_csv.read_bytes(), layout.leaderboard.read_bytes(), read(layout.summary)["counts"]]
     return index == found and live == rebuilt and layout.results_parquet.is_file() and bool(rows)
 

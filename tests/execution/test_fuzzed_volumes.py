@@ -26,7 +26,7 @@ from trace_bench.artifacts.schema import validate
 from trace_bench.errors import Boundary, CollectError
 from trace_bench.execution.outcome import AttemptOutcome, record_attempt
 from trace_bench.records import parquet
-from trace_bench.records.tables import RunTables
+from trace_bench.records.tables import refresh_tables
 
 ODD: tuple[Any, ...] = (
     None, True, 0, -1, 10**299, -(10**299), 1.7e308, -1.7e308, 5e-324, "", " ", "x" * 300, "\x1b[2J\u202e\r\n\x00\x9b",
@@ -112,7 +112,7 @@ def taken_in(files: dict[str, bytes], folder: Path, *, read: bool) -> Results:
     row = record_attempt(run, job, 1, meta, outcome, Usage(), 1.0)
     validate("results", json.loads(job.results.read_bytes()))
     validate("job_meta", json.loads(job.meta.read_bytes()))
-    assert RunTables(run).refresh() == [row]
+    assert refresh_tables(run) == [row]
     validate("summary", json.loads(run.summary.read_bytes()))
     if read:
         parquet.write_parquet(run.results_parquet, [row])

@@ -26,7 +26,7 @@ from trace_bench.execution.attempt import AttemptRunner
 from trace_bench.gateway.base import ProviderReply, ProviderRequest
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
-from trace_bench.records.tables import RunTables
+from trace_bench.records.reading import read_rows
 from trace_bench.sandbox.local import LocalBackend
 from trace_bench.sandbox.uids import UidBlocks
 
@@ -103,7 +103,7 @@ def check_after_a_full_disk(bench: Bench, layout: RunLayout, told: list[str]) ->
     """The answers that went out are those in the cassette; no row has a score, and the sandbox waits to be taken up."""
     assert told and told == [call["request_id"] for call in cassettes(layout)]
     assert list(layout.jobs.glob("*/results.json")) == []
-    assert {row.score_best for row in RunTables(layout).rows()} <= {None}
+    assert {row.score_best for row in read_rows(layout)} <= {None}
     assert bench.backend.alive == 1
 
 
@@ -146,7 +146,7 @@ def test_a_disk_that_is_full_ends_the_run_and_the_next_continues_it(
         subprocess.run(["mount", "-o", "remount,size=8m", str(disk)], check=True)
         assert bench.run(**ONE).ok
         assert len(provider.asked) == 30 + 1 and bench.backend.alive == 0
-        assert {row.status for row in RunTables(layout).rows()} == {"ok"}
+        assert {row.status for row in read_rows(layout)} == {"ok"}
     finally:
         subprocess.run(["umount", "-l", str(disk)], check=True)
 
@@ -185,7 +185,7 @@ def test_a_kill_does_not_wait_for_a_provider_that_hangs(bench: Bench, monkeypatc
         bench.run(None, lambda: wish[0] if wish else None, **ONE)
     wishing.join(PATIENCE)
     layout = RunLayout(bench.runs()[0])
-    (row,) = RunTables(layout).rows()
+    (row,) = read_rows(layout)
     assert (row.status, row.failure_kind) == ("failed", "interrupted")
     warnings = read(layout.job(row.job_id).meta)["warnings"]
     assert any("1 LLM call was under way when the job ended" in warning for warning in warnings), "it is said"
@@ -212,7 +212,7 @@ def test_an_interruption_is_heard_while_a_call_is_under_way(bench: Bench, monkey
     with pytest.raises(Interrupted):
         bench.run(None, lambda: wish[0] if wish else None, **ONE)
     interrupting.join(PATIENCE)
-    (row,) = RunTables(RunLayout(bench.runs()[0])).rows()
+    (row,) = read_rows(RunLayout(bench.runs()[0]))
     assert (row.status, row.stop_reason, row.llm_calls) == ("ok", "interrupted", 1), "the call is in the books"
 
 

@@ -25,7 +25,8 @@ from trace_bench.execution.session import Session
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
 from trace_bench.records.job_states import Course, job_lines
-from trace_bench.records.tables import RunTables, read_manifest
+from trace_bench.records.reading import read_manifest, read_rows
+from trace_bench.records.tables import refresh_tables
 from trace_bench.sandbox.base import SandboxRequest
 from trace_bench.sandbox.errors import EngineGone, ImageMissing
 from trace_bench.sandbox.labels import JOB, sandbox_name
@@ -53,7 +54,7 @@ def statuses(rows: Any) -> list[tuple[str, str | None, str | None]]:
 
 def tables_are_those_of_the_files(layout: RunLayout) -> bool:
     before = layout.results_csv.read_bytes()
-    RunTables(layout).refresh()
+    refresh_tables(layout)
     return layout.results_csv.read_bytes() == before
 
 
@@ -67,7 +68,7 @@ def test_an_interruption_ends_jobs_in_order_and_the_rest_never_runs(bench: Bench
         bench.run(When(2, lambda: wish.append("interrupted")), lambda: wish[0] if wish else None, max_workers=2)
     layout = RunLayout(bench.runs()[0])
     assert bench.backend.alive == 0 and len(bench.backend.created) == 2
-    rows = RunTables(layout).rows()
+    rows = read_rows(layout)
     assert sorted(statuses(rows), key=str) == [
         ("ok", None, "interrupted"), ("ok", None, "interrupted"),
         ("skipped", "not_executed", None), ("skipped", "not_executed", None),
@@ -108,7 +109,7 @@ def test_a_kill_ends_jobs_at_once_and_keeps_what_they_had(bench: Bench) -> None:
         bench.run(When(4, lambda: wish.append("kill")), lambda: wish[0] if wish else None)
     layout = RunLayout(bench.runs()[0])
     assert bench.backend.alive == 0
-    rows = RunTables(layout).rows()
+    rows = read_rows(layout)
     assert statuses(rows) == [("failed", "interrupted", "interrupted")] * 4
     for row in rows:
         assert row.score_best is None and (layout.root / str(row.state_history_path)).stat().st_size
@@ -145,7 +146,7 @@ def test_a_run_is_cancelled_through_its_folder(bench: Bench) -> None:
     with pytest.raises(Interrupted):
         bench.run(When(2, lambda: ask_to_cancel(RunLayout(bench.runs()[0]))), max_workers=2)
     layout = RunLayout(bench.runs()[0])
-    assert [row.stop_reason for row in RunTables(layout).rows() if row.status == "ok"] == ["interrupted"] * 2
+    assert [row.stop_reason for row in read_rows(layout) if row.status == "ok"] == ["interrupted"] * 2
     assert not layout.cancel.exists(), "the wish was for the controller that was at work"
     assert {row["feedback"] for row in table(layout) if row["status"] == "skipped"} == {"cancelled"}
     bench.backend.script = lambda job_id, number: Script()

@@ -18,7 +18,8 @@ from trace_bench.artifacts.records import Manifest
 from trace_bench.execution import start
 from trace_bench.execution.progress import Quiet
 from trace_bench.records import tables
-from trace_bench.records.tables import RunTables, read_manifest
+from trace_bench.records.reading import read_manifest
+from trace_bench.records.tables import refresh_tables
 
 
 def sampled(bench: Bench, look: Callable[[RunLayout], Any]) -> list[Any]:
@@ -142,7 +143,7 @@ def test_the_tables_at_the_end_are_those_that_the_files_give(bench: Bench) -> No
     result = bench.run(seeds=[1, 2], fail_fast=False)
     assert [row.failure_boundary for row in result.rows] == [wanted[row.job_id] or None for row in result.rows]
     live = table_files(result.layout)
-    assert RunTables(result.layout).refresh() == list(result.rows)
+    assert refresh_tables(result.layout) == list(result.rows)
     assert table_files(result.layout) == live
 
 
@@ -151,7 +152,7 @@ def test_the_tables_of_a_run_that_ended_early_are_those_that_the_files_give(benc
     result = bench.run(seeds=[1, 2, 3], max_workers=2, fail_fast=True)
     live = table_files(result.layout)
     assert live["summary"]["counts"]["skipped"] > 0 and "pending" not in live["summary"]["counts"]
-    RunTables(result.layout).refresh()
+    refresh_tables(result.layout)
     assert table_files(result.layout) == live
 
 

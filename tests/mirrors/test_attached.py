@@ -22,7 +22,7 @@ from trace_bench.errors import ConfigError
 from trace_bench.identity import config_hash
 from trace_bench.mirrors import attached, registry
 from trace_bench.mirrors.attached import with_warnings
-from trace_bench.records.tables import read_manifest, read_rows
+from trace_bench.records.reading import read_manifest, read_rows
 
 pytest.importorskip("mlflow")
 

@@ -15,8 +15,8 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.errors import ConfigError
 from trace_bench.mirrors.mlflow import MlflowMirror, address
 from trace_bench.mirrors.registry import MirrorError
-from trace_bench.records.digest import index_digest, read_index
-from trace_bench.records.tables import read_manifest, read_rows
+from trace_bench.records.digest import index_digest
+from trace_bench.records.reading import read_index, read_manifest, read_rows
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from tests.integration.cli import cli, environment
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.execution.tensorboard import write_events
 from trace_bench.mirrors.tensorboard import label_of, write_run
-from trace_bench.records.tables import read_manifest, read_rows
+from trace_bench.records.reading import read_manifest, read_rows
 
 pytest.importorskip("tensorboard")
 pytest.importorskip("tensorboardX")

@@ -19,8 +19,8 @@ from trace_bench.artifacts.records import EnvInfo, Lock, Manifest
 from trace_bench.artifacts.versions import read_versioned
 from trace_bench.display.text import quoted
 from trace_bench.errors import ConfigError, HarnessError
+from trace_bench.records.reading import manifest_and_rows
 from trace_bench.records.rows import skipped_row
-from trace_bench.records.tables import manifest_and_rows
 
 UNIT, TRAINER, MODEL, OPTIMIZER, PARAMETERS = "unit", "trainer_id", "model", "optimizer_key", "parameters_key"
 """`UNIT` is a task with its arguments."""

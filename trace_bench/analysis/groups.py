@@ -26,8 +26,8 @@ from trace_bench.analysis.statistics import LEVEL, Estimate, Unit, estimates, me
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.jsonio import canonical
 from trace_bench.artifacts.layout import RunLayout
+from trace_bench.records.reading import read_rows_and_waiting
 from trace_bench.records.rows import skipped_row, with_known_hardware
-from trace_bench.records.tables import read_rows_and_waiting
 
 LABELS: Mapping[str, str] = {column: key for key, column in KEYS.items()} | {
     "_parameters": "parameters",

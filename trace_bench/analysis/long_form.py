@@ -20,8 +20,8 @@ from trace_bench.artifacts.writers import make_folders, write_pieces
 from trace_bench.config.objectives import SCORE
 from trace_bench.display.text import csv_cell
 from trace_bench.errors import HarnessError
-from trace_bench.records.derive import last_result, read_meta
 from trace_bench.records.integrity import is_withheld
+from trace_bench.records.reading import last_result, read_meta
 from trace_bench.secrets import known
 
 Table = Literal["scores", "jobs", "steps", "calls"]

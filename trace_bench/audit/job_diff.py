@@ -20,8 +20,7 @@ from trace_bench.artifacts.yamlio import read_state
 from trace_bench.errors import HarnessError
 from trace_bench.gateway.differences import leaves
 from trace_bench.records.changes import change
-from trace_bench.records.derive import read_meta
-from trace_bench.records.tables import read_row
+from trace_bench.records.reading import read_meta, read_row
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")

@@ -22,8 +22,9 @@ from trace_bench.audit.reading import Unreadable
 from trace_bench.audit.run import AuditedRun
 from trace_bench.execution.records import outcome_of
 from trace_bench.records.parquet import write_parquet
+from trace_bench.records.reading import ordered_rows
 from trace_bench.records.rows import SHARED_WITH_ENTRY, is_final
-from trace_bench.records.tables import ordered_rows, write_standings, write_tables
+from trace_bench.records.tables import write_standings, write_tables
 
 CSV, LEADERBOARD, MANIFEST = "tables.results_csv", "tables.leaderboard", "tables.manifest"
 PARQUET, REPLAY, SUMMARY = "tables.parquet", "tables.replay", "tables.summary"

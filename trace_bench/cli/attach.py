@@ -36,9 +36,9 @@ from trace_bench.execution.progress import RunEnd, RunStart
 from trace_bench.execution.result import RunResult
 from trace_bench.planning.ownership import has_controller
 from trace_bench.planning.planned_job import Decision
+from trace_bench.records.reading import read_row
 from trace_bench.records.rows import is_final, skipped_row
 from trace_bench.records.runs import find_run
-from trace_bench.records.tables import read_row
 
 INTERVAL = 0.5
 """Seconds between two looks, at least."""

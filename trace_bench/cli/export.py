@@ -136,7 +136,7 @@ def changed_sentence(changed: tuple[str, ...]) -> str:
 def _export_table(layout: RunLayout, output: Path, table: str, where: str | None, *, as_json: bool) -> None:
     from trace_bench.analysis import long_form
     from trace_bench.arguments import hint
-    from trace_bench.records.tables import read_rows
+    from trace_bench.records.reading import read_rows
 
     if table not in long_form.TABLES:
         raise ConfigError(f"--table: there is no table {table!r}{hint(table, long_form.TABLES)}")

@@ -30,7 +30,7 @@ from trace_bench.planning.ownership import has_controller
 from trace_bench.records.changes import change
 from trace_bench.records.integrity import flags_of, is_withheld
 from trace_bench.records.job_states import Course, JobLine, job_line
-from trace_bench.records.tables import read_row
+from trace_bench.records.reading import read_row
 
 M = TypeVar("M", bound=BaseModel)
 STEPS = 5

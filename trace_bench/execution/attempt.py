@@ -33,7 +33,7 @@ from trace_bench.execution.supervision import Supervision
 from trace_bench.gateway.server import Gateway, Scope
 from trace_bench.planning.prepare import JobPlan
 from trace_bench.planning.recording import Recording
-from trace_bench.records.tables import read_row
+from trace_bench.records.reading import read_row
 from trace_bench.sandbox.base import Backend, Sandbox
 from trace_bench.sandbox.uids import UidBlocks
 from trace_bench.scheduling.allocation import Allocation

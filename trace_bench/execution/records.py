@@ -18,8 +18,9 @@ from trace_bench.planning.planned_job import PlannedJob
 from trace_bench.planning.recording import Recording
 from trace_bench.planning.scripts import write_scripts
 from trace_bench.records import parquet, replay_check
+from trace_bench.records.reading import read_row
 from trace_bench.records.rows import is_final, skipped_row
-from trace_bench.records.tables import LiveTables, read_row, write_files_index, write_standings
+from trace_bench.records.tables import LiveTables, write_files_index, write_standings
 
 
 def write_records(plan: RunPlan) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from trace_bench.artifacts.derived import ReplayReport
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
+from trace_bench.records.reading import read_manifest, read_rows
 from trace_bench.records.replay_check import read_report
-from trace_bench.records.tables import read_manifest, read_rows
 
 if TYPE_CHECKING:
     import pandas as pd

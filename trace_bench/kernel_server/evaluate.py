@@ -23,7 +23,7 @@ from trace_bench.kernel_server.jobs import EvaluationFailed, Result
 from trace_bench.kernel_server.problems import Problems
 from trace_bench.kernel_server.submission import Submission
 from trace_bench.planning.backends import backend_of
-from trace_bench.records.derive import last_result, read_meta
+from trace_bench.records.reading import last_result, read_meta
 from trace_bench.secrets import known
 
 SHIPPED = "kernelbench:level1/softmax"

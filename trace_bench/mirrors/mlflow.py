@@ -25,7 +25,7 @@ from trace_bench.artifacts.records import Manifest, ManifestEntry
 from trace_bench.errors import ConfigError, HarnessError
 from trace_bench.mirrors import mlflow_content as content
 from trace_bench.mirrors.registry import Mirrored, MirrorError
-from trace_bench.records.tables import RunTables, read_manifest
+from trace_bench.records.reading import RowReader, read_manifest
 from trace_bench.secrets import known
 
 URI_VARIABLE = "MLFLOW_TRACKING_URI"
@@ -96,7 +96,7 @@ class MlflowMirror:
             if name in login or name not in os.environ:
                 os.environ[name] = value
         self._client = self._asked(_client, self.uri)
-        self._tables: RunTables | None = None
+        self._tables: RowReader | None = None
         self._experiment_id = ""
         self._parent = _Copy("")
         self._copies: dict[str, _Copy] = {}
@@ -109,7 +109,7 @@ class MlflowMirror:
         manifest = read_manifest(run)
         if manifest is None:
             raise HarnessError(f"{run.manifest}: it is missing, so there is nothing to copy yet")
-        self._tables = self._tables or RunTables(run)
+        self._tables = self._tables or RowReader(run)
         rows = {row.job_id: row for row in self._tables.rows()}
         problems: list[str] = []
         if not self._parent.run_id:

@@ -21,7 +21,8 @@ from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.records import GitInfo, JobMeta, Lock, Manifest, ManifestEntry, Results
 from trace_bench.artifacts.writers import read_journal
 from trace_bench.errors import HarnessError
-from trace_bench.records.digest import index_digest, read_index
+from trace_bench.records.digest import index_digest
+from trace_bench.records.reading import read_index
 from trace_bench.records.rows import is_final, was_cut
 from trace_bench.secrets import known
 

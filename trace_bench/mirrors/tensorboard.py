@@ -14,7 +14,7 @@ from trace_bench.artifacts.records import ManifestEntry
 from trace_bench.errors import ConfigError, HarnessError
 from trace_bench.execution.tensorboard import FILE, write_event_file
 from trace_bench.mirrors.registry import Mirrored
-from trace_bench.records.tables import read_manifest, read_rows
+from trace_bench.records.reading import read_manifest, read_rows
 
 _UNUSUAL = re.compile(r"[^A-Za-z0-9._=-]+")
 _LONGEST = 120

@@ -16,8 +16,8 @@ from trace_bench.artifacts.versions import is_newer, read_versioned
 from trace_bench.errors import HarnessError
 from trace_bench.planning.ownership import has_controller
 from trace_bench.planning.planned_job import Decision
+from trace_bench.records.reading import read_row
 from trace_bench.records.rows import is_final, is_whole
-from trace_bench.records.tables import read_row
 from trace_bench.sandbox.base import Backend, Sandbox
 from trace_bench.sandbox.labels import JOB, OWNER, RUN, owner
 

@@ -18,9 +18,9 @@ from trace_bench.artifacts.versions import read_versioned
 from trace_bench.artifacts.writers import read_journal
 from trace_bench.errors import EnvironmentUnavailable, HarnessError
 from trace_bench.records.archive import CRATE
-from trace_bench.records.digest import index_digest, read_index
+from trace_bench.records.digest import index_digest
+from trace_bench.records.reading import read_index, read_manifest
 from trace_bench.records.runs import describe, run_id_of
-from trace_bench.records.tables import read_manifest
 
 PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
 TERMS = "https://w3id.org/ro/terms/workflow-run/context"

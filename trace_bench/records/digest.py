@@ -14,9 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from trace_bench.artifacts.derived import FileEntry, FilesIndex
-from trace_bench.artifacts.jsonio import JsonError, read_model
 from trace_bench.artifacts.layout import RunLayout, schema_of
-from trace_bench.errors import HarnessError
+from trace_bench.records.reading import read_index
 
 
 def run_digest(files: Mapping[str, str]) -> str:
@@ -44,20 +43,6 @@ def checksum_lines(files: Mapping[str, str]) -> Iterator[str]:
         escaped = path.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
         mark = "\\" if escaped != path else ""
         yield f"{mark}{files[path]}  {escaped}\n"
-
-
-def read_index(run: RunLayout) -> FilesIndex | None:
-    """The index of a run; None before it has one.
-
-    Raises:
-        HarnessError: it is damaged.
-    """
-    try:
-        return read_model(FilesIndex, run.files_index.read_bytes())
-    except FileNotFoundError:
-        return None
-    except (OSError, JsonError) as error:
-        raise HarnessError(f"{run.files_index}: {error}") from None
 
 
 def files_index(run: RunLayout) -> FilesIndex:

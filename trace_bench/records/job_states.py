@@ -10,8 +10,8 @@ from trace_bench.artifacts.jsonio import JsonError, loads
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.records import Manifest, ManifestEntry, Results
 from trace_bench.artifacts.writers import read_journal
+from trace_bench.records.reading import read_rows
 from trace_bench.records.rows import was_cut
-from trace_bench.records.tables import read_rows
 
 JobState = Literal["ok", "failed", "skipped", "interrupted", "running", "planned"]
 """The status of its row, and: ``interrupted``, cut off, will run again; ``running``; ``planned``, its turn has not

@@ -1,10 +1,11 @@
-"""The tables of a run, derived again from its jobs' files: what the controller wrote, whoever changed it since."""
+"""Derives the rows, fronts and tables of a run again from its job files, and replaces those that differ."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -12,36 +13,39 @@ from typing import Literal
 from pydantic import BaseModel
 
 from trace_bench.artifacts.derived import ParetoFront, Summary
-from trace_bench.artifacts.jsonio import JsonError, dumps, loads, read_model
+from trace_bench.artifacts.jsonio import JsonError, dumps, loads
 from trace_bench.artifacts.layout import JobLayout, RunLayout
-from trace_bench.artifacts.records import Results
+from trace_bench.artifacts.records import JobMeta, Results
 from trace_bench.artifacts.writers import write_bytes
 from trace_bench.config.models import is_run_id
 from trace_bench.display.text import escape_json
 from trace_bench.errors import HarnessError
-from trace_bench.records.derive import derived_front, derived_row, read_meta
-from trace_bench.records.digest import files_index, read_index
+from trace_bench.records.digest import files_index
+from trace_bench.records.pareto import pareto_front
 from trace_bench.records.parquet import write_parquet
-from trace_bench.records.runs import run_id_of
-from trace_bench.records.tables import (
-    RunTables,
+from trace_bench.records.reading import (
+    last_result,
+    read_index,
     read_manifest,
+    read_meta,
+    read_optional,
     read_row,
-    write_files_index,
-    write_standings,
-    write_tables,
+    read_rows,
 )
+from trace_bench.records.rows import results_row
+from trace_bench.records.runs import run_id_of
+from trace_bench.records.tables import write_all_tables, write_files_index
 from trace_bench.resources import package_hash
 
 Found = Literal["same", "differs", "missing", "left over"]
-"""``left over``: it is there, and follows from nothing."""
+"""``left over``: the file exists, and follows from nothing."""
 HOW_MADE = ("generated_at", "package_hash")
-"""Of a summary: no part of what it says."""
+"""Keys of a summary that do not follow from rows."""
 
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """One file that follows from others, and what was found in its place."""
+    """A derived file, and what was found in its place."""
 
     path: str
     found: Found
@@ -49,7 +53,7 @@ class Rebuilt:
 
 @dataclass(frozen=True)
 class _File:
-    """A file as it should be, no bytes if there should be none, and who says that another one says the same."""
+    """A derived file. `data` is empty if there should be none; `same` says if other bytes mean the same."""
 
     path: str
     data: bytes
@@ -57,18 +61,18 @@ class _File:
 
 
 def rebuild(run: RunLayout, *, jobs: bool = False, check: bool = False) -> list[Rebuilt]:
-    """Derive every table again, and replace those that differ. Nobody else may be at work in the run.
+    """Derive every table again, and replace those that differ. No other process may change the run meanwhile.
 
-    Of each job that has ended ``pareto.json`` follows from its history and record; of the run ``results.csv``,
-    ``summary.json``, the leaderboards and ``results.parquet`` follow from its rows, and the index from all files.
+    ``pareto.json`` of an ended job follows from its history and record. ``results.csv``, ``summary.json``, the
+    leaderboards and ``results.parquet`` follow from rows, and the index from all files.
 
     Args:
-        jobs: derive the rows too, ``results.json``, from record, result and history. The wall time of a row that is
-            gone is then that of the attempt in whole seconds, as its record has it.
+        jobs: also derive the rows (``results.json``) from record, result and history. Without its old row, the wall
+            time of a job is that of the last attempt in whole seconds.
         check: write nothing.
 
     Returns:
-        What was found in the place of each, in the order in which they follow from each other.
+        What was found in the place of each file, in the order of derivation.
 
     Raises:
         HarnessError: a file that others follow from is damaged.
@@ -81,7 +85,7 @@ def rebuild(run: RunLayout, *, jobs: bool = False, check: bool = False) -> list[
         for job in run.job_dirs():
             for file in _of_job(run, job, made if jobs else None):
                 found.append(_put(run, file, check=check))
-        rows = _rows(run, made) if jobs else RunTables(run).rows()
+        rows = _rows(run, made) if jobs else read_rows(run)
         tables = [_put(run, file, check=check) for file in _tables(run, made, rows)]
         if not check and any(file.found != "same" for file in tables):
             # It says which code wrote the tables.
@@ -91,47 +95,45 @@ def rebuild(run: RunLayout, *, jobs: bool = False, check: bool = False) -> list[
 
 
 def is_of_other_code(run: RunLayout) -> bool:
-    """Another version of the code wrote the tables of `run`, and may have written them otherwise than this one."""
+    """Whether another version of the code wrote the tables of `run`, and can have written them in another way."""
     try:
-        return read_model(Summary, run.summary.read_bytes()).package_hash != package_hash()
-    except (OSError, JsonError):
+        summary = read_optional(Summary, run.summary)
+    except HarnessError:
         return False
+    return summary is not None and summary.package_hash != package_hash()
 
 
 def _of_job(run: RunLayout, job: JobLayout, made: RunLayout | None) -> Iterator[_File]:
-    """What follows of one job; its row, too, where it goes to the run `made`."""
+    """The derived files of one job. Its row is derived if there is a run `made`, which gets it too."""
     meta = read_meta(job)
     if meta is None or meta.status not in ("ok", "failed", "skipped"):
         return
     if made is None and not job.results.exists():
         return
-    front = derived_front(job, meta)
+    front = pareto_front(job.state_history, job.job_id, meta.objective)
     if front is not None or job.pareto.exists():
         yield _File(run.relative(job.pareto), _json(front), partial(_same_model, ParetoFront))
     if made is not None:
-        row = derived_row(run, job, meta, seconds=_seconds(job))
+        row = results_row(meta, last_result(job, meta), meta.usage, _seconds(job, meta), run, front)
         data = _json(row)
         write_bytes(made.job(job.job_id).results, data, durable=False)
         yield _File(run.relative(job.results), data, partial(_same_model, Results))
 
 
 def _rows(run: RunLayout, made: RunLayout) -> list[Results]:
-    """The rows of `run`, where those in `made` take the place of its own."""
+    """The rows of `run`, of which those in `made` were derived."""
     for job in run.job_dirs():
         there = made.job(job.job_id).results
         if not there.exists() and job.results.exists():
             write_bytes(there, job.results.read_bytes(), durable=False)
     if run.manifest.exists():
         write_bytes(made.manifest, run.manifest.read_bytes(), durable=False)
-    return RunTables(made).rows()
+    return read_rows(made)
 
 
 def _tables(run: RunLayout, made: RunLayout, rows: Sequence[Results]) -> Iterator[_File]:
-    """Whatever the writers of tables leave at the top of a run."""
-    manifest = read_manifest(run)
-    planned = len(manifest.jobs) if manifest is not None else len(rows)
-    write_tables(made, rows, planned, manifest.tags if manifest is not None else ())
-    write_standings(made, rows)
+    """The tables, which are the files at the top of a run."""
+    write_all_tables(made, rows, read_manifest(run))
     write_parquet(made.results_parquet, rows)
     for path in sorted(made.root.iterdir()):
         if path.is_file():
@@ -154,7 +156,7 @@ def _index(run: RunLayout, *, check: bool) -> Rebuilt:
 
 
 def _put(run: RunLayout, file: _File, *, check: bool) -> Rebuilt:
-    """Compare, and unless only to `check`, replace."""
+    """Compare a file with the derived one, and replace it unless only to `check`."""
     place = run.root / file.path
     try:
         old = place.read_bytes()
@@ -172,12 +174,17 @@ def _put(run: RunLayout, file: _File, *, check: bool) -> Rebuilt:
     return Rebuilt(file.path, "missing" if not old else "differs" if file.data else "left over")
 
 
-def _seconds(job: JobLayout) -> float | None:
-    """Wall time, from the row if it can be read."""
+def _seconds(job: JobLayout, meta: JobMeta) -> float | None:
+    """The wall time in the row, or else that between the recorded times of the last attempt."""
     try:
-        return read_row(job.results).time_seconds
+        seconds = read_row(job.results).time_seconds
     except (HarnessError, OSError):
-        return None
+        seconds = None
+    end = meta.attempts[-1].ended_at if meta.attempts else None
+    if seconds is not None or end is None:
+        return seconds
+    start = meta.attempts[-1].started_at
+    return max(0.0, (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds())
 
 
 def _json(model: BaseModel | None) -> bytes:

@@ -15,10 +15,10 @@ from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.writers import sync_folder
 from trace_bench.errors import ConfigError, EnvironmentUnavailable, HarnessError
-from trace_bench.records.derive import read_meta
 from trace_bench.records.digest import unfinished
 from trace_bench.records.guard import IMPORTING, held_for_writing, is_in_use, marked_in_use
 from trace_bench.records.job_states import Course
+from trace_bench.records.reading import read_meta
 from trace_bench.records.runs import all_runs, describe
 from trace_bench.records.tables import write_files_index
 

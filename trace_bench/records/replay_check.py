@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from trace_bench.artifacts.derived import ReplayDifference, ReplayReport
-from trace_bench.artifacts.jsonio import JsonError, dumps, printable, read_model
+from trace_bench.artifacts.jsonio import dumps, printable
 from trace_bench.artifacts.layout import JobLayout, RunLayout
-from trace_bench.artifacts.records import JobMeta, Results
+from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.versions import LATER
 from trace_bench.artifacts.writers import read_journal
 from trace_bench.artifacts.yamlio import read_state
 from trace_bench.errors import HarnessError
+from trace_bench.records.reading import read_meta, read_optional
 
 COLUMNS = (
     "status", "failure_boundary", "failure_kind", "stop_reason", "score_initial", "score_final", "score_best",
@@ -81,17 +82,12 @@ def compare(
 
 
 def read_report(run: RunLayout) -> ReplayReport | None:
-    """The report on a run that is a replay; None of any other.
+    """Read the report of a replay; None for any other run.
 
     Raises:
         HarnessError: it is damaged.
     """
-    try:
-        return read_model(ReplayReport, run.replay.read_bytes())
-    except FileNotFoundError:
-        return None
-    except JsonError as error:
-        raise HarnessError(f"{run.replay}: {error}") from None
+    return read_optional(ReplayReport, run.replay)
 
 
 def sentences(report: ReplayReport, shown: int = 5) -> list[str]:
@@ -189,8 +185,9 @@ def same_machine(was: JobLayout, now: JobLayout, before: Results, row: Results) 
 
 def _cpu(job: JobLayout) -> str:
     try:
-        return read_model(JobMeta, job.meta.read_bytes()).cpu_model
-    except (OSError, JsonError):
+        meta = read_meta(job)
+        return meta.cpu_model if meta is not None else ""
+    except HarnessError:
         return ""
 
 

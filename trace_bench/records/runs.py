@@ -11,18 +11,17 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
-
-from pydantic import BaseModel
+from typing import Literal
 
 from trace_bench.arguments import hint
 from trace_bench.artifacts.derived import Summary
 from trace_bench.artifacts.folder_lock import has_controller
-from trace_bench.artifacts.jsonio import JsonError, loads, printable, read_model
+from trace_bench.artifacts.jsonio import JsonError, loads, printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Lock
 from trace_bench.artifacts.versions import FIRST, NewerRun, check_version, read_versioned
 from trace_bench.errors import ConfigError, HarnessError
+from trace_bench.records.reading import read_optional
 
 State = Literal["running", "finished", "unfinished", "planned", "damaged", "newer"]
 """``running``: a controller is at work. ``finished``: every job has an ending that counts. ``unfinished``: it can be
@@ -32,7 +31,6 @@ a later version of this program wrote it, and this one cannot read it."""
 LATEST = "latest"
 NO_RUN = "it has no meta/ with a manifest, so it is no run"
 NO_FOLDER = "it is a file, and a run is a folder: an archive of one becomes that with trace-bench import"
-M = TypeVar("M", bound=BaseModel)
 _HEAD = 4096
 _TAIL = 64
 _JOURNAL_TAIL = 1 << 16
@@ -253,7 +251,7 @@ def _describe(run: RunLayout, *, running: bool) -> RunLine:
     lock = _lock(run)
     if lock is None and not running:
         raise HarnessError(f"{run.lock}: it is missing")
-    summary = _model(Summary, run.summary)
+    summary = read_optional(Summary, run.summary)
     counts = summary.counts if summary else {}
     total = summary.total_jobs if summary else _planned(run) if head else 0
     state: State
@@ -288,15 +286,6 @@ def _lock(run: RunLayout) -> Lock | None:
         return read_versioned(Lock, run.lock)
     except FileNotFoundError:
         return None
-
-
-def _model(model: type[M], path: Path) -> M | None:
-    try:
-        return read_model(model, path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except (OSError, JsonError) as error:
-        raise HarnessError(f"{path}: {error}") from None
 
 
 def _head(run: RunLayout) -> _Head | None:

@@ -1,5 +1,5 @@
-"""The tables of a run. Each is derived from ``jobs/*/results.json`` and the manifest alone and can be rebuilt at any
-time: a job that ran twice has one folder and therefore one row."""
+"""Writes the tables of a run. Each follows from ``jobs/*/results.json`` and the manifest alone and can be made again at
+any time. A job that ran twice has one folder and therefore one row."""
 
 from __future__ import annotations
 
@@ -7,103 +7,27 @@ import math
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 
 from trace_bench.artifacts.derived import FilesIndex, Summary, TokenTotals
-from trace_bench.artifacts.jsonio import JsonError, read_model
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.artifacts.records import Manifest, ManifestEntry, Results
-from trace_bench.artifacts.versions import read_versioned
+from trace_bench.artifacts.records import Manifest, Results
 from trace_bench.artifacts.writers import csv_line, write_csv, write_csv_lines, write_json
 from trace_bench.display.text import csv_cell
-from trace_bench.errors import Boundary, HarnessError
+from trace_bench.errors import Boundary
 from trace_bench.records.digest import files_index, unfinished
 from trace_bench.records.integrity import flag_counts
 from trace_bench.records.leaderboard import LeaderboardRow, rank
 from trace_bench.records.metric_columns import metric_columns
-from trace_bench.records.rows import skipped_row, was_cut
+from trace_bench.records.reading import manifest_and_rows
+from trace_bench.records.rows import was_cut
 from trace_bench.resources import package_hash
 
 COLUMNS = tuple(Results.model_fields)
 """Columns of ``results.csv``, before those of metrics."""
-
-
-class RunTables:
-    """The tables of one run as its files have them.
-
-    Every read looks at all jobs, but reads a ``results.json`` again only if it has changed.
-    """
-
-    def __init__(self, run: RunLayout) -> None:
-        self._run = run
-        self._cache: dict[str, tuple[tuple[int, int, int], Results]] = {}
-
-    def refresh(self, *, unprotected: bool = False, failed: bool = False) -> list[Results]:
-        """Write ``results.csv``, ``summary.json`` and both leaderboards anew from the jobs' files.
-
-        Args:
-            unprotected: let unprotected jobs onto the leaderboard.
-            failed: let failed jobs that have a score (a timeout) onto it.
-
-        Raises:
-            HarnessError: a ``results.json`` or the manifest is damaged.
-        """
-        manifest = read_manifest(self._run)
-        rows = self.rows_of(manifest)
-        planned = len(manifest.jobs) if manifest is not None else len(rows)
-        tags = manifest.tags if manifest is not None else ()
-        write_tables(self._run, rows, planned, tags, unprotected=unprotected, failed=failed)
-        write_standings(self._run, rows, unprotected=unprotected, failed=failed)
-        return rows
-
-    def rows(self) -> list[Results]:
-        """All rows, in the order of the manifest where there is one, else by job id. A result of another fingerprint
-        than the manifest's does not count. A job that the manifest calls ``not_executed`` has a ``skipped`` row.
-
-        Raises:
-            HarnessError: a ``results.json`` or the manifest is damaged.
-        """
-        return self.rows_of(read_manifest(self._run))
-
-    def rows_of(self, manifest: Manifest | None) -> list[Results]:
-        """`rows`, given the manifest of the run."""
-        found: dict[str, tuple[tuple[int, int, int], Results]] = {}
-        for job in self._run.job_dirs():
-            try:
-                stat = job.results.stat()
-            except FileNotFoundError:
-                continue
-            stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
-            known = self._cache.get(job.job_id)
-            if known is None or known[0] != stamp:
-                known = (stamp, read_row(job.results))
-                if known[1].job_id != job.job_id:
-                    raise HarnessError(f"{job.results}: it belongs to job {known[1].job_id}; delete this folder")
-            found[job.job_id] = known
-        self._cache = found
-        rows = {job_id: row for job_id, (_, row) in found.items()}
-        return ordered_rows(manifest, rows) if manifest is not None else [rows[job_id] for job_id in sorted(rows)]
-
-
-def ordered_rows(manifest: Manifest, rows: Mapping[str, Results]) -> list[Results]:
-    """The rows that count, in the order of `manifest`.
-
-    A row of another fingerprint does not count: other code wrote it. A job that was not executed has a ``skipped`` row.
-
-    Args:
-        rows: by job id.
-    """
-    ordered = []
-    for entry in manifest.jobs:
-        row = rows.get(entry.job_id)
-        if row is not None and row.fingerprint == entry.fingerprint:
-            ordered.append(row)
-        elif entry.status == "not_executed":
-            ordered.append(skipped_row(manifest.run_id, entry))
-    return ordered
 
 
 class LiveTables:
@@ -162,23 +86,20 @@ def write_tables(
     planned: int,
     tags: Sequence[str] = (),
     *,
-    unprotected: bool = False,
-    failed: bool = False,
     line_of: Callable[[Results], str] | None = None,
 ) -> None:
-    """``results.csv``, ``summary.json`` and ``leaderboard.csv`` of `rows`.
+    """Write ``results.csv``, ``summary.json`` and ``leaderboard.csv``.
 
     Args:
         planned: number of jobs of the run.
-        unprotected, failed: as of `rank`.
-        line_of: a row's fields as a line of ``results.csv``, for who knows it already.
+        line_of: returns the fields of a row as a line of ``results.csv``, for callers that keep these lines.
     """
     metrics = metric_columns(rows)
     fields = line_of or _line_of
     lines = (",".join([fields(row), *(csv_cell(value(row)) for value in metrics.values())]) for row in rows)
     write_csv_lines(run.results_csv, (*COLUMNS, *metrics), lines)
     write_json(run.summary, summarise(run.run_id, rows, planned, tags), durable=False)
-    write_leaderboard(run.leaderboard, rank(rows, unprotected=unprotected, failed=failed))
+    write_leaderboard(run.leaderboard, rank(rows))
 
 
 def _line_of(row: Results) -> str:
@@ -186,62 +107,32 @@ def _line_of(row: Results) -> str:
     return csv_line([getattr(row, name) for name in COLUMNS])
 
 
-def write_standings(
-    run: RunLayout, rows: Sequence[Results], *, unprotected: bool = False, failed: bool = False
-) -> None:
-    """``leaderboard.md`` of `rows`; see `trace_bench.analysis.standings`."""
-    import_module("trace_bench.analysis.standings").write_standings(run, rows, unprotected=unprotected, failed=failed)
+def write_standings(run: RunLayout, rows: Sequence[Results]) -> None:
+    """Write ``leaderboard.md``; see `trace_bench.analysis.standings`."""
+    import_module("trace_bench.analysis.standings").write_standings(run, rows)
 
 
-def preload_standings() -> None:
-    """Import what `write_standings` needs, for a thread of its own while something else is waited for."""
-    import_module("trace_bench.analysis.standings").preload()
+def write_all_tables(run: RunLayout, rows: Sequence[Results], manifest: Manifest | None) -> None:
+    """Write the tables that follow from rows and manifest, except ``results.parquet``."""
+    planned, tags = (len(manifest.jobs), manifest.tags) if manifest is not None else (len(rows), ())
+    write_tables(run, rows, planned, tags)
+    write_standings(run, rows)
 
 
-def read_rows(run: RunLayout) -> list[Results]:
-    """The rows of a run, read once."""
-    return RunTables(run).rows()
-
-
-def manifest_and_rows(run: RunLayout) -> tuple[Manifest | None, list[Results]]:
-    """`read_manifest` and `read_rows`, each file read once."""
-    manifest = read_manifest(run)
-    return manifest, RunTables(run).rows_of(manifest)
-
-
-def read_rows_and_waiting(run: RunLayout) -> tuple[list[Results], list[ManifestEntry]]:
-    """`read_rows`, and the planned jobs that have no row (yet).
+def refresh_tables(run: RunLayout) -> list[Results]:
+    """Write the tables of `run` again from its job files; returns the rows.
 
     Raises:
         HarnessError: a ``results.json`` or the manifest is damaged.
     """
     manifest, rows = manifest_and_rows(run)
-    known = {row.job_id for row in rows}
-    return rows, [entry for entry in manifest.jobs if entry.job_id not in known] if manifest is not None else []
+    write_all_tables(run, rows, manifest)
+    return rows
 
 
-def read_row(path: Path) -> Results:
-    """A ``results.json``.
-
-    Raises:
-        HarnessError: it is damaged.
-    """
-    try:
-        return read_model(Results, path.read_bytes())
-    except JsonError as error:
-        raise HarnessError(f"{path}: {error}; run the job again") from None
-
-
-def read_manifest(run: RunLayout) -> Manifest | None:
-    """The manifest, or None before there is one.
-
-    Raises:
-        NewerRun: it is of a later version. HarnessError: it is damaged.
-    """
-    try:
-        return read_versioned(Manifest, run.manifest)
-    except FileNotFoundError:
-        return None
+def preload_standings() -> None:
+    """Import what `write_standings` needs, for a thread of its own while something else is waited for."""
+    import_module("trace_bench.analysis.standings").preload()
 
 
 def summarise(run_id: str, rows: Sequence[Results], planned: int, tags: Sequence[str] = ()) -> Summary:

@@ -29,9 +29,9 @@ from trace_bench.display.text import clean_line
 from trace_bench.errors import HarnessError
 from trace_bench.records.job_states import Course
 from trace_bench.records.leaderboard import LeaderboardRow, hardware_sentence, shown_to_people
+from trace_bench.records.reading import read_manifest, read_rows
 from trace_bench.records.rows import with_known_hardware
 from trace_bench.records.runs import RunLine, describe
-from trace_bench.records.tables import read_manifest, read_rows
 
 LABEL = 70
 """Longest name of a task or a way, in characters."""

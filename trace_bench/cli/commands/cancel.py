@@ -66,7 +66,7 @@ def _unfinished(layout: RunLayout, chosen: Collection[str]) -> list[str]:
     """
     from trace_bench.cli.lookup import manifest_of
     from trace_bench.records.job_states import Course, job_line
-    from trace_bench.records.tables import read_row
+    from trace_bench.records.reading import read_row
 
     course = Course.of(layout)
     left: list[str] = []
