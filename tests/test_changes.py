@@ -37,7 +37,7 @@ def test_a_conftest_affects_the_tests_below_it() -> None:
 
 def test_what_makes_a_fixture_affects_the_tests_that_ask_for_it() -> None:
     found = affected_tests(["tests/recorded.py"])
-    assert "tests/analysis/test_report.py" in found and "tests/worker/test_codec.py" not in found
+    assert "tests/report/test_report.py" in found and "tests/worker/test_codec.py" not in found
 
 
 def test_the_module_of_a_command_affects_tests_that_run_the_command_by_name() -> None:

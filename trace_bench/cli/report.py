@@ -55,7 +55,7 @@ def report_command(
                 "runs": [source.layout.run_id for source in sources],
                 "jobs": len(report.jobs),
                 "tasks": len(report.tasks),
-                "ways": len(report.ways),
+                "ways": len(report.configurations),
                 "audit": {source.layout.run_id: verdict_sentence(source.audit) for source in sources},
                 "notes": list(report.notes),
             }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -25,15 +26,15 @@ def curve_figure(number: int, task: str, report: Report, style: Style) -> Figure
     """Best score so far against each axis on which anything was spent."""
     steps = report.steps[report.steps["task"] == task]
     jobs = report.counted[report.counted["task"] == task]
-    bands = task_bands(steps, jobs, report.ways)
+    bands = task_bands(steps, jobs, report.configurations)
     if not bands:
         return None
     data: list[Trace] = []
     layout: dict[str, Any] = {}
-    for panel, (axis, of_way) in enumerate(bands.items(), start=1):
+    for panel, (axis, of_configuration) in enumerate(bands.items(), start=1):
         ax = "" if panel == 1 else str(panel)
-        for way, one in of_way.items():
-            data += _band_traces(way, one, style, ax)
+        for configuration, one in of_configuration.items():
+            data += _band_traces(configuration, one, style, ax)
         where = {"domain": _domain(panel, len(bands)), "rangemode": "tozero"}
         layout[f"xaxis{ax}"] = {**where, "title": {"text": AXES[axis]}}
         same: Trace = {"matches": "y", "showticklabels": False} if panel > 1 else {}
@@ -44,7 +45,7 @@ def curve_figure(number: int, task: str, report: Report, style: Style) -> Figure
     return Figure(f"curve-{number}", label, data, layout, 380)
 
 
-def _band_traces(way: str, one: Band, style: Style, ax: str) -> list[Trace]:
+def _band_traces(configuration: str, one: Band, style: Style, ax: str) -> list[Trace]:
     single = len(one.grid) == 1
     common: Trace = {"type": "scatter", "x": list(one.grid), "xaxis": f"x{ax}", "yaxis": f"y{ax}"}
     edge = {**common, "mode": "lines", "line": {"width": 0, "shape": "hv"}, "hoverinfo": "skip"}
@@ -52,11 +53,11 @@ def _band_traces(way: str, one: Band, style: Style, ax: str) -> list[Trace]:
         **common,
         "y": list(one.median),
         "mode": "lines+markers" if single else "lines",
-        "line": {**style.line(way), "shape": "hv"},
-        "marker": style.marker(way, 10 if single else 1),
-        "name": plain(way),
+        "line": {**style.line(configuration), "shape": "hv"},
+        "marker": style.marker(configuration, 10 if single else 1),
+        "name": plain(configuration),
         "customdata": [
-            f"{plain(way)}<br>median {m:.6g}, quartiles {low:.6g} … {high:.6g}, {one.seeds} seeds"
+            f"{plain(configuration)}<br>median {m:.6g}, quartiles {low:.6g} … {high:.6g}, {one.seeds} seeds"
             for m, low, high in zip(one.median, one.lower, one.upper, strict=True)
         ],
         "hovertemplate": "%{customdata}<extra></extra>",
@@ -71,7 +72,7 @@ def _band_traces(way: str, one: Band, style: Style, ax: str) -> list[Trace]:
             "arrayminus": [one.median[0] - one.lower[0]],
         }
         return [middle]
-    upper = {**edge, "y": list(one.upper), "fill": "tonexty", "fillcolor": style.faint(way)}
+    upper = {**edge, "y": list(one.upper), "fill": "tonexty", "fillcolor": style.faint(configuration)}
     return [{**edge, "y": list(one.lower)}, upper, middle]
 
 
@@ -89,39 +90,43 @@ def distribution_figure(number: int, task: str, report: Report, style: Style) ->
     """Validation and held-out scores of all seeds by configuration."""
     jobs = report.counted[report.counted["task"] == task]
     panels = [("score_best", "validation score, which chose the state"), ("score_test", "held-out score")]
-    panels = [(column, told) for column, told in panels if jobs[column].notna().any()]
-    ways = [way for way in report.ways if (jobs["way"] == way).any()]
+    panels = [(column, title) for column, title in panels if jobs[column].notna().any()]
+    names = [name for name in report.configurations if (jobs["configuration"] == name).any()]
     if not panels:
         return None
     data: list[Trace] = []
     layout: dict[str, Any] = {"showlegend": False}
-    for panel, (column, told) in enumerate(panels, start=1):
+    for panel, (column, title) in enumerate(panels, start=1):
         ax = "" if panel == 1 else str(panel)
-        for way in ways:
-            ours = jobs[(jobs["way"] == way) & jobs[column].notna()]
+        for name in names:
+            ours = jobs[(jobs["configuration"] == name) & jobs[column].notna()]
             data.append(
                 {
                     "type": "box",
                     "orientation": "h",
                     "x": ours[column].tolist(),
-                    "y": [plain(way)] * len(ours),
-                    "name": plain(way),
+                    "y": [plain(name)] * len(ours),
+                    "name": plain(name),
                     "xaxis": f"x{ax}",
                     "boxpoints": "all",
                     "pointpos": 0,
                     "jitter": 0.5,
-                    "marker": style.marker(way, 6),
-                    "line": {"width": 1, "color": style.color(way)},
-                    "fillcolor": style.faint(way),
+                    "marker": style.marker(name, 6),
+                    "line": {"width": 1, "color": style.color(name)},
+                    "fillcolor": style.faint(name),
                     "text": [f"seed {seed}" for seed in ours["seed"]],
                     "hovertemplate": "%{text}: %{x:.6g}<extra></extra>",
                 }
             )
-        layout[f"xaxis{ax}"] = {"domain": _domain(panel, len(panels)), "title": {"text": told}}
-    order = [plain(way) for way in ways]
+        layout[f"xaxis{ax}"] = {"domain": _domain(panel, len(panels)), "title": {"text": title}}
+    order = [plain(name) for name in names]
     layout["yaxis"] = {"type": "category", "automargin": True, "categoryorder": "array", "categoryarray": order[::-1]}
     return Figure(
-        f"distribution-{number}", f"Scores on {task} by configuration and seed", data, layout, 110 + 42 * len(ways)
+        f"distribution-{number}",
+        f"Scores on {task} by configuration and seed",
+        data,
+        layout,
+        110 + 42 * len(names),
     )
 
 
@@ -135,7 +140,7 @@ def pareto_figure(number: int, task: str, report: Report, style: Style) -> Figur
     jobs = jobs[jobs["objective"] != "scalar"]
     data: list[Trace] = []
     axes: tuple[str, str] | None = None
-    ways: Mapping[str, str] = {}
+    directions: Mapping[str, str] = {}
     drawn: set[str] = set()
     for row in jobs.sort_values("hypervolume", ascending=False, na_position="last", kind="stable").itertuples():
         front = _front(report, row.source, row.job_id)
@@ -143,28 +148,30 @@ def pareto_figure(number: int, task: str, report: Report, style: Style) -> Figur
         if front is None or len(names) < 2:
             continue
         axes = axes or (names[0], names[1])
-        ways = ways or front.metrics
+        directions = directions or front.metrics
         points = [point for point in front.points[:MOST_POINTS] if all(name in point.metrics for name in axes)]
         points.sort(key=lambda point: point.metrics[axes[0]] if axes else 0.0)
-        first = row.way not in drawn
-        drawn.add(row.way)
+        first = row.configuration not in drawn
+        drawn.add(row.configuration)
         data.append(
             {
                 "type": "scatter",
                 "mode": "lines+markers" if first else "markers",
                 "x": [point.metrics[axes[0]] for point in points],
                 "y": [point.metrics[axes[1]] for point in points],
-                "name": plain(row.way),
-                "line": {**style.line(row.way), "width": 1},
-                "marker": {**style.marker(row.way), "opacity": 1.0 if first else 0.4},
-                "text": [f"{plain(row.way)}, seed {row.seed}<br>{plain(point.candidate)}" for point in points],
+                "name": plain(row.configuration),
+                "line": {**style.line(row.configuration), "width": 1},
+                "marker": {**style.marker(row.configuration), "opacity": 1.0 if first else 0.4},
+                "text": [
+                    f"{plain(row.configuration)}, seed {row.seed}<br>{plain(point.candidate)}" for point in points
+                ],
                 "hovertemplate": "%{text}<br>%{x:.6g}, %{y:.6g}<extra></extra>",
             }
         )
     if axes is None:
         return None
     better = {"maximize": "higher is better", "minimize": "lower is better"}
-    titles = [f"{plain(name)} ({better.get(ways.get(name, ''), '')})" for name in axes]
+    titles = [f"{plain(name)} ({better.get(directions.get(name, ''), '')})" for name in axes]
     layout = {
         "xaxis": {"title": {"text": titles[0]}},
         "yaxis": {"title": {"text": titles[1]}, "automargin": True},
@@ -195,30 +202,30 @@ def cost_figure(report: Report, style: Style) -> Figure | None:
     """Means over all jobs that ran, by configuration: tokens, dollars, seconds."""
     jobs = report.jobs[report.jobs["status"] != "skipped"]
     panels = [("total_tokens", "tokens a job"), ("cost_usd", "US dollars a job"), ("time_seconds", "seconds a job")]
-    panels = [(column, told) for column, told in panels if (jobs[column] > 0).any()]
+    panels = [(column, title) for column, title in panels if (jobs[column] > 0).any()]
     if not panels:
         return None
-    ways = [way for way in report.ways if (jobs["way"] == way).any()]
+    names = [name for name in report.configurations if (jobs["configuration"] == name).any()]
     data: list[Trace] = []
     layout: dict[str, Any] = {"showlegend": False}
-    for panel, (column, told) in enumerate(panels, start=1):
+    for panel, (column, title) in enumerate(panels, start=1):
         ax = "" if panel == 1 else str(panel)
-        means = jobs.groupby("way")[column].mean()
+        means = jobs.groupby("configuration")[column].mean()
         data.append(
             {
                 "type": "bar",
                 "orientation": "h",
-                "x": [float(means[way]) if means[way] == means[way] else None for way in ways],
-                "y": [plain(way) for way in ways],
+                "x": [None if math.isnan(mean) else float(mean) for mean in means.reindex(names)],
+                "y": [plain(name) for name in names],
                 "xaxis": f"x{ax}",
-                "marker": {"color": [style.color(way) for way in ways]},
+                "marker": {"color": [style.color(name) for name in names]},
                 "hovertemplate": "%{y}<br>%{x:.4g}<extra></extra>",
             }
         )
-        layout[f"xaxis{ax}"] = {"domain": _domain(panel, len(panels)), "title": {"text": told}}
-    order = [plain(way) for way in ways]
+        layout[f"xaxis{ax}"] = {"domain": _domain(panel, len(panels)), "title": {"text": title}}
+    order = [plain(name) for name in names]
     layout["yaxis"] = {"type": "category", "automargin": True, "categoryorder": "array", "categoryarray": order[::-1]}
-    return Figure("cost", "What a job cost, by configuration", data, layout, 110 + 34 * len(ways))
+    return Figure("cost", "What a job cost, by configuration", data, layout, 110 + 34 * len(names))
 
 
 def tree_figure(job: JobLineage, report: Report) -> Figure:
@@ -241,7 +248,7 @@ def tree_figure(job: JobLineage, report: Report) -> Figure:
         "text": [f"{score:.4g}" for score in scores],
         "textposition": "top center",
         "textfont": {"size": 10},
-        "customdata": [[number, _told(node)] for number, node in enumerate(nodes)],
+        "customdata": [[number, _hover_text(node)] for number, node in enumerate(nodes)],
         "hovertemplate": "%{customdata[1]}<extra></extra>",
         "showlegend": False,
         "marker": {
@@ -265,6 +272,6 @@ def tree_figure(job: JobLineage, report: Report) -> Figure:
     return Figure(f"tree-{job.key}", label, [edges, circles], layout, int(min(max(220, 90 + 34 * leaves), 900)))
 
 
-def _told(node: Candidate) -> str:
+def _hover_text(node: Candidate) -> str:
     score = f"{'score' if node.comparable else 'on a part of the examples'} {node.score:.6g}"
     return f"{plain(node.name)}, step {node.step}<br>{score}"

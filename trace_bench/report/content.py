@@ -1,6 +1,6 @@
 """What a report is of: runs as their files have them, and their jobs in one frame, by task and configuration.
 
-A *configuration* (``way`` in frames) is trainer, parameters, optimizer, guide, model, and of several runs which one.
+A *configuration* is a trainer with parameters, optimizer, guide and model; of several runs, also the run.
 Which jobs count is as in the leaderboard: ok, with a score, and unprotected ones only where there are no others.
 """
 
@@ -34,7 +34,7 @@ from trace_bench.records.rows import with_known_hardware
 from trace_bench.records.runs import RunLine, describe
 
 LABEL = 70
-"""Longest name of a task or a way, in characters."""
+"""Longest name of a task or a configuration, in characters."""
 CONFIG = 60_000
 """Longest part of a config that is shown, in characters."""
 
@@ -87,18 +87,18 @@ def read_source(layout: RunLayout, audit: AuditReport | None = None) -> Source:
     """
     notes: list[str] = []
 
-    def told(text: str) -> None:
+    def add_note(text: str) -> None:
         notes.append(text.replace(str(layout.root), layout.run_id))
 
     line = describe(layout, has_controller)
     if line.damage:
-        told(line.damage)
+        add_note(line.damage)
     rows = tuple(with_known_hardware(read_rows(layout)))
     course = Course()
     try:
         course = Course.of(layout)
     except HarnessError as error:
-        told(str(error))
+        add_note(str(error))
     return Source(
         layout=layout,
         line=line,
@@ -106,9 +106,9 @@ def read_source(layout: RunLayout, audit: AuditReport | None = None) -> Source:
         started_at=course.first_started_at,
         ended_at=course.ended_at,
         manifest=read_manifest(layout),
-        lock=_model(Lock, layout.lock, told),
-        env=_model(EnvInfo, layout.env, told),
-        git=_model(GitInfo, layout.git, told),
+        lock=_model(Lock, layout.lock, add_note),
+        env=_model(EnvInfo, layout.env, add_note),
+        git=_model(GitInfo, layout.git, add_note),
         config=_text(layout.config_snapshot),
         audit=audit,
         notes=tuple(dict.fromkeys(notes)),
@@ -121,17 +121,18 @@ class Report:
 
     Attributes:
         jobs: `trace_bench.analysis.frames.jobs_frame` of all of them, and ``source`` (number of the run), ``task`` and
-            ``way`` (labels), ``counts`` (whether its score is one of the configuration's), and the counts of
+            ``configuration`` (labels), ``counts`` (whether its score is one of the configuration's), and the counts of
             `trace_bench.analysis.proposals`.
-        tasks, ways: labels in the order of the plans.
+        tasks, configurations: labels in the order of the plans.
         bounds: lowest and highest normalised score of the tasks that declare them.
-        steps: `trace_bench.analysis.frames.steps_frame` of the jobs that count, with ``source``, ``task``, ``way``.
+        steps: `trace_bench.analysis.frames.steps_frame` of the jobs that count, with ``source``, ``task`` and
+            ``configuration``.
     """
 
     sources: tuple[Source, ...]
     jobs: pd.DataFrame
     tasks: tuple[str, ...]
-    ways: tuple[str, ...]
+    configurations: tuple[str, ...]
     steps: pd.DataFrame
     notes: tuple[str, ...] = ()
     signs: Mapping[str, float] = field(default_factory=dict)
@@ -148,7 +149,7 @@ class Report:
         jobs = jobs_frame(rows)
         jobs["source"] = pd.Series([number for number, _ in named], dtype="int64")
         jobs["task"] = pd.Series(_task_labels(rows), dtype="object")
-        jobs["way"] = pd.Series(_way_labels(named, sources), dtype="object")
+        jobs["configuration"] = pd.Series(_configuration_labels(named, sources), dtype="object")
         protected = ((jobs["integrity"] == "protected") & (jobs["status"] != "skipped")).any()
         jobs["counts"] = (
             (jobs["outcome"] == "ok")
@@ -168,7 +169,7 @@ class Report:
             sources=tuple(sources),
             jobs=jobs,
             tasks=tuple(dict.fromkeys(jobs["task"])),
-            ways=tuple(dict.fromkeys(jobs["way"])),
+            configurations=tuple(dict.fromkeys(jobs["configuration"])),
             steps=_steps(sources, jobs, notes),
             notes=tuple(dict.fromkeys(notes)),
             signs=dict(zip(jobs["task"], jobs["sign"], strict=True)),
@@ -208,8 +209,8 @@ def _task_labels(rows: Sequence[Row]) -> list[str]:
     return _unique(keys, texts)
 
 
-def _way_labels(named: Sequence[tuple[int, Row]], sources: Sequence[Source]) -> list[str]:
-    """Trainer, and as much of the rest as tells ways apart."""
+def _configuration_labels(named: Sequence[tuple[int, Row]], sources: Sequence[Source]) -> list[str]:
+    """Trainer, and as much of the rest as tells configurations apart."""
     rows = [row for _, row in named]
     variants: dict[str, set[str]] = {}
     for row in rows:
@@ -267,7 +268,7 @@ def _steps(sources: Sequence[Source], jobs: pd.DataFrame, notes: list[str]) -> p
         frame["source"] = number
         label = ours.set_index("job_id")
         frame["task"] = frame["job_id"].map(label["task"])
-        frame["way"] = frame["job_id"].map(label["way"])
+        frame["configuration"] = frame["job_id"].map(label["configuration"])
         frames.append(frame)
     return pd.concat(frames, ignore_index=True)
 
@@ -285,13 +286,13 @@ def _steps_of(layout: RunLayout, rows: Sequence[Row], notes: list[str]) -> pd.Da
         return pd.concat(whole, ignore_index=True) if whole else steps_frame(layout, [])
 
 
-def _model(model: type[M], path: Path, told: Callable[[str], None]) -> M | None:
+def _model(model: type[M], path: Path, add_note: Callable[[str], None]) -> M | None:
     try:
         return read_model(model, path.read_bytes())
     except FileNotFoundError:
         return None
     except (OSError, JsonError) as error:
-        told(f"{path}: {error}")
+        add_note(f"{path}: {error}")
         return None
 
 

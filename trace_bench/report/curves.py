@@ -50,8 +50,8 @@ def band(searches: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Band | 
     return Band(lists[0], lists[1], lists[2], lists[3], len(curves))
 
 
-def task_bands(steps: pd.DataFrame, jobs: pd.DataFrame, ways: Sequence[str]) -> dict[str, dict[str, Band]]:
-    """By axis and way, of the steps of one task; an axis on which nothing was spent is left out.
+def task_bands(steps: pd.DataFrame, jobs: pd.DataFrame, configurations: Sequence[str]) -> dict[str, dict[str, Band]]:
+    """By axis and configuration, of the steps of one task; an axis on which nothing was spent is left out.
 
     Args:
         jobs: the rows of these searches. What a job spent in all is the last point of its curve: its last candidates
@@ -62,12 +62,12 @@ def task_bands(steps: pd.DataFrame, jobs: pd.DataFrame, ways: Sequence[str]) -> 
     for axis in AXES:
         if not (steps[axis] > 0).any() and not (ends[axis] > 0).any():
             continue
-        for way in ways:
+        for configuration in configurations:
             searches = []
-            for key, job in steps[steps["way"] == way].groupby(["source", "job_id"]):
+            for key, job in steps[steps["configuration"] == configuration].groupby(["source", "job_id"]):
                 best = job["best_score"].tolist()
                 searches.append(([*job[axis], ends.at[key, axis]], [*best, best[-1]]))
             one = band(searches)
             if one is not None:
-                found.setdefault(axis, {})[way] = one
+                found.setdefault(axis, {})[configuration] = one
     return found

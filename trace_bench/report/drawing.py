@@ -43,10 +43,10 @@ def plain(text: str) -> str:
     return escape(clean_line(text, 400), quote=False)
 
 
-def wrapped(way: str, width: int) -> str:
+def wrapped(configuration: str, width: int) -> str:
     """The label of a configuration in at most five lines of about `width` letters."""
     lines = [""]
-    for part in way.replace(",", ", ").split(" "):
+    for part in configuration.replace(",", ", ").split(" "):
         if lines[-1] and len(lines[-1]) + len(part) > width:
             lines.append("")
         lines[-1] = f"{lines[-1]} {part}".strip()
@@ -68,24 +68,28 @@ def _end(task: str) -> str:
 class Style:
     """How each configuration looks in every picture."""
 
-    ways: tuple[str, ...]
+    configurations: tuple[str, ...]
 
-    def color(self, way: str) -> str:
-        return PALETTE[self.ways.index(way) % len(PALETTE)]
+    def color(self, configuration: str) -> str:
+        return PALETTE[self.configurations.index(configuration) % len(PALETTE)]
 
-    def line(self, way: str) -> Trace:
-        number = self.ways.index(way) // len(PALETTE)
-        return {"color": self.color(way), "width": 2, "dash": DASHES[number % len(DASHES)]}
+    def line(self, configuration: str) -> Trace:
+        number = self.configurations.index(configuration) // len(PALETTE)
+        return {"color": self.color(configuration), "width": 2, "dash": DASHES[number % len(DASHES)]}
 
-    def marker(self, way: str, size: int = 7) -> Trace:
-        return {"color": self.color(way), "size": size, "symbol": SYMBOLS[self.ways.index(way) % len(SYMBOLS)]}
+    def marker(self, configuration: str, size: int = 7) -> Trace:
+        return {
+            "color": self.color(configuration),
+            "size": size,
+            "symbol": SYMBOLS[self.configurations.index(configuration) % len(SYMBOLS)],
+        }
 
-    def letters(self, way: str) -> str:
+    def letters(self, configuration: str) -> str:
         """The line and the symbol as letters, for a legend."""
-        number = self.ways.index(way)
+        number = self.configurations.index(configuration)
         dash = DRAWN_DASHES[number // len(PALETTE) % len(DRAWN_DASHES)]
         return f"{dash}{DRAWN_SYMBOLS[number % len(SYMBOLS)]}"
 
-    def faint(self, way: str) -> str:
-        red, green, blue = (int(self.color(way)[at : at + 2], 16) for at in (1, 3, 5))
+    def faint(self, configuration: str) -> str:
+        red, green, blue = (int(self.color(configuration)[at : at + 2], 16) for at in (1, 3, 5))
         return f"rgba({red},{green},{blue},0.18)"

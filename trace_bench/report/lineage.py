@@ -68,7 +68,7 @@ class JobLineage:
     source: int
     job_id: str
     task: str
-    way: str
+    configuration: str
     seed: int
     start: float | None
     score: float
@@ -92,11 +92,11 @@ def lineages(report: Report) -> tuple[list[JobLineage], list[str]]:
     lengths = report.steps.groupby(["source", "job_id"]).size()
     signed = (jobs["sign"] * jobs["score_best"]).rename("signed")
     order = pd.concat([jobs, signed], axis=1).sort_values(["signed", "job_id"], ascending=[False, True])
-    best = order.drop_duplicates(["task", "way"])
-    place = {name: n for n, name in enumerate((*report.tasks, *report.ways))}
+    best = order.drop_duplicates(["task", "configuration"])
+    place = {name: n for n, name in enumerate((*report.tasks, *report.configurations))}
     chosen = sorted(
         (row for row in best.itertuples() if lengths.get((row.source, row.job_id), 0) > 1),
-        key=lambda row: (place[row.task], place[row.way]),
+        key=lambda row: (place[row.task], place[row.configuration]),
     )
     found: list[JobLineage] = []
     said: list[str] = []
@@ -107,7 +107,7 @@ def lineages(report: Report) -> tuple[list[JobLineage], list[str]]:
         room -= spent
         if candidates:
             start = None if pd.isna(row.score_initial) else row.score_initial
-            who = (row.source, row.job_id, row.task, row.way, row.seed, start, row.score_best)
+            who = (row.source, row.job_id, row.task, row.configuration, row.seed, start, row.score_best)
             change, spent = _change(layout, row.job_id, room)
             room -= spent
             found.append(JobLineage(*who, candidates, _best(candidates, row.sign), left_out, change))

@@ -25,7 +25,7 @@ class Matrix:
     not here."""
 
     tasks: tuple[str, ...]
-    ways: tuple[str, ...]
+    configurations: tuple[str, ...]
     cells: list[list[float | None]]
     texts: list[list[str]]
     dots: list[tuple[int, str, float, str]]
@@ -48,66 +48,90 @@ def matrices(report: Report, most: int = MOST_ROWS) -> list[Matrix]:
 
 
 def _matrix(report: Report, jobs: pd.DataFrame, tasks: tuple[str, ...], *, normalised: bool) -> Matrix:
-    there = set(jobs.loc[jobs["task"].isin(tasks), "way"])
-    every = [way for way in report.ways if way in there]
-    ways = tuple(every[:MOST_COLUMNS])
+    there = set(jobs.loc[jobs["task"].isin(tasks), "configuration"])
+    every = [name for name in report.configurations if name in there]
+    configurations = tuple(every[:MOST_COLUMNS])
     cells: list[list[float | None]] = []
     texts: list[list[str]] = []
     dots: list[tuple[int, str, float, str]] = []
     for row, task in enumerate(tasks):
-        ours = jobs[(jobs["task"] == task) & jobs["way"].isin(ways)]
-        column = f"{NORMALISED}_test" if normalised else _score_column(ours)
-        means = ours.groupby("way")[column].mean()
+        ours = jobs[(jobs["task"] == task) & jobs["configuration"].isin(configurations)]
+        held_out = normalised or ours["score_test"].notna().all()
+        column = f"{NORMALISED}_test" if normalised else "score_test" if held_out else "score_best"
+        values = ours[column]
+        means = values.groupby(ours["configuration"]).mean().reindex(list(configurations))
         if normalised:
-            shade, xs = means, ours[column]
-            told = {way: f"{mean:.3f}" for way, mean in means.items()}
+            shade, xs = means, values
+            labels = [f"{mean:.3f}" for mean in means]
         else:
-            sign = report.signs[task]
-            ranks = (sign * means).rank(ascending=False, method="min")
-            shade = 1 - (ranks - 1) / max(len(ranks) - 1, 1)
-            low, high = (sign * ours[column]).min(), (sign * ours[column]).max()
-            span = high - low
-            xs = (sign * ours[column] - low) / span if 0 < span < math.inf else ours[column] * 0 + 1.0
-            told = {way: f"{int(ranks[way])}. ({mean:.4g})" for way, mean in means.items()}
-        cells.append([float(shade[way]) if way in shade.index else None for way in ways])
-        texts.append([told.get(way, "") for way in ways])
-        for x, way, seed, value in zip(xs, ours["way"], ours["seed"], ours[column], strict=True):
-            dots.append((row, way, float(x), f"seed {seed}: {value:.6g}"))
-    return Matrix(tasks, ways, cells, texts, dots, normalised, len(every) - len(ways))
-
-
-def _score_column(jobs: pd.DataFrame) -> str:
-    return "score_test" if jobs["score_test"].notna().all() else "score_best"
+            ranks = (report.signs[task] * means).rank(ascending=False, method="min")
+            shade = 1 - (ranks - 1) / max(ranks.count() - 1, 1)
+            signed = report.signs[task] * values
+            span = signed.max() - signed.min()
+            xs = (signed - signed.min()) / span if 0 < span < math.inf else signed * 0 + 1.0
+            labels = [f"{rank:.0f}. ({mean:.4g})" for rank, mean in zip(ranks, means, strict=True)]
+        known = means.notna()
+        cells.append([float(x) if is_known else None for x, is_known in zip(shade, known, strict=True)])
+        texts.append([text if is_known else "" for text, is_known in zip(labels, known, strict=True)])
+        for x, name, seed, value in zip(xs, ours["configuration"], ours["seed"], values, strict=True):
+            dots.append((row, name, float(x), f"seed {seed}: {value:.6g}"))
+    return Matrix(tasks, configurations, cells, texts, dots, normalised, len(every) - len(configurations))
 
 
 def matrix_figure(matrix: Matrix, report: Report, style: Style, name: str = "") -> Figure:
     """The matrix as a picture called `name`."""
-    rows, ways = len(matrix.tasks), matrix.ways
+    rows, columns = len(matrix.tasks), len(matrix.configurations)
+    tasks = [plain(short(task, report.tasks)) for task in matrix.tasks]
+    slanted = columns > WRAPPED
+    names = matrix.configurations
+    labels = [plain(text) for text in shortened(names, _LONGEST)] if slanted else [wrapped(text, 24) for text in names]
+    lines = max((label.count("<br>") + 1 for label in labels), default=1)
+    top = 20 + 5 * max(map(len, labels)) if slanted else 30 + 15 * lines
+    heat, annotations = _heat(matrix)
+    ticks: Trace = {"tickvals": list(range(columns)), "ticktext": labels, "tickangle": -45 if slanted else 0}
+    what = "normalised" if matrix.normalised else "worst … best of the task"
+    hidden = {"showgrid": False, "zeroline": False}
+    layout = {
+        "xaxis": {**ticks, **hidden, "domain": [0, 0.6], "side": "top"},
+        "xaxis2": {"domain": [0.64, 1], "title": {"text": f"each seed ({what})"}, "zeroline": False},
+        "yaxis": {
+            **hidden, "tickvals": list(range(rows)), "ticktext": tasks, "autorange": "reversed", "automargin": True,
+        },
+        "annotations": annotations,
+        "showlegend": False,
+        "margin": {"t": top, "l": 130},
+    }  # fmt: skip
+    cell = "normalised held-out mean" if matrix.normalised else "rank"
+    label = f"Matrix of {rows} tasks by {columns} configurations: {cell}"
+    name = name or ("matrix" if matrix.normalised else "matrix-ranks")
+    data = [heat, *_dots(matrix, tasks, style)]
+    return Figure(name, label, data, layout, top + 100 + max(60, 11 * columns) * rows)
+
+
+def _heat(matrix: Matrix) -> tuple[Trace, list[Trace]]:
+    """The cells by colour, and the texts in them."""
     known = [cell for line in matrix.cells for cell in line if cell is not None]
     low = min(0.9, math.floor(min(known, default=0.0) * 10) / 10) if matrix.normalised else 0.0
     high = max(1.0, max(known, default=1.0)) if matrix.normalised else 1.0
-    names = [short(task, report.tasks) for task in matrix.tasks]
+    hover = [[f"{plain(task)}<br>{plain(name)}" for name in matrix.configurations] for task in matrix.tasks]
+    ends: Trace = {} if matrix.normalised else {"tickvals": [0, 1], "ticktext": ["last", "first"]}
+    title = {"text": "normalised" if matrix.normalised else "rank"}
     heat: Trace = {
         "type": "heatmap",
         "z": matrix.cells,
-        "x": list(range(len(ways))),
-        "y": list(range(rows)),
+        "x": list(range(len(matrix.configurations))),
+        "y": list(range(len(matrix.tasks))),
         "zmin": low,
         "zmax": high,
         "colorscale": GRADIENT,
         "xgap": 2,
         "ygap": 2,
-        "customdata": [[f"{plain(task)}<br>{plain(way)}" for way in ways] for task in matrix.tasks],
+        "customdata": hover,
         "text": [[plain(text) for text in line] for line in matrix.texts],
         "hovertemplate": "%{customdata}<br>%{text}<extra></extra>",
-        "colorbar": {
-            "title": {"text": "normalised" if matrix.normalised else "rank"},
-            "thickness": 12,
-            "x": 1.02,
-            **({} if matrix.normalised else {"tickvals": [0, 1], "ticktext": ["last", "first"]}),
-        },
+        "colorbar": {"title": title, "thickness": 12, "x": 1.02, **ends},
     }
-    annotations = [
+    annotations: list[Trace] = [
         {
             "x": column,
             "y": row,
@@ -119,45 +143,26 @@ def matrix_figure(matrix: Matrix, report: Report, style: Style, name: str = "") 
         for column, (cell, text) in enumerate(zip(cells, texts, strict=True))
         if cell is not None
     ]
-    dots: list[Trace] = []
-    for number, way in enumerate(ways):
-        ours = [dot for dot in matrix.dots if dot[1] == way]
-        place = 0.35 * (2 * (number + 0.5) / len(ways) - 1)
-        dots.append(
+    return heat, annotations
+
+
+def _dots(matrix: Matrix, tasks: list[str], style: Style) -> list[Trace]:
+    """A dot for each seed, in a row for each configuration."""
+    found: list[Trace] = []
+    for number, name in enumerate(matrix.configurations):
+        ours = [dot for dot in matrix.dots if dot[1] == name]
+        place = 0.35 * (2 * (number + 0.5) / len(matrix.configurations) - 1)
+        found.append(
             {
                 "type": "scatter",
                 "mode": "markers",
-                "name": plain(way),
+                "name": plain(name),
                 "xaxis": "x2",
                 "x": [x for _, _, x, _ in ours],
                 "y": [row + place for row, _, _, _ in ours],
-                "marker": {**style.marker(way, 6), "opacity": 0.8},
-                "customdata": [f"{plain(names[row])}<br>{plain(way)}<br>{plain(text)}" for row, _, _, text in ours],
+                "marker": {**style.marker(name, 6), "opacity": 0.8},
+                "customdata": [f"{tasks[row]}<br>{plain(name)}<br>{plain(text)}" for row, _, _, text in ours],
                 "hovertemplate": "%{customdata}<extra></extra>",
             }
         )
-    slanted = len(ways) > WRAPPED
-    labels = [plain(way) for way in shortened(ways, _LONGEST)] if slanted else [wrapped(way, 24) for way in ways]
-    lines = max((label.count("<br>") + 1 for label in labels), default=1)
-    top = 20 + 5 * max(map(len, labels)) if slanted else 30 + 15 * lines
-    ticks: Trace = {"tickvals": list(range(len(ways))), "ticktext": labels, "tickangle": -45 if slanted else 0}
-    what = "normalised" if matrix.normalised else "worst … best of the task"
-    layout = {
-        "xaxis": {**ticks, "domain": [0, 0.6], "showgrid": False, "zeroline": False, "side": "top"},
-        "xaxis2": {"domain": [0.64, 1], "title": {"text": f"each seed ({what})"}, "zeroline": False},
-        "yaxis": {
-            "tickvals": list(range(rows)),
-            "ticktext": [plain(name) for name in names],
-            "autorange": "reversed",
-            "automargin": True,
-            "showgrid": False,
-            "zeroline": False,
-        },
-        "annotations": annotations,
-        "showlegend": False,
-        "margin": {"t": top, "l": 130},
-    }
-    cell = "normalised held-out mean" if matrix.normalised else "rank"
-    label = f"Matrix of {rows} tasks by {len(ways)} configurations: {cell}"
-    name = name or ("matrix" if matrix.normalised else "matrix-ranks")
-    return Figure(name, label, [heat, *dots], layout, top + 100 + max(60, 11 * len(ways)) * rows)
+    return found

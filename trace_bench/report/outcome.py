@@ -45,7 +45,7 @@ def ranked(report: Report) -> list[Overall]:
     jobs = report.counted[report.counted["normalised_test"].notna()]
     tasks = set(jobs["task"])
     found = []
-    for configuration, ours in jobs.groupby("way", sort=False):
+    for configuration, ours in jobs.groupby("configuration", sort=False):
         estimates = []
         for column in ("normalised_test", "normalised"):
             known = ours[ours[column].notna()]
@@ -94,8 +94,8 @@ def differences(report: Report) -> Differences | str:
         done = compare(parts[: MOST_COMPARED + 1])
     except ConfigError as error:
         return f"There is nothing to compare: {error}."
-    ways = dict(zip(report.jobs["job_id"], report.jobs["way"], strict=True))
-    named = [{str(ways[job]) for job in part.jobs["job_id"] if job in ways} for part in parts]
+    configurations = dict(zip(report.jobs["job_id"], report.jobs["configuration"], strict=True))
+    named = [{str(configurations[job]) for job in part.jobs["job_id"] if job in configurations} for part in parts]
     labels = [names.pop() if len(names) == 1 and not report.several else "" for names in named]
     others = labels_of(done)
     return Differences(done, tuple(label or other for label, other in zip(labels, others, strict=False)))
@@ -114,7 +114,7 @@ def sentence(report: Report, over: Sequence[Overall], found: Differences | str) 
     for task in report.tasks:
         jobs = report.counted[report.counted["task"] == task]
         score = jobs["sign"] * jobs["score_best"]
-        mean = score.groupby(jobs["way"], sort=False).mean()
+        mean = score.groupby(jobs["configuration"], sort=False).mean()
         firsts.update(mean.index[mean == mean.max()].astype(str))
     leader, count = firsts.most_common(1)[0]
     tasks = f"{count} of {len(report.tasks)} tasks" if len(report.tasks) > 1 else "the task"
@@ -126,19 +126,19 @@ def sentence(report: Report, over: Sequence[Overall], found: Differences | str) 
 
 def _of_leader(over: Sequence[Overall], found: Differences | str) -> str:
     first = over[0]
-    told = _score(first)
+    text = _score(first)
     if isinstance(found, str) or len(over) < 2:
-        return f"{first.configuration} reaches {told}."
+        return f"{first.configuration} reaches {text}."
     baseline = next((one for one in over if one.configuration == found.labels[0]), None)
     if baseline is not None and baseline.rank == 1:
-        return f"No configuration is ahead of {baseline.configuration}, which reaches {told}."
+        return f"No configuration is ahead of {baseline.configuration}, which reaches {text}."
     against = f"; {baseline.configuration} reaches {baseline.held_out.mean:.3f}" if baseline is not None else ""
     verdicts = ""
     for label, one in zip(found.labels[1:], found.done.comparisons, strict=True):
         rows = list(over_tasks(found.done, one)) if label == first.configuration else []
         if rows:
             verdicts = "; the difference is " + " and ".join(_verdict(row) for row in rows)
-    return f"{first.configuration} leads with {told}{against}{verdicts}."
+    return f"{first.configuration} leads with {text}{against}{verdicts}."
 
 
 def _score(one: Overall) -> str:
@@ -168,11 +168,11 @@ def outcome_figure(report: Report, over: Sequence[Overall], style: Style) -> Fig
     for name, one in zip(names, shown, strict=True):
         mean = one.held_out.mean or 0.0
         low, high = one.held_out.interval or (mean, mean)
-        told = [f"{plain(short(task, report.tasks))}: {score:.4g}" for task, score in one.of_task.items()]
+        text = [f"{plain(short(task, report.tasks))}: {score:.4g}" for task, score in one.of_task.items()]
         marker = {**style.marker(one.configuration, 7), "opacity": 0.35}
         common: Trace = {"type": "scatter", "mode": "markers", "hovertemplate": "%{text}<extra></extra>"}
         scores = list(one.of_task.values())
-        data.append({**common, "x": scores, "y": [name] * len(scores), "text": told, "marker": marker})
+        data.append({**common, "x": scores, "y": [name] * len(scores), "text": text, "marker": marker})
         bars = {"type": "data", "symmetric": False, "array": [high - mean], "arrayminus": [mean - low], "width": 6}
         bars["color"] = style.color(one.configuration)
         text = [f"{name}<br>{mean:.4g}, {100 * LEVEL:g} % CI {low:.4g} … {high:.4g}"]

@@ -38,7 +38,7 @@ Section = tuple[str, str, str]
 def page(report: Report) -> str:
     """The whole page."""
     drawn: list[Figure] = []
-    style = Style(report.ways)
+    style = Style(report.configurations)
     over = outcome.ranked(report)
     found = outcome.differences(report)
     head = _outcome(report, over, found, style, drawn)
@@ -46,7 +46,7 @@ def page(report: Report) -> str:
     sections: list[Section] = [
         ("leaderboard", "Leaderboard", _leaderboard(report, over, style, drawn)),
         ("kernels", "Kernels", "".join(map(_table, tables.kernels(report)))),
-        ("differences", "Paired differences", _said(found) if isinstance(found, str) else _table(found.table)),
+        ("differences", "Paired differences", _note(found) if isinstance(found, str) else _table(found.table)),
         ("curves", "Score against cost", _curves(report, style, drawn)),
         ("changes", "From start to best", _changes(report, trees, said, drawn)),
         ("distributions", "Distributions over seeds", _distributions(report, style, drawn)),
@@ -105,7 +105,7 @@ def _table(table: Table, *, empty: str = NOTHING, head_column: bool = False) -> 
     """A table that can be scrolled by itself, and sorted by a click on a column's head."""
     table = table.first(tables.MOST_ROWS)
     title = f"<h3>{html_text(table.title)}</h3>" if table.title else ""
-    notes = "".join(_said(note) for note in table.notes)
+    notes = "".join(_note(note) for note in table.notes)
     if not table.rows:
         return f"{title}<p class=empty>{html_text(empty)}</p>{notes}"
     numeric = [column.right for column in table.columns]
@@ -136,14 +136,14 @@ def _numeric(is_number: bool) -> str:
     return " class=number" if is_number else ""
 
 
-def _said(text: str) -> str:
+def _note(text: str) -> str:
     return f"<p class=note>{html_text(text)}</p>"
 
 
 def _figure(figure: Figure, drawn: list[Figure]) -> str:
     drawn.append(figure)
-    told = f'data-figure="{html_text(figure.name)}" role="img" aria-label="{html_text(figure.label)}"'
-    return f'<div class="figure" {told} style="height:{figure.height}px"></div>'
+    caption = f'data-figure="{html_text(figure.name)}" role="img" aria-label="{html_text(figure.label)}"'
+    return f'<div class="figure" {caption} style="height:{figure.height}px"></div>'
 
 
 def _folded(summary: str, html: str) -> str:
@@ -166,9 +166,9 @@ def _diff_line(line: str) -> str:
 def _legend(report: Report, style: Style) -> str:
     """What colours, lines and marks stand for. In the page and not in the pictures, whose buttons it would cover."""
     items = "".join(
-        f'<li><span style="color:{style.color(way)}" aria-hidden="true">{style.letters(way)}</span> '
-        f"{html_text(way)}</li>"
-        for way in report.ways
+        f'<li><span style="color:{style.color(name)}" aria-hidden="true">{style.letters(name)}</span> '
+        f"{html_text(name)}</li>"
+        for name in report.configurations
     )
     return f"<ul class=legend>{items}</ul>"
 
@@ -195,7 +195,7 @@ def _outcome(
     facts = [
         f"{len(jobs)} jobs: " + ", ".join(f"{counts[name]} {name}" for name in OUTCOMES if counts.get(name)),
         f"{len(report.tasks)} tasks",
-        f"{len(report.ways)} configurations",
+        f"{len(report.configurations)} configurations",
         f"{dollars(float(jobs['cost_usd'].sum()))} US dollars",
         f"audit: {'; '.join(verdicts)}",
     ]
@@ -205,10 +205,10 @@ def _outcome(
         html += '<p class="warning">The audit contradicts a claim of this report: see its verdict.</p>'
     if unprotected:
         shown_too = bool((report.counted["integrity"] == "unprotected").any())
-        told = "no job is protected, so they are shown" if shown_too else "they are left out of every score"
+        caption = "no job is protected, so they are shown" if shown_too else "they are left out of every score"
         html += (
             f'<p class="warning">{unprotected} of {len(jobs)} jobs are unprotected: a candidate could have written its '
-            f"own score; {told}.</p>"
+            f"own score; {caption}.</p>"
         )
     return html
 
@@ -219,27 +219,29 @@ def _leaderboard(report: Report, over: Sequence[outcome.Overall], style: Style, 
     for place, matrix in enumerate(matrices(report)):
         if place == 0 and not over and len(matrix.tasks) <= _FIRST:
             continue  # it is on the first screen
-        told = (
+        caption = (
             "Colour and number: mean over seeds of the normalised held-out score; 1 is the task's bound or target, 0 a "
             "failure."
             if matrix.normalised
             else "Tasks without a normalised held-out score: colour is the rank within the task, the number the mean "
             "in its own units."
         )
-        told += " Beside it a dot for each seed, configurations from top to bottom as the columns from left to right."
-        html += "<h3>By task</h3>" + _figure(matrix_figure(matrix, report, style), drawn) + _said(told)
+        caption += (
+            " Beside it a dot for each seed, configurations from top to bottom as the columns from left to right."
+        )
+        html += "<h3>By task</h3>" + _figure(matrix_figure(matrix, report, style), drawn) + _note(caption)
         if matrix.left_out:
-            html += _said(f"{matrix.left_out} configurations were left out.")
+            html += _note(f"{matrix.left_out} configurations were left out.")
     if len(report.tasks) > MOST_ROWS:
-        html += _said(f"A matrix shows {MOST_ROWS} tasks at most; the tables have them all.")
+        html += _note(f"A matrix shows {MOST_ROWS} tasks at most; the tables have them all.")
     by_task = "".join(_table(table) for table in tables.leaderboards(report))
     if by_task:
-        told = (
+        caption = (
             "Means over seeds of jobs that are ok, ranked by the validation score, which flatters the states that it "
             "chose: quote held-out scores. Jobs that failed are in no mean; 3/5 says that three of five seeds count."
         )
-        html += _folded("each task in its own units", by_task + _said(told))
-    return html or _said(NOTHING)
+        html += _folded("each task in its own units", by_task + _note(caption))
+    return html or _note(NOTHING)
 
 
 def _by_task(report: Report, draw: Callable[[int, str], Figure | None], drawn: list[Figure]) -> str:
@@ -249,7 +251,7 @@ def _by_task(report: Report, draw: Callable[[int, str], Figure | None], drawn: l
         if figure is not None:
             html += f"<h3>{html_text(task)}</h3>{_figure(figure, drawn)}"
     if html and len(report.tasks) > charts.MOST_TASKS:
-        html += _said(f"{len(report.tasks) - charts.MOST_TASKS} more tasks were left out.")
+        html += _note(f"{len(report.tasks) - charts.MOST_TASKS} more tasks were left out.")
     return html
 
 
@@ -257,64 +259,66 @@ def _curves(report: Report, style: Style, drawn: list[Figure]) -> str:
     html = _by_task(report, lambda place, task: charts.curve_figure(place, task, report, style), drawn)
     figure = charts.cost_figure(report, style)
     if html:
-        told = (
+        caption = (
             "The best score so far as training saw it (no official score), natural units: median and quartiles over "
             "seeds. A search keeps its best score after its end, which is what its job spent in all. Curves begin "
             "where every seed has a score."
         )
-        html = _legend(report, style) + _said(told) + html
+        html = _legend(report, style) + _note(caption) + html
     if figure is not None:
         html += "<h3>What a job cost</h3>" + _figure(figure, drawn)
     costs = tables.costs(report)
     if costs.rows:
-        told = _said("Sums over all jobs that ran, whatever came of them.")
-        html += _folded("what was spent, by task and configuration", _table(costs) + told)
-    return html or _said(NOTHING)
+        caption = _note("Sums over all jobs that ran, whatever came of them.")
+        html += _folded("what was spent, by task and configuration", _table(costs) + caption)
+    return html or _note(NOTHING)
 
 
 def _distributions(report: Report, style: Style, drawn: list[Figure]) -> str:
     html = _by_task(report, lambda place, task: charts.distribution_figure(place, task, report, style), drawn)
-    return _said("Official scores of the best state, one dot a seed, natural units.") + html if html else _said(NOTHING)
+    return _note("Official scores of the best state, one dot a seed, natural units.") + html if html else _note(NOTHING)
 
 
 def _pareto(report: Report, style: Style, drawn: list[Figure]) -> str:
     """Empty where no search had several objectives."""
     html = _by_task(report, lambda place, task: charts.pareto_figure(place, task, report, style), drawn)
-    told = (
+    caption = (
         "States that no other one of their search dominates, as training saw them. A line joins the front of the "
         "configuration's job with the largest hypervolume; other seeds are pale."
     )
-    return _legend(report, style) + _said(told) + html if html else ""
+    return _legend(report, style) + _note(caption) + html if html else ""
 
 
 def _changes(report: Report, jobs: Sequence[JobLineage], said: Sequence[str], drawn: list[Figure]) -> str:
     """What the best states changed in the initial ones, and by which candidates the searches came there."""
     if not jobs:
-        return _said("No search made a candidate." if len(report.jobs) else NOTHING)
+        return _note("No search made a candidate." if len(report.jobs) else NOTHING)
     html = ""
     for place, job in enumerate(jobs):
-        title = f"{job.task}: {job.way}, seed {job.seed}: {number(job.start)} → {number(job.score)}"
+        title = f"{job.task}: {job.configuration}, seed {job.seed}: {number(job.start)} → {number(job.score)}"
         body = _diff(job.change) or "<p>The best state is the initial one.</p>"
         opened = " open" if place == 0 else ""
         html += f"<details class=change{opened}><summary>{html_text(title)}</summary>{body}</details>"
-    names = {job.key: f"{job.task} — {job.way}, seed {job.seed}: {number(job.score)}" for job in jobs}
+    names = {job.key: f"{job.task} — {job.configuration}, seed {job.seed}: {number(job.score)}" for job in jobs}
     options = "".join(f'<option value="{html_text(key)}">{html_text(name)}</option>' for key, name in names.items())
     html += (
         f'<h3>Lineage of candidates</h3><label for="choose-job">Job </label><select id="choose-job">{options}</select>'
     )
-    html += _said(
+    html += _note(
         "Right is later, colour is the score; the star is the best, an open circle was judged on a part of the "
         "examples. A click on a candidate opens what it changed in its parent."
     )
     for place, job in enumerate(jobs):
         html += _job(job, report, drawn, hidden=place > 0)
-    return html + "".join(_said(text) for text in said)
+    return html + "".join(_note(text) for text in said)
 
 
 def _job(job: JobLineage, report: Report, drawn: list[Figure], *, hidden: bool) -> str:
     items = "".join(_candidate(job, place, node) for place, node in enumerate(job.candidates))
-    more = _said(f"{job.left_out} more candidates were left out.") if job.left_out else ""
-    head = f"<h4>{html_text(job.task)}: {html_text(job.way)}, seed {job.seed}, job {html_text(job.job_id)}</h4>"
+    more = _note(f"{job.left_out} more candidates were left out.") if job.left_out else ""
+    head = (
+        f"<h4>{html_text(job.task)}: {html_text(job.configuration)}, seed {job.seed}, job {html_text(job.job_id)}</h4>"
+    )
     return (
         f'<article class="job" data-job="{html_text(job.key)}"{" hidden" if hidden else ""}>{head}'
         f"{_figure(charts.tree_figure(job, report), drawn)}{items}{more}</article>"
@@ -325,25 +329,27 @@ def _candidate(job: JobLineage, place: int, node: Candidate) -> str:
     marks = ["best"] if place == job.best else []
     marks += {True: ["accepted"], False: ["rejected"], None: []}[node.accepted]
     origin = f"from {node.parent_name}" if node.parent is not None else "no parent here"
-    told = f"{node.name} · step {node.step} · {origin} · {number(node.score)}" + "".join(f" · {mark}" for mark in marks)
+    caption = f"{node.name} · step {node.step} · {origin} · {number(node.score)}" + "".join(
+        f" · {mark}" for mark in marks
+    )
     facts = [f"Also from {', '.join(node.others)}." if node.others else "", node.reason, node.feedback]
     body = "".join(f"<p>{html_text(text, FEEDBACK)}</p>" for text in facts if text)
     body += _diff(node.diffs)
     if not node.diffs and not node.cut:
         body += "<p>It is equal to its parent.</p>"
     if node.cut:
-        body += _said("Cut: there is more of it in state_history.jsonl.")
+        body += _note("Cut: there is more of it in state_history.jsonl.")
     anchor = html_text(f"c-{job.key}-{place}")
-    return f'<details class="candidate" id="{anchor}"><summary>{html_text(told, FEEDBACK)}</summary>{body}</details>'
+    return f'<details class="candidate" id="{anchor}"><summary>{html_text(caption, FEEDBACK)}</summary>{body}</details>'
 
 
 def _failures(report: Report) -> str:
     failed, flagged = tables.failures(report)
     counts = report.jobs["outcome"].value_counts()
-    told = "No job failed." if len(report.jobs) else NOTHING
-    html = _table(failed, empty=told)
+    caption = "No job failed." if len(report.jobs) else NOTHING
+    html = _table(failed, empty=caption)
     if counts.get("skipped"):
-        html += _said(f"{counts['skipped']} jobs were skipped: the run ended without them.")
+        html += _note(f"{counts['skipped']} jobs were skipped: the run ended without them.")
     return html + (_table(flagged) if flagged else "")
 
 
@@ -358,8 +364,8 @@ def _provenance(report: Report) -> str:
     for source in report.sources:
         html += f"<h3>The audit's verdict{f' on {html_text(source.name)}' if report.several else ''}</h3>"
         if source.audit is None:
-            html += _said(f"Not audited when the page was made; trace-bench audit {source.name} does that.")
+            html += _note(f"Not audited when the page was made; trace-bench audit {source.name} does that.")
         else:
-            html += _said(f"{tables.verdict_sentence(source.audit)}. Digest of the run: {source.audit.digest}.")
+            html += _note(f"{tables.verdict_sentence(source.audit)}. Digest of the run: {source.audit.digest}.")
             html += _table(tables.verdict(source.claims))
     return html

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -13,7 +13,7 @@ from trace_bench.analysis.frames import NORMALISED
 from trace_bench.analysis.proposals import KINDS
 from trace_bench.analysis.statistics import LEVEL, Estimate, coverage_text, means
 from trace_bench.artifacts.audits import AuditReport, Claim
-from trace_bench.display.table import UNPROTECTED, Table, dollars
+from trace_bench.display.table import UNPROTECTED, Column, Table, dollars
 from trace_bench.display.text import clean_line
 from trace_bench.records.integrity import FLAGS, flag_counts
 from trace_bench.records.leaderboard import LeaderboardRow, task_names
@@ -33,9 +33,9 @@ KERNELS = (
     f"that of the solved ones. Intervals ({100 * LEVEL:g} %) are over problems; speed-ups of different hardware are in "
     "no common mean."
 )
+_WHOLE, _TENTHS = "{:.0f}".format, "{:.1f}".format
 VERDICTS = ("contradicted", "unverifiable", "verified")
 _UNKNOWN = "–"
-_EMPTY = ("", "-", _UNKNOWN)
 _INTERVAL = f"{100 * LEVEL:g} % CI"
 
 
@@ -59,9 +59,13 @@ def overview(report: Report) -> Table:
 
 def what_ran(report: Report) -> Table:
     """What determines each run, a column a run."""
-    told = [dict(_what(source)) for source in report.sources]
-    names = list(dict.fromkeys(name for pairs in told for name in pairs))
-    rows = [(name, *(pairs.get(name, _UNKNOWN) for pairs in told)) for name in names]
+    return _side_by_side(report, [dict(_what(source)) for source in report.sources])
+
+
+def _side_by_side(report: Report, facts: Sequence[Mapping[str, str]]) -> Table:
+    """Names and values, a column a run; empty values are left out."""
+    names = dict.fromkeys(name for pairs in facts for name, text in pairs.items() if text)
+    rows = [(name, *(pairs.get(name) or _UNKNOWN for pairs in facts)) for name in names]
     return Table.of(("", *(source.name for source in report.sources)), rows, limit=600)
 
 
@@ -89,7 +93,7 @@ def _what(source: Source) -> list[tuple[str, str]]:
         pairs += [(f"image {name}", f"{image.ref}, key {image.key}") for name, image in sorted(lock.images.items())]
         pairs += [(f"task {name}", f"sha256 {digest}") for name, digest in sorted(lock.tasks.items())[:200]]
         pairs += [("salt", lock.salt or "not published: the run has not ended")]
-    return [(name, text) for name, text in pairs if text]
+    return pairs
 
 
 def _code(source: Source) -> str:
@@ -103,13 +107,13 @@ def _code(source: Source) -> str:
 def _models(source: Source) -> str:
     if source.lock is None:
         return _some({row.model for row in source.rows})
-    told = []
+    texts = []
     for model in source.lock.models:
         price = source.lock.prices.get(model.id)
         sampling = f" {json.dumps(model.sampling, ensure_ascii=False, sort_keys=True)}" if model.sampling else ""
         cost = f", {price.prompt:g} and {price.completion:g} USD for a million tokens in and out" if price else ""
-        told.append(f"{model.id} ({model.provider}: {model.model}{cost}){sampling}")
-    return "; ".join(told)
+        texts.append(f"{model.id} ({model.provider}: {model.model}{cost}){sampling}")
+    return "; ".join(texts)
 
 
 def _some(names: Iterable[str], key: Any = None, most: int = 40) -> str:
@@ -123,11 +127,11 @@ def _some(names: Iterable[str], key: Any = None, most: int = 40) -> str:
 
 def matrix_table(matrix: Matrix) -> Table:
     """What the matrix shows, in numbers."""
-    header = ("task", *matrix.ways)
+    header = ("task", *matrix.configurations)
     rows = [
         (task, *(text or _UNKNOWN for text in texts)) for task, texts in zip(matrix.tasks, matrix.texts, strict=True)
     ]
-    return Table.of(header, rows, matrix.ways)
+    return Table.of(header, rows, matrix.configurations)
 
 
 def overall(report: Report, over: Sequence[Overall]) -> Table | None:
@@ -137,7 +141,7 @@ def overall(report: Report, over: Sequence[Overall]) -> Table | None:
     tasks = max(len(one.of_task) for one in over)
     rows = []
     for one in over:
-        jobs = report.jobs[report.jobs["way"] == one.configuration]
+        jobs = report.jobs[report.jobs["configuration"] == one.configuration]
         counted = jobs[jobs["counts"]]
         proposals = "/".join(str(int(jobs[kind].sum())) for kind in KINDS)
         rows.append(
@@ -170,7 +174,7 @@ def leaderboards(report: Report) -> list[Table]:
     """One a run and task, in the task's units."""
     found = []
     intervals = _intervals(report)
-    labels = {(row.source, row.job_id): row.way for row in report.counted.itertuples()}
+    labels = {(row.source, row.job_id): row.configuration for row in report.counted.itertuples()}
     for number, (source, board) in enumerate(report.leaderboards()):
         tasks = task_names(board)
         for task in dict.fromkeys(tasks):
@@ -199,7 +203,7 @@ def kernels(report: Report) -> list[Table]:
 def _intervals(report: Report) -> dict[tuple[str, str], str]:
     """By run and any of the jobs that count: the interval of the configuration's held-out mean on the task."""
     jobs = report.counted[report.counted["score_test"].notna()]
-    groups = [group for _, group in jobs.groupby(["source", "task", "way"], sort=False)]
+    groups = [group for _, group in jobs.groupby(["source", "task", "configuration"], sort=False)]
     found = means([group["score_test"].tolist() for group in groups], LEVEL)
     return {
         (report.sources[row.source].layout.run_id, row.job_id): _interval(one, _number)
@@ -209,26 +213,28 @@ def _intervals(report: Report) -> dict[tuple[str, str], str]:
 
 
 def _leaderboard(title: str, ranked: Sequence[LeaderboardRow], names: list[str], intervals: list[str]) -> Table:
-    columns: dict[str, list[str]] = {
-        "rank": [str(row.rank) for row in ranked],
-        "configuration": [
-            name + (UNPROTECTED if row.integrity == "unprotected" else "")
-            for name, row in zip(names, ranked, strict=True)
-        ],
-        "seeds": [f"{row.jobs}/{row.seeds}" if row.jobs != row.seeds else str(row.jobs) for row in ranked],
-        "start": [_number(row.score_initial) for row in ranked],
-        "validation": [_number(row.score_mean) for row in ranked],
-        "held-out": [_number(row.score_test) for row in ranked],
-        _INTERVAL: intervals,
-        "normalised": [_fixed(row.metrics.get(NORMALISED)) for row in ranked],
-        "evaluations": [_number(row.evaluations, 4) for row in ranked],
-        "tokens": [f"{row.total_tokens:.0f}" for row in ranked],
-        "USD": [dollars(row.cost_usd) for row in ranked],
-        "flags": [row.integrity_flags for row in ranked],
-    }
-    columns = {name: cells for name, cells in columns.items() if any(cell not in _EMPTY for cell in cells)}
-    numeric = columns.keys() - {"configuration", "flags"}
-    return Table.of(list(columns), list(zip(*columns.values(), strict=True)), numeric, title=title)
+    columns = (
+        Column("rank", right=True), Column("configuration", limit=LIMIT), Column("seeds", right=True),
+        Column("start", True, _number), Column("validation", True, _number), Column("held-out", True, _number),
+        Column(_INTERVAL, right=True), Column("normalised", True, _fixed), Column("evaluations", right=True),
+        Column("tokens", True, _WHOLE), Column("USD", True, dollars), Column("flags"),
+    )  # fmt: skip
+    rows = [
+        (
+            row.rank,
+            name + (UNPROTECTED if row.integrity == "unprotected" else ""),
+            f"{row.jobs}/{row.seeds}" if row.jobs != row.seeds else row.jobs,
+            *(_UNKNOWN if score is None else score for score in (row.score_initial, row.score_mean, row.score_test)),
+            ends,
+            _fixed(row.metrics.get(NORMALISED)),
+            _number(row.evaluations, 4),
+            row.total_tokens,
+            row.cost_usd,
+            row.integrity_flags,
+        )
+        for row, name, ends in zip(ranked, names, intervals, strict=True)
+    ]
+    return Table.of(columns, rows, title=title).without_empty()
 
 
 def _unprotected(jobs: pd.DataFrame) -> str:
@@ -250,56 +256,36 @@ def failures(report: Report) -> tuple[Table, Table | None]:
                 str(key),
                 len(group),
                 _some(set(group["task"]), most=8),
-                _some(set(group["way"]), most=8),
+                _some(set(group["configuration"]), most=8),
                 " | ".join(messages[:MESSAGES]) + more,
             )
         )
     rows.sort(key=lambda row: (-row[1], row[0]))
     counts = flag_counts(row for source in report.sources for row in source.rows)
     flags = [(flag, count, FLAGS.get(flag, "")) for flag, count in counts.items()]
-    told = Table.of(("flag", "jobs", "what it says"), flags, ("jobs",), title="Flagged jobs") if flags else None
-    return Table.of(header, rows, ("jobs",), limit=LIMIT), told
+    texts = Table.of(("flag", "jobs", "what it says"), flags, ("jobs",), title="Flagged jobs") if flags else None
+    return Table.of(header, rows, ("jobs",), limit=LIMIT), texts
 
 
 def costs(report: Report) -> Table:
-    """What was spent, by task and configuration: sums over all jobs that ran, whatever came of them."""
-    header = (
-        "task",
-        "configuration",
-        "jobs",
-        "evaluations",
-        "calls",
-        "tokens in",
-        "tokens out",
-        "USD",
-        "training s",
-        "total s",
-    )
-    columns = [
-        "evaluations",
-        "llm_calls",
-        "prompt_tokens",
-        "completion_tokens",
-        "cost_usd",
-        "train_seconds",
-        "time_seconds",
-    ]
+    """What was spent, by task and configuration: sums over all jobs that ran."""
+    sums: dict[str, tuple[str, Callable[[Any], str]]] = {
+        "jobs": ("job_id", str), "evaluations": ("evaluations", _WHOLE), "calls": ("llm_calls", _WHOLE),
+        "tokens in": ("prompt_tokens", _WHOLE), "tokens out": ("completion_tokens", _WHOLE),
+        "USD": ("cost_usd", dollars), "training s": ("train_seconds", _TENTHS), "total s": ("time_seconds", _TENTHS),
+    }  # fmt: skip
     jobs = report.jobs[report.jobs["status"] != "skipped"]
-    rows = [
-        (task, way, *_spent(group, columns))
-        for (task, way), group in jobs.groupby(["task", "way"], sort=False)
-    ]  # fmt: skip
-    place = {name: n for n, name in enumerate((*report.tasks, *report.ways))}
+
+    def spent(group: pd.DataFrame) -> list[Any]:
+        return [len(group), *(float(group[column].sum()) for column, _ in list(sums.values())[1:])]
+
+    groups = jobs.groupby(["task", "configuration"], sort=False)
+    rows = [(task, name, *spent(group)) for (task, name), group in groups]
+    place = {name: n for n, name in enumerate((*report.tasks, *report.configurations))}
     rows.sort(key=lambda row: (place[row[0]], place[row[1]]))
     if len(rows) > 1:
-        rows.append(("all", "", *_spent(jobs, columns)))
-    return Table.of(header, rows, header[2:])
-
-
-def _spent(jobs: pd.DataFrame, columns: Sequence[str]) -> tuple[str, ...]:
-    sums = [float(jobs[column].sum()) for column in columns]
-    told = [f"{value:.0f}" for value in sums[:4]]
-    return (str(len(jobs)), *told, dollars(sums[4]), *(f"{value:.1f}" for value in sums[5:]))
+        rows.append(("all", "", *spent(jobs)))
+    return Table.of(("task", "configuration", *(Column(name, True, form) for name, (_, form) in sums.items())), rows)
 
 
 # -------------------------------------------------------------------------------------------------- environment
@@ -307,20 +293,16 @@ def _spent(jobs: pd.DataFrame, columns: Sequence[str]) -> tuple[str, ...]:
 
 def environment(report: Report) -> Table:
     """Host, versions and variables, a column a run."""
-    found = []
+    facts: list[dict[str, str]] = []
     for source in report.sources:
-        env = source.env
-        pairs: dict[str, str] = {}
-        if env is not None:
-            pairs = {"captured": env.captured_at, "python": env.python_version, "platform": env.platform}
-            pairs |= {"CPU": env.cpu_model}
-            pairs |= {f"backend: {name}": _plain(value) for name, value in env.backend.items()}
-            pairs |= {f"package {name}": version for name, version in env.packages.items()}
-            pairs |= {f"${name}": value for name, value in env.env.items()}
-        found.append({name: value for name, value in pairs.items() if value})
-    names = list(dict.fromkeys(name for pairs in found for name in pairs))
-    rows = [(name, *(pairs.get(name, _UNKNOWN) for pairs in found)) for name in names]
-    return Table.of(("", *(source.name for source in report.sources)), rows, limit=600)
+        facts.append({})
+        if (env := source.env) is not None:
+            facts[-1] |= {"captured": env.captured_at, "python": env.python_version, "platform": env.platform}
+            facts[-1] |= {"CPU": env.cpu_model}
+            facts[-1] |= {f"backend: {name}": _plain(value) for name, value in env.backend.items()}
+            facts[-1] |= {f"package {name}": version for name, version in env.packages.items()}
+            facts[-1] |= {f"${name}": value for name, value in env.env.items()}
+    return _side_by_side(report, facts)
 
 
 def verdict(claims: Sequence[Claim]) -> Table:
@@ -336,18 +318,18 @@ def verdict_sentence(audit: AuditReport | None) -> str:
         return "not audited"
     claims = audit.claims
     counts = {name: sum(claim.verdict == name for claim in claims) for name in VERDICTS}
-    told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-    return f"{len(claims)} claims: {told}" if claims else "the audit made no claims"
+    texts = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    return f"{len(claims)} claims: {texts}" if claims else "the audit made no claims"
 
 
 def _evidence(claim: Claim) -> str:
     """Where it is, what is there, and what should be; the first of them."""
-    told = []
+    texts = []
     for one in claim.evidence:
         due = "" if one.due is None else f", should be {_plain(one.due)}"
-        told.append(f"{' '.join(part for part in (one.file, one.key) if part)} is {_plain(one.was)}{due}")
+        texts.append(f"{' '.join(part for part in (one.file, one.key) if part)} is {_plain(one.was)}{due}")
     more = claim.found - len(claim.evidence)
-    return clean_line("; ".join(told), 1000) + (f" … {more} more" if told and more > 0 else "")
+    return clean_line("; ".join(texts), 1000) + (f" … {more} more" if texts and more > 0 else "")
 
 
 def _plain(value: Any) -> str:
@@ -361,10 +343,10 @@ def _number(value: float | None, digits: int = 5) -> str:
     return f"{value:.0f}" if 10**digits <= abs(value) < 1e12 else f"{value:.{digits}g}"
 
 
-def _interval(found: Estimate, told: Callable[[float], str]) -> str:
+def _interval(found: Estimate, text_of: Callable[[float], str]) -> str:
     if found.interval is None:
         return _UNKNOWN
-    return f"[{told(found.interval[0])}, {told(found.interval[1])}]" + ("=" if found.equal else "")
+    return f"[{text_of(found.interval[0])}, {text_of(found.interval[1])}]" + ("=" if found.equal else "")
 
 
 def _fixed(value: float | None) -> str:

@@ -116,7 +116,9 @@ def test_tasks_with_normalised_held_out_scores_are_compared_by_them_and_others_b
     report = report_of(recorded)
     absolute, relative = matrices(report)
     assert [task.rpartition("/")[2] for task in absolute.tasks] == ["knapsack_construct"] and absolute.normalised
-    jobs = report.counted[(report.counted["task"] == absolute.tasks[0]) & (report.counted["way"] == report.ways[0])]
+    jobs = report.counted[
+        (report.counted["task"] == absolute.tasks[0]) & (report.counted["configuration"] == report.configurations[0])
+    ]
     assert absolute.cells[0][0] == pytest.approx(jobs["normalised_test"].mean())
     assert len(relative.tasks) == 2 and not relative.normalised
     assert all(cell in (0.0, 0.5, 1.0) for line in relative.cells for cell in line)
@@ -146,7 +148,7 @@ def test_a_curve_is_the_median_of_step_functions_where_all_seeds_have_one() -> N
 
 
 def test_a_curve_goes_on_to_what_its_jobs_spent() -> None:
-    names = {"source": 0, "job_id": "a", "way": "w"}
+    names = {"source": 0, "job_id": "a", "configuration": "w"}
     nothing = {"total_tokens": 0, "cost_usd": 0.0}
     steps = pd.DataFrame([{**names, "best_score": 5.0, "evaluations": 1, **nothing}])
     jobs = pd.DataFrame([{**names, "evaluations": 3, "total_tokens": 6292, "cost_usd": 0.0}])
@@ -207,7 +209,7 @@ def test_the_outcome_is_one_sentence_and_intervals_stay_within_declared_bounds(c
     assert over[0].held_out.interval is not None and over[0].held_out.interval[1] == 1.0, "Student's t goes to 1.52"
     (told,) = re.findall(r"<p class=outcome>([^<]*)</p>", page(report))
     assert told.startswith("PrioritySearch · ") and "leads with a normalised held-out score of 0.945" in told
-    figure = outcome.outcome_figure(report, over, Style(report.ways))
+    figure = outcome.outcome_figure(report, over, Style(report.configurations))
     assert figure is not None
     for trace in figure.data:
         for x, more in zip(trace["x"], trace.get("error_x", {"array": [0.0] * 9})["array"], strict=False):
@@ -229,7 +231,7 @@ def test_differences_are_from_what_does_not_search_and_have_verdicts(recorded: R
     assert (
         not isinstance(found, str)
         and found.labels[0] == "NoOp"
-        and set(found.labels[1:]) <= set(report_of(recorded).ways)
+        and set(found.labels[1:]) <= set(report_of(recorded).configurations)
     )
     table = found.table
     assert table.title == "Differences from NoOp" and {row[-1] for row in table.rows} <= {"undecided", "equal"}
@@ -262,8 +264,8 @@ def test_the_yield_of_proposals_is_in_the_leaderboard(recorded: RunLayout) -> No
 def test_two_runs_stand_side_by_side(recorded: RunLayout, copied: RunLayout) -> None:
     other = RunLayout(copied.root.rename(copied.root.with_name("other")))
     report = report_of(recorded, other)
-    assert len(report.jobs) == 36 and len(report.ways) == 6 and len(report.tasks) == 3
-    assert sum(way.endswith("in other") for way in report.ways) == 3
+    assert len(report.jobs) == 36 and len(report.configurations) == 6 and len(report.tasks) == 3
+    assert sum(configuration.endswith("in other") for configuration in report.configurations) == 3
     assert "| other | recorded | finished | 18 |" in markdown(report)
 
 
