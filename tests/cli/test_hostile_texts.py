@@ -34,8 +34,8 @@ from trace_bench.cli.commands.show import show
 from trace_bench.cli.live import LiveTable
 from trace_bench.cli.outcome import print_outcome
 from trace_bench.cli.output import emit, note
+from trace_bench.cli.problem_checks import problem_text, report_text
 from trace_bench.cli.progress import JsonLines, Lines
-from trace_bench.cli.validate import _problem_text, _report_text
 from trace_bench.display.terminal import Screen
 from trace_bench.display.text import HIDDEN
 from trace_bench.errors import Boundary
@@ -166,8 +166,8 @@ def _validate(run: RunLayout) -> None:
     report = BuildReport.model_validate({"direction": "maximize", "parameters": parameters, "examples": {"train": 1}})
     failure = Failure(boundary=Boundary.TASK, kind="bad", message=text)
     for check in (ProblemCheck(text, {text: text}, report), ProblemCheck(text, {}, failure=failure)):
-        emit(_problem_text(check, with_kwargs=True))
-    emit(_report_text(report))
+        emit(problem_text(check, with_kwargs=True))
+    emit(report_text(report))
 
 
 def _ps(run: RunLayout) -> None:

@@ -15,8 +15,8 @@ from tests.console import here
 from tests.integration.cli import REPOSITORY, cli
 from trace_bench.artifacts.outputs import BuildReport, ParameterReport, ProgramReport
 from trace_bench.cli import new
-from trace_bench.cli.check_task import misfits
 from trace_bench.cli.new import INTERACTIONS, new_config, new_task, new_trainer
+from trace_bench.cli.problem_checks import misfits
 from trace_bench.config import load_config
 from trace_bench.errors import ConfigError
 from trace_bench.suites.lint import lint

@@ -23,11 +23,17 @@ def main() -> None:
 
 def hurry() -> None:
     """Settings of this process that make its start faster; before the first import of what is large."""
-    # What is imported stays: looking for garbage among it again and again costs a fifth of the start. Only `run` lives
-    # long enough to make garbage of its own, and turns this on again.
+    # What is imported stays: looking for garbage among it again and again costs a fifth of the start. Commands that
+    # take long call `collect_garbage`.
     gc.disable()
     # Else pydantic reads the metadata of every installed package in search of plug-ins.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+
+
+def collect_garbage() -> None:
+    """Undo `hurry`'s setting in a command that takes long; what has been imported is left out."""
+    gc.freeze()
+    gc.enable()
 
 
 def _code() -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import sys
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_bench.artifacts.records import Results
+from trace_bench.cli import collect_garbage
 from trace_bench.cli.outcome import print_outcome, print_plan, print_plan_json
 from trace_bench.cli.outlook import outlook_json, print_outlook
 from trace_bench.cli.output import note
@@ -71,8 +71,7 @@ def run_command(
     Raises:
         TraceBenchError: with its own exit code.
     """
-    gc.freeze()  # the modules: garbage is looked for among what comes from here on
-    gc.enable()
+    collect_garbage()
     config = with_warnings(_config(path, overrides, replay), os.environ)
     if accept_drift:
         config = config.model_copy(update={"images": config.images.model_copy(update={"accept_drift": True})})

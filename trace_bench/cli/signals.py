@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
 from trace_bench.cli.progress import alert
-from trace_bench.errors import ExitCode, TraceBenchError
+from trace_bench.errors import ExitCode, Interrupted, TraceBenchError
 
 _STOPPING = (
     "stopping: running jobs end in order and are collected, once model calls that may be paid already have been "
@@ -23,6 +24,20 @@ class RunInterrupted(TraceBenchError):
     """`Interrupted` on its way to the terminal: on a KeyboardInterrupt, which that is, typer ends without a word."""
 
     exit_code = ExitCode.INTERRUPTED
+
+
+@contextmanager
+def stopping(sentence: str) -> Iterator[Callable[[], str | None]]:
+    """`StopOnSignals` that says `sentence`; yields what says whether to stop.
+
+    Raises:
+        RunInterrupted: for an `Interrupted`.
+    """
+    try:
+        with StopOnSignals(lambda _: alert(sentence)) as stop:
+            yield stop.wanted
+    except Interrupted as error:
+        raise RunInterrupted(str(error)) from error
 
 
 class StopOnSignals:

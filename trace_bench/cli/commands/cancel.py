@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
+from trace_bench.cli import collect_garbage
 from trace_bench.cli.follow import GrowingFile
 from trace_bench.cli.options import RUNS, HostsOf, Json, RunArgument, RunsDir
 from trace_bench.display.console import emit, emit_json, note
@@ -98,7 +98,7 @@ def _ask_controller(layout: RunLayout, chosen: Sequence[str], *, kill: bool, wai
     what = ", ".join(chosen) or "the run"
     note(f"waiting until the controller has ended {what}; Ctrl-C ends the waiting alone")
     over = _jobs_are_over(layout, chosen, 4 * INTERVAL) if chosen else lambda: False
-    gc.enable()  # jobs that end in order may take minutes
+    collect_garbage()
     while has_controller(layout) and not over():
         time.sleep(INTERVAL)
     return True

@@ -1,13 +1,20 @@
-"""``check-task``: see `trace_bench.cli.check_task`."""
+"""``check-task``: what the programs of a task score."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
 from trace_bench.cli import complete
 from trace_bench.cli.options import BackendOption, DataRoot, Json, NoBuild, Roots, given, whole_number
+from trace_bench.display.console import emit, emit_json, note
+from trace_bench.display.text import quoted
+from trace_bench.errors import ExitCode
+
+if TYPE_CHECKING:
+    from trace_bench.execution.validate import ProblemCheck
 
 
 def check_task(
@@ -28,7 +35,44 @@ def check_task(
 
     Example: trace-bench check-task --root my-tasks llm4ad:my_task
     """
-    from trace_bench.cli.check_task import check_tasks
+    from trace_bench.cli.problem_checks import programs_fields
+    from trace_bench.cli.signals import stopping
+    from trace_bench.config import parse_config
+    from trace_bench.config.resolve import resolve
+    from trace_bench.config.selectors import select
+    from trace_bench.execution.start import plan_config
+    from trace_bench.execution.validate import check_problems
 
     overrides = given(data_root=data_root, backend=backend, max_workers=max_workers)
-    return check_tasks(tasks, overrides, roots=root or [], build=not no_build, as_json=as_json)
+    roots = root or []
+    config = select(parse_config({"tasks": tasks, "trainers": ["NoOp"], **overrides}, file="check-task"), roots)
+    resolved = resolve(config, roots)
+    rows: list[dict[str, Any]] = []
+
+    def found(check: ProblemCheck) -> None:
+        rows.append(programs_fields(check, resolved.tasks[check.task_id]))
+        if not as_json:
+            _print(rows[-1])
+
+    with stopping("stopping: the checks are ended and their sandboxes removed") as stop_wanted:
+        plan = plan_config(config, roots=roots, build=not no_build, say=note)
+        check_problems(plan, found=found, stop_wanted=stop_wanted, until="programs")
+    failed = any(row["problems"] for row in rows)
+    if as_json:
+        emit_json({"ok": not failed, "tasks": rows})
+    return int(ExitCode.JOB_FAILED if failed else ExitCode.OK)
+
+
+def _print(row: Mapping[str, Any]) -> None:
+    from trace_bench.artifacts.outputs import ProgramReport
+    from trace_bench.cli.problem_checks import program_text
+
+    emit(f"{'FAIL' if row['problems'] else 'OK'} task {row['id']}")
+    for program in row["programs"]:
+        emit(f"    {program_text(ProgramReport.model_validate(program))}")
+    if not row["programs"] and not row["problems"]:
+        emit("    it has no programs to run")
+    for problem in row["problems"]:
+        emit(f"    problem: {quoted(problem, 1000)}")
+    for remark in row["remarks"]:
+        emit(f"    missing: {quoted(remark)}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import importlib.util
 import os
 from pathlib import Path
@@ -11,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
+from trace_bench.cli import collect_garbage
 from trace_bench.cli.options import NoBuild, folders, whole_number
 from trace_bench.display.console import emit, note
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
 
 if TYPE_CHECKING:
     from trace_bench.kernel_server.jobs import Job
-
-_STOPPING = "stopping: the evaluations are ended and their sandboxes removed"
 
 
 def kernel_server(
@@ -52,15 +50,14 @@ def kernel_server(
         )
     if queue < 1:
         raise ConfigError(f"--queue must be 1 or more, not {queue}")
-    from trace_bench.cli.progress import alert
-    from trace_bench.cli.signals import StopOnSignals
+    from trace_bench.cli.signals import stopping
     from trace_bench.kernel_server.evaluate import SandboxEvaluator, check_machine
     from trace_bench.kernel_server.jobs import Jobs
     from trace_bench.kernel_server.problems import Problems
     from trace_bench.kernel_server.serve import listen, serve, token_of, url_of
     from trace_bench.secrets import known
 
-    gc.enable()  # commands that end soon do without
+    collect_garbage()
     if runs_dir is not None:
         runs_dir.mkdir(parents=True, exist_ok=True)
     token = token_of(os.environ, token_file)
@@ -69,14 +66,14 @@ def kernel_server(
     evaluate = SandboxEvaluator(problems, gpu, runs_dir)
     with contextlib.closing(listen(host, port, token)) as listener:
         devices = check_machine(gpu=gpu, build=not no_build, say=note)
-        with StopOnSignals(lambda _: alert(_STOPPING)) as stop:
+        with stopping("stopping: the evaluations are ended and their sandboxes removed") as stop_wanted:
             emit(f"listening on {url_of(listener)}")
             serve(
                 Jobs(evaluate, devices, room=queue, on_end=_print),
                 problems,
                 token,
                 listener,
-                stop_wanted=lambda: stop.wanted() is not None,
+                stop_wanted=lambda: stop_wanted() is not None,
             )
 
 

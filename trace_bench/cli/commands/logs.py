@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import time
 from collections import deque
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
+from trace_bench.cli import collect_garbage
 from trace_bench.cli.follow import INTERVAL, Audience, GrowingFile
 from trace_bench.cli.options import RUNS, JobArgument, Json, RunArgument, RunsDir, whole_number
 from trace_bench.display.console import emit, emit_block, note
@@ -75,7 +75,7 @@ def _print_lines(file: GrowingFile, printer: Print, lines: int | None, goes_on: 
         printer(raw)
     if goes_on is None:
         return
-    gc.enable()  # this may take hours
+    collect_garbage()
     while True:
         more = goes_on()  # asked first: what was written before it ended is read below
         for raw in file.lines():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import sys
 import time
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
+from trace_bench.cli import collect_garbage
 from trace_bench.cli.options import RUNS, BackendLookedAt, HostsOf, Json, RunsDir
 from trace_bench.display.console import emit, emit_json, emit_table, note, takes_escapes
 from trace_bench.display.table import Table, dollars
@@ -51,7 +51,7 @@ def ps(
     if not watch:
         _show(rows_of(found, named, runs_dir), as_json=as_json)
         return
-    gc.enable()  # this may take hours
+    collect_garbage()
     audience, clear = Audience(), takes_escapes(sys.stdout)
     while not audience.gone():
         rows = rows_of(found, named, runs_dir)

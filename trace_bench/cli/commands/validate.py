@@ -1,11 +1,14 @@
-"""``validate``: see `trace_bench.cli.validate`."""
+"""``validate``: whether a config would run, without training, scoring or asking a model."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
+from trace_bench.cli import collect_garbage
 from trace_bench.cli.options import (
     BackendOption,
     ConfigArgument,
@@ -19,7 +22,13 @@ from trace_bench.cli.options import (
     one_config,
     whole_number,
 )
-from trace_bench.errors import ConfigError
+from trace_bench.display.console import emit, emit_json, note
+from trace_bench.display.text import quoted
+from trace_bench.errors import ConfigError, ExitCode
+
+if TYPE_CHECKING:
+    from trace_bench.execution.validate import ProblemCheck
+    from trace_bench.planning.plan import RunPlan
 
 
 def validate(
@@ -45,17 +54,77 @@ def validate(
 
     Example: trace-bench validate smoke.yaml --strict
     """
-    from trace_bench.cli.validate import validate_command
+    from trace_bench.cli.listing import suites_of
+    from trace_bench.cli.outcome import print_plan
+    from trace_bench.cli.problem_checks import problem_text
+    from trace_bench.cli.run import check_runs_dir
+    from trace_bench.cli.signals import stopping
+    from trace_bench.config import load_config
+    from trace_bench.config.resolve import resolve
+    from trace_bench.config.selectors import select
+    from trace_bench.execution.start import write_plan
+    from trace_bench.execution.validate import check_problems, plan_validation
 
     path = one_config(config, config_option)
     if path is None:
         raise ConfigError("no config is named; name one, such as trace-bench validate smoke.yaml")
-    return validate_command(
-        path,
-        given(runs_dir=runs_dir, data_root=data_root, max_workers=max_workers, backend=backend),
-        roots=root or [],
-        bench=bench,
-        strict=strict,
-        build=not no_build,
-        as_json=as_json,
-    )
+    collect_garbage()
+    suites, roots = suites_of(bench), root or []
+    overrides = given(runs_dir=runs_dir, data_root=data_root, max_workers=max_workers, backend=backend)
+    whole = select(load_config(path, overrides), roots)
+    tasks = resolve(whole, roots).tasks.values()
+    trainers = list(dict.fromkeys(trainer.id for trainer in whole.trainers))
+    if suites is not None and not any(task.suite.name in suites for task in tasks):
+        note(f"note: no task of this config is in {', '.join(suites)}; nothing was built")
+        if as_json:
+            emit_json(_as_json(trainers, []))
+        return int(ExitCode.OK)
+    if strict:
+        check_runs_dir(whole)
+    checks: list[ProblemCheck] = []
+    with stopping("stopping: the builds are ended and their sandboxes removed") as stop_wanted:
+        plan = plan_validation(whole, suites, roots=roots, build=not no_build, say=note)
+        for warning in plan.warnings:
+            note(f"warning: {quoted(warning, 2000)}")
+        for name in trainers if not as_json else ():
+            emit(f"OK trainer {name}")
+        several = _tasks_of_several_problems(plan)
+
+        def found(check: ProblemCheck) -> None:
+            checks.append(check.strictly() if strict else check)
+            if not as_json:
+                emit(problem_text(checks[-1], with_kwargs=check.task_id in several))
+
+        check_problems(plan, found=found, stop_wanted=stop_wanted)
+    if strict and not write_plan(plan):
+        note(f"note: run {plan.run_id} is there already; its manifest is left as it is")
+    if as_json:
+        emit_json(_as_json(trainers, checks, plan if strict else None))
+    elif strict:
+        layout = plan.layout
+        print_plan(plan.jobs, {"run": layout.run_id, "folder": layout.root, "manifest": layout.manifest})
+    return int(ExitCode.OK if all(check.failure is None for check in checks) else ExitCode.JOB_FAILED)
+
+
+def _tasks_of_several_problems(plan: RunPlan) -> set[str]:
+    from trace_bench.execution.validate import first_of_each_problem
+
+    counts = Counter(planned.task_id for planned in first_of_each_problem(plan.jobs))
+    return {task_id for task_id, count in counts.items() if count > 1}
+
+
+def _as_json(trainers: Sequence[str], checks: Sequence[ProblemCheck], plan: RunPlan | None = None) -> dict[str, Any]:
+    """The whole outcome. With ``--strict`` there is a `plan`."""
+    from trace_bench.cli.events import job_fields
+    from trace_bench.cli.problem_checks import check_fields
+
+    document: dict[str, Any] = {
+        "ok": all(check.failure is None for check in checks),
+        "trainers": [{"id": name, "ok": True} for name in trainers],
+        "tasks": [check_fields(check) for check in checks],
+    }
+    if plan is not None:
+        document["run_id"] = plan.run_id
+        document["manifest"] = str(plan.layout.manifest)
+        document["jobs"] = [job_fields(job) for job in plan.jobs]
+    return document

@@ -1,0 +1,117 @@
+"""Lines and JSON of problems that were built, for ``validate`` and ``check-task``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trace_bench.artifacts.jsonio import dumps
+from trace_bench.artifacts.outputs import BuildReport, ProgramReport
+from trace_bench.display.text import quoted
+from trace_bench.execution.validate import ProblemCheck
+from trace_bench.suites.lint import lint
+from trace_bench.suites.spec import Task
+
+SPLITS = ("train", "validate", "test")
+
+
+# ------------------------------------------------------------------------------------------------------- validate
+
+
+def problem_text(check: ProblemCheck, *, with_kwargs: bool) -> str:
+    """``OK``, ``WARN`` or ``FAIL``, and what was built or why not. `with_kwargs`: the task has several problems."""
+    name = quoted(check.task_id) + (f" {quoted(dumps(check.eval_kwargs), 300)}" if with_kwargs else "")
+    if check.failure is not None:
+        failure = check.failure
+        return f"FAIL task {name}: {failure.boundary}: {quoted(failure.kind)}: {quoted(failure.message, 2000)}"
+    assert check.report is not None
+    if (warning := _warning(check)) is not None:
+        return f"WARN task {name}: {warning}  ({report_text(check.report)})"
+    return f"OK task {name}  ({report_text(check.report)})"
+
+
+def _warning(check: ProblemCheck) -> str | None:
+    """The warning about a problem that builds."""
+    if check.report is None or any(parameter.trainable for parameter in check.report.parameters):
+        return None
+    return "it has no trainable parameter, and every run of it will fail"
+
+
+def report_text(report: BuildReport) -> str:
+    """``2 parameters, 1 trainable, 3 train / 2 validate / 0 test examples, maximize``."""
+    number, trainable = len(report.parameters), sum(p.trainable for p in report.parameters)
+    parts = [f"{number} parameter{'' if number == 1 else 's'}"]
+    if trainable < number or not number:
+        parts.append(f"{trainable or 'none'} trainable")
+    sizes = {str(split): size for split, size in report.examples.items()}
+    parts.append(" / ".join(f"{sizes.get(split, 0)} {split}" for split in SPLITS) + " examples")
+    return ", ".join([*parts, report.direction])
+
+
+def check_fields(check: ProblemCheck) -> dict[str, Any]:
+    """A problem as ``validate --json`` has it."""
+    report = check.report.model_dump(mode="json") if check.report is not None else {}
+    return {
+        "id": check.task_id,
+        "eval_kwargs": dict(check.eval_kwargs),
+        "ok": check.failure is None,
+        "failure": check.failure.model_dump(mode="json") if check.failure is not None else None,
+        "warning": _warning(check) if check.failure is None else None,
+        **{key: report.get(key) for key in ("direction", "parameters", "examples")},
+    }
+
+
+# ----------------------------------------------------------------------------------------------------- check-task
+
+
+def programs_fields(check: ProblemCheck, task: Task) -> dict[str, Any]:
+    """A task and what its programs score, as ``check-task --json`` has it."""
+    report = check.report
+    problems = []
+    if check.failure is not None:
+        problems.append(f"{check.failure.boundary}: {check.failure.kind}: {check.failure.message}")
+    if report is not None:
+        problems += misfits(report)
+    return {
+        "id": check.task_id,
+        "problems": problems,
+        "remarks": lint(task.folder, task.spec),
+        "content_hash": task.content_hash,
+        "direction": report.direction if report is not None else None,
+        "bound": report.bound if report is not None else None,
+        "programs": [program.model_dump(mode="json") for program in report.programs] if report is not None else [],
+    }
+
+
+def misfits(report: BuildReport) -> list[str]:
+    """A sentence for each program that does not do what its role says."""
+    found: list[str] = []
+    start = next((program for program in report.programs if program.role == "template"), None)
+    for program in report.programs:
+        fails = f"fails on {program.failed} of {program.examples} instances"
+        if program.role == "broken":
+            if program.failed < program.examples:
+                found.append(f"{program.name} is to fail, and {fails}")
+        elif program.failed and program.role != "alternatives":
+            found.append(f"{program.name} {fails}: {program.feedback}")
+        elif start is not None and not start.failed:
+            if program.role == "reference" and not _better(report, program.score, start.score):
+                found.append(f"{program.name} ({program.score:g}) is no better than the template ({start.score:g})")
+            if program.role == "worse" and not _better(report, start.score, program.score):
+                found.append(f"{program.name} ({program.score:g}) is no worse than the template ({start.score:g})")
+    return found
+
+
+def _better(report: BuildReport, a: float, b: float) -> bool:
+    return a > b if report.direction == "maximize" else a < b
+
+
+def program_text(program: ProgramReport) -> str:
+    """What a program of a task scored."""
+    share = program.metrics.get("normalised")
+    parts = [f"{program.role:12s} {program.score:<12.6g}"]
+    if share is not None:
+        parts.append(f"normalised {share:.3f}")
+    parts.append(f"{program.seconds:.2f} s")
+    if program.failed:
+        parts.append(f"fails on {program.failed} of {program.examples}: {quoted(program.feedback, 200)}")
+    return "  ".join(parts)
