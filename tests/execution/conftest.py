@@ -9,7 +9,7 @@ import pytest
 
 from tests.execution.bench import Bench
 from trace_bench.execution import cancel, job_executor, run
-from trace_bench.sandbox import uids
+from trace_bench.sandbox.locks import LOCK_DIR_VARIABLE
 from trace_bench.scheduling import outage
 
 
@@ -17,7 +17,7 @@ from trace_bench.scheduling import outage
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     locks = tmp_path / "locks"
     locks.mkdir()
-    monkeypatch.setenv(uids.LOCK_DIR_VARIABLE, str(locks))
+    monkeypatch.setenv(LOCK_DIR_VARIABLE, str(locks))
     monkeypatch.setattr(job_executor, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(run, "EngineOutage", functools.partial(outage.EngineOutage, patience=0.5))
     monkeypatch.setattr(outage, "INTERVAL", 0.01)

@@ -24,7 +24,7 @@ from trace_bench.artifacts.schema import validate
 from trace_bench.execution import run as run_module
 from trace_bench.execution.attempt import AttemptRunner
 from trace_bench.execution.result import RunResult
-from trace_bench.sandbox import uids
+from trace_bench.sandbox.locks import LOCK_DIR_VARIABLE
 
 DEADLINE = 300.0
 """Seconds after which a run counts as one that hangs."""
@@ -94,7 +94,7 @@ def result(request: pytest.FixtureRequest, folder: Path, outside: Any) -> Iterat
     with pytest.MonkeyPatch.context() as patch:
         locks = folder / "locks"
         locks.mkdir()
-        patch.setenv(uids.LOCK_DIR_VARIABLE, str(locks))
+        patch.setenv(LOCK_DIR_VARIABLE, str(locks))
         patch.setattr(run_module, "AttemptRunner", functools.partial(AttemptRunner, limits=LIMITS))
         bench = Bench(folder)
         bench.backend.archive = archive

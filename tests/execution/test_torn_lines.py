@@ -20,7 +20,7 @@ from trace_bench.errors import HarnessError
 from trace_bench.execution import job_executor
 from trace_bench.execution.result import RunResult
 from trace_bench.gateway.recorded import read_calls
-from trace_bench.sandbox import uids
+from trace_bench.sandbox.locks import LOCK_DIR_VARIABLE
 
 ONE: dict[str, Any] = {"tasks": ["internal:numeric_param"], "trainers": ["NoOp"], "retries": 1}
 FILES = ("events.jsonl", "job/events.jsonl", "job/llm.jsonl", "job/artifacts/state_history.jsonl")
@@ -49,7 +49,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunResult]:
     folder = tmp_path_factory.mktemp("torn")
     with pytest.MonkeyPatch.context() as patch:
         (folder / "locks").mkdir()
-        patch.setenv(uids.LOCK_DIR_VARIABLE, str(folder / "locks"))
+        patch.setenv(LOCK_DIR_VARIABLE, str(folder / "locks"))
         patch.setattr(job_executor, "FIRST_PAUSE", 0.01)
         bench = Bench(folder)
         bench.backend.script = lambda job_id, number: Script(calls=3, ends="dies" if number == 1 else "done")

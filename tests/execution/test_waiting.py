@@ -16,11 +16,11 @@ from trace_bench.execution.cancel import ask_to_cancel
 from trace_bench.execution.progress import JobView, Quiet
 from trace_bench.execution.result import RunResult
 from trace_bench.execution.start import run_config
-from trace_bench.sandbox import uids
 from trace_bench.sandbox.base import Host, Sandbox, SandboxRequest
 from trace_bench.sandbox.errors import LeaseLost
 from trace_bench.sandbox.leases import Leases, Taken
 from trace_bench.sandbox.local import STATE_DIR_VARIABLE, LocalBackend
+from trace_bench.sandbox.locks import LOCK_DIR_VARIABLE
 
 
 class Waiter:
@@ -66,7 +66,7 @@ class Waiter:
 
 @pytest.fixture
 def waiter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Waiter:
-    monkeypatch.setenv(uids.LOCK_DIR_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(LOCK_DIR_VARIABLE, str(tmp_path))
     monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path / "state"))
     found = Waiter(tmp_path)
     found.until_it_waits()
@@ -103,7 +103,7 @@ def test_a_stopped_run_waits_no_longer_and_leaves_no_mark(waiter: Waiter, tmp_pa
 
 def test_a_job_that_has_lost_its_lease_moves_to_another_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A controller of another machine was faster."""
-    monkeypatch.setenv(uids.LOCK_DIR_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(LOCK_DIR_VARIABLE, str(tmp_path))
     monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path / "state"))
     create, asked = LocalBackend.create, list[tuple[int, ...]]()
 

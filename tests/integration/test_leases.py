@@ -29,7 +29,7 @@ from trace_bench.sandbox.docker import DockerBackend
 from trace_bench.sandbox.errors import GpusMissing, LeaseLost
 from trace_bench.sandbox.labels import DEVICES, RUN
 from trace_bench.sandbox.local import STATE_DIR_VARIABLE
-from trace_bench.sandbox.uids import LOCK_DIR_VARIABLE
+from trace_bench.sandbox.locks import LOCK_DIR_VARIABLE
 
 pytestmark = pytest.mark.docker
 SOCKET = "unix:///var/run/docker.sock"

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from trace_bench.errors import EnvironmentUnavailable
-from trace_bench.sandbox import uids
+from trace_bench.sandbox import locks, uids
 from trace_bench.sandbox.uids import BLOCK, DEFAULT_BASE, UidBlocks
 
 HOLD = """
@@ -49,8 +49,8 @@ def test_looking_for_a_free_block_opens_no_file_of_those_at_hand(
 ) -> None:
     blocks = UidBlocks(directory=tmp_path)
     opened: list[Path] = []
-    inner = uids.open_shared
-    monkeypatch.setattr(uids, "open_shared", lambda path: (opened.append(path), inner(path))[1])
+    inner = locks.open_shared
+    monkeypatch.setattr(locks, "open_shared", lambda path: (opened.append(path), inner(path))[1])
     held = [blocks.acquire() for _ in range(50)]
     assert len(opened) == 50, "one each: hundreds of jobs at once do not look at each other's"
     held[7].release()
@@ -93,7 +93,7 @@ def test_who_looks_holds_nothing_and_is_waited_for(tmp_path: Path) -> None:
         base = block.base
         assert blocks.is_held(base)
     assert not blocks.is_held(base)
-    looker = blocks._lock(base, fcntl.LOCK_SH)
+    looker = locks.try_lock(blocks._path(base), fcntl.LOCK_SH)
     assert looker is not None and not blocks.is_held(base)
     threading.Timer(0.1, os.close, [looker]).start()
     with blocks.adopt(base) as adopted:
@@ -138,14 +138,14 @@ def test_base_out_of_range_is_refused(tmp_path: Path) -> None:
 
 
 def test_lock_folder_is_shared_by_all_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(uids.LOCK_DIR_VARIABLE, str(tmp_path / "locks"))
-    found = uids.default_directory()
+    monkeypatch.setenv(locks.LOCK_DIR_VARIABLE, str(tmp_path / "locks"))
+    found = locks.default_directory()
     assert found == tmp_path / "locks"
     assert found.stat().st_mode & 0o7777 == 0o1777
 
 
 def test_lock_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
-    monkeypatch.setenv(uids.LOCK_DIR_VARIABLE, str(tmp_path / "file" / "locks"))
-    with pytest.raises(EnvironmentUnavailable, match=f"set {uids.LOCK_DIR_VARIABLE}"):
-        uids.default_directory()
+    monkeypatch.setenv(locks.LOCK_DIR_VARIABLE, str(tmp_path / "file" / "locks"))
+    with pytest.raises(EnvironmentUnavailable, match=f"set {locks.LOCK_DIR_VARIABLE}"):
+        locks.default_directory()

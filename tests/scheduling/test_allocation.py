@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from trace_bench.config.models import SandboxConfig
 from trace_bench.planning.hosts import can_run
 from trace_bench.planning.planned_job import PlannedJob
-from trace_bench.sandbox import uids
 from trace_bench.sandbox.base import Host
+from trace_bench.sandbox.locks import LOCK_DIR_VARIABLE
 from trace_bench.scheduling.allocation import Allocation, Allocator
 from trace_bench.scheduling.queue import JobQueue
 
@@ -29,7 +29,7 @@ _ids = count()
 
 @pytest.fixture(autouse=True)
 def _locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(uids.LOCK_DIR_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(LOCK_DIR_VARIABLE, str(tmp_path))
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,11 @@ from trace_bench.config import RunConfig, parse_config
 from trace_bench.config.models import SandboxConfig
 from trace_bench.errors import ConfigError, SandboxError
 from trace_bench.planning.hosts import check_hosts, check_sandboxes, unmet_requirement
-from trace_bench.sandbox import leases, uids
+from trace_bench.sandbox import leases
 from trace_bench.sandbox.base import Host, Sandbox
 from trace_bench.sandbox.labels import CPUSET, DEVICES, EXCLUSIVE
 from trace_bench.sandbox.leases import Taken
+from trace_bench.sandbox.locks import LOCK_DIR_VARIABLE
 from trace_bench.scheduling import hosts
 from trace_bench.scheduling.allocation import Allocation, Allocator
 from trace_bench.scheduling.queue import JobQueue
@@ -31,7 +32,7 @@ TWO = Host(gpus=("0", "1"), cpus=2, scope="m")
 
 @pytest.fixture(autouse=True)
 def _locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(uids.LOCK_DIR_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(LOCK_DIR_VARIABLE, str(tmp_path))
 
 
 def test_two_controllers_share_the_devices_of_a_host() -> None:

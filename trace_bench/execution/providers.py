@@ -22,7 +22,7 @@ from trace_bench.planning.models import real_models
 from trace_bench.planning.prices import frozen
 from trace_bench.planning.recording import Recording
 from trace_bench.planning.scripts import scripted_providers
-from trace_bench.sandbox.uids import default_directory
+from trace_bench.sandbox.locks import default_directory
 
 
 @contextlib.contextmanager

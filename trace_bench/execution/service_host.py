@@ -37,7 +37,7 @@ from trace_bench.planning.plan import RunPlan
 from trace_bench.planning.prepare import JobPlan, model_ref
 from trace_bench.records.calls import read_calls
 from trace_bench.sandbox.labels import PREFIX, owner
-from trace_bench.sandbox.uids import default_directory, open_shared
+from trace_bench.sandbox.locks import default_directory, open_shared
 from trace_bench.suites.service import Service, ServiceAnswer, ServiceCall, ServiceError
 from trace_bench.worker.llm_calls import SERVICES as PATH
 

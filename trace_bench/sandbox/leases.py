@@ -1,20 +1,19 @@
 """What a running job has for itself on one machine: whole GPUs, cores, or the machine.
 
-A lease is files that are locked with ``flock`` while the job runs, in the folder of `trace_bench.sandbox.uids`, so that
-it holds among all controllers and users of the controller's host, and the kernel frees that of a dead holder. What a
-sandbox holds whose controller died, or whose controller is on another host, stands in its labels (`Taken`). These are
-asked for once the locks are held: from then on nobody of this host can make a sandbox with the same devices, so that no
-answer is too old.
+A lease is a set of lock files (`trace_bench.sandbox.locks`) that are held while the job runs. They exclude all
+controllers and users of the controller's machine. A sandbox can hold something without a lock: its controller died, or
+is on another machine. Its labels say what (`Taken`). They are read once the locks are held: from then on no controller
+of this machine can make a sandbox with the same devices, so the answer is not too old.
 
-Who waits leaves a mark, a locked file too, and nobody overtakes a mark: neither a machine that is wanted quiet nor
-several GPUs at once would come free otherwise. Who waits for the machine heeds the mark of whoever else does, who waits
-for GPUs or cores that and the mark of others of that kind, and no running job heeds any: so nobody waits in a circle.
-Whoever had the machine to itself lets others that wait, for anything, go before it has it again (`GRACE`).
+A controller that waits holds a mark, which is a lock too, and no other controller overtakes a mark. Without that, the
+machine as a whole or several GPUs at once would never be free. A controller that waits for the machine respects the
+mark of another that does. One that waits for GPUs or cores respects that mark, and marks of its own kind. Running jobs
+respect none. So there is no circle of waiters. A controller that had the machine to itself lets others that wait, for
+anything, go first before it has the machine again (`GRACE`).
 """
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import hashlib
 import os
@@ -27,24 +26,24 @@ from typing import Protocol, runtime_checkable
 
 from trace_bench.config.gpus import device_of
 from trace_bench.sandbox.labels import CPUSET, DEVICES, EXCLUSIVE
-from trace_bench.sandbox.uids import default_directory, open_shared
+from trace_bench.sandbox.locks import change_lock, default_directory, is_locked, lock_within, open_shared, try_lock
 
 GRACE = 1.0
-"""Seconds for which whoever had the machine to itself lets others begin, if any wait: a queue of such jobs would keep
-them out until its end. Who waits looks more often than that."""
+"""Seconds for which a controller that had the machine to itself lets waiting others begin: a queue of such jobs would
+keep them out until its end. Waiters try more often than that."""
 _PATIENCE = 2.0
-"""Seconds that `Leases.adopt` tries: somebody who looks holds a lock until the engine has answered."""
+"""Seconds that `Leases.adopt` tries: a controller that looks holds a lock until the engine has answered."""
 
 
 @dataclass(frozen=True)
 class Taken:
-    """What sandboxes of a host hold by their labels, whoever made them."""
+    """What sandboxes of a host hold by their labels, whichever controller made them."""
 
     devices: frozenset[str] = frozenset()
     cores: frozenset[int] = frozenset()
     exclusive: bool = False
     anything: bool = False
-    """Whether any sandbox is there at all."""
+    """Whether there is any sandbox."""
 
     @classmethod
     def by(cls, sandboxes: Iterable[Mapping[str, str]]) -> Taken:
@@ -60,13 +59,13 @@ class Taken:
 
 @runtime_checkable
 class Shared(Protocol):
-    """A backend on whose hosts there may be sandboxes of other controllers."""
+    """A backend on whose hosts other controllers may have sandboxes."""
 
     def taken(self, host: str) -> Taken:
-        """What sandboxes of `host` hold that have not ended, whoever owns them.
+        """What sandboxes of `host` hold that have not ended, whichever controller owns them.
 
         Raises:
-            SandboxError: it cannot be asked.
+            SandboxError: the host does not answer.
         """
 
 
@@ -76,7 +75,7 @@ def devices_in(labels: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def cores_in(labels: Mapping[str, str]) -> tuple[int, ...]:
-    """Likewise, its cores."""
+    """The cores that a sandbox with `labels` holds."""
     return tuple(int(core) for core in labels.get(CPUSET, "").split(",") if core.isdecimal())
 
 
@@ -85,8 +84,9 @@ class Lease:
     """What one job holds until `release`.
 
     Attributes:
-        whole: everything that was asked for is held. Only that of an adopted sandbox can be otherwise, where somebody
-            else has meanwhile locked what it holds; its sandbox may end, and no other may be made with it.
+        whole: everything that was asked for is held. The lease of an adopted sandbox can lack what another controller
+            has locked meanwhile. That sandbox may run to its end, and no other may be made with the lease.
+        on_release: called by `release`.
     """
 
     devices: tuple[str, ...] = ()
@@ -94,19 +94,14 @@ class Lease:
     exclusive: bool = False
     whole: bool = True
     locks: list[int] = field(default_factory=list)
-    shares: Leases | None = None
-    alone_on: Leases | None = None
+    on_release: list[Callable[[], None]] = field(default_factory=list)
 
     def release(self) -> None:
-        """Free it; twice does no harm."""
-        alone_on, self.alone_on = self.alone_on, None
-        if alone_on is not None:
-            alone_on._was_alone()
+        """Free it. A second call does nothing."""
+        while self.on_release:
+            self.on_release.pop()()
         while self.locks:
             os.close(self.locks.pop())
-        shares, self.shares = self.shares, None
-        if shares is not None:
-            shares._leave()
 
 
 class Leases:
@@ -114,18 +109,19 @@ class Leases:
 
     Args:
         scope: `Host.scope` of the machine.
-        directory: where the lock files are; all controllers of a host must use the same.
+        directory: where the lock files are; all controllers of a machine must use the same.
     """
 
     def __init__(self, scope: str, directory: Path | None = None) -> None:
-        self._name = hashlib.sha256(scope.encode()).hexdigest()[:16]
+        self._name = _digest(scope)
         self._directory = directory
-        self._changing = threading.Lock()
-        self._shared: int | None = None
-        self._sharing = 0
+        self._lock = threading.RLock()
+        self._entry: int | None = None
+        """The shared lock of the machine, held while any lease of this controller is."""
+        self._entered = 0
         self._marks: dict[str, int] = {}
-        self._waits: int | None = None
-        self._lets_others_until = -float("inf")
+        self._waiting: int | None = None
+        self._yields_until = -float("inf")
 
     def take(
         self,
@@ -137,129 +133,123 @@ class Leases:
         exclusive: bool = False,
         taken: Callable[[], Taken] = Taken,
     ) -> Lease | None:
-        """A lease of all that is asked for, or None if it is not to be had now. Marks of `wait` do not hold up who
-        left them.
+        """A lease of all that is asked for, or None if it is not free now. The marks of this controller do not count.
 
         Args:
-            devices: the GPUs of the machine, of which `gpus` are wanted.
-            of_cores: the cores of the machine, of which `cores` are wanted.
-            exclusive: nobody else may hold a lease of the machine, not even an empty one.
-            taken: what sandboxes hold; asked for at most a few times, and not at all while nothing is free.
+            devices: the GPUs of the machine, of which `gpus` are needed.
+            of_cores: the cores of the machine, of which `cores` are needed.
+            exclusive: no other lease of the machine may be held, not even an empty one.
+            taken: what sandboxes hold; called a few times at most, and not at all while nothing is free.
 
         Raises:
-            Whatever `taken` raises; nothing is held then.
+            Exception: raised by `taken`; nothing is held then.
         """
-        lease = Lease(exclusive=exclusive)
-        with self._changing:
+        with self._lock:
+            if exclusive and self._yields():
+                return None
+            some = (gpus or cores) and not exclusive  # an exclusive lease has all GPUs and cores to choose from
+            if self._overtakes("host") or (some and self._overtakes("some")):
+                return None
+            lease = Lease(exclusive=exclusive)
+            complete = False
             try:
-                if exclusive and self._lets_others():
-                    return None
-                some = (gpus or cores) and not exclusive  # whoever is alone has all GPUs and cores to choose from
-                if self._overtakes("host") or (some and self._overtakes("some")):
-                    return None
-                first = self._enter(lease, exclusive)
-                if first is None:
-                    return None
-                wanted = [("gpu", {device_of(name): name for name in devices}, gpus)]
-                wanted += [("core", {str(core): str(core) for core in of_cores}, cores)]
-                # Where this controller has been all the time, nobody of this host can be alone.
-                if not self._fill(lease, wanted, taken, certain=not first):
-                    return None
-                whole, lease = lease, Lease()
-                whole.alone_on = self if exclusive else None
-                return whole
+                first = self._entered == 0
+                if self._enter(lease):
+                    needs = [("gpu", {device_of(name): name for name in devices}, gpus)]
+                    needs += [("core", {str(core): str(core) for core in of_cores}, cores)]
+                    # While this controller holds a lease, no other of this machine can be alone.
+                    complete = self._fill(lease, needs, taken, certain=not exclusive and not first)
             finally:
-                self._let_go(lease)
+                if not complete:
+                    lease.release()
+            if complete and exclusive:
+                lease.on_release.append(self._was_alone)
+            return lease if complete else None
 
     def adopt(self, devices: Sequence[str], cpuset: Sequence[int], *, exclusive: bool) -> Lease:
         """The lease of a sandbox that another controller left behind, by what its labels say."""
-        lease = Lease(exclusive=exclusive)
-        wanted = [("gpu", device_of(name)) for name in devices] + [("core", str(core)) for core in cpuset]
+        lease = Lease(tuple(devices), tuple(cpuset), exclusive)
+        names = [f"gpu-{_digest(device_of(name))}" for name in devices]
+        names += [f"core-{_digest(str(core))}" for core in cpuset]
         deadline = time.monotonic() + _PATIENCE
-        with self._changing:
-            while self._enter(lease, exclusive) is None:
-                if time.monotonic() >= deadline:
-                    lease.whole = False
-                    break
+        with self._lock:
+            while not (entered := self._enter(lease)) and time.monotonic() < deadline:
                 time.sleep(0.02)
-            for kind, name in wanted:
-                while not self._lock(lease, f"{kind}-{_digest(name)}"):
-                    if time.monotonic() >= deadline:
-                        lease.whole = False
-                        break
-                    time.sleep(0.02)
-        lease.devices, lease.cpuset = tuple(devices), tuple(cpuset)
+            locks = [lock_within(self._path(name), deadline - time.monotonic()) for name in names]
+        lease.locks += [lock for lock in locks if lock is not None]
+        lease.whole = entered and None not in locks
         return lease
 
     def wait(self, *, exclusive: bool = False, some: bool = True) -> None:
-        """Leave a mark, if nobody else has: who has none does not get what is waited for.
+        """Leave a mark, unless another controller has: other controllers do not get what is waited for.
 
         Args:
-            exclusive: the machine is wanted, and nobody may begin anything on it.
-            some: GPUs or cores are. Who wants neither waits for the end of somebody's quiet, and leaves no such mark.
+            exclusive: the machine is needed, and no other controller may begin anything on it.
+            some: GPUs or cores are needed. A controller that needs neither only waits for the end of an exclusive
+                lease, and leaves no such mark.
         """
-        with self._changing:
-            if self._waits is None:
-                self._waits = self._open("waiting")
-            _locked(self._waits, fcntl.LOCK_SH)  # somebody who looks may just have had it
+        with self._lock:
+            if self._waiting is None:
+                self._waiting = open_shared(self._path("waiting"))
+            change_lock(self._waiting, fcntl.LOCK_SH)  # another controller may just have looked
             kind = "host" if exclusive else "some" if some else ""
-            if exclusive and self._lets_others():
+            if exclusive and self._yields():
                 kind = ""
             for other in self._marks.keys() - {kind}:
                 os.close(self._marks.pop(other))
-            if kind and kind not in self._marks:
-                mark = self._open(f"turn-{kind}")
-                if _locked(mark, fcntl.LOCK_EX):
-                    self._marks[kind] = mark
-                else:
-                    os.close(mark)
+            if kind and kind not in self._marks and (mark := try_lock(self._path(f"turn-{kind}"))) is not None:
+                self._marks[kind] = mark
 
     def rest(self) -> None:
-        """Take the mark away: nobody waits any more."""
-        with self._changing:
-            while self._marks:
-                os.close(self._marks.popitem()[1])
-            if self._waits is not None:
-                os.close(self._waits)
-                self._waits = None
+        """Take the mark away: this controller waits for nothing."""
+        with self._lock:
+            for mark in [*self._marks.values(), *([] if self._waiting is None else [self._waiting])]:
+                os.close(mark)
+            self._marks.clear()
+            self._waiting = None
+
+    # -- fairness ------------------------------------------------------------------------------------------------
 
     def _was_alone(self) -> None:
-        self._lets_others_until = time.monotonic() + GRACE
+        self._yields_until = time.monotonic() + GRACE
 
-    def _lets_others(self) -> bool:
-        """Whether this controller had the machine to itself a moment ago, and others have waited for the end of it."""
-        if time.monotonic() >= self._lets_others_until:
+    def _yields(self) -> bool:
+        """Whether this controller had the machine to itself a moment ago, and others wait."""
+        if time.monotonic() >= self._yields_until:
             return False
-        mine = self._waits if self._waits is not None else self._open("waiting")
-        try:
-            others = not _locked(mine, fcntl.LOCK_EX)
-            _locked(mine, fcntl.LOCK_SH)
-        finally:
-            if self._waits is None:
-                os.close(mine)
-        return others
+        if self._waiting is None:
+            return is_locked(self._path("waiting"), fcntl.LOCK_EX)
+        alone = change_lock(self._waiting, fcntl.LOCK_EX)
+        change_lock(self._waiting, fcntl.LOCK_SH)
+        return not alone
+
+    def _overtakes(self, kind: str) -> bool:
+        """Whether another controller waits."""
+        return kind not in self._marks and is_locked(self._path(f"turn-{kind}"))
+
+    # -- locks ---------------------------------------------------------------------------------------------------
 
     def _fill(
         self,
         lease: Lease,
-        wanted: Sequence[tuple[str, Mapping[str, str], int]],
+        needs: Sequence[tuple[str, Mapping[str, str], int]],
         taken: Callable[[], Taken],
         *,
         certain: bool,
     ) -> bool:
-        """Lock what is free until none of it is a sandbox's that nobody holds a lock for.
+        """Lock what is free, until all of it is held and none of it is that of a sandbox without a lock.
 
         Args:
-            wanted: kind, names by what their locks are called, and how many.
-            certain: nobody needs to be asked unless something is locked.
+            needs: kind, names by what their locks are called, and how many.
+            certain: `taken` need not be called unless something is locked.
         """
         held: dict[tuple[str, str], int] = {}
         gone: set[tuple[str, str]] = set()
         try:
             while True:
                 before = len(held)
-                chosen = {kind: self._some(held, kind, names, count, gone) for kind, names, count in wanted}
-                if any(len(chosen[kind]) < count for kind, _, count in wanted):
+                chosen = {kind: self._lock_some(held, kind, names, count, gone) for kind, names, count in needs}
+                if any(len(chosen[kind]) < count for kind, _, count in needs):
                     return False
                 if certain and len(held) == before:
                     break
@@ -274,89 +264,52 @@ class Leases:
                     os.close(held.pop(key))
         finally:
             lease.locks += held.values()
-        names = wanted[0][1]
+        names = needs[0][1]
         lease.devices = tuple(names[name] for name in chosen["gpu"])
         lease.cpuset = tuple(sorted(map(int, chosen["core"])))
         return True
 
-    def _some(
+    def _lock_some(
         self, held: dict[tuple[str, str], int], kind: str, names: Iterable[str], count: int, gone: set[tuple[str, str]]
     ) -> list[str]:
-        """`count` of `names`, locked, or as many as can be; those in `held` are."""
+        """`count` of `names`, locked, or as many as are free. Those in `held` count as locked."""
         found: list[str] = []
         for name in names:
             key = (kind, name)
             if len(found) == count:
                 break
             if key not in held and key not in gone:
-                descriptor = self._open(f"{kind}-{_digest(name)}")
-                if not _locked(descriptor, fcntl.LOCK_EX):
-                    os.close(descriptor)
-                    continue
-                held[key] = descriptor
+                lock = try_lock(self._path(f"{kind}-{_digest(name)}"))
+                if lock is not None:
+                    held[key] = lock
             if key in held:
                 found.append(name)
         return found
 
-    def _enter(self, lease: Lease, exclusive: bool) -> bool | None:
-        """Be on the machine, alone or with others; whether this controller was not before, None if it cannot be."""
-        if exclusive:
-            return True if self._lock(lease, "host") else None
-        first = self._sharing == 0
-        if first:
-            descriptor = self._open("host")
-            if not _locked(descriptor, fcntl.LOCK_SH):
-                os.close(descriptor)
-                return None
-            self._shared = descriptor
-        self._sharing += 1
-        lease.shares = self
-        return first
+    def _enter(self, lease: Lease) -> bool:
+        """Enter the machine with `lease`, alone or with others; False if that is not possible now."""
+        if lease.exclusive:
+            lock = try_lock(self._path("host"))
+            if lock is not None:
+                lease.locks.append(lock)
+            return lock is not None
+        if self._entry is None:
+            self._entry = try_lock(self._path("host"), fcntl.LOCK_SH)
+            if self._entry is None:
+                return False
+        self._entered += 1
+        lease.on_release.append(self._leave)
+        return True
 
     def _leave(self) -> None:
-        with self._changing:
-            self._left()
+        with self._lock:
+            self._entered -= 1
+            if self._entered == 0 and self._entry is not None:
+                os.close(self._entry)
+                self._entry = None
 
-    def _left(self) -> None:
-        self._sharing -= 1
-        if self._sharing == 0 and self._shared is not None:
-            os.close(self._shared)
-            self._shared = None
-
-    def _let_go(self, lease: Lease) -> None:
-        """As `Lease.release`, by whoever is changing this already."""
-        if lease.shares is not None:
-            lease.shares = None
-            self._left()
-        lease.release()
-
-    def _overtakes(self, kind: str) -> bool:
-        """Whether another controller waits."""
-        if kind in self._marks:
-            return False
-        descriptor = self._open(f"turn-{kind}")
-        try:
-            return not _locked(descriptor, fcntl.LOCK_SH)
-        finally:
-            os.close(descriptor)
-
-    def _lock(self, lease: Lease, what: str) -> bool:
-        descriptor = self._open(what)
-        if _locked(descriptor, fcntl.LOCK_EX):
-            lease.locks.append(descriptor)
-            return True
-        os.close(descriptor)
-        return False
-
-    def _open(self, what: str) -> int:
-        return open_shared((self._directory or default_directory()) / f"lease-{self._name}-{what}.lock")
-
-
-def _locked(descriptor: int, kind: int) -> bool:
-    with contextlib.suppress(BlockingIOError):
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-        return True
-    return False
+    def _path(self, name: str) -> Path:
+        return (self._directory or default_directory()) / f"lease-{self._name}-{name}.lock"
 
 
 def _digest(name: str) -> str:
