@@ -10,10 +10,10 @@ import pytest
 from tests.analysis.experiments import SNAPSHOT, job, jobs, make_experiment
 from tests.artifacts.samples import HASH
 from trace_bench.analysis.axes import Axis, axes, refusal
-from trace_bench.analysis.comparands import choose
-from trace_bench.analysis.compare_text import sections, summary
 from trace_bench.analysis.comparison import compare
-from trace_bench.analysis.parts import parse_where
+from trace_bench.analysis.comparison_groups import choose
+from trace_bench.analysis.comparison_text import sections, summary
+from trace_bench.analysis.where import parse_where
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.cli.compare import Wanted, compare_command
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from tests.analysis.experiments import failed, job, jobs, make_experiment
-from trace_bench.analysis.comparands import Part, choose
-from trace_bench.analysis.compare_text import markdown, notes, sections, summary
 from trace_bench.analysis.comparison import Compared, compare
-from trace_bench.analysis.detection import detected
-from trace_bench.analysis.parts import parse_where
+from trace_bench.analysis.comparison_groups import ComparisonGroup, choose
+from trace_bench.analysis.comparison_power import detected
+from trace_bench.analysis.comparison_text import markdown, notes, sections, summary
+from trace_bench.analysis.where import parse_where
 from trace_bench.artifacts.records import Results
 from trace_bench.errors import ConfigError
 
@@ -34,7 +34,7 @@ def searched(rows: Sequence[Results]) -> list[Results]:
     return [row.model_copy(update={"trainer_id": "P", "job_id": row.job_id[::-1]}) for row in rows]
 
 
-def parts_of(folder: Path, *sides: Sequence[Results], waiting: Sequence[Results] = ()) -> list[Part]:
+def parts_of(folder: Path, *sides: Sequence[Results], waiting: Sequence[Results] = ()) -> list[ComparisonGroup]:
     """A run for each side."""
     names = "abcdef"[: len(sides)]
     runs = [make_experiment(folder, name, rows) for name, rows in zip(names[:-1], sides[:-1], strict=True)]

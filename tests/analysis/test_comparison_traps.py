@@ -12,16 +12,16 @@ import pytest
 
 from tests.analysis.experiments import failed, job
 from trace_bench.analysis import testing
-from trace_bench.analysis.comparands import OPTIMIZER, PARAMETERS, UNIT, Part, Source
-from trace_bench.analysis.compare_text import sections
 from trace_bench.analysis.comparison import Compared, Comparison, compare
+from trace_bench.analysis.comparison_groups import OPTIMIZER, PARAMETERS, UNIT, ComparisonGroup, Source
+from trace_bench.analysis.comparison_text import sections
 from trace_bench.analysis.frames import jobs_frame
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
 
 
-def part(name: str, jobs: pd.DataFrame) -> Part:
-    return Part(name, Source(RunLayout(Path("/nowhere") / name), jobs, None, None, ""), jobs)
+def part(name: str, jobs: pd.DataFrame) -> ComparisonGroup:
+    return ComparisonGroup(name, Source(RunLayout(Path("/nowhere") / name), jobs, None, None, ""), jobs)
 
 
 def frame(rows: list[Results]) -> pd.DataFrame:

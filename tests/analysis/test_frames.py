@@ -10,7 +10,7 @@ import pytest
 
 import trace_bench
 from trace_bench.analysis import frames
-from trace_bench.analysis.parts import parse_by, parse_where
+from trace_bench.analysis.where import parse_by, parse_where
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.errors import ConfigError
 from trace_bench.execution.result import RunResult

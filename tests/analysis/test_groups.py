@@ -22,8 +22,8 @@ from tests.hostile_texts import FORGED, TEXTS
 from trace_bench.analysis.frames import jobs_frame
 from trace_bench.analysis.group_tables import aside_table, csv_table, main_table, methods, notes, short_table
 from trace_bench.analysis.groups import Group, Summary, jobs_of, summarise_groups
-from trace_bench.analysis.parts import parse_by
 from trace_bench.analysis.proposals import proposals_of
+from trace_bench.analysis.where import parse_by
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
 from trace_bench.cli.results import results_command

@@ -33,8 +33,8 @@ def ranks(found: Standings) -> list[tuple[int | None, str]]:
 ROWS = (
     scored(0, "Low", "s:a", 0.1), scored(1, "Low", "s:b", 0.3),
     scored(2, "High", "s:a", 0.2), scored(3, "High", "s:a", 0.4), scored(4, "High", "s:b", 0.7),
-    scored(5, "Part", "s:b", 0.99),
-    scored(6, "Part", "s:a", 0.99, status="failed", failure_boundary="trainer", failure_kind="train_error"),
+    scored(5, "ComparisonGroup", "s:b", 0.99),
+    scored(6, "ComparisonGroup", "s:a", 0.99, status="failed", failure_boundary="trainer", failure_kind="train_error"),
     scored(7, "Same", "s:a", 0.0), scored(8, "Same", "s:b", 0.4),
     row(9, trainer_id="Low", task_id="s:raw", score_best=5.0, score_direction="minimize"),
     row(10, trainer_id="High", task_id="s:raw", score_best=6.0, score_direction="minimize"),
@@ -43,7 +43,7 @@ ROWS = (
 
 def test_ways_are_ranked_by_the_mean_of_the_tasks_means_on_held_out_data() -> None:
     found = standings_of(ROWS)
-    assert ranks(found) == [(1, "High"), (2, "Low"), (2, "Same"), (None, "Part")], "equal means share a rank"
+    assert ranks(found) == [(1, "High"), (2, "Low"), (2, "Same"), (None, "ComparisonGroup")], "equal means share a rank"
     high = found.standings[0]
     assert high.test.interval == pytest.approx(estimate([0.3, 0.7]).interval) and high.test.unit == "tasks"
     assert high.test.mean == pytest.approx(0.5) and high.validation.mean == pytest.approx(0.9)
@@ -83,7 +83,7 @@ def test_who_does_not_cover_every_task_is_not_ranked_however_good_its_mean() -> 
     part = standings_of(ROWS).standings[-1]
     assert part.rank is None and (part.tasks, part.failed) == (1, 1) and part.test.mean == 0.99
     text = page("run", standings_of(ROWS))
-    assert "1 of 2 tasks" in text and text.index("Part") > text.index("## Not on every task")
+    assert "1 of 2 tasks" in text and text.index("ComparisonGroup") > text.index("## Not on every task")
 
 
 def test_tasks_without_a_normalised_score_are_listed_apart_with_their_best() -> None:

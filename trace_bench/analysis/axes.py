@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trace_bench.analysis.comparands import MODEL, OPTIMIZER, PARAMETERS, TRAINER, UNIT, Part, Source
+from trace_bench.analysis.comparison_groups import MODEL, OPTIMIZER, PARAMETERS, TRAINER, UNIT, ComparisonGroup, Source
 from trace_bench.artifacts.jsonio import loads
 from trace_bench.display.text import quoted
 from trace_bench.errors import ExitCode, TraceBenchError
@@ -39,7 +39,7 @@ class Axis:
     unknown: bool = False
 
 
-def axes(baseline: Part, other: Part) -> list[Axis]:
+def axes(baseline: ComparisonGroup, other: ComparisonGroup) -> list[Axis]:
     """What differs between two parts; what follows from another axis does not count again.
 
     A trainer and its parameters are one axis, the way: trainers share no parameters that could be held equal.
@@ -70,7 +70,7 @@ def warning(differing: Sequence[Axis], names: tuple[str, str]) -> str | None:
     return "; ".join(told) or None
 
 
-def refusal(parts: Sequence[Part]) -> str | None:
+def refusal(parts: Sequence[ComparisonGroup]) -> str | None:
     """A sentence if any part differs from the first in more than one axis that counts, or may."""
     found = [warning(axes(parts[0], part), (parts[0].name, part.name)) for part in parts[1:]]
     told = "; ".join(text for text in found if text)
@@ -80,7 +80,7 @@ def refusal(parts: Sequence[Part]) -> str | None:
 # ----------------------------------------------------------------------------------------------------- of the jobs
 
 
-def _of_jobs(a: Part, b: Part) -> Iterable[Axis]:
+def _of_jobs(a: ComparisonGroup, b: ComparisonGroup) -> Iterable[Axis]:
     models = _models(a), _models(b)
     others = _same_names(*models)
     if set(models[0]) != set(models[1]) or others:
@@ -99,7 +99,7 @@ def _of_jobs(a: Part, b: Part) -> Iterable[Axis]:
         yield _axis("machine", texts, why="scores of timing_sensitive tasks depend on it")
 
 
-def _models(part: Part) -> dict[str, Any]:
+def _models(part: ComparisonGroup) -> dict[str, Any]:
     """Identity by id: provider, model and sampling, as far as the lock has them."""
     known = {model.id: model.model_dump() for model in part.source.lock.models} if part.source.lock else {}
     return {name: known.get(name) for name in sorted(set(part.jobs["model"]))}
@@ -112,7 +112,7 @@ def _same_names(a: Mapping[str, Any], b: Mapping[str, Any]) -> str:
     return f"{', '.join(sorted(keys))} of {_names(differing)}" if differing else ""
 
 
-def _parameters(a: Part, b: Part, shared: set[str], *, follows: bool) -> Iterable[Axis]:
+def _parameters(a: ComparisonGroup, b: ComparisonGroup, shared: set[str], *, follows: bool) -> Iterable[Axis]:
     """Of the trainers that both have; where there are none, of all."""
     keys = [OPTIMIZER, PARAMETERS]
     sides = []
@@ -154,7 +154,7 @@ def _flat(way: tuple[str, str, str]) -> dict[str, str]:
     return {key: _short(value) for key, value in named.items()}
 
 
-def _tasks(a: Part, b: Part) -> Iterable[Axis]:
+def _tasks(a: ComparisonGroup, b: ComparisonGroup) -> Iterable[Axis]:
     units = set(a.jobs[UNIT]), set(b.jobs[UNIT])
     ids = set(a.jobs["task_id"]), set(b.jobs["task_id"])
     hashes = [part.source.lock.tasks if part.source.lock else {} for part in (a, b)]
@@ -174,7 +174,7 @@ def _tasks(a: Part, b: Part) -> Iterable[Axis]:
 # ------------------------------------------------------------------------------------------------------ of the runs
 
 
-def _of_runs(first: Part, second: Part, already: set[str]) -> Iterable[Axis]:
+def _of_runs(first: ComparisonGroup, second: ComparisonGroup, already: set[str]) -> Iterable[Axis]:
     a, b = first.source, second.source
     if a.lock and b.lock:
         if a.lock.sources_hash != b.lock.sources_hash:
@@ -244,7 +244,7 @@ def _set(flat: Sequence[Mapping[str, Any]], key: str) -> bool:
     return any(side.get(key) not in (None, False, [], {}) for side in flat) and key.count(".") > 1
 
 
-def _sandboxes(part: Part, tasks: set[str]) -> dict[str, Any]:
+def _sandboxes(part: ComparisonGroup, tasks: set[str]) -> dict[str, Any]:
     """What single tasks' sandboxes have otherwise than the run's."""
     names = tasks | {task.partition(":")[2] for task in tasks}
     entries = part.source.snapshot.get("tasks")
@@ -257,7 +257,7 @@ def _sandboxes(part: Part, tasks: set[str]) -> dict[str, Any]:
     return {key: value for key, value in found.items() if value is not None}
 
 
-def _of_models(a: Part, b: Part, already: set[str]) -> Iterable[Axis]:
+def _of_models(a: ComparisonGroup, b: ComparisonGroup, already: set[str]) -> Iterable[Axis]:
     """Where models of one name are asked; the rest of their identity is in the lock, and was looked at."""
     sides = _of_each_model(a, b, lambda key: key not in _NOT_THE_MODEL and not key.startswith((*_PATIENCE, "prices")))
     if "model" not in already and sides[0] != sides[1]:
@@ -266,7 +266,7 @@ def _of_models(a: Part, b: Part, already: set[str]) -> Iterable[Axis]:
         yield _axis("model", texts, why="of one name")
 
 
-def _of_each_model(a: Part, b: Part, wanted: Callable[[str], bool]) -> list[dict[str, Any]]:
+def _of_each_model(a: ComparisonGroup, b: ComparisonGroup, wanted: Callable[[str], bool]) -> list[dict[str, Any]]:
     """Of the models that both parts have, what each config says and both versions of the program know."""
     sides: list[dict[str, dict[str, Any]]] = []
     for part in (a, b):
@@ -290,7 +290,7 @@ def _of_each_model(a: Part, b: Part, wanted: Callable[[str], bool]) -> list[dict
     return found
 
 
-def _prices(a: Part, b: Part) -> list[dict[str, Any]]:
+def _prices(a: ComparisonGroup, b: ComparisonGroup) -> list[dict[str, Any]]:
     """By what a budget in dollars is reckoned; without one, prices change no score."""
     budgets = [part.source.snapshot.get("budget") for part in (a, b)]
     found: list[dict[str, Any]] = [{}, {}]

@@ -13,8 +13,8 @@ import pandas as pd
 
 from trace_bench.analysis import testing
 from trace_bench.analysis.axes import Axis, axes, warning
-from trace_bench.analysis.comparands import UNIT, Part, pairing
-from trace_bench.analysis.compare_metric import Metric, chosen, counting, units_with
+from trace_bench.analysis.comparison_groups import UNIT, ComparisonGroup, pairing
+from trace_bench.analysis.comparison_metric import Metric, chosen, counting, units_with
 from trace_bench.analysis.testing import Array, Effect, Share
 from trace_bench.artifacts.contract import Direction
 from trace_bench.errors import ConfigError
@@ -129,7 +129,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Compared:
-    """All that a command says. `split`: as of `Part`."""
+    """All that a command says. `split`: as of `ComparisonGroup`."""
 
     metric: Metric
     level: float
@@ -161,7 +161,7 @@ class _Groups:
 
 
 def compare(
-    parts: Sequence[Part],
+    parts: Sequence[ComparisonGroup],
     *,
     metric: str | None = None,
     level: float = 0.95,
@@ -215,7 +215,7 @@ def compare(
 # --------------------------------------------------------------------------------------------------------- pairing
 
 
-def _groups(a: Part, b: Part, x: pd.DataFrame, y: pd.DataFrame, dims: tuple[str, ...]) -> _Groups:
+def _groups(a: ComparisonGroup, b: ComparisonGroup, x: pd.DataFrame, y: pd.DataFrame, dims: tuple[str, ...]) -> _Groups:
     common = set(a.jobs[UNIT]) & set(b.jobs[UNIT])
     if not common:
         raise ConfigError(f"{a.name!r} and {b.name!r} have no task with the same arguments in common")
@@ -229,7 +229,7 @@ def _groups(a: Part, b: Part, x: pd.DataFrame, y: pd.DataFrame, dims: tuple[str,
     return _unpaired(x, y, [unit for unit in dict.fromkeys(x[UNIT]) if unit in scored[1]], planned)
 
 
-def _refuse_several(a: Part, b: Part, dims: tuple[str, ...]) -> None:
+def _refuse_several(a: ComparisonGroup, b: ComparisonGroup, dims: tuple[str, ...]) -> None:
     names = ", ".join(_WAYS[dim] for dim in dims)
     several = [part for part in (a, b) if part.jobs.duplicated([UNIT, "seed"]).any()]
     who = " and ".join(repr(part.name) for part in several or (a, b))
@@ -280,7 +280,7 @@ def _unpaired(x: pd.DataFrame, y: pd.DataFrame, units: list[str], planned: int) 
     return _Groups(kept, first, second, None, unused, planned - len(kept), len(units) - len(kept))
 
 
-def _planned(part: Part) -> set[tuple[str, int]]:
+def _planned(part: ComparisonGroup) -> set[tuple[str, int]]:
     return set(zip(part.jobs[UNIT], part.jobs["seed"], strict=True))
 
 
@@ -288,7 +288,14 @@ def _planned(part: Part) -> set[tuple[str, int]]:
 
 
 def _comparison(
-    a: Part, b: Part, groups: _Groups, what: Metric, matched: tuple[str, ...], level: float, tests: int, parts: int
+    a: ComparisonGroup,
+    b: ComparisonGroup,
+    groups: _Groups,
+    what: Metric,
+    matched: tuple[str, ...],
+    level: float,
+    tests: int,
+    parts: int,
 ) -> Comparison:
     found = tuple(axes(a, b))
     paired = groups.differences is not None
@@ -319,7 +326,7 @@ def _comparison(
 
 
 def _tasks(
-    part: Part, groups: _Groups, effects: Sequence[Effect], what: Metric, alpha: float
+    part: ComparisonGroup, groups: _Groups, effects: Sequence[Effect], what: Metric, alpha: float
 ) -> tuple[TaskDifference, ...]:
     first = part.jobs.drop_duplicates(UNIT).set_index(UNIT)
     found = []
@@ -342,7 +349,9 @@ def _tasks(
     return tuple(found)
 
 
-def _alike(part: Part, units: Sequence[str], means: Sequence[float], level: float, parts: int) -> Alike | None:
+def _alike(
+    part: ComparisonGroup, units: Sequence[str], means: Sequence[float], level: float, parts: int
+) -> Alike | None:
     """Of two tasks at least; a task with several arguments is the mean over them."""
     of_task: dict[str, list[float]] = {}
     ids = _task_ids(part)
@@ -355,7 +364,7 @@ def _alike(part: Part, units: Sequence[str], means: Sequence[float], level: floa
     return Alike(effect, effect.p, _detectable(effect, (1 - level) / parts))
 
 
-def _these(part: Part, groups: _Groups, *, scaled: bool) -> TheseTasks:
+def _these(part: ComparisonGroup, groups: _Groups, *, scaled: bool) -> TheseTasks:
     if groups.differences is not None:
         ids = _task_ids(part)
         together = [
@@ -367,7 +376,7 @@ def _these(part: Part, groups: _Groups, *, scaled: bool) -> TheseTasks:
     return TheseTasks(p, p, smallest, exact, scaled)
 
 
-def _task_ids(part: Part) -> dict[str, str]:
+def _task_ids(part: ComparisonGroup) -> dict[str, str]:
     return dict(zip(part.jobs[UNIT], part.jobs["task_id"], strict=True))
 
 

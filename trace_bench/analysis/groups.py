@@ -20,9 +20,9 @@ import pandas as pd
 
 from trace_bench.analysis.bounds import normalised_bounds, within
 from trace_bench.analysis.frames import jobs_frame
-from trace_bench.analysis.parts import KEYS
 from trace_bench.analysis.proposals import KINDS, yields_of
 from trace_bench.analysis.statistics import LEVEL, Estimate, Unit, estimates, means, per_dollar, task_sample
+from trace_bench.analysis.where import KEYS
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.jsonio import canonical
 from trace_bench.artifacts.layout import RunLayout

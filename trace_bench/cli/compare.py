@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from trace_bench.analysis.axes import UnfairComparison, refusal
-from trace_bench.analysis.comparands import choose
-from trace_bench.analysis.compare_text import Section, markdown, notes, sections, summary
 from trace_bench.analysis.comparison import Compared, compare
-from trace_bench.analysis.detection import detected, methods
-from trace_bench.analysis.parts import parse_where
+from trace_bench.analysis.comparison_groups import choose
+from trace_bench.analysis.comparison_power import detected, methods
+from trace_bench.analysis.comparison_text import Section, markdown, notes, sections, summary
+from trace_bench.analysis.where import parse_where
 from trace_bench.arguments import hint
 from trace_bench.display.console import emit, emit_block, emit_json, emit_sentence, emit_table
 from trace_bench.errors import ConfigError

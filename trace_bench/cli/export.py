@@ -143,7 +143,7 @@ def _export_table(layout: RunLayout, output: Path, table: str, where: str | None
     rows = read_rows(layout)
     if where is not None:
         from trace_bench.analysis.frames import jobs_frame
-        from trace_bench.analysis.parts import parse_where
+        from trace_bench.analysis.where import parse_where
 
         kept = set(parse_where(where).of(jobs_frame(rows))["job_id"])
         rows = [row for row in rows if row.job_id in kept]

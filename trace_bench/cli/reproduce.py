@@ -121,7 +121,7 @@ def _asked_for(recording: Recording, jobs: Sequence[str], where: str | None) -> 
     if where is not None:
         import pandas as pd
 
-        from trace_bench.analysis.parts import KEYS, parse_where
+        from trace_bench.analysis.where import KEYS, parse_where
 
         meant = parse_where(where)
         of_rows = ("backend", "hardware")

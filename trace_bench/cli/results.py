@@ -37,7 +37,7 @@ def results_command(
     """Print the groups of the run that `run` names.
 
     Args:
-        by, where: as of `trace_bench.analysis.parts`.
+        by, where: as of `trace_bench.analysis.where`.
         form: one of `FORMATS`.
         unprotected: let unprotected jobs count.
         level: of intervals, between 0 and 1.
@@ -47,7 +47,7 @@ def results_command(
         ConfigError: there is no such run, key, format or job. HarnessError: a file of the run is damaged.
     """
     from trace_bench.analysis import groups, kernels
-    from trace_bench.analysis.parts import parse_by, parse_where
+    from trace_bench.analysis.where import parse_by, parse_where
 
     if form not in FORMATS:
         raise ConfigError(f"--format: there is no {form!r}{hint(form, FORMATS)}")

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from trace_bench.analysis.bounds import within
-from trace_bench.analysis.comparands import choose
-from trace_bench.analysis.compare_text import caveats, difference_table, labels_of, over_tasks
 from trace_bench.analysis.comparison import Compared, compare
+from trace_bench.analysis.comparison_groups import choose
+from trace_bench.analysis.comparison_text import caveats, difference_table, labels_of, over_tasks
 from trace_bench.analysis.statistics import LEVEL, Estimate, means, task_sample
 from trace_bench.display.table import Table
 from trace_bench.errors import ConfigError

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trace_bench.analysis.compare_metric import NOT_HELD_OUT
 from trace_bench.analysis.comparison import Compared, Comparison, Outcome, TaskDifference
-from trace_bench.analysis.detection import detected, interval, methods, name, needed, p_value, short, signed
+from trace_bench.analysis.comparison_metric import NOT_HELD_OUT
+from trace_bench.analysis.comparison_power import detected, interval, methods, name, needed, p_value, short, signed
 from trace_bench.analysis.statistics import FEW
 from trace_bench.analysis.testing import Share
 from trace_bench.display.markup import markdown as table_text

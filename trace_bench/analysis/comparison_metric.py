@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from trace_bench.analysis.comparands import UNIT, Part
+from trace_bench.analysis.comparison_groups import UNIT, ComparisonGroup
 from trace_bench.arguments import hint
 from trace_bench.artifacts.jsonio import JsonError, read_model
 from trace_bench.artifacts.records import JobMeta
@@ -48,7 +48,7 @@ class Metric:
         return self.signs.get(unit, 1.0)
 
 
-def chosen(parts: Sequence[Part], name: str | None, *, unprotected: bool, failures_as_worst: bool) -> Metric:
+def chosen(parts: Sequence[ComparisonGroup], name: str | None, *, unprotected: bool, failures_as_worst: bool) -> Metric:
     """The metric called `name`; by default the first of `NAMES` that every task has a value of.
 
     Raises:
@@ -79,7 +79,7 @@ def chosen(parts: Sequence[Part], name: str | None, *, unprotected: bool, failur
     return Metric(name, about, held_out, scale_free, {} if scale_free else _signs(parts, jobs, name), note)
 
 
-def units_with(parts: Sequence[Part], metric: Metric, *, unprotected: bool) -> set[str]:
+def units_with(parts: Sequence[ComparisonGroup], metric: Metric, *, unprotected: bool) -> set[str]:
     """Tasks with arguments of which some job that counts has a value."""
     found: set[str] = set()
     for part in parts:
@@ -89,7 +89,7 @@ def units_with(parts: Sequence[Part], metric: Metric, *, unprotected: bool) -> s
     return found
 
 
-def counting(part: Part, metric: Metric, worst: set[str] | None) -> pd.DataFrame:
+def counting(part: ComparisonGroup, metric: Metric, worst: set[str] | None) -> pd.DataFrame:
     """The jobs of `part` that have a value, unprotected ones too: their rows with ``value``, better when larger.
 
     Args:
@@ -105,7 +105,7 @@ def counting(part: Part, metric: Metric, worst: set[str] | None) -> pd.DataFrame
     return jobs.assign(value=values)[values.notna()]
 
 
-def _counted(part: Part, *, unprotected: bool, failed: bool = False) -> pd.DataFrame:
+def _counted(part: ComparisonGroup, *, unprotected: bool, failed: bool = False) -> pd.DataFrame:
     jobs = part.jobs
     keep = jobs["outcome"].isin(["ok", "failed"] if failed else ["ok"])
     return jobs[keep if unprotected else keep & (jobs["integrity"] == "protected")]
@@ -116,7 +116,7 @@ def _tasks_with(jobs: pd.DataFrame, column: str) -> int:
     return int(jobs[UNIT][jobs[column].notna()].nunique())
 
 
-def _signs(parts: Sequence[Part], jobs: pd.DataFrame, name: str) -> dict[str, float]:
+def _signs(parts: Sequence[ComparisonGroup], jobs: pd.DataFrame, name: str) -> dict[str, float]:
     first = pd.concat([part.jobs for part in parts]).drop_duplicates(UNIT).set_index(UNIT)
     own: dict[str, float] = first["sign"].to_dict()
     metric = name.partition(":")[2]
@@ -129,7 +129,7 @@ def _signs(parts: Sequence[Part], jobs: pd.DataFrame, name: str) -> dict[str, fl
     }
 
 
-def _direction(parts: Sequence[Part], run_id: str, job_id: str, metric: str) -> float:
+def _direction(parts: Sequence[ComparisonGroup], run_id: str, job_id: str, metric: str) -> float:
     """Which way a metric is better, as the job's objective has it."""
     for part in parts:
         path = part.source.layout.job(job_id).meta

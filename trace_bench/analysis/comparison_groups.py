@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from trace_bench.analysis.frames import jobs_frame
-from trace_bench.analysis.parts import KEYS, Where, parse_by
+from trace_bench.analysis.where import KEYS, Where, parse_by
 from trace_bench.artifacts.jsonio import JsonError, canonical, read_model
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import EnvInfo, Lock, Manifest
@@ -55,7 +55,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Part:
+class ComparisonGroup:
     """Jobs of one run, under a name. `split` says why ``--by`` made more parts than were asked for; empty if it did
     not."""
 
@@ -135,7 +135,7 @@ def choose(
     by: str | None,
     baseline: str | None,
     read: Callable[[RunLayout], Source] = read_source,
-) -> list[Part]:
+) -> list[ComparisonGroup]:
     """The parts that are compared, the baseline first; no two share a job.
 
     Of m runs and k conditions: ``m = 1, k ≥ 2`` is a part for each condition; ``k ≤ 1`` a part for each run, filtered;
@@ -160,7 +160,7 @@ def choose(
     return _with_first(parts, baseline)
 
 
-def _parts(sources: Sequence[Source], wheres: Sequence[Where]) -> list[Part]:
+def _parts(sources: Sequence[Source], wheres: Sequence[Where]) -> list[ComparisonGroup]:
     m, k = len(sources), len(wheres)
     if m == 1 and k < 2:
         raise ConfigError(
@@ -176,17 +176,17 @@ def _parts(sources: Sequence[Source], wheres: Sequence[Where]) -> list[Part]:
         names = [run_id] if m > 1 and len(set(ids)) > 1 else []
         names += [condition.text] if condition is not None and k > 1 else []
         jobs = source.jobs if condition is None else condition.of(source.jobs)
-        parts.append(Part(" ".join(names) or str(source.layout.root), source, jobs))
+        parts.append(ComparisonGroup(" ".join(names) or str(source.layout.root), source, jobs))
     if len({part.name for part in parts}) < len(parts):  # runs of one id in several folders
         full = [
             str(part.source.layout.root) + (f" {c.text}" if c and k > 1 else "")
             for part, c in zip(parts, conditions, strict=True)
         ]
-        parts = [Part(name, part.source, part.jobs) for name, part in zip(full, parts, strict=True)]
+        parts = [ComparisonGroup(name, part.source, part.jobs) for name, part in zip(full, parts, strict=True)]
     return parts
 
 
-def _by_values(sources: Sequence[Source], wheres: Sequence[Where], by: str) -> list[Part]:
+def _by_values(sources: Sequence[Source], wheres: Sequence[Where], by: str) -> list[ComparisonGroup]:
     columns = list(parse_by(by))
     if len(sources) != 1 or len(wheres) > 1:
         raise ConfigError("--by makes the parts of one run; name one run, and --where at most once")
@@ -206,7 +206,9 @@ def _by_values(sources: Sequence[Source], wheres: Sequence[Where], by: str) -> l
     if len(columns) > asked:
         split = f"--by {by} would put jobs that differ into one part; the parts are by {','.join(names)}"
     return [
-        Part(",".join(f"{name}={value}" for name, value in zip(names, values, strict=True)), sources[0], part, split)
+        ComparisonGroup(
+            ",".join(f"{name}={value}" for name, value in zip(names, values, strict=True)), sources[0], part, split
+        )
         for values, part in groups
     ]
 
@@ -235,7 +237,7 @@ def _can_be_paired(parts: Sequence[pd.DataFrame]) -> bool:
     return not dims or all(keys[one] & keys[two] or not units[one] & units[two] for one, two in pairs)
 
 
-def _known(part: Part, wheres: Sequence[Where]) -> str:
+def _known(part: ComparisonGroup, wheres: Sequence[Where]) -> str:
     """What the keys of the conditions are in the run."""
     names = sorted({key for where in wheres for key in where.patterns})
     told = []
@@ -245,7 +247,7 @@ def _known(part: Part, wheres: Sequence[Where]) -> str:
     return f"; in {part.source.layout.run_id} {'; '.join(told)}" if told and len(part.source.jobs) else ""
 
 
-def _check_apart(parts: Sequence[Part]) -> None:
+def _check_apart(parts: Sequence[ComparisonGroup]) -> None:
     for one, two in combinations(parts, 2):
         if one.source is two.source:
             shared = len(set(one.jobs["job_id"]) & set(two.jobs["job_id"]))
@@ -254,7 +256,7 @@ def _check_apart(parts: Sequence[Part]) -> None:
                 raise ConfigError(f"{shared} jobs are in both {names}; parts that are compared share none")
 
 
-def _with_first(parts: list[Part], baseline: str | None) -> list[Part]:
+def _with_first(parts: list[ComparisonGroup], baseline: str | None) -> list[ComparisonGroup]:
     if baseline is None:
         return parts
     exact = [part for part in parts if part.name == baseline]
