@@ -15,8 +15,8 @@ import pytest
 from tests.analysis.folders import job_id, make_job, make_run
 from tests.integration.cli import cli, environment, write_config
 from trace_bench.cli.commands.clean import clean
+from trace_bench.cli.commands.doctor import doctor
 from trace_bench.cli.commands.ps import ps, short
-from trace_bench.cli.doctor import examine_machine
 from trace_bench.cli.outlook import print_outlook
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.execution.outlook import Bound, HostOutlook, Outlook
@@ -129,18 +129,18 @@ def test_doctor_looks_at_each_host_for_itself(
     monkeypatch.setenv("SANDBOX_BACKEND", "docker")
     hosts = {"hosts": [{"url": "ssh://me@near"}, {"context": "down"}]}
     config = write_config(tmp_path, tasks=["internal:numeric_param"], docker=hosts)
-    assert examine_machine("auto", config, as_json=True) == 3
+    assert doctor(backend="auto", config=config, as_json=True) == 3
     found = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
     assert found["host near"]["ok"] and "near: 2 slots, labels lab" in found["host near"]["detail"]
     assert (found["host down"]["ok"], found["host down"]["detail"]) == (False, "down does not answer")
     assert "SANDBOX_BACKEND=docker" in found["variable"]["detail"] and "engine" not in found
     config = write_config(tmp_path, tasks=["internal:numeric_param"], **HOSTS)
-    assert examine_machine("auto", config, as_json=False) == 0
+    assert doctor(backend="auto", config=config, as_json=False) == 0
     assert "controls   cannot set: pids (no such limit)" in capsys.readouterr().out
 
 
 def test_doctor_says_what_modal_cannot_set(there: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    examine_machine("modal", None, as_json=True)
+    doctor(backend="modal", config=None, as_json=True)
     found = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
     assert found["modal"]["ok"] and "trace-bench" in found["modal"]["detail"] and "engine" not in found
     assert found["controls"]["detail"] == "cannot set: pids (no such limit)"
@@ -150,7 +150,7 @@ def test_doctor_asks_a_service_that_does_not_answer_once(
     tmp_path: Path, there: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = write_config(tmp_path, tasks=["internal:numeric_param"], backend="modal", modal={"app": "down"})
-    assert examine_machine("auto", config, as_json=False) == 3
+    assert doctor(backend="auto", config=config, as_json=False) == 3
     assert capsys.readouterr().out.count("down does not answer") == 1
 
 

@@ -82,7 +82,7 @@ def _lines(plan: RunPlan, outlook: Outlook) -> Iterator[tuple[str, str]]:
 
 
 def _host_line(each: HostOutlook) -> str:
-    from trace_bench.cli.doctor import host_sentence
+    from trace_bench.cli.machine import host_sentence
 
     taken = f"takes {_jobs(each.takes)}"
     not_taken = "; ".join(f"not {_jobs(count)}: {printable(why, 200)}" for why, count in each.why_not.items())

@@ -1,7 +1,8 @@
-"""``doctor``: see `trace_bench.cli.doctor`, and for ``--conformance`` `trace_bench.cli.conformance`."""
+"""``doctor``: what this machine has and lacks, one line each."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,8 @@ from typer import Argument, Option
 
 from trace_bench.cli import complete
 from trace_bench.cli.options import BackendLookedAt, ConfigOption, Json, one_config
-from trace_bench.errors import ConfigError
+from trace_bench.display.console import emit, emit_json
+from trace_bench.errors import ConfigError, ExitCode
 
 
 def doctor(
@@ -39,6 +41,14 @@ def doctor(
         return conformance_command(backend=backend, config=path, image=image, only=only, as_json=as_json)
     if image or only:
         raise ConfigError("--image and --only go with --conformance; add it, or leave them out.")
-    from trace_bench.cli.doctor import examine_machine
+    from trace_bench.cli.machine import examine
 
-    return examine_machine(backend, path, as_json=as_json)
+    findings = []
+    for finding in examine(backend, path):
+        findings.append(finding)
+        if not as_json:
+            mark = "ok     " if finding.ok else ("MISSING" if finding.needed else "note   ")
+            emit(f"{mark} {finding.name:<10} {(finding.short if sys.stdout.isatty() else '') or finding.detail}")
+    if as_json:
+        emit_json([{"name": f.name, "ok": f.ok, "needed": f.needed, "detail": f.detail} for f in findings])
+    return int(ExitCode.OK if all(f.ok or not f.needed for f in findings) else ExitCode.ENVIRONMENT)
