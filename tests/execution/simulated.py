@@ -17,7 +17,7 @@ from typing import Any
 from tests.execution.supervisor import Script, Supervisor
 from trace_bench.artifacts.contract import Integrity
 from trace_bench.sandbox.base import Control, ExitStatus, Host, SandboxRequest, SandboxState
-from trace_bench.sandbox.errors import EngineGone, SandboxGone
+from trace_bench.sandbox.errors import EngineGone, SandboxRemoved
 from trace_bench.sandbox.labels import JOB, UID_BASE, matches
 
 UID_BASE_OF_TESTS = 0x60000000
@@ -152,7 +152,7 @@ class SimulatedSandbox:
     @property
     def supervisor(self) -> Supervisor:
         if self._supervisor is None:
-            raise SandboxGone(f"{self.id} has not been started")
+            raise SandboxRemoved(f"{self.id} has not been started")
         return self._supervisor
 
     def attach(self) -> SimulatedSandbox:
@@ -204,7 +204,7 @@ class SimulatedSandbox:
     def collect(self) -> Iterator[bytes]:
         self._move()
         if not self._backend.has(self):
-            raise SandboxGone(f"{self.id} has been removed")
+            raise SandboxRemoved(f"{self.id} has been removed")
         files = self._supervisor.volume() if self._supervisor is not None else {}
         job = self._supervisor.job if self._supervisor is not None else None
         if self._backend.archive is not None and job is not None:

@@ -18,8 +18,7 @@ from trace_bench.execution.connection import SandboxGone
 from trace_bench.execution.session import Session, Silence
 from trace_bench.gateway.stub import StubProvider
 from trace_bench.sandbox.base import Stream
-from trace_bench.sandbox.errors import EngineGone
-from trace_bench.sandbox.errors import SandboxGone as Removed
+from trace_bench.sandbox.errors import EngineGone, SandboxRemoved
 
 
 class Heard(Silence):
@@ -102,7 +101,7 @@ def test_a_job_that_was_not_handed_over_is_handed_over_again(tmp_path: Path) -> 
         assert ended.result(PATIENCE) == {}
 
 
-@pytest.mark.parametrize("answer", [None, Removed("it is no longer there")])
+@pytest.mark.parametrize("answer", [None, SandboxRemoved("it is no longer there")])
 def test_a_stream_that_ends_with_its_sandbox_is_the_end(tmp_path: Path, answer: SandboxError | None) -> None:
     peer = Peer()
     with scope_of(StubProvider(), tmp_path) as scope, ThreadPoolExecutor(1) as pool:

@@ -11,7 +11,7 @@ from tests.execution.bench import Bench, read
 from tests.execution.supervisor import Script, scores_of
 from trace_bench.artifacts.collector import collect
 from trace_bench.errors import CollectError
-from trace_bench.sandbox.errors import EngineGone, SandboxGone
+from trace_bench.sandbox.errors import EngineGone, SandboxRemoved
 
 
 def test_a_whole_job_leaves_what_a_worker_leaves(bench: Bench, tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_it_counts(bench: Bench) -> None:
     plan = bench.records()
     one, other = (bench.sandbox(plan, planned, start=False) for planned in plan.jobs[:2])
     assert (one.status(), bench.backend.alive, bench.backend.most_starting) == ("created", 2, 2)
-    with pytest.raises(SandboxGone):
+    with pytest.raises(SandboxRemoved):
         one.write(b"x")
     one.start()
     assert one.read(0.0), "its first words"
@@ -66,7 +66,7 @@ def test_it_counts(bench: Bench) -> None:
     third = bench.sandbox(plan, plan.jobs[2])
     assert (third.read(0.0) or b"") and bench.backend.most_starting == 2
     assert [s.id for s in bench.backend.find(third.request.labels)] == [third.id]
-    with pytest.raises(SandboxGone):
+    with pytest.raises(SandboxRemoved):
         list(one.collect())
 
 

@@ -128,7 +128,7 @@ def test_a_defect_is_noticed(folder: Path, sandboxes: type[LocalSandbox], check:
 def test_a_sandbox_whose_removal_has_begun_is_no_sandbox_any_more(local_lab: Lab) -> None:
     """As a controller leaves it that dies in between: found, but neither to be collected nor to be adopted."""
     from tests.sandbox.conformance import SLEEP
-    from trace_bench.sandbox.errors import SandboxGone
+    from trace_bench.sandbox.errors import SandboxRemoved
     from trace_bench.sandbox.labels import JOB
 
     with local_lab.created(SLEEP) as sandbox:
@@ -137,7 +137,7 @@ def test_a_sandbox_whose_removal_has_begun_is_no_sandbox_any_more(local_lab: Lab
         sandbox._folder.rename(half)
         (found,) = local_lab.backend.find({JOB: sandbox.labels[JOB]})
         assert (found.status(), sandbox.status()) == ("removed", "removed")
-        with pytest.raises(SandboxGone):
+        with pytest.raises(SandboxRemoved):
             found.collect()
         found.remove()
         assert not half.exists() and local_lab.backend.find({JOB: sandbox.labels[JOB]}) == []

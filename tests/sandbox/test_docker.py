@@ -29,7 +29,7 @@ from trace_bench.sandbox.errors import (
     GpusMissing,
     ImageMissing,
     RuntimeMissing,
-    SandboxGone,
+    SandboxRemoved,
 )
 from trace_bench.sandbox.labels import CPUSET, JOB, OWNER, RUN, UID_BASE, VOLUME, owner
 
@@ -235,7 +235,7 @@ def test_sandbox_that_somebody_removed_is_gone(docker_lab: Lab) -> None:
         subprocess.run(["docker", "rm", "-f", sandbox.name], capture_output=True, check=True)
         assert sandbox.status() == "removed"
         for action in (sandbox.start, sandbox.attach, sandbox.last_words, lambda: sandbox.wait(1)):
-            with pytest.raises(SandboxGone):
+            with pytest.raises(SandboxRemoved):
                 action()
         sandbox.kill()
 
@@ -354,7 +354,7 @@ def test_a_thread_holds_few_connections_however_many_sandboxes_it_has_seen(docke
     engine = DockerBackend()._engine
     before = sockets()
     for number in range(20):
-        with pytest.raises(SandboxGone), engine.errors("inspect a sandbox", name="none"):
+        with pytest.raises(SandboxRemoved), engine.errors("inspect a sandbox", name="none"):
             engine.client.inspect_container(f"trace-bench-none-{number}")
     assert sockets() <= before + 3
 

@@ -141,7 +141,7 @@ class Connection:
             raise SandboxError(f"the connection to the sandbox broke {times} times; the last time: {error}")
         try:
             stream = self.reattach() if self.reattach is not None else None
-        except errors.SandboxGone:
+        except errors.SandboxRemoved:
             stream = None
         if stream is None:
             # The engine has answered, so it is not the engine that is gone.

@@ -16,7 +16,7 @@ from trace_bench.artifacts.writers import write_text
 from trace_bench.errors import SandboxError, TraceBenchError
 from trace_bench.execution.connection import SandboxGone
 from trace_bench.sandbox.base import Sandbox
-from trace_bench.sandbox.errors import SandboxGone as SandboxRemoved
+from trace_bench.sandbox.errors import SandboxRemoved
 
 EXIT_PATIENCE = 10.0
 """Seconds that a supervisor has to exit after its last message."""
@@ -72,6 +72,8 @@ def from_events(events: Path) -> dict[str, Any]:
 
 
 def kind_of(error: TraceBenchError) -> str:
-    """The kind of failure that records have for `error`: its class in snake case."""
+    """The kind of failure that records have for `error`: its class in snake case, unless the class names a kind."""
+    if recorded := getattr(error, "recorded_kind", ""):
+        return str(recorded)
     name = type(error).__name__.removesuffix("Error")
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")

@@ -34,7 +34,7 @@ from trace_bench.sandbox.container import OUT, container_config
 from trace_bench.sandbox.controls import missing, read_back, security_options
 from trace_bench.sandbox.docker_stream import DockerStream, attach
 from trace_bench.sandbox.engine import OLDEST_API, Engine, labels_filter
-from trace_bench.sandbox.errors import ControlMissing, EngineGone, LeaseLost, SandboxGone
+from trace_bench.sandbox.errors import ControlMissing, EngineGone, LeaseLost, SandboxRemoved
 from trace_bench.sandbox.gpus import leasable
 from trace_bench.sandbox.labels import OWNER, UID_BASE, VOLUME, owner, uid_bases
 from trace_bench.sandbox.leases import Taken
@@ -315,7 +315,7 @@ class DockerSandbox:
             return "removed"
         try:
             state = str(self._inspect()["State"]["Status"])
-        except SandboxGone:
+        except SandboxRemoved:
             return "removed"
         return _STATES.get(state, "running")
 
@@ -337,7 +337,7 @@ class DockerSandbox:
         try:
             with self._errors("kill a sandbox"), self._drained():
                 self._engine.client.kill(self._there())
-        except SandboxGone:
+        except SandboxRemoved:
             return
         except SandboxError as error:
             if "is not running" not in str(error):
@@ -380,7 +380,7 @@ class DockerSandbox:
         if self.id:
             for stream in list(self._streams):
                 stream.close()
-            with contextlib.suppress(SandboxGone), self._errors("remove a sandbox"):
+            with contextlib.suppress(SandboxRemoved), self._errors("remove a sandbox"):
                 self._engine.client.remove_container(self.id, v=True, force=True)
         volume = self.labels.get(VOLUME)
         if volume:
@@ -409,7 +409,7 @@ class DockerSandbox:
 
     def _there(self) -> str:
         if not self.id:
-            raise SandboxGone(f"sandbox {self.name} has no container any more, only its volume; remove it.")
+            raise SandboxRemoved(f"sandbox {self.name} has no container any more, only its volume; remove it.")
         return self.id
 
     def _errors(self, action: str) -> contextlib.AbstractContextManager[None]:

@@ -32,7 +32,7 @@ from trace_bench.sandbox.errors import (
     NameConflict,
     OutOfDisk,
     RuntimeMissing,
-    SandboxGone,
+    SandboxRemoved,
 )
 from trace_bench.sandbox.runtimes import missing_runtime
 from trace_bench.sandbox.ssh import PLACEHOLDER, SshAdapter
@@ -264,7 +264,7 @@ def _translated(error: APIError, action: str, image: str, name: str, runtime: st
     if status == 404 and "no such image" in lower:
         return ImageMissing(f"image {image} is not on this engine; build it with trace-bench images build, or pull it.")
     if status == 404 and ("no such container" in lower or "could not find" in lower):
-        return SandboxGone(f"sandbox {name} is no longer there; somebody removed it.")
+        return SandboxRemoved(f"sandbox {name} is no longer there; somebody removed it.")
     if status == 409 and "already in use" in lower:
         return NameConflict(f"a sandbox called {name} is there already; remove it, or adopt it by its labels.")
     if "unknown runtime" in lower or "unknown or invalid runtime" in lower:

@@ -1,4 +1,4 @@
-"""What can go wrong with a sandbox. The boundary of all of it is ``sandbox``: retried, and never a score of zero."""
+"""Errors of sandboxes. Their boundary is ``sandbox``: the job is retried, and never scored as zero."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ class EngineGone(SandboxError, ConnectionError):
     """The engine does not answer.
 
     Attributes:
-        host: name of the `trace_bench.sandbox.base.Host` whose engine it is; empty where there is but one.
+        host: name of the `trace_bench.sandbox.base.Host` whose engine it is; empty if there is only one.
     """
 
     exit_code = ExitCode.ENVIRONMENT
@@ -40,7 +40,7 @@ class GpusMissing(EnvironmentUnavailable):
 
 
 class LeaseLost(SandboxError):
-    """GPUs or cores are somebody else's: no further sandbox can have them in this place."""
+    """Another controller holds the GPUs or cores. The job needs others."""
 
 
 class NameConflict(SandboxError, FileExistsError):
@@ -53,15 +53,18 @@ class OutOfDisk(SandboxError, OSError):
     exit_code = ExitCode.ENVIRONMENT
 
 
-class SandboxGone(SandboxError, LookupError):
-    """The sandbox has been removed, by us or by somebody else."""
+class SandboxRemoved(SandboxError, LookupError):
+    """The sandbox has been removed, by this controller or by another program."""
+
+    recorded_kind = "sandbox_gone"
+    """The kind of failure in the files of a run."""
 
 
 class RateLimited(SandboxError):
-    """The backend makes no further sandbox now: too many in too short a time, or too many at a time. Nothing was made.
+    """The backend makes no sandbox now: there are too many, or too many were made in a short time. Nothing was made.
 
     Attributes:
-        retry_after: seconds after which it wants to be asked again; None where it says nothing of that.
+        retry_after: seconds after which a new attempt may succeed; None if the backend does not say.
     """
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:

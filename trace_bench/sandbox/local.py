@@ -44,7 +44,7 @@ from trace_bench.sandbox.base import (
     SandboxState,
     Stream,
 )
-from trace_bench.sandbox.errors import ControlMissing, NameConflict, SandboxGone
+from trace_bench.sandbox.errors import ControlMissing, NameConflict, SandboxRemoved
 from trace_bench.sandbox.labels import CPUSET, UID_BASE, matches, uid_bases
 from trace_bench.sandbox.leases import Taken
 from trace_bench.sandbox.packed import python_arguments
@@ -310,7 +310,7 @@ class LocalSandbox:
 
     def _check_there(self) -> None:
         if not self._is_there():
-            raise SandboxGone(f"sandbox {self.name} is no longer there; somebody removed {self._folder}.")
+            raise SandboxRemoved(f"sandbox {self.name} is no longer there; somebody removed {self._folder}.")
 
 
 class LocalStream(PolledStream):

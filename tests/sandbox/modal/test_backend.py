@@ -27,7 +27,7 @@ from trace_bench.sandbox.errors import (
     NameConflict,
     RateLimited,
     RuntimeMissing,
-    SandboxGone,
+    SandboxRemoved,
 )
 from trace_bench.sandbox.labels import JOB
 from trace_bench.sandbox.modal import ModalBackend
@@ -223,7 +223,7 @@ def test_a_sandbox_that_the_service_loses_is_gone(lab: Lab, server: ModalServer)
             while (data := stream.read(20)) != b"":
                 assert data is not None
             raise SandboxError("it ended")
-        with pytest.raises(SandboxGone):
+        with pytest.raises(SandboxRemoved):
             sandbox.wait(5)
 
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 from trace_bench.sandbox.conformance.lab import ECHO, PATIENCE, SLEEP, Lab, members, raises, read_until
-from trace_bench.sandbox.errors import NameConflict, SandboxGone
+from trace_bench.sandbox.errors import NameConflict, SandboxRemoved
 from trace_bench.sandbox.labels import JOB, RUN, UID_BASE
 
 
@@ -41,9 +41,9 @@ def remove_takes_everything_and_twice_does_no_harm(lab: Lab) -> None:
         sandbox.remove()
         twin.remove()
         assert lab.backend.find({JOB: sandbox.labels[JOB]}) == []
-        with raises(SandboxGone):
+        with raises(SandboxRemoved):
             b"".join(sandbox.collect())
-        with raises(SandboxGone):
+        with raises(SandboxRemoved):
             sandbox.attach()
 
 

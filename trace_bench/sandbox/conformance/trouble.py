@@ -18,7 +18,7 @@ from pathlib import Path
 from trace_bench.errors import SandboxError
 from trace_bench.sandbox.base import ExitStatus, Sandbox, Stream
 from trace_bench.sandbox.conformance.lab import ECHO, PATIENCE, SLEEP, Lab, content, needs, raises, read_until
-from trace_bench.sandbox.errors import SandboxGone
+from trace_bench.sandbox.errors import SandboxRemoved
 from trace_bench.sandbox.labels import JOB
 from trace_bench.worker import control_stream
 from trace_bench.worker.control_stream import PADDING, Decoder, Mailbox, Message
@@ -244,9 +244,9 @@ def _says_that_it_is_gone(lab: Lab, sandbox: Sandbox) -> None:
         lambda: b"".join(sandbox.collect()),
     )  # fmt: skip
     for action in actions:
-        with raises(SandboxGone):
+        with raises(SandboxRemoved):
             action()
-    with contextlib.suppress(SandboxGone):  # what was in force when it was made may be known still
+    with contextlib.suppress(SandboxRemoved):  # what was in force when it was made may be known still
         assert all(control.detail for control in sandbox.controls())
     sandbox.kill()
     sandbox.remove()
@@ -267,7 +267,7 @@ def wait_for_what_vanishes_comes_back(lab: Lab) -> None:
         def wait() -> None:
             try:
                 answers.append(sandbox.wait(120))
-            except SandboxGone as error:
+            except SandboxRemoved as error:
                 answers.append(error)
 
         waiter = threading.Thread(target=wait)
@@ -276,7 +276,7 @@ def wait_for_what_vanishes_comes_back(lab: Lab) -> None:
         waiter.join(PATIENCE)
         assert not waiter.is_alive()
         (answer,) = answers
-        assert isinstance(answer, SandboxGone) or (isinstance(answer, ExitStatus) and answer.code in (137, None)), (
+        assert isinstance(answer, SandboxRemoved) or (isinstance(answer, ExitStatus) and answer.code in (137, None)), (
             answer
         )
 

@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from trace_bench.errors import EnvironmentUnavailable, Interrupted, SandboxError, TraceBenchError
-from trace_bench.sandbox.errors import EngineGone, ImageMissing, NameConflict, RateLimited, SandboxGone
+from trace_bench.sandbox.errors import EngineGone, ImageMissing, NameConflict, RateLimited, SandboxRemoved
 from trace_bench.sandbox.modal.tags import decoded, encoded
 from trace_bench.sandbox.pace import MARGIN
 
@@ -226,7 +226,7 @@ class Client:
 
     def terminate(self, handle: modal.Sandbox, name: str) -> None:
         """End a sandbox with all it holds; nothing happens if it has ended."""
-        with contextlib.suppress(SandboxGone):
+        with contextlib.suppress(SandboxRemoved):
             self.call(_end(handle), TERMINATE_SECONDS, "end a sandbox", name)
         self._labels.pop(handle.object_id, None)
 
@@ -312,7 +312,7 @@ _ERRORS: tuple[tuple[tuple[str, ...], type[TraceBenchError], str], ...] = (
     ),
     (
         ("NotFoundError", "SandboxTerminatedError", "SandboxTimeoutError", "ClientClosed", "ConflictError"),
-        SandboxGone,
+        SandboxRemoved,
         "sandbox {name} is no longer there ({text}).",
     ),
     (("VersionError",), EnvironmentUnavailable, "Modal requires another version of its client: {text}."),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from trace_bench.errors import SandboxError
 from trace_bench.sandbox.base import Control, ExitStatus, SandboxState
-from trace_bench.sandbox.errors import EngineGone, SandboxGone
+from trace_bench.sandbox.errors import EngineGone, SandboxRemoved
 from trace_bench.sandbox.modal import program
 from trace_bench.sandbox.modal.client import EXEC_SECONDS, Client, Exec, translated
 from trace_bench.sandbox.modal.controls import read_back
@@ -75,7 +75,7 @@ class ModalSandbox:
         try:
             self._check_there()
             return self._report().state
-        except SandboxGone:
+        except SandboxRemoved:
             return "removed"
 
     def wait(self, timeout: float) -> ExitStatus | None:
@@ -94,7 +94,7 @@ class ModalSandbox:
     def kill(self) -> None:
         try:
             self._do("kill", lambda report: report.state != "running", KILL_SECONDS)
-        except SandboxGone:
+        except SandboxRemoved:
             return
         except SandboxError:
             if self.status() != "removed":
@@ -130,7 +130,7 @@ class ModalSandbox:
         """Begin a conversation, which takes the stream over. One that breaks before the first report is begun again.
 
         Raises:
-            SandboxGone, EngineGone.
+            SandboxRemoved, EngineGone.
         """
         conversation = Conversation(self._translate)
 
@@ -164,7 +164,7 @@ class ModalSandbox:
             done: whether a report shows that it was done.
 
         Raises:
-            SandboxGone, EngineGone.
+            SandboxRemoved, EngineGone.
         """
         conversation = self._live()
         if conversation is not None:
@@ -241,25 +241,25 @@ class ModalSandbox:
                 else:
                     complete = True
         if not complete:
-            raise SandboxGone(f"sandbox {self.name} was gone before all of its /out had come.")
+            raise SandboxRemoved(f"sandbox {self.name} was gone before all of its /out had come.")
 
     # -- errors --------------------------------------------------------------------------------------------------
 
     def _check_there(self) -> None:
         """
         Raises:
-            SandboxGone: it has been removed, or the service has ended it.
+            SandboxRemoved: it has been removed, or the service has ended it.
         """
         code = self._client.poll(self._handle, self.name)
         if code is not None:
-            raise SandboxGone(f"sandbox {self.name} is no longer there (the service says {code}).")
+            raise SandboxRemoved(f"sandbox {self.name} is no longer there (the service says {code}).")
 
     def _settle(self) -> None:
         """After something broke, look several times whether the sandbox has gone. One that is being ended breaks off
         its streams before the service says so.
 
         Raises:
-            SandboxGone.
+            SandboxRemoved.
         """
         for pause in SETTLING:
             time.sleep(pause)
