@@ -19,6 +19,7 @@ from trace_bench.analysis.leaderboard_table import MOST_ROWS
 from trace_bench.display import markup
 from trace_bench.display.table import Table
 from trace_bench.display.text import HIDDEN
+from trace_bench.execution.events import CandidateEvaluated, JobFinished, JobStarted
 from trace_bench.execution.result import RunResult
 from trace_bench.notebook import MOST_LINES, NotebookTable, in_notebook
 
@@ -138,13 +139,13 @@ def test_failures_stand_above_the_table_and_stay() -> None:
     shown: list[dict[str, str]] = []
     table = NotebookTable(publish=shown.append)
     jobs = [job(n) for n in range(MOST_LINES + 2)]
-    table.begun(start(jobs, warnings=("a warning",)))
-    table.started(jobs[0], adopted=True)
-    table.advanced(jobs[0], STEP)
+    table.notify(start(jobs, warnings=("a warning",)))
+    table.notify(JobStarted(jobs[0], adopted=True))
+    table.notify(CandidateEvaluated(jobs[0], STEP))
     _until(lambda: bool(shown) and "1 running" in shown[-1]["text/plain"])
     assert shown[-1]["text/plain"].startswith("warning: a warning\n")
     for each in jobs:
-        table.finished(each, failed(each, feedback=f"<script>{NASTY}. More"))
+        table.notify(JobFinished(each, failed(each, feedback=f"<script>{NASTY}. More")))
     table.close(1)
     last = shown[-1]["text/plain"].splitlines()
     assert last[0] == "… 3 earlier lines" and last[1].startswith(f"failed {jobs[2].job_id}")

@@ -11,7 +11,7 @@ from typing import Any
 
 from trace_bench import matrix
 from trace_bench.analysis.leaderboard_table import MOST_ROWS
-from trace_bench.cli.run import Shown, face_for
+from trace_bench.cli.run import Shown, display_for
 from trace_bench.config import load_config
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
@@ -19,7 +19,7 @@ from trace_bench.config.selectors import select
 from trace_bench.display.markup import html
 from trace_bench.display.table import Table
 from trace_bench.errors import ExitCode
-from trace_bench.execution.progress import Progress, Quiet
+from trace_bench.execution.events import Subscriber, ignore
 from trace_bench.execution.result import RunResult
 from trace_bench.execution.start import completed, run_config
 from trace_bench.matrix import Job
@@ -63,7 +63,7 @@ def run(
     *,
     roots: Sequence[Path] = (),
     build: bool = True,
-    progress: Progress | bool | None = None,
+    progress: Subscriber | bool | None = None,
     stop_wanted: Callable[[], str | None] = lambda: None,
 ) -> RunResult:
     """Run every job of `config` as ``trace-bench run`` does, continuing an unfinished run of it.
@@ -72,8 +72,8 @@ def run(
         roots: extra folders with task folders.
         build: build images that are missing; False refuses instead.
         progress: True shows the run as it goes on, as a live table in a notebook or a terminal and as lines elsewhere.
-            None does so in a notebook alone, False nowhere. An object of yours hears of it, from many threads, one
-            call at a time.
+            None does so in a notebook alone, False nowhere. A function of yours gets the run's events
+            (`trace_bench.execution.events`), one at a time, from one thread.
         stop_wanted: asked often; None, ``"interrupted"`` (jobs end in order) or ``"kill"``.
 
     Raises:
@@ -81,27 +81,27 @@ def run(
             after everything that had finished was recorded. A job that fails raises nothing: see `RunResult.ok`.
     """
     config = with_warnings(_loaded(config), os.environ)
-    with _shown(progress) as (face, say), mirrored(config, face, say) as heard:
-        return run_config(config, roots=roots, build=build, progress=heard, say=say, stop_wanted=stop_wanted)
+    with _shown(progress) as (notify, say), mirrored(config, notify, say) as subscriber:
+        return run_config(config, roots=roots, build=build, subscriber=subscriber, say=say, stop_wanted=stop_wanted)
 
 
 @contextlib.contextmanager
-def _shown(progress: Progress | bool | None) -> Iterator[tuple[Progress, Callable[[str], None]]]:
+def _shown(progress: Subscriber | bool | None) -> Iterator[tuple[Subscriber, Callable[[str], None]]]:
     """What shows a run, and what takes a line that is no progress."""
     if progress is None:
         progress = in_notebook()
     if not isinstance(progress, bool):
         yield progress, _LOG.info
     elif not progress:
-        yield Quiet(), _LOG.info
+        yield ignore, _LOG.info
     else:
-        face = NotebookTable() if in_notebook() else face_for(Shown(), ())
+        display = NotebookTable() if in_notebook() else display_for(Shown())
         try:
-            yield face, face.note
+            yield display.notify, display.note
         except BaseException as error:
-            face.close(ExitCode.JOB_FAILED, str(error))
+            display.close(ExitCode.JOB_FAILED, str(error))
             raise
-        face.close(ExitCode.OK)
+        display.close(ExitCode.OK)
 
 
 def open_run(name: str | Path, *, runs_dir: str | Path = "runs") -> RunResult:

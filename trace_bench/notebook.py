@@ -42,12 +42,12 @@ class NotebookTable(LiveTable):
 
     def __init__(
         self,
-        told: Sequence[str] = (),
+        shown_warnings: Sequence[str] = (),
         *,
         publish: Callable[[dict[str, str]], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(told, console=_recorder(), clock=clock)
+        super().__init__(shown_warnings, console=_recorder(), clock=clock)
         self._publish = publish or _Output()
         self._cell = contextvars.copy_context()
         """Says to Jupyter which cell the output of another thread belongs to."""

@@ -255,7 +255,7 @@ def simulated(scale: Scale, folder: Path, profile: str | None) -> None:
 def controller(scale: Scale, folder: Path, backend: Any, profile: str | None) -> dict[str, Any]:
     """A run on `backend`, and what it cost this process."""
     from tests.execution.bench import Bench
-    from trace_bench.execution.progress import Quiet
+    from tests.execution.listening import Listener
     from trace_bench.execution.run import Run
 
     _raise_open_files()
@@ -266,11 +266,11 @@ def controller(scale: Scale, folder: Path, backend: Any, profile: str | None) ->
     )  # fmt: skip
     watch = Watch(scale.jobs)
 
-    class Looks(Quiet):
-        def finished(self, job: Any, row: Any) -> None:
+    class Looks(Listener):
+        def job_finished(self, job: Any, row: Any) -> None:
             watch.finished()
 
-    run = Run(planned, progress=Looks())
+    run = Run(planned, subscriber=Looks())
     inner, jobs = run._run_jobs, 0.0
 
     def run_jobs() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
-from trace_bench.execution.progress import Decision, RunStart
+from trace_bench.execution.events import Decision, RunStarted
 
 RUN_ID = "20260102-030405-0123abcd"
 LAYOUT = RunLayout(Path("runs") / RUN_ID)
@@ -76,8 +76,8 @@ def skipped(job: SampleJob, **fields: Any) -> Results:
     return row(job, **given)
 
 
-def start(jobs: Sequence[SampleJob], **fields: Any) -> RunStart:
-    return RunStart(**{"run_id": RUN_ID, "layout": LAYOUT, "jobs": jobs, "workers": 2, **fields})
+def start(jobs: Sequence[SampleJob], **fields: Any) -> RunStarted:
+    return RunStarted(**{"run_id": RUN_ID, "layout": LAYOUT, "jobs": jobs, "workers": 2, **fields})
 
 
 class Terminal(io.StringIO):

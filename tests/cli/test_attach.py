@@ -19,9 +19,17 @@ from tests.integration.cli import TASKS, cli, environment, write_config
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.writers import Journal, write_json
 from trace_bench.cli.attach import Clock, Watch, attach_command
-from trace_bench.cli.progress import Face
 from trace_bench.cli.run import Shown
 from trace_bench.errors import ConfigError
+from trace_bench.execution.events import (
+    CandidateEvaluated,
+    Event,
+    JobFinished,
+    JobQueued,
+    JobRetried,
+    JobStarted,
+    RunStarted,
+)
 from trace_bench.planning.ownership import alone_in
 
 SEARCH = {"id": "PrioritySearch", "params_variants": [{"num_steps": 2}]}
@@ -153,19 +161,6 @@ def test_what_has_not_begun_cannot_be_watched(tmp_path: Path) -> None:
         attach_command("yours", tmp_path, Shown())
 
 
-class _Told(Face):
-    """Remembers what it was told."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.told: list[tuple[str, Any]] = []
-
-    def __getattribute__(self, name: str) -> Any:
-        if name in ("queued", "started", "up", "advanced", "retrying", "finished", "spent", "said"):
-            return lambda *args, **kwargs: self.told.append((name, (args, kwargs)))
-        return super().__getattribute__(name)
-
-
 def _append(path: Path, *lines: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
@@ -179,9 +174,9 @@ def _begun(tmp_path: Path) -> RunLayout:
 
 
 def test_a_retry_starts_the_job_s_files_again_and_keeps_what_it_cost(tmp_path: Path) -> None:
-    run, face = _begun(tmp_path), _Told()
+    run, seen = _begun(tmp_path), list[Event]()
     job = run.job(job_id(0))
-    watch = Watch(run, face, Clock())
+    watch = Watch(run, seen.append, Clock())
     assert watch.begin()
     _append(job.state_history, {"step": 1, "score": 0.0})
     watch.look()
@@ -191,54 +186,54 @@ def test_a_retry_starts_the_job_s_files_again_and_keeps_what_it_cost(tmp_path: P
     _append(job.state_history, *({"step": step, "score": 1.0} for step in (1, 2)))
     _append(run.events, {"t": "x", "event": "job.retry", "job_id": job_id(0), "attempt": 2})
     watch.look()
-    assert [name for name, _ in face.told] == ["started", "advanced", "retrying", "advanced", "advanced"]
-    assert face.told[2][1][0][1].failure_kind == "gone"
+    evaluated = CandidateEvaluated
+    assert [type(event) for event in seen[1:]] == [JobStarted, evaluated, JobRetried, evaluated, evaluated]
+    assert isinstance(seen[3], JobRetried) and seen[3].row.failure_kind == "gone"
 
 
-def test_a_job_that_waits_for_what_others_have_is_told(tmp_path: Path) -> None:
-    run, face = _begun(tmp_path), _Told()
+def test_a_job_that_waits_for_what_others_have_is_shown(tmp_path: Path) -> None:
+    run, seen = _begun(tmp_path), list[Event]()
     _append(run.events, {"t": "x", "event": "lease.wait", "job_id": job_id(1), "host": "far"})
     _append(run.events, {"t": "x", "event": "lease.wait", "job_id": job_id(1), "host": None})
-    assert Watch(run, face, Clock()).begin()
-    told = [(said[0][0].job_id, said[0][1]) for name, said in face.told if name == "queued"]
-    assert told == [(job_id(1), "far"), (job_id(1), "")]
+    assert Watch(run, seen.append, Clock()).begin()
+    queued = [(event.job.job_id, event.host) for event in seen if isinstance(event, JobQueued)]
+    assert queued == [(job_id(1), "far"), (job_id(1), "")]
 
 
 def test_files_are_read_on_from_where_they_were_read_to_and_those_of_ended_jobs_no_more(tmp_path: Path) -> None:
-    run, face = _begun(tmp_path), _Told()
+    run, seen = _begun(tmp_path), list[Event]()
     history = run.job(job_id(0)).state_history
-    watch = Watch(run, face, Clock())
+    watch = Watch(run, seen.append, Clock())
     watch.begin()
     _append(history, *({"step": step, "score": 1.0} for step in range(3)))
     watch.look()
-    history.write_text(history.read_text().replace("1.0", "2.0"))  # whoever read it again would tell it
+    history.write_text(history.read_text().replace("1.0", "2.0"))  # a second look at these lines would show
     _append(history, {"step": 3, "score": 3.0})
     watch.look()
-    steps = [(said[0][1]["step"], said[0][1]["score"]) for name, said in face.told if name == "advanced"]
+    steps = [(event.line["step"], event.line["score"]) for event in seen if isinstance(event, CandidateEvaluated)]
     assert steps == [(0, 1.0), (1, 1.0), (2, 1.0), (3, 3.0)]
     write_json(run.job(job_id(0)).results, row(0))
     _append(run.events, {"t": "x", "event": "job.end", "job_id": job_id(0)})
     watch.look()
-    assert face.told[-1][0] == "finished"
+    assert isinstance(seen[-1], JobFinished)
     _append(history, {"step": 4, "score": 3.0})
     watch.look()
-    assert face.told[-1][0] == "finished"
+    assert isinstance(seen[-1], JobFinished)
 
 
-def test_a_run_that_begins_while_somebody_waits_is_shown_from_its_newest_start_on(tmp_path: Path) -> None:
-    run, face = _begun(tmp_path), _Told()
+def test_a_run_that_begins_while_a_watcher_waits_is_shown_from_its_newest_start_on(tmp_path: Path) -> None:
+    run, seen = _begun(tmp_path), list[Event]()
     _append(
         run.events,
         {"t": "2026-01-02T03:05:05Z", "event": "run.start", "jobs": 2, "workers": 3, "continued": True},
         {"t": "2026-01-02T03:05:06Z", "event": "job.start", "job_id": job_id(1), "adopted": True},
     )
     with alone_in(run):
-        watch = Watch(run, face, Clock())
+        watch = Watch(run, seen.append, Clock())
         watch.begin()
-    assert face.start is not None and (face.start.workers, face.start.continued) == (3, True)
-    assert [(name, said[0][0].job_id, said[1]) for name, said in face.told] == [
-        ("started", job_id(1), {"adopted": True})
-    ]
+    begun, started = seen
+    assert isinstance(begun, RunStarted) and (begun.workers, begun.continued) == (3, True)
+    assert isinstance(started, JobStarted) and (started.job.job_id, started.adopted) == (job_id(1), True)
 
 
 def test_a_clock_can_be_set_back() -> None:

@@ -31,15 +31,26 @@ from trace_bench.cli.commands.logs import logs
 from trace_bench.cli.commands.ls import ls
 from trace_bench.cli.commands.ps import ps
 from trace_bench.cli.commands.show import show
+from trace_bench.cli.displays import JsonLines, Lines
 from trace_bench.cli.live import LiveTable
 from trace_bench.cli.outcome import print_outcome
 from trace_bench.cli.output import emit, note
 from trace_bench.cli.problem_checks import problem_text, report_text
-from trace_bench.cli.progress import JsonLines, Lines
 from trace_bench.display.terminal import Screen
 from trace_bench.display.text import HIDDEN
 from trace_bench.errors import Boundary
-from trace_bench.execution.progress import RunEnd
+from trace_bench.execution.events import (
+    CandidateEvaluated,
+    JobFinished,
+    JobRetried,
+    JobReused,
+    JobSkipped,
+    JobStarted,
+    ModelCallDelayed,
+    RunEnded,
+    SandboxEvent,
+    SandboxOutput,
+)
 from trace_bench.execution.validate import ProblemCheck
 from trace_bench.records.reading import read_rows
 from trace_bench.records.tables import refresh_tables
@@ -140,24 +151,28 @@ def _text_of(run: RunLayout) -> str:
     return TEXTS[list(TEXTS)[int(run.run_id.rsplit("-", 1)[1])]]
 
 
-def _going(face: Lines | JsonLines, run: RunLayout) -> None:
+def _going(display: Lines | JsonLines, run: RunLayout) -> None:
     """All that a run tells whoever shows it."""
     text, rows = _text_of(run), read_rows(run)
     planned = [replace(job(n), job_id=row.job_id, task_id=text, trainer_id=text, variant=text, model=text, reason=text)
                for n, row in enumerate(rows)]  # fmt: skip
-    face.begun(start(planned, warnings=(text,)))
+    display.notify(start(planned, warnings=(text,)))
     for one, row in zip(planned, rows, strict=True):
-        face.started(one, adopted=True)
-        face.advanced(one, {"step": 1, "score": 1.0, "best_score": text, "candidate": text, "extra": {text: text}})
-        face.event(one, {"t": 0.0, "event": "warning", text: text, "message": text})
-        face.said(one, text, f"{text}\n{text}")
-        face.waiting(one, 31.0, text)
-        face.retrying(one, row, 2)
-        face.finished(one, row)
-    face.reused(planned[0], rows[1])
-    face.skipped(planned[0], rows[0])
-    face.ended(RunEnd(run.run_id, run, rows, error=text))
-    face.close(1, text)
+        display.notify(JobStarted(one, adopted=True))
+        display.notify(
+            CandidateEvaluated(
+                one, {"step": 1, "score": 1.0, "best_score": text, "candidate": text, "extra": {text: text}}
+            )
+        )
+        display.notify(SandboxEvent(one, {"t": 0.0, "event": "warning", text: text, "message": text}))
+        display.notify(SandboxOutput(one, text, f"{text}\n{text}"))
+        display.notify(ModelCallDelayed(one, 31.0, text))
+        display.notify(JobRetried(one, row, 2))
+        display.notify(JobFinished(one, row))
+    display.notify(JobReused(planned[0], rows[1]))
+    display.notify(JobSkipped(planned[0], rows[0]))
+    display.notify(RunEnded(run.run_id, run, rows, error=text))
+    display.close(1, text)
 
 
 def _validate(run: RunLayout) -> None:

@@ -19,7 +19,7 @@ from tests.execution.conftest import bench as bench
 from tests.execution.simulated import Script
 from tests.integration.cli import TASKS, cli, write_config
 from trace_bench.cli.attach import attach_command
-from trace_bench.cli.progress import JsonLines
+from trace_bench.cli.displays import JsonLines
 from trace_bench.cli.run import Shown
 from trace_bench.errors import EnvironmentUnavailable, ExitCode, Interrupted, TraceBenchError
 from trace_bench.sandbox.base import Host
@@ -54,15 +54,15 @@ def compare(name: str, text: str) -> None:
 
 def _run(bench: Bench, **config: Any) -> None:
     """Run a config one job at a time, with JSON lines on stdout, as ``run --json`` does."""
-    face = JsonLines()
+    display = JsonLines()
     try:
-        result = bench.run(face, **{"run_id": "one", "max_workers": 1, **config})
+        result = bench.run(display.notify, **{"run_id": "one", "max_workers": 1, **config})
     except Interrupted as error:
-        face.close(ExitCode.INTERRUPTED, str(error))
+        display.close(ExitCode.INTERRUPTED, str(error))
     except TraceBenchError as error:
-        face.close(error.exit_code, str(error))
+        display.close(error.exit_code, str(error))
     else:
-        face.close(ExitCode.OK if result.ok else ExitCode.JOB_FAILED)
+        display.close(ExitCode.OK if result.ok else ExitCode.JOB_FAILED)
 
 
 def _whole(bench: Bench) -> None:

@@ -23,6 +23,17 @@ from tests.thinning import thinned
 from trace_bench.artifacts.records import Usage
 from trace_bench.cli.live import LiveTable, duration, picture
 from trace_bench.cli.tally import Tally
+from trace_bench.execution.events import (
+    CandidateEvaluated,
+    JobFinished,
+    JobRetried,
+    JobReused,
+    JobSkipped,
+    JobStarted,
+    ModelCallDelayed,
+    SandboxUp,
+    UsageChanged,
+)
 
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -39,8 +50,8 @@ def _tally(jobs: int, running: int, tasks: int = 1) -> Tally:
     planned = [job(n, task_id=f"internal:task{n % tasks}") for n in range(jobs)]
     tally = Tally(planned, workers=4, clock=lambda: 5.0)
     for each in planned[:running]:
-        tally.started(each, adopted=True)
-        tally.advanced(each, STEP)
+        tally.apply(JobStarted(each, adopted=True))
+        tally.apply(CandidateEvaluated(each, STEP))
     return tally
 
 
@@ -49,13 +60,13 @@ def test_the_picture_says_how_far_the_run_is() -> None:
     jobs = [job(n, score_direction="minimize") for n in range(8)]
     tally = Tally(jobs, workers=2, clock=lambda: now[0])
     for each in jobs[:2]:
-        tally.started(each, adopted=True)
+        tally.apply(JobStarted(each, adopted=True))
         now[0] += 10
-        tally.ended(each, row(each, score_best=0.5 - each.seed / 100))
-    tally.ended(jobs[2], failed(jobs[2]))
-    tally.ended(jobs[3], skipped(jobs[3]))
-    tally.started(jobs[4], adopted=True)
-    tally.advanced(jobs[4], STEP)
+        tally.apply(JobFinished(each, row(each, score_best=0.5 - each.seed / 100)))
+    tally.apply(JobFinished(jobs[2], failed(jobs[2])))
+    tally.apply(JobFinished(jobs[3], skipped(jobs[3])))
+    tally.apply(JobStarted(jobs[4], adopted=True))
+    tally.apply(CandidateEvaluated(jobs[4], STEP))
     now[0] += 4
     lines = _drawn(tally)
     assert lines[0] == f"run {RUN_ID}   elapsed 0:24   ETA 0:18   480 tokens   $1.2500"
@@ -73,8 +84,8 @@ def test_the_picture_says_how_far_the_run_is() -> None:
 def test_a_job_whose_model_call_waits_says_how_long_still_and_why() -> None:
     now = [100.0]
     tally = Tally([job(1)], workers=1, clock=lambda: now[0])
-    tally.started(job(1), adopted=True)
-    tally.held_up(job(1), 20.0, "m answered 429: slowly")
+    tally.apply(JobStarted(job(1), adopted=True))
+    tally.apply(ModelCallDelayed(job(1), 20.0, "m answered 429: slowly"))
     now[0] += 5
     assert "15 s for its model: m answered 429: slowly" in _drawn(tally, width=140)[4]
     now[0] += 15
@@ -85,17 +96,17 @@ def test_a_job_shows_its_host_and_what_the_gateway_says_it_cost_and_whether_it_i
     jobs = [job(n) for n in range(3)]
     tally = Tally(jobs, workers=3, clock=lambda: 0.0)
     for each in jobs[:2]:
-        tally.started(each)
-    tally.advanced(jobs[0], STEP)
-    tally.is_up(jobs[0], "far")
-    tally.spent(jobs[0], Usage(calls=4, prompt_tokens=70, cost_usd=0.75))
-    tally.advanced(jobs[0], STEP)
+        tally.apply(JobStarted(each))
+    tally.apply(CandidateEvaluated(jobs[0], STEP))
+    tally.apply(SandboxUp(jobs[0], "far"))
+    tally.apply(UsageChanged(jobs[0], Usage(calls=4, prompt_tokens=70, cost_usd=0.75)))
+    tally.apply(CandidateEvaluated(jobs[0], STEP))
     lines = _drawn(tally, width=140)
     assert lines[0].endswith("70 tokens   $0.7500"), "the trainer's word does not count beside the gateway's"
     assert "1 running   1 starting   1 waiting" in lines[1]
     assert "host" in lines[3].split() and "far" in lines[4].split() and "$0.7500" in lines[4].split()
     assert lines[5].endswith("for its sandbox") and "$" not in lines[5]
-    tally.retrying(jobs[0])
+    tally.apply(JobRetried(jobs[0], failed(jobs[0]), 2))
     assert "0 running   2 starting" in _drawn(tally, width=140)[1]
 
 
@@ -104,10 +115,10 @@ def test_numbers_are_whole_and_the_variant_is_cut_first(width: int) -> None:
     long = "num_steps=2,an_argument_with_a_very_long_name_indeed={}"
     jobs = [job(n, variant=long.format(n), seed=1234) for n in range(3)]
     tally = Tally(jobs, workers=4, clock=lambda: 1234.0)
-    tally.ended(jobs[2], row(jobs[2], score_best=-0.000123456))
+    tally.apply(JobFinished(jobs[2], row(jobs[2], score_best=-0.000123456)))
     for each in jobs[:2]:
-        tally.started(each, adopted=True)
-        tally.advanced(each, {**STEP, "step": 123, "best_score": -0.000123456789})
+        tally.apply(JobStarted(each, adopted=True))
+        tally.apply(CandidateEvaluated(each, {**STEP, "step": 123, "best_score": -0.000123456789}))
     lines = _drawn(tally, width=width)
     first, second = (line for line in lines if "123  -0.000123457 ↑  $0.5000  0" in line)
     for line in (first, second):
@@ -120,7 +131,7 @@ def test_numbers_are_whole_and_the_variant_is_cut_first(width: int) -> None:
 
 def test_a_column_stays_while_it_has_nothing_to_say() -> None:
     tally = Tally([job(1)], workers=1)
-    tally.started(job(1), adopted=True)
+    tally.apply(JobStarted(job(1), adopted=True))
     assert _drawn(tally)[3].split() == ["task", "trainer", "seed", "step", "best", "s"]
 
 
@@ -150,7 +161,7 @@ def test_a_small_terminal_shows_running_jobs_before_tasks() -> None:
 def test_tasks_with_a_score_come_first_where_not_all_fit() -> None:
     tally = _tally(20, 0, 20)
     late = tally.jobs[19]
-    tally.ended(late, row(late))  # type: ignore[arg-type]
+    tally.apply(JobFinished(late, row(late)))  # type: ignore[arg-type]
     lines = _drawn(tally, height=7)
     assert any(line.startswith("internal:task19") for line in lines)
 
@@ -158,7 +169,7 @@ def test_tasks_with_a_score_come_first_where_not_all_fit() -> None:
 def test_nothing_in_the_picture_acts_on_the_terminal() -> None:
     bad = job(1, task_id=NASTY + "[bold]", trainer_id=NASTY, variant="[red]" + NASTY)
     tally = Tally([bad, job(2)], workers=1)
-    tally.started(bad, adopted=True)
+    tally.apply(JobStarted(bad, adopted=True))
     lines = _drawn(tally, width=300)
     assert all(line.isprintable() for line in lines)
     assert any("[red]" in line and "[bold]" in line for line in lines), "no markup"
@@ -185,18 +196,18 @@ def _until(condition: Callable[[], bool]) -> None:
 def test_failures_stay_and_the_table_goes() -> None:
     table, file = _table()
     jobs = [job(n) for n in range(5)]
-    table.begun(start(jobs, warnings=("a warning",)))
-    table.reused(jobs[0], row(jobs[0]))
-    table.started(jobs[1], adopted=False)
-    table.advanced(jobs[1], STEP)
+    table.notify(start(jobs, warnings=("a warning",)))
+    table.notify(JobReused(jobs[0], row(jobs[0])))
+    table.notify(JobStarted(jobs[1], adopted=False))
+    table.notify(CandidateEvaluated(jobs[1], STEP))
     _until(lambda: "1 starting" in file.getvalue())
-    table.up(jobs[1], "")
+    table.notify(SandboxUp(jobs[1], ""))
     _until(lambda: "1 running" in file.getvalue())
     assert "PrioritySearch" in file.getvalue() and "1 running" in file.getvalue() and "-0.25 ↑" in file.getvalue()
-    table.retrying(jobs[1], failed(jobs[1], failure_boundary="sandbox", failure_kind="gone"), 2)
-    table.finished(jobs[1], failed(jobs[1], feedback=NASTY + ". More"))
-    table.finished(jobs[2], row(jobs[2], stop_reason="interrupted"))
-    table.skipped(jobs[3], skipped(jobs[3]))
+    table.notify(JobRetried(jobs[1], failed(jobs[1], failure_boundary="sandbox", failure_kind="gone"), 2))
+    table.notify(JobFinished(jobs[1], failed(jobs[1], feedback=NASTY + ". More")))
+    table.notify(JobFinished(jobs[2], row(jobs[2], stop_reason="interrupted")))
+    table.notify(JobSkipped(jobs[3], skipped(jobs[3])))
     table.alert("stopping")
     table.close(1)
     said = file.getvalue()
@@ -209,7 +220,7 @@ def test_failures_stay_and_the_table_goes() -> None:
 
 def test_a_notice_does_not_wait_for_a_locked_table() -> None:
     table, file = _table()
-    table.begun(start([job(1)]))
+    table.notify(start([job(1)]))
     with table._lock:
         table.alert("stopping")  # as from a handler that interrupted the holder of the lock
     _until(lambda: "stopping" in file.getvalue())
@@ -222,8 +233,8 @@ def test_a_terminal_that_goes_away_ends_no_run() -> None:
             raise OSError(5, "Input/output error")
 
     table = LiveTable(console=Console(file=Gone(), force_terminal=True, width=80, height=20))
-    table.begun(start([job(1)]))
-    table.finished(job(1), failed(job(1)))
+    table.notify(start([job(1)]))
+    table.notify(JobFinished(job(1), failed(job(1))))
     table.close(1)
 
 
@@ -341,8 +352,8 @@ def test_several_models_have_a_column_and_one_has_none() -> None:
     for models, named in ((("gpt-x", "gpt-y"), True), (("gpt-x", "gpt-x"), False)):
         jobs = [job(n, model=model) for n, model in enumerate(models)]
         tally = Tally(jobs, workers=2, clock=lambda: 1.0)
-        tally.started(jobs[0], adopted=True)
-        tally.ended(jobs[1], row(jobs[1]))
+        tally.apply(JobStarted(jobs[0], adopted=True))
+        tally.apply(JobFinished(jobs[1], row(jobs[1])))
         lines = _drawn(tally)
         running, task = (line.split() for line in lines if line.startswith("task "))
         assert ("model" in running) == ("model" in task) == named

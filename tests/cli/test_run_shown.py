@@ -17,8 +17,8 @@ from tests.cli.sample_run import LAYOUT, NASTY, failed, job, row, skipped
 from tests.console import here
 from tests.integration.cli import TASKS, Done, cli, environment, result_of, start, write_config
 from tests.integration.test_interruption import wait_for
+from trace_bench.cli.displays import name_of
 from trace_bench.cli.outcome import counts_text, print_outcome, print_plan
-from trace_bench.cli.progress import name_of
 
 TASK = "internal:numeric_param"
 SHORT = {"id": "PrioritySearch", "params": {"num_steps": 1}}

@@ -15,10 +15,11 @@ from tests.cli.sample_run import RUN_ID, Terminal, failed, job, start
 from tests.cli.sample_run import row as sample
 from trace_bench.artifacts.records import Attempt
 from trace_bench.cli.commands.show import show
+from trace_bench.cli.displays import JsonLines, Lines
 from trace_bench.cli.live import picture
-from trace_bench.cli.progress import JsonLines, Lines
 from trace_bench.cli.show_integrity import print_evidence
 from trace_bench.cli.tally import Tally
+from trace_bench.execution.events import JobFinished
 
 SIGN = {"kind": "files", "line": 3, "text": "open('/proc/self/mem')"}
 REPORT: dict[str, Any] = {
@@ -135,8 +136,9 @@ def make_meta(attempt: Attempt) -> Any:
 def test_the_live_table_marks_the_best_score_and_counts(capsys: pytest.CaptureFixture[str]) -> None:
     jobs = [job(n) for n in range(3)]
     tally = Tally(jobs, workers=1)
-    tally.ended(jobs[0], sample(jobs[0], integrity_flags="unswept").model_copy(update={"integrity": "unprotected"}))
-    tally.ended(jobs[1], failed(jobs[1], failure_boundary="provider"))
+    flagged = sample(jobs[0], integrity_flags="unswept").model_copy(update={"integrity": "unprotected"})
+    tally.apply(JobFinished(jobs[0], flagged))
+    tally.apply(JobFinished(jobs[1], failed(jobs[1], failure_boundary="provider")))
     console = Console(file=Terminal(), width=120, color_system=None)
     with console.capture() as captured:
         console.print(picture(tally, RUN_ID, 120, 20))
@@ -147,11 +149,11 @@ def test_the_live_table_marks_the_best_score_and_counts(capsys: pytest.CaptureFi
 
 def test_lines_and_json_say_it_of_each_job(capsys: pytest.CaptureFixture[str]) -> None:
     flagged, broke = job(1), job(2)
-    for face in (Lines(), JsonLines()):
-        face.begun(start([flagged, broke]))
-        face.finished(flagged, sample(flagged, integrity_flags="claim_differs unswept"))
-        face.finished(broke, failed(broke, failure_boundary="sandbox", integrity_flags="left_processes"))
-        face.close(1)
+    for display in (Lines(), JsonLines()):
+        display.notify(start([flagged, broke]))
+        display.notify(JobFinished(flagged, sample(flagged, integrity_flags="claim_differs unswept")))
+        display.notify(JobFinished(broke, failed(broke, failure_boundary="sandbox", integrity_flags="left_processes")))
+        display.close(1)
     said = capsys.readouterr()
     _, one, two = said.err.splitlines()
     assert one.endswith("2.0 s  $0.2500  ! claim_differs unswept  [1/2, $0.2500]")

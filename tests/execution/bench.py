@@ -20,7 +20,7 @@ from trace_bench.config import parse_config
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
 from trace_bench.execution.connection import Connection
-from trace_bench.execution.progress import Progress
+from trace_bench.execution.events import Subscriber, ignore
 from trace_bench.execution.records import write_records
 from trace_bench.execution.result import RunResult
 from trace_bench.execution.run import Run
@@ -82,11 +82,11 @@ class Bench:
 
     def run(
         self,
-        progress: Progress | None = None,
+        subscriber: Subscriber = ignore,
         stop_wanted: Callable[[], str | None] = lambda: None,
         **config: Any,
     ) -> RunResult:
-        return Run(self.plan(**config), progress=progress, stop_wanted=stop_wanted).execute()
+        return Run(self.plan(**config), subscriber=subscriber, stop_wanted=stop_wanted).execute()
 
     def runs(self) -> list[Path]:
         folder = self.folder / "runs"

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.execution.bench import Bench, attempts, entries, read, table
+from tests.execution.listening import Listener
 from tests.execution.simulated import SimulatedSandbox
 from tests.execution.supervisor import Script, Supervisor
 from tests.execution.test_interruptions import When, tables_are_those_of_the_files
@@ -20,7 +21,7 @@ from trace_bench.errors import Interrupted, SandboxError
 from trace_bench.execution import cancel
 from trace_bench.execution.cancel import ask_to_cancel
 from trace_bench.execution.connection import SandboxGone
-from trace_bench.execution.progress import Quiet
+from trace_bench.execution.events import ignore
 from trace_bench.execution.session import Session
 from trace_bench.planning.ownership import has_controller
 from trace_bench.records.tables import LiveTables
@@ -222,7 +223,7 @@ def test_jobs_that_wait_for_their_start_never_begin_after_ctrl_c(bench: Bench) -
     bench.backend.on_create = lambda request: wish.append("interrupted") if bench.backend.created else None
     wish: list[str] = []
     with pytest.raises(Interrupted):
-        bench.run(None, lambda: wish[0] if wish else None, run_id="x", seeds=[1, 2, 3], max_workers=40)
+        bench.run(ignore, lambda: wish[0] if wish else None, run_id="x", seeds=[1, 2, 3], max_workers=40)
     layout = RunLayout(bench.runs()[0])
     assert len(bench.backend.created) == 2 and len(list(layout.jobs.iterdir())) == 2
     rows = [(row["status"], row["feedback"]) for row in table(layout) if row["stop_reason"] != "interrupted"]
@@ -295,12 +296,12 @@ def test_a_job_that_is_to_end_in_order_is_not_killed_because_another_was(bench: 
     killed, asked = plan.jobs[0].job_id, plan.jobs[1].job_id
     bench.backend.script = lambda job_id, number: HANG if job_id in (killed, asked) else Script()
 
-    class Wishes(Quiet):
-        def advanced(self, job: Any, line: Any) -> None:
+    class Wishes(Listener):
+        def candidate_evaluated(self, job: Any, line: Any) -> None:
             if job.job_id == killed:
                 ask_to_cancel(plan.layout, [killed], kill=True)
 
-        def finished(self, job: Any, row: Any) -> None:
+        def job_finished(self, job: Any, row: Any) -> None:
             if job.job_id == killed:
                 ask_to_cancel(plan.layout, [asked])
 

@@ -23,6 +23,7 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.errors import Interrupted
 from trace_bench.execution import answers
 from trace_bench.execution.attempt import AttemptRunner
+from trace_bench.execution.events import ignore
 from trace_bench.gateway.base import ProviderReply, ProviderRequest
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
@@ -182,7 +183,7 @@ def test_a_kill_does_not_wait_for_a_provider_that_hangs(bench: Bench, monkeypatc
     wishing = threading.Thread(target=lambda: (provider.wait_for(1), wish.append("kill")))
     wishing.start()
     with pytest.raises(Interrupted):
-        bench.run(None, lambda: wish[0] if wish else None, **ONE)
+        bench.run(ignore, lambda: wish[0] if wish else None, **ONE)
     wishing.join(PATIENCE)
     layout = RunLayout(bench.runs()[0])
     (row,) = read_rows(layout)
@@ -210,7 +211,7 @@ def test_an_interruption_is_heard_while_a_call_is_under_way(bench: Bench, monkey
     interrupting = threading.Thread(target=interrupt)
     interrupting.start()
     with pytest.raises(Interrupted):
-        bench.run(None, lambda: wish[0] if wish else None, **ONE)
+        bench.run(ignore, lambda: wish[0] if wish else None, **ONE)
     interrupting.join(PATIENCE)
     (row,) = read_rows(RunLayout(bench.runs()[0]))
     assert (row.status, row.stop_reason, row.llm_calls) == ("ok", "interrupted", 1), "the call is in the books"

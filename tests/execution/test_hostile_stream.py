@@ -13,11 +13,12 @@ import pytest
 from rich.console import Console
 
 from tests.execution.bench import Bench
+from tests.execution.listening import Listener
 from tests.execution.supervisor import Script, Supervisor
+from trace_bench.cli.displays import Display, JsonLines, Lines
 from trace_bench.cli.live import LiveTable
-from trace_bench.cli.progress import Face, JsonLines, Lines
 from trace_bench.execution import live
-from trace_bench.execution.progress import JobView, Quiet
+from trace_bench.execution.events import JobView
 from trace_bench.worker.control_stream import CHUNK, MAGIC
 
 ODD: tuple[Any, ...] = (
@@ -66,7 +67,7 @@ def frames_of(header: dict[str, Any]) -> bytes:
     return out
 
 
-FACES: dict[str, Callable[[], Face]] = {
+FACES: dict[str, Callable[[], Display]] = {
     "lines": lambda: Lines(verbosity=2),
     "json": JsonLines,
     "table": lambda: LiveTable(console=Console(file=io.StringIO(), force_terminal=True, width=100)),
@@ -77,8 +78,8 @@ def test_what_a_supervisor_says_fills_neither_disk_nor_memory(bench: Bench, monk
     monkeypatch.setattr(live, "LIVE_BYTES", 10_000)
     told: dict[str, int] = {}
 
-    class Heard(Quiet):
-        def said(self, job: JobView, phase: str, text: str) -> None:
+    class Heard(Listener):
+        def sandbox_output(self, job: JobView, phase: str, text: str) -> None:
             told[phase] = told.get(phase, 0) + len(text)
 
     def say(self: Supervisor, step: int, score: float) -> None:
@@ -119,7 +120,9 @@ def test_no_word_of_a_supervisor_ends_the_run_or_another_job(
     monkeypatch.setattr(Supervisor, "_told", say)
     search = {"id": "PrioritySearch", "params_variants": [{"num_steps": 1}]}
     shown = FACES[face]()
-    result = bench.run(shown, tasks=["internal:numeric_param"], trainers=[search], seeds=list(range(honest + len(odd))))
+    result = bench.run(
+        shown.notify, tasks=["internal:numeric_param"], trainers=[search], seeds=list(range(honest + len(odd)))
+    )
     shown.close(0)
     rows = {row.seed: row for row in result.rows}
     assert sorted(rows) == list(range(honest + len(odd)))

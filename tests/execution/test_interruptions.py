@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 from tests.execution.bench import Bench, attempts, entries, journal, read, table
+from tests.execution.listening import Listener
 from tests.execution.simulated import SimulatedSandbox
 from tests.execution.supervisor import Script
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.errors import ExitCode, Interrupted, TraceBenchError
 from trace_bench.execution.cancel import ask_to_cancel
 from trace_bench.execution.connection import Connection
-from trace_bench.execution.progress import Quiet, RunEnd
+from trace_bench.execution.events import RunEnded
 from trace_bench.execution.records import not_executed_for
 from trace_bench.execution.run import Run
 from trace_bench.execution.session import Session
@@ -35,14 +36,14 @@ ONE: dict[str, Any] = {"tasks": ["internal:numeric_param"], "trainers": ["NoOp"]
 HANG = Script(ends="hangs")
 
 
-class When(Quiet):
+class When(Listener):
     """Does something once so many jobs have shown a first candidate."""
 
     def __init__(self, jobs: int, what: Callable[[], None]) -> None:
         self._left = jobs
         self._what = what
 
-    def advanced(self, job: Any, line: Any) -> None:
+    def candidate_evaluated(self, job: Any, line: Any) -> None:
         self._left -= 1
         if self._left == 0:
             self._what()
@@ -159,8 +160,8 @@ def test_a_running_job_is_cancelled_and_the_others_go_on(bench: Bench, kill: boo
     victim = plan.jobs[2].job_id
     bench.backend.script = lambda job_id, number: HANG if job_id == victim else Script(seconds=0.2)
 
-    class Cancel(Quiet):
-        def advanced(self, job: Any, line: Any) -> None:
+    class Cancel(Listener):
+        def candidate_evaluated(self, job: Any, line: Any) -> None:
             if job.job_id == victim:
                 ask_to_cancel(plan.layout, [victim], kill=kill)
 
@@ -245,10 +246,10 @@ def test_jobs_wait_for_an_engine_that_has_gone(bench: Bench) -> None:
     assert {row.llm_calls for row in result.rows} == {1}
 
 
-class Ending(Quiet):
+class Ending(Listener):
     """Hears the end."""
 
-    def ended(self, run: RunEnd) -> None:
+    def run_ended(self, run: RunEnded) -> None:
         self.end = run
 
 
@@ -340,8 +341,8 @@ def test_a_job_goes_on_wherever_its_controller_died(bench: Bench, until: str) ->
         bench.converse(plan, planned, sandbox, until=until)
     heard: list[bool] = []
 
-    class Adopted(Quiet):
-        def started(self, job: Any, *, adopted: bool) -> None:
+    class Adopted(Listener):
+        def job_started(self, job: Any, adopted: bool) -> None:
             heard.append(adopted)
 
     result = bench.run(Adopted(), **ONE)
@@ -359,8 +360,8 @@ def test_adopted_jobs_go_first(bench: Bench) -> None:
     bench.sandbox(plan, last)
     begun: list[str] = []
 
-    class Started(Quiet):
-        def started(self, job: Any, *, adopted: bool) -> None:
+    class Started(Listener):
+        def job_started(self, job: Any, adopted: bool) -> None:
             begun.append(job.job_id)
 
     assert bench.run(Started(), max_workers=1, run_id="one").ok

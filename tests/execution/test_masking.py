@@ -11,8 +11,9 @@ import pyarrow.parquet
 import pytest
 
 from tests.execution.bench import Bench
+from tests.execution.listening import Listener
+from trace_bench.execution.events import JobView
 from trace_bench.execution.live import LiveJobs
-from trace_bench.execution.progress import JobView, Quiet
 from trace_bench.secrets import known
 
 KEY = "planted-0123456789"
@@ -25,17 +26,17 @@ def _one_key() -> Iterator[None]:
     known.clear()
 
 
-class Heard(Quiet):
+class Heard(Listener):
     def __init__(self) -> None:
         self.texts: list[str] = []
 
-    def said(self, job: JobView, phase: str, text: str) -> None:
+    def sandbox_output(self, job: JobView, phase: str, text: str) -> None:
         self.texts.append(text)
 
-    def event(self, job: JobView, line: Mapping[str, Any]) -> None:
+    def sandbox_event(self, job: JobView, line: Mapping[str, Any]) -> None:
         self.texts.append(json.dumps(line))
 
-    def advanced(self, job: JobView, line: Mapping[str, Any]) -> None:
+    def candidate_evaluated(self, job: JobView, line: Mapping[str, Any]) -> None:
         self.texts.append(json.dumps(line))
 
 
@@ -45,13 +46,7 @@ def test_what_a_sandbox_prints_and_reports_is_masked_also_in_pieces(tmp_path: Pa
     job = plan.jobs[0]
     log = plan.layout.job(job.job_id).make().stdout
 
-    class Direct:
-        """Tells at once what the teller would tell from its thread."""
-
-        def tell(self, message: Any, droppable: bool = False) -> None:
-            message(heard)
-
-    listener = LiveJobs(plan.layout, plan.jobs, Direct(), lambda job: None).listener(job)  # type: ignore[arg-type]
+    listener = LiveJobs(plan.layout, plan.jobs, heard, lambda job: None).listener(job)
     for piece in (f"one {KEY[:7]}", f"{KEY[7:]} two {KEY}", "\n"):
         listener.log("train", piece)
     listener.log("score", KEY[7:])

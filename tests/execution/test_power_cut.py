@@ -13,6 +13,7 @@ import pytest
 
 from tests.execution.bench import Bench, read, table
 from tests.execution.disk import Disk, Image, restore
+from tests.execution.listening import Listener
 from tests.execution.supervisor import Script
 from tests.execution.test_damage import is_whole, secret
 from tests.integration.files import check_files
@@ -20,7 +21,6 @@ from trace_bench.artifacts import provenance
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.provenance import package_versions
 from trace_bench.artifacts.writers import Journal, make_folders, read_journal, write_json
-from trace_bench.execution.progress import Quiet
 from trace_bench.execution.session import Session
 from trace_bench.gateway.stub import StubProvider
 from trace_bench.planning import plan as plan_module
@@ -48,17 +48,17 @@ class Cut:
     ended: bool
 
 
-class Promises(Quiet):
+class Promises(Listener):
     """What was told to somebody."""
 
     def __init__(self) -> None:
         self.paid = 0
         self.is_finished = self.has_ended = False
 
-    def finished(self, job: Any, row: Any) -> None:
+    def job_finished(self, job: Any, row: Any) -> None:
         self.is_finished = True
 
-    def ended(self, run: Any) -> None:
+    def run_ended(self, run: Any) -> None:
         self.has_ended = True
 
 

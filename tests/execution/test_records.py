@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from tests.execution.bench import Bench, attempts, entries, fingerprints_of_files, journal, read, table
+from tests.execution.listening import Listener
 from tests.execution.supervisor import Script, scores_of
 from trace_bench.artifacts import schema
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Manifest
 from trace_bench.execution import start
-from trace_bench.execution.progress import Quiet
 from trace_bench.records import tables
 from trace_bench.records.reading import read_manifest
 from trace_bench.records.tables import refresh_tables
@@ -264,36 +264,36 @@ def test_a_failure_of_the_job_itself_is_not_retried(bench: Bench, failure: str) 
     assert {row.failure_boundary for row in result.rows} == {failure if failure != "damaged" else "trainer"}
 
 
-class Heard(Quiet):
+class Heard(Listener):
     """Keeps what was told, by kind."""
 
     def __init__(self) -> None:
         self.skipped_: list[str] = []
 
-    def skipped(self, job: Any, row: Any) -> None:
+    def job_skipped(self, job: Any, row: Any) -> None:
         self.skipped_.append(job.job_id)
 
 
 def test_a_run_is_told_in_order(bench: Bench, tmp_path: Path) -> None:
     said: list[str] = []
 
-    class Order(Quiet):
-        def begun(self, run: Any) -> None:
+    class Order(Listener):
+        def run_started(self, run: Any) -> None:
             said.append(f"begun {len(run.jobs)} {run.workers} {run.continued}")
 
-        def reused(self, job: Any, row: Any) -> None:
+        def job_reused(self, job: Any, row: Any) -> None:
             said.append(f"reused {row.status}")
 
-        def started(self, job: Any, *, adopted: bool) -> None:
+        def job_started(self, job: Any, adopted: bool) -> None:
             said.append(f"started {adopted}")
 
-        def advanced(self, job: Any, line: Any) -> None:
+        def candidate_evaluated(self, job: Any, line: Any) -> None:
             said.append(f"advanced {line['step']}")
 
-        def finished(self, job: Any, row: Any) -> None:
+        def job_finished(self, job: Any, row: Any) -> None:
             said.append(f"finished {row.status}")
 
-        def ended(self, run: Any) -> None:
+        def run_ended(self, run: Any) -> None:
             said.append(f"ended {len(run.rows)} {run.error}")
 
     one = {"tasks": ["internal:numeric_param"], "trainers": ["NoOp"], "run_id": "one"}

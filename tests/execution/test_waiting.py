@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.execution.listening import Listener
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.config import parse_config
 from trace_bench.execution.cancel import ask_to_cancel
-from trace_bench.execution.progress import JobView, Quiet
+from trace_bench.execution.events import JobView
 from trace_bench.execution.result import RunResult
 from trace_bench.execution.start import run_config
 from trace_bench.sandbox.base import Host, Sandbox, SandboxRequest
@@ -43,11 +44,11 @@ class Waiter:
         with contextlib.suppress(KeyboardInterrupt):
             config, queued = parse_config(content), self.queued
 
-            class Hears(Quiet):
-                def queued(self, job: JobView, host: str) -> None:
+            class Hears(Listener):
+                def job_queued(self, job: JobView, host: str) -> None:
                     queued.append((job.job_id, host))
 
-            self.results.append(run_config(config, progress=Hears(), stop_wanted=lambda: self.wish))
+            self.results.append(run_config(config, subscriber=Hears(), stop_wanted=lambda: self.wish))
 
     def events(self) -> list[str]:
         lines = self.layout.events.read_text().splitlines() if self.layout.events.is_file() else []

@@ -23,7 +23,7 @@ from trace_bench.artifacts.reproduction import JobReproduction, Pin, Reproductio
 from trace_bench.artifacts.writers import write_json
 from trace_bench.audit.pinned import PinnedImages, pins_of, reasons_for
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
-from trace_bench.execution.progress import Progress
+from trace_bench.execution.events import Subscriber, ignore
 from trace_bench.execution.run import Run
 from trace_bench.execution.start import plan_config
 from trace_bench.planning.plan import RunPlan
@@ -137,7 +137,7 @@ def prepare(recording: Recording, folder: Path, options: Options, say: Callable[
 def replay(
     prepared: Prepared,
     *,
-    progress: Progress | None = None,
+    subscriber: Subscriber = ignore,
     stop_wanted: Callable[[], str | None] = lambda: None,
 ) -> Reproduction:
     """Run the jobs again from their cassettes, and compare.
@@ -145,7 +145,7 @@ def replay(
     Raises:
         Interrupted, EnvironmentUnavailable, SandboxError: as `Run.execute`.
     """
-    result = Run(prepared.plan, progress=progress, stop_wanted=stop_wanted).execute()
+    result = Run(prepared.plan, subscriber=subscriber, stop_wanted=stop_wanted).execute()
     rows = {row.job_id: row for row in result.rows}
     found = [_compared(prepared, p, rows[p.job_id]) for p in prepared.chosen]
     return report_on(prepared, found, mode="replay", run_id=result.run_id)

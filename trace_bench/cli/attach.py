@@ -12,7 +12,7 @@ import contextlib
 import gc
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,15 +24,29 @@ from trace_bench.artifacts.jsonio import JsonError, loads, printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import LlmCall, Manifest, ManifestEntry, Results
 from trace_bench.artifacts.usage import Tally
+from trace_bench.cli.displays import Display, JsonLines
 from trace_bench.cli.follow import Audience, GrowingFile
 from trace_bench.cli.lookup import manifest_of
 from trace_bench.cli.outcome import print_outcome
 from trace_bench.cli.output import note
-from trace_bench.cli.progress import Face, JsonLines
-from trace_bench.cli.run import Shown, face_for
+from trace_bench.cli.run import Shown, display_for
 from trace_bench.cli.signals import RunInterrupted
 from trace_bench.errors import ConfigError, ExitCode, HarnessError
-from trace_bench.execution.progress import RunEnd, RunStart
+from trace_bench.execution.events import (
+    CandidateEvaluated,
+    JobFinished,
+    JobQueued,
+    JobRetried,
+    JobReused,
+    JobSkipped,
+    JobStarted,
+    RunEnded,
+    RunStarted,
+    SandboxOutput,
+    SandboxUp,
+    Subscriber,
+    UsageChanged,
+)
 from trace_bench.execution.result import RunResult
 from trace_bench.planning.ownership import has_controller
 from trace_bench.planning.planned_job import Decision
@@ -53,43 +67,21 @@ _DETACHED = "detached; the run goes on, and trace-bench attach shows it again"
 class SeenJob:
     """An entry of the manifest, as a `JobView`."""
 
-    entry: ManifestEntry
+    job_id: str
+    task_id: str
+    trainer_id: str
+    variant: str
+    model: str
+    seed: int
+    score_direction: Direction
+    decision: Decision
+    reason: str
 
-    @property
-    def job_id(self) -> str:
-        return self.entry.job_id
-
-    @property
-    def task_id(self) -> str:
-        return self.entry.task_id
-
-    @property
-    def trainer_id(self) -> str:
-        return self.entry.trainer_id
-
-    @property
-    def variant(self) -> str:
-        return self.entry.variant
-
-    @property
-    def model(self) -> str:
-        return self.entry.model
-
-    @property
-    def seed(self) -> int:
-        return self.entry.seed
-
-    @property
-    def score_direction(self) -> Direction:
-        return self.entry.score_direction
-
-    @property
-    def decision(self) -> Decision:
-        return self.entry.decision
-
-    @property
-    def reason(self) -> str:
-        return self.entry.decision_reason
+    @classmethod
+    def of(cls, entry: ManifestEntry) -> SeenJob:
+        """The job of `entry`."""
+        same = (f.name for f in fields(cls) if f.name != "reason")
+        return cls(**{name: getattr(entry, name) for name in same}, reason=entry.decision_reason)
 
 
 class Clock:
@@ -131,19 +123,20 @@ class _Files:
 
 
 class Watch:
-    """Tells `face` what the files of a run say. `begin` first, then `look` again and again.
+    """Makes events of what the files of a run say. `begin` first, then `look` again and again.
 
     Args:
-        output: whether the output of sandboxes is told.
+        notify: gets the events.
+        output: whether there are events of the output of sandboxes.
 
     Attributes:
-        over: the controller's last line: how it ended, as ``run.end`` has it. None while it has not.
+        over: the last line of the controller, as ``run.end`` has it. None while the run goes on.
     """
 
-    def __init__(self, layout: RunLayout, face: Face, clock: Clock, *, output: bool = False) -> None:
+    def __init__(self, layout: RunLayout, notify: Subscriber, clock: Clock, *, output: bool = False) -> None:
         self.layout = layout
         self.over: Mapping[str, Any] | None = None
-        self._face = face
+        self._notify = notify
         self._clock = clock
         self._output = output
         self._journal = GrowingFile(layout.events)
@@ -152,42 +145,42 @@ class Watch:
         self._jobs: dict[str, SeenJob] = {}
 
     def begin(self) -> bool:
-        """Tell what was so far of the newest controller's course; False if none has begun."""
+        """Make the events of the newest controller so far; False if none has begun."""
         lines = list(_objects(self._journal))
         first = max((i for i, line in enumerate(lines) if line.get("event") == "run.start"), default=None)
         if first is None:
             self._journal = GrowingFile(self.layout.events)
             return False
         manifest = manifest_of(self.layout)
-        self._jobs = {entry.job_id: SeenJob(entry) for entry in manifest.jobs}
+        self._jobs = {entry.job_id: SeenJob.of(entry) for entry in manifest.jobs}
         start = lines[first]
         with self._clock.at(start.get("t")):
-            self._face.begun(_start(self.layout, manifest, list(self._jobs.values()), start))
+            self._notify(_start(self.layout, manifest, list(self._jobs.values()), start))
         for job in self._jobs.values():
             if job.decision == "reuse" and (row := self._row(job)) is not None:
                 self._ended[job.job_id] = row
-                self._face.reused(job, row)
+                self._notify(JobReused(job, row))
         for line in lines[first + 1 :]:
             self._take(line)
         return True
 
     def look(self) -> None:
-        """Tell what is new."""
+        """Make the events of what is new."""
         for line in _objects(self._journal):
             self._take(line)
         for files in self._running.values():
             self._follow(files)
 
     def rows(self) -> list[Results]:
-        """The rows of all jobs, in the order of the plan, once the run is over; those that never ran are told too."""
+        """The rows of all jobs, in the order of the plan, once the run is over, with events of those that never ran."""
         manifest = manifest_of(self.layout)  # it has the reasons by now
         rows = []
         for entry in manifest.jobs:
-            job = SeenJob(entry)
+            job = SeenJob.of(entry)
             row = self._ended.get(job.job_id) or self._row(job)
             if row is None:
                 row = skipped_row(manifest.run_id, entry)
-                self._face.skipped(job, row)
+                self._notify(JobSkipped(job, row))
             rows.append(row)
         return rows
 
@@ -200,11 +193,11 @@ class Watch:
         with self._clock.at(line.get("t")):
             if event == "job.start":
                 self._open(job)
-                self._face.started(job, adopted=line.get("adopted") is True)
+                self._notify(JobStarted(job, adopted=line.get("adopted") is True))
             elif event == "job.up":
-                self._face.up(job, host if isinstance(host := line.get("host"), str) else "")
+                self._notify(SandboxUp(job, host if isinstance(host := line.get("host"), str) else ""))
             elif event == "lease.wait":
-                self._face.queued(job, host if isinstance(host := line.get("host"), str) else "")
+                self._notify(JobQueued(job, host if isinstance(host := line.get("host"), str) else ""))
             elif event == "job.retry":
                 self._retry(job, line.get("attempt"))
             elif event == "job.end":
@@ -223,7 +216,7 @@ class Watch:
         # The next attempt moves what the last one came to out of its way.
         for path in (files.attempt(attempt - 1) / files.results.name, files.results):
             with contextlib.suppress(OSError, HarnessError):
-                self._face.retrying(job, read_row(path), attempt)
+                self._notify(JobRetried(job, read_row(path), attempt))
                 break
         if job.job_id in self._running:
             spent = self._running[job.job_id]
@@ -238,7 +231,7 @@ class Watch:
         if row is None:  # a record that is damaged, or gone
             return
         self._ended[job.job_id] = row
-        self._face.finished(job, row)
+        self._notify(JobFinished(job, row))
 
     def _row(self, job: SeenJob) -> Results | None:
         try:
@@ -248,15 +241,15 @@ class Watch:
 
     def _follow(self, files: _Files) -> None:
         for line in _objects(files.history):
-            self._face.advanced(files.job, line)
+            self._notify(CandidateEvaluated(files.job, line))
         for raw in files.stdout.lines() if self._output else ():
-            self._face.said(files.job, "out", raw.decode("utf-8", "replace") + "\n")
+            self._notify(SandboxOutput(files.job, "out", raw.decode("utf-8", "replace") + "\n"))
         before = files.spent.calls, files.spent.tries
         for raw in files.cassette.lines():
             with contextlib.suppress(ValidationError):
                 files.spent.add(LlmCall.model_validate_json(raw))
         if (files.spent.calls, files.spent.tries) != before:
-            self._face.spent(files.job, files.spent.usage())
+            self._notify(UsageChanged(files.job, files.spent.usage()))
 
 
 def attach_command(run: str, runs_dir: Path, shown: Shown) -> int:
@@ -269,20 +262,20 @@ def attach_command(run: str, runs_dir: Path, shown: Shown) -> int:
     """
     layout = find_run(run, runs_dir)
     clock = Clock()
-    face = face_for(shown, told=(), clock=clock)
+    display = display_for(shown, clock=clock)
     gc.enable()  # this may take hours
     try:
-        code, error = _watch(Watch(layout, face, clock, output=shown.verbosity > 1), face)
+        code, error = _watch(Watch(layout, display.notify, clock, output=shown.verbosity > 1), display)
     except KeyboardInterrupt:
-        face.close(ExitCode.INTERRUPTED, _DETACHED)
+        display.close(ExitCode.INTERRUPTED, _DETACHED)
         raise RunInterrupted(_DETACHED) from None
     except BaseException as failure:
-        face.close(getattr(failure, "exit_code", ExitCode.JOB_FAILED), str(failure))
+        display.close(getattr(failure, "exit_code", ExitCode.JOB_FAILED), str(failure))
         raise
-    face.close(code, error)
-    if face.end is not None and not isinstance(face, JsonLines):
+    display.close(code, error)
+    if display.end is not None and not isinstance(display, JsonLines):
         taken = "recorded" if layout.replay.exists() else "spent"
-        print_outcome(layout, face.end.rows, len(face.end.rows), taken=taken)
+        print_outcome(layout, display.end.rows, len(display.end.rows), taken=taken)
     if error and code == ExitCode.INTERRUPTED:
         raise RunInterrupted(printable(error, 2000))  # which says it, and once
     if error:
@@ -290,7 +283,7 @@ def attach_command(run: str, runs_dir: Path, shown: Shown) -> int:
     return code
 
 
-def _watch(watch: Watch, face: Face) -> tuple[int, str | None]:
+def _watch(watch: Watch, display: Display) -> tuple[int, str | None]:
     """See the run to its end; its exit code, and the sentence that ended it before its time."""
     layout, audience = watch.layout, Audience()
     while not watch.begin():
@@ -307,7 +300,7 @@ def _watch(watch: Watch, face: Face) -> tuple[int, str | None]:
         watch.look()
         if watch.over is not None or not there:
             break
-        if isinstance(face, JsonLines) and audience.gone():
+        if isinstance(display, JsonLines) and audience.gone():
             raise KeyboardInterrupt
         interval = max(INTERVAL, (time.thread_time() - began) / SHARE)
         time.sleep(interval)
@@ -318,7 +311,7 @@ def _watch(watch: Watch, face: Face) -> tuple[int, str | None]:
     rows = watch.rows()
     error = over.get("error") if isinstance(over.get("error"), str) else None
     code = _code(layout, over, rows)
-    face.ended(RunEnd(layout.run_id, layout, rows, interrupted=code == ExitCode.INTERRUPTED, error=error))
+    display.notify(RunEnded(layout.run_id, layout, rows, interrupted=code == ExitCode.INTERRUPTED, error=error))
     return code, error
 
 
@@ -341,9 +334,9 @@ def _until(done: Callable[[], bool]) -> None:
         time.sleep(INTERVAL / 5)
 
 
-def _start(layout: RunLayout, manifest: Manifest, jobs: list[SeenJob], line: Mapping[str, Any]) -> RunStart:
+def _start(layout: RunLayout, manifest: Manifest, jobs: list[SeenJob], line: Mapping[str, Any]) -> RunStarted:
     workers = line.get("workers")
-    return RunStart(
+    return RunStarted(
         manifest.run_id,
         layout,
         jobs,

@@ -12,8 +12,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -21,14 +20,13 @@ from rich.text import Text
 
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.jsonio import printable
-from trace_bench.artifacts.records import Results, Usage
+from trace_bench.cli.displays import Display, lacking, name_of, score, wait, why
 from trace_bench.cli.output import harmless
-from trace_bench.cli.progress import Face, lacking, name_of, score, wait, why
 from trace_bench.cli.tally import Running, Tally, TaskBest, ending_of
 from trace_bench.display.names import shared_parameters, without
 from trace_bench.display.table import UNPROTECTED, Table, dollars
 from trace_bench.display.terminal import fit
-from trace_bench.execution.progress import JobView, RunStart
+from trace_bench.execution.events import Event, JobFinished, JobQueued, JobRetried, RunStarted
 from trace_bench.records.integrity import MARK
 
 INTERVAL = 0.25
@@ -43,7 +41,7 @@ _KEPT = ("step", "best", "trainer")
 """Columns that are there from the beginning on, with nothing to say yet."""
 
 
-class LiveTable(Face):
+class LiveTable(Display):
     """Progress on stderr, which must be a terminal.
 
     Args:
@@ -51,9 +49,13 @@ class LiveTable(Face):
     """
 
     def __init__(
-        self, told: Sequence[str] = (), *, console: Console | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        shown_warnings: Sequence[str] = (),
+        *,
+        console: Console | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(told)
+        super().__init__(shown_warnings)
         self._console = console or Console(file=sys.stderr, highlight=False, markup=False, emoji=False)
         self._clock = clock
         self._tally = Tally((), 1, clock)
@@ -62,58 +64,26 @@ class LiveTable(Face):
         self._over = threading.Event()
         self._drawer: threading.Thread | None = None
 
-    # -- what the run says ---------------------------------------------------------------------------------------
+    # -- events of the run ---------------------------------------------------------------------------------------
 
-    def begun(self, run: RunStart) -> None:
-        super().begun(run)
-        self._tally = Tally(run.jobs, run.workers, self._clock)
-        self._drawer = threading.Thread(target=self._draw, name="live", daemon=True)
-        self._drawer.start()
-
-    def reused(self, job: JobView, row: Results) -> None:
+    def notify(self, event: Event) -> None:
+        super().notify(event)
+        if isinstance(event, RunStarted):
+            self._tally = Tally(event.jobs, event.workers, self._clock)
+            self._drawer = threading.Thread(target=self._draw, name="live", daemon=True)
+            self._drawer.start()
+            return
         with self._lock:
-            self._tally.ended(job, row)
-
-    def queued(self, job: JobView, host: str) -> None:
-        self._add(f"wait   {name_of(job)}  {lacking(host)}", "")
-
-    def started(self, job: JobView, *, adopted: bool) -> None:
-        with self._lock:
-            self._tally.started(job, adopted=adopted)
-
-    def up(self, job: JobView, host: str) -> None:
-        with self._lock:
-            self._tally.is_up(job, host)
-
-    def spent(self, job: JobView, usage: Usage) -> None:
-        with self._lock:
-            self._tally.spent(job, usage)
-
-    def advanced(self, job: JobView, line: Mapping[str, Any]) -> None:
-        with self._lock:
-            self._tally.advanced(job, line)
-
-    def waiting(self, job: JobView, seconds: float, why: str) -> None:
-        with self._lock:
-            self._tally.held_up(job, seconds, why)
-
-    def retrying(self, job: JobView, row: Results, attempt: int) -> None:
-        with self._lock:
-            self._tally.retrying(job)
-        self._add(f"retry  {name_of(job)}  attempt {attempt} after {why(row)}", "yellow")
-
-    def finished(self, job: JobView, row: Results) -> None:
-        with self._lock:
-            self._tally.ended(job, row)
-        ending = ending_of(row)
-        if ending == "failed":
-            self._add(f"failed {name_of(job)}  {why(row)}", "red")
-        elif ending == "interrupted":
-            self._add(f"cut    {job.job_id}  {printable(job.task_id)}", "yellow")
-
-    def skipped(self, job: JobView, row: Results) -> None:
-        with self._lock:
-            self._tally.ended(job, row)
+            self._tally.apply(event)
+        match event:
+            case JobQueued(job, host):
+                self._add(f"wait   {name_of(job)}  {lacking(host)}", "")
+            case JobRetried(job, row, attempt):
+                self._add(f"retry  {name_of(job)}  attempt {attempt} after {why(row)}", "yellow")
+            case JobFinished(job, row) if ending_of(row) == "failed":
+                self._add(f"failed {name_of(job)}  {why(row)}", "red")
+            case JobFinished(job, row) if ending_of(row) == "interrupted":
+                self._add(f"cut    {job.job_id}  {printable(job.task_id)}", "yellow")
 
     def note(self, text: str) -> None:
         self._add(text, "")
@@ -131,7 +101,7 @@ class LiveTable(Face):
         else:
             self._flush()
 
-    # -- what is seen --------------------------------------------------------------------------------------------
+    # -- drawing -------------------------------------------------------------------------------------------------
 
     def _add(self, text: str, style: str) -> None:
         self._above.append(Text(harmless(text), style=style))  # takes no lock: a handler of a signal may be the caller

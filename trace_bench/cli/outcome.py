@@ -12,15 +12,15 @@ from trace_bench.analysis.leaderboard_table import leaderboard_lines, left_out_s
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
-from trace_bench.cli.events import job_fields
+from trace_bench.cli.displays import why
+from trace_bench.cli.json_events import job_fields
 from trace_bench.cli.output import emit, emit_json
-from trace_bench.cli.progress import why
 from trace_bench.cli.show_run import unprotected_sentence
 from trace_bench.cli.tally import Totals, ending_of
 from trace_bench.display import console
 from trace_bench.display.table import Table, dollars
 from trace_bench.display.terminal import plain_lines
-from trace_bench.execution.progress import JobView
+from trace_bench.execution.events import JobView
 from trace_bench.planning.planned_job import Decision
 from trace_bench.records.integrity import flags_sentence
 from trace_bench.records.leaderboard import hardware_sentence, shown_to_people

@@ -7,10 +7,9 @@ import shutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from trace_bench.artifacts.jsonio import dumps, printable
-from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.reproduction import JobReproduction, Pin, Reproduction
 from trace_bench.audit.reproduce import (
     REPRODUCTIONS,
@@ -23,12 +22,12 @@ from trace_bench.audit.reproduce import (
     report_on,
     write_report,
 )
+from trace_bench.cli.displays import Display, alert
 from trace_bench.cli.output import emit, emit_json, note
-from trace_bench.cli.progress import alert
-from trace_bench.cli.run import Shown, check_runs_dir, face_for
+from trace_bench.cli.run import Shown, check_runs_dir, display_for
 from trace_bench.cli.signals import RunInterrupted, StopOnSignals
 from trace_bench.errors import ConfigError, ExitCode, Interrupted, TraceBenchError
-from trace_bench.execution.progress import JobView, Progress, RunStart
+from trace_bench.execution.events import Event, JobSkipped, RunStarted, Subscriber
 from trace_bench.planning.recording import Recording
 from trace_bench.records.runs import find_job
 
@@ -138,31 +137,25 @@ def _asked_for(recording: Recording, jobs: Sequence[str], where: str | None) -> 
     return wanted
 
 
-class _OfThese:
-    """A `Progress` that passes on what it hears of the jobs that were asked for; of others there may be thousands."""
+def _of(chosen: Collection[str], display: Display) -> Subscriber:
+    """Show the events of the `chosen` jobs alone, of which the run may have thousands."""
 
-    def __init__(self, inner: Progress, asked: Collection[str]) -> None:
-        self._inner = inner
-        self._asked = asked
+    def notify(event: Event) -> None:
+        if isinstance(event, RunStarted):
+            event = replace(event, jobs=[job for job in event.jobs if job.job_id in chosen])
+        if not isinstance(event, JobSkipped) or event.job.job_id in chosen:
+            display.notify(event)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    def begun(self, run: RunStart) -> None:
-        self._inner.begun(replace(run, jobs=[job for job in run.jobs if job.job_id in self._asked]))
-
-    def skipped(self, job: JobView, row: Results) -> None:
-        if job.job_id in self._asked:
-            self._inner.skipped(job, row)
+    return notify
 
 
 def _replayed(prepared: Prepared, shown: Shown) -> Reproduction:
-    face = face_for(shown, told=prepared.plan.warnings)
+    display = display_for(shown, prepared.plan.warnings)
     code = int(ExitCode.JOB_FAILED)
     try:
-        with StopOnSignals(face.alert) as stop:
-            progress = cast(Progress, _OfThese(face, {planned.job_id for planned in prepared.chosen}))
-            report = replay(prepared, progress=progress, stop_wanted=stop.wanted)
+        with StopOnSignals(display.alert) as stop:
+            subscriber = _of({planned.job_id for planned in prepared.chosen}, display)
+            report = replay(prepared, subscriber=subscriber, stop_wanted=stop.wanted)
         code = int(ExitCode.OK if report.ok else ExitCode.JOB_FAILED)
         return report
     except Interrupted as error:
@@ -172,7 +165,7 @@ def _replayed(prepared: Prepared, shown: Shown) -> Reproduction:
         code = int(error.exit_code)
         raise
     finally:
-        face.close(code)
+        display.close(code)
 
 
 def _scored(prepared: Prepared) -> Reproduction:

@@ -13,17 +13,17 @@ from typing import Any
 
 from trace_bench.artifacts.records import Results
 from trace_bench.cli import collect_garbage
+from trace_bench.cli.displays import Display, JsonLines, Lines
 from trace_bench.cli.outcome import print_outcome, print_plan, print_plan_json
 from trace_bench.cli.outlook import outlook_json, print_outlook
 from trace_bench.cli.output import note
-from trace_bench.cli.progress import Face, JsonLines, Lines
 from trace_bench.cli.signals import RunInterrupted, StopOnSignals
 from trace_bench.cli.tables import takes_escapes
 from trace_bench.config import load_config, parse_config
 from trace_bench.config.models import RunConfig
 from trace_bench.errors import ConfigError, EnvironmentUnavailable, ExitCode, Interrupted, TraceBenchError
+from trace_bench.execution.events import Subscriber
 from trace_bench.execution.outlook import outlook_of
-from trace_bench.execution.progress import Progress
 from trace_bench.execution.start import dry_run, run_config
 from trace_bench.mirrors.attached import mirrored, with_warnings
 from trace_bench.planning.recording import find_recording
@@ -81,27 +81,27 @@ def run_command(
     say: Callable[[str], None] = (lambda _: None) if shown.quiet else note
     if only_plan:
         return _plan(config, roots=roots, build=build, say=say, as_json=shown.as_json)
-    face = face_for(shown, told=config.warnings)
-    with mirrored(config, face, note) as heard:
-        return _run(config, face, heard, roots=roots, build=build, say=say, as_json=shown.as_json)
+    display = display_for(shown, config.warnings)
+    with mirrored(config, display.notify, note) as subscriber:
+        return _run(config, display, subscriber, roots=roots, build=build, say=say, as_json=shown.as_json)
 
 
 def _run(
     config: RunConfig,
-    face: Face,
-    heard: Progress,
+    display: Display,
+    subscriber: Subscriber,
     *,
     roots: Sequence[Path],
     build: bool,
     say: Callable[[str], None],
     as_json: bool,
 ) -> int:
-    """Run `config`, shown by `face`, which `heard` passes on to; returns the exit code."""
-    stop = StopOnSignals(face.alert)
-    with _closed(face, config), stop:
-        result = run_config(config, roots=roots, build=build, progress=heard, say=say, stop_wanted=stop.wanted)
+    """Run `config`, shown by `display`, to which `subscriber` passes all events on; returns the exit code."""
+    stop = StopOnSignals(display.alert)
+    with _closed(display, config), stop:
+        result = run_config(config, roots=roots, build=build, subscriber=subscriber, say=say, stop_wanted=stop.wanted)
     code = ExitCode.OK if result.ok else ExitCode.JOB_FAILED
-    face.close(code)
+    display.close(code)
     if not as_json:
         print_outcome(result.layout, result.rows, result.planned, taken=_TAKEN.get(config.mode, "spent"))
     if result.replay is not None:
@@ -164,21 +164,23 @@ def _plan(config: RunConfig, *, roots: Sequence[Path], build: bool, say: Callabl
     return int(ExitCode.OK)
 
 
-def face_for(shown: Shown, told: Sequence[str], clock: Callable[[], float] = time.monotonic) -> Face:
+def display_for(
+    shown: Shown, shown_warnings: Sequence[str] = (), clock: Callable[[], float] = time.monotonic
+) -> Display:
     """The live table on a terminal, else lines.
 
     Args:
         clock: seconds; another one for a run that began before anybody looked.
     """
     if shown.as_json:
-        return JsonLines(told)
+        return JsonLines(shown_warnings)
     if shown.quiet:
-        return Face(told)
+        return Display(shown_warnings)
     if shown.verbosity or not takes_escapes(sys.stderr):
-        return Lines(told, verbosity=shown.verbosity, clock=clock)
+        return Lines(shown_warnings, verbosity=shown.verbosity, clock=clock)
     from trace_bench.cli.live import LiveTable  # rich, which a pipe does not pay for
 
-    return LiveTable(told, clock=clock)
+    return LiveTable(shown_warnings, clock=clock)
 
 
 def check_runs_dir(config: RunConfig) -> None:
@@ -196,27 +198,27 @@ def check_runs_dir(config: RunConfig) -> None:
 
 
 @contextlib.contextmanager
-def _closed(face: Face, config: RunConfig) -> Iterator[None]:
-    """Closes `face` where the run ends in an error; an interrupted run prints what it came to."""
+def _closed(display: Display, config: RunConfig) -> Iterator[None]:
+    """Closes `display` where the run ends in an error; an interrupted run prints what it came to."""
     try:
         with _sentences(config):
             yield
     except Interrupted as interrupted:
-        error = RunInterrupted(_how_to_continue(interrupted, face, config))
-        face.close(error.exit_code, str(error))
-        if face.start is not None and face.end is not None and not isinstance(face, JsonLines):
+        error = RunInterrupted(_how_to_continue(interrupted, display, config))
+        display.close(error.exit_code, str(error))
+        if display.start is not None and display.end is not None and not isinstance(display, JsonLines):
             print_outcome(
-                face.start.layout, face.end.rows, len(face.start.jobs), taken=_TAKEN.get(config.mode, "spent")
+                display.start.layout, display.end.rows, len(display.start.jobs), taken=_TAKEN.get(config.mode, "spent")
             )
         raise error from interrupted
     except TraceBenchError as failure:
-        face.close(failure.exit_code, str(failure))
+        display.close(failure.exit_code, str(failure))
         raise
     except KeyboardInterrupt:
-        face.close(ExitCode.INTERRUPTED, "interrupted")
+        display.close(ExitCode.INTERRUPTED, "interrupted")
         raise
     except BaseException as defect:
-        face.close(ExitCode.JOB_FAILED, f"{type(defect).__name__}: {defect}")
+        display.close(ExitCode.JOB_FAILED, f"{type(defect).__name__}: {defect}")
         raise
 
 
@@ -238,13 +240,13 @@ def _sentences(config: RunConfig) -> Iterator[None]:
         ) from error
 
 
-def _how_to_continue(interrupted: Interrupted, face: Face, config: RunConfig) -> str:
+def _how_to_continue(interrupted: Interrupted, display: Display, config: RunConfig) -> str:
     """What the controller says, unless the same command would begin again."""
-    if config.resume != "none" or face.start is None or face.end is None:
+    if config.resume != "none" or display.start is None or display.end is None:
         return str(interrupted)
-    finished = sum(map(is_final, face.end.rows))
-    said = f"interrupted; {finished} of {len(face.start.jobs)} jobs have finished"
-    return f"{said}; {_continuing(config, face.start.run_id)}"
+    finished = sum(map(is_final, display.end.rows))
+    said = f"interrupted; {finished} of {len(display.start.jobs)} jobs have finished"
+    return f"{said}; {_continuing(config, display.start.run_id)}"
 
 
 def _continuing(config: RunConfig, run_id: str) -> str:

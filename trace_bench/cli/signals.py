@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from trace_bench.cli.progress import alert
+from trace_bench.cli.displays import alert
 from trace_bench.errors import ExitCode, Interrupted, TraceBenchError
 
 _STOPPING = (

@@ -10,8 +10,20 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from trace_bench.artifacts.contract import Direction
-from trace_bench.artifacts.records import Results, Usage
-from trace_bench.execution.progress import JobView
+from trace_bench.artifacts.records import Results
+from trace_bench.execution.events import (
+    CandidateEvaluated,
+    Event,
+    JobFinished,
+    JobRetried,
+    JobReused,
+    JobSkipped,
+    JobStarted,
+    JobView,
+    ModelCallDelayed,
+    SandboxUp,
+    UsageChanged,
+)
 from trace_bench.records.rows import was_cut
 
 Ending = Literal["ok", "failed", "interrupted", "skipped"]
@@ -82,6 +94,15 @@ class Running:
     waits_until: float = 0.0
     waits_for: str = ""
 
+    def evaluated(self, step: Mapping[str, Any]) -> None:
+        """Take over what `step`, an unvalidated line of the history, says."""
+        step_number, best = number(step.get("step")), number(step.get("best_score"))
+        self.step = self.step if step_number is None else int(step_number)
+        self.best = self.best if best is None else float(best)
+        if not self.metered:
+            self.tokens = _count(step.get("prompt_tokens")) + _count(step.get("completion_tokens"))
+            self.cost_usd = max(0.0, float(number(step.get("cost_usd")) or 0))
+
 
 @dataclass
 class TaskBest:
@@ -122,46 +143,28 @@ class Tally:
             task = self.tasks.setdefault(job.task_id, TaskBest(job.task_id, job.score_direction))
             task.planned += 1
 
-    def started(self, job: JobView, *, adopted: bool = False) -> None:
-        self.running[job.job_id] = Running(job, self.clock(), up=adopted)
+    def apply(self, event: Event) -> None:
+        """Bring the state up to date with `event`."""
+        match event:
+            case JobStarted(job, adopted):
+                self.running[job.job_id] = Running(job, self.clock(), up=adopted)
+            case JobReused(job, row) | JobFinished(job, row) | JobSkipped(job, row):
+                self._job_ended(job, row)
+            case SandboxUp(job, host) if running := self.running.get(job.job_id):
+                running.up, running.host = True, host
+            case UsageChanged(job, usage) if running := self.running.get(job.job_id):
+                running.metered, running.tokens, running.cost_usd = True, usage.total_tokens, usage.cost_usd
+            case ModelCallDelayed(job, seconds, why) if running := self.running.get(job.job_id):
+                running.waits_until, running.waits_for = self.clock() + seconds, why
+            case JobRetried(job) if running := self.running.get(job.job_id):
+                # What the last attempt reached is lost. Its time counts on.
+                running.step = running.best = None
+                running.up = False
+            case CandidateEvaluated(job, step) if running := self.running.get(job.job_id):
+                running.evaluated(step)
 
-    def is_up(self, job: JobView, host: str) -> None:
-        running = self.running.get(job.job_id)
-        if running is not None:
-            running.up, running.host = True, host
-
-    def spent(self, job: JobView, usage: Usage) -> None:
-        running = self.running.get(job.job_id)
-        if running is not None:
-            running.metered, running.tokens, running.cost_usd = True, usage.total_tokens, usage.cost_usd
-
-    def advanced(self, job: JobView, step: Mapping[str, Any]) -> None:
-        """`step` is a line of the history, of which nothing is believed but its form."""
-        running = self.running.get(job.job_id)
-        if running is None:
-            return
-        step_number, best = number(step.get("step")), number(step.get("best_score"))
-        running.step = running.step if step_number is None else int(step_number)
-        running.best = running.best if best is None else float(best)
-        if running.metered:
-            return
-        running.tokens = _count(step.get("prompt_tokens")) + _count(step.get("completion_tokens"))
-        running.cost_usd = max(0.0, float(number(step.get("cost_usd")) or 0))
-
-    def held_up(self, job: JobView, seconds: float, why: str) -> None:
-        running = self.running.get(job.job_id)
-        if running is not None:
-            running.waits_until, running.waits_for = self.clock() + seconds, why
-
-    def retrying(self, job: JobView) -> None:
-        """What its first attempt reached is gone; its time goes on."""
-        running = self.running.get(job.job_id)
-        if running is not None:
-            running.step = running.best = None
-            running.up = False
-
-    def ended(self, job: JobView, row: Results) -> None:
-        """`row` is the job's last: it ran, was skipped, or its earlier result counts."""
+    def _job_ended(self, job: JobView, row: Results) -> None:
+        """Count `row`, the last one of its job: the job ran, was skipped, or its earlier result counts."""
         ending = ending_of(row)
         running = self.running.pop(job.job_id, None)
         if running is not None and ending in ("ok", "failed"):

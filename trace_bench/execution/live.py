@@ -1,4 +1,4 @@
-"""What jobs say while they run: passed on to who watches, and kept in files that people may look at."""
+"""What running jobs say, as events, and in files that people may read while a job runs."""
 
 from __future__ import annotations
 
@@ -12,20 +12,27 @@ from typing import Any, cast
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.outputs import HistoryLine
 from trace_bench.artifacts.records import Usage
+from trace_bench.execution.events import (
+    CandidateEvaluated,
+    ModelCallDelayed,
+    SandboxEvent,
+    SandboxOutput,
+    Subscriber,
+    UsageChanged,
+)
 from trace_bench.execution.session import Listener
-from trace_bench.execution.teller import Teller
 from trace_bench.gateway.server import Gateway
 from trace_bench.planning.planned_job import PlannedJob
 from trace_bench.secrets import Masker, known
 
-WORTH_TELLING = 1.0
-"""Seconds. Shorter waits of a model call nobody wonders about."""
+LONG_DELAY = 1.0
+"""Seconds from which on the delay of a model call is an event."""
 LIVE_BYTES = 128 << 20
-"""Of a file that people may look at while a job runs: as much as is collected of one."""
+"""Largest size of a file that grows while a job runs: as much as is collected of one."""
 USAGE_EVERY = 1.0
-"""Seconds between two words on what running jobs have spent."""
+"""Seconds between two events on what a running job has spent."""
 MOST_PHASES = 16
-"""Whose output is told apart: an honest supervisor has three."""
+"""Phases of a job whose output is kept apart: an honest supervisor has three."""
 
 
 class LiveJobs:
@@ -35,21 +42,25 @@ class LiveJobs:
         jobs: by id.
 
     Args:
-        on_word: called with the job of each event, before anybody is told of it.
+        on_word: called with the job of each event, before `notify`.
     """
 
     def __init__(
-        self, layout: RunLayout, jobs: Iterable[PlannedJob], teller: Teller, on_word: Callable[[PlannedJob], None]
+        self,
+        layout: RunLayout,
+        jobs: Iterable[PlannedJob],
+        notify: Subscriber,
+        on_word: Callable[[PlannedJob], None],
     ) -> None:
         self.layout = layout
         self.jobs = {job.job_id: job for job in jobs}
-        self._teller = teller
+        self._notify = notify
         self._on_word = on_word
         self._usage: dict[str, Usage] = {}
-        self._usage_told = 0.0
+        self._usage_notified = 0.0
 
     def listener(self, job: PlannedJob) -> Listener:
-        """Hears what `job` says."""
+        """The listener for the session of `job`."""
         return _JobListener(self, job)
 
     def advanced(self, job: PlannedJob, line: Mapping[str, Any]) -> None:
@@ -57,36 +68,36 @@ class LiveJobs:
         # What no file can hold (half of a surrogate pair), or is no line of a history, is collected or refused later.
         with contextlib.suppress(ValueError, RecursionError):
             self._keep(job, HistoryLine.model_validate(line).model_dump_json() + "\n", lambda f: f.state_history)
-        self._teller.tell(lambda progress: progress.advanced(job, line), droppable=True)
+        self._notify(CandidateEvaluated(job, line))
 
     def event(self, job: PlannedJob, line: Mapping[str, Any]) -> None:
         self._on_word(job)
         line = _masked(line)
-        self._teller.tell(lambda progress: progress.event(job, line), droppable=True)
+        self._notify(SandboxEvent(job, line))
 
     def spent(self, running: Iterable[PlannedJob], gateway: Gateway) -> None:
-        """What running jobs have spent since it was told last, at most every `USAGE_EVERY` seconds."""
-        if time.monotonic() < self._usage_told + USAGE_EVERY:
+        """Make events of what running jobs have spent, at most every `USAGE_EVERY` seconds."""
+        if time.monotonic() < self._usage_notified + USAGE_EVERY:
             return
-        self._usage_told = time.monotonic()
+        self._usage_notified = time.monotonic()
         found = gateway.usage()
         for job in running:
             usage = found.get(job.job_id)
             if usage is not None and usage != self._usage.get(job.job_id, Usage()):
                 self._usage[job.job_id] = usage
-                self._teller.tell(lambda progress, job=job, usage=usage: progress.spent(job, usage), droppable=True)  # type: ignore[misc]
+                self._notify(UsageChanged(job, usage))
 
     def waits(self, job_id: str, seconds: float, why: str) -> None:
         """A model call of the job waits."""
-        if seconds < WORTH_TELLING:
+        if seconds < LONG_DELAY:
             return
         why = known.text(why)
         if (job := self.jobs.get(job_id)) is not None:
-            self._teller.tell(lambda progress: progress.waiting(job, seconds, why), droppable=True)
+            self._notify(ModelCallDelayed(job, seconds, why))
 
     def said(self, job: PlannedJob, phase: str, text: str) -> None:
         self._keep(job, text, lambda folder: folder.stdout)
-        self._teller.tell(lambda progress: progress.said(job, phase, text), droppable=True)
+        self._notify(SandboxOutput(job, phase, text))
 
     def _keep(self, job: PlannedJob, text: str, place: Callable[[JobLayout], Path]) -> None:
         """Add `text` to a file that people may look at while the job runs; what is collected takes its place."""

@@ -12,10 +12,21 @@ from trace_bench.artifacts.layout import JobLayout
 from trace_bench.artifacts.provenance import now
 from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.writers import Journal
+from trace_bench.execution.events import (
+    EventDispatcher,
+    JobFinished,
+    JobQueued,
+    JobRetried,
+    JobReused,
+    JobSkipped,
+    JobStarted,
+    RunEnded,
+    RunStarted,
+    SandboxUp,
+    Subscriber,
+)
 from trace_bench.execution.live import LiveJobs
-from trace_bench.execution.progress import Progress, RunEnd, RunStart
 from trace_bench.execution.session import Listener
-from trace_bench.execution.teller import Teller
 from trace_bench.gateway.server import Gateway
 from trace_bench.planning.plan import RunPlan
 from trace_bench.planning.planned_job import PlannedJob
@@ -29,11 +40,11 @@ class RunReporter:
         on_first_message: called with a job and its host when the job's sandbox has sent its first message.
     """
 
-    def __init__(self, plan: RunPlan, budget: RunBudget, progress: Progress) -> None:
+    def __init__(self, plan: RunPlan, budget: RunBudget, subscriber: Subscriber) -> None:
         self._plan = plan
         self._budget = budget
-        self._teller = Teller(progress)
-        self._live = LiveJobs(plan.layout, plan.jobs, self._teller, self._message_came)
+        self._events = EventDispatcher(subscriber)
+        self._live = LiveJobs(plan.layout, plan.jobs, self._events.notify, self._message_came)
         self._journal: Journal | None = None
         self._journal_lock = threading.Lock()
         self._spoken: set[str] = set()
@@ -53,11 +64,11 @@ class RunReporter:
         Raises:
             BaseException: what the display raised.
         """
-        self._teller.check()
+        self._events.check()
 
     def close(self) -> None:
         """Return once the display has all events."""
-        self._teller.close()
+        self._events.close()
 
     def note(self, event: str, **fields: Any) -> None:
         """Append a line to the journal. It includes the seconds of this controller: it may be the last one."""
@@ -71,15 +82,15 @@ class RunReporter:
     def run_started(self) -> None:
         """Notify the display of the run, and of the jobs whose earlier results are reused."""
         plan = self._plan
-        start = RunStart(plan.run_id, plan.layout, plan.jobs, plan.config.max_workers, plan.continued, plan.warnings)
-        self._teller.tell(lambda progress: progress.begun(start))
+        start = RunStarted(plan.run_id, plan.layout, plan.jobs, plan.config.max_workers, plan.continued, plan.warnings)
+        self._events.notify(start)
         for job in plan.jobs:
             if job.decision == "reuse":
                 row = plan.reused[job.job_id]
-                self._teller.tell(lambda progress, job=job, row=row: progress.reused(job, row))  # type: ignore[misc]
+                self._events.notify(JobReused(job, row))
 
-    def run_ended(self, end: RunEnd) -> None:
-        self._teller.tell(lambda progress: progress.ended(end))
+    def run_ended(self, end: RunEnded) -> None:
+        self._events.notify(end)
 
     # -- events of jobs ------------------------------------------------------------------------------------------
 
@@ -94,10 +105,10 @@ class RunReporter:
         self._queued.add(job_id)
         job = self._live.jobs[job_id]
         self.note("lease.wait", job_id=job_id, host=host)
-        self._teller.tell(lambda progress: progress.queued(job, host))
+        self._events.notify(JobQueued(job, host))
 
     def job_started(self, job: PlannedJob, *, adopted: bool, host: str | None, waited: float) -> None:
-        self._teller.tell(lambda progress: progress.started(job, adopted=adopted))
+        self._events.notify(JobStarted(job, adopted))
         where = {} if host is None else {"host": host}
         self.note("job.start", job_id=job.job_id, adopted=adopted, **where, waited=round(waited, 3))
 
@@ -109,15 +120,15 @@ class RunReporter:
         """`row` is the result of the last attempt; `attempt` is the number of the next."""
         self._spoken.discard(job.job_id)
         self.note("job.retry", job_id=row.job_id, failure_kind=row.failure_kind, attempt=attempt)
-        self._teller.tell(lambda progress: progress.retrying(job, row, attempt))
+        self._events.notify(JobRetried(job, row, attempt))
 
     def job_ended(self, job: PlannedJob, row: Results) -> None:
         self.note("job.end", job_id=row.job_id, status=row.status, failure_kind=row.failure_kind,
                   stop_reason=row.stop_reason)  # fmt: skip
-        self._teller.tell(lambda progress: progress.finished(job, row))
+        self._events.notify(JobFinished(job, row))
 
     def job_skipped(self, job: PlannedJob, row: Results) -> None:
-        self._teller.tell(lambda progress: progress.skipped(job, row))
+        self._events.notify(JobSkipped(job, row))
 
     def model_call_waits(self, job_id: str, seconds: float, why: str) -> None:
         self._live.waits(job_id, seconds, why)
@@ -134,7 +145,7 @@ class RunReporter:
         self.on_first_message(job, host)
         with contextlib.suppress(OSError):  # a full disk is reported by the files that must be written
             self.note("job.up", job_id=job.job_id, host=host or None)
-        self._teller.tell(lambda progress: progress.up(job, host))
+        self._events.notify(SandboxUp(job, host))
 
 
 def host_of(job: JobLayout) -> str:

@@ -14,8 +14,8 @@ from trace_bench.errors import ExitCode, Interrupted, SandboxError, TraceBenchEr
 from trace_bench.execution.attempt import AttemptRunner
 from trace_bench.execution.attempt_files import keep_attempt
 from trace_bench.execution.dispatch import Dispatcher, remembered
+from trace_bench.execution.events import RunEnded, Subscriber, ignore
 from trace_bench.execution.job_executor import JobExecutor
-from trace_bench.execution.progress import Progress, Quiet, RunEnd
 from trace_bench.execution.providers import cache_of, providers_of
 from trace_bench.execution.records import RunRecords, write_records
 from trace_bench.execution.reporting import RunReporter
@@ -53,11 +53,11 @@ class Run:
         self,
         plan: RunPlan,
         *,
-        progress: Progress | None = None,
+        subscriber: Subscriber = ignore,
         stop_wanted: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._plan = plan
-        self._progress = progress or Quiet()
+        self._subscriber = subscriber
         self._budget = RunBudget(limits_of(plan.config), plan.spent)
         self._stop = StopRequests(plan.layout, stop_wanted, self._budget)
         self._records = RunRecords(plan)
@@ -73,7 +73,7 @@ class Run:
         """
         with alone_in(self._plan.layout):
             self._plan.check()
-            reporter = RunReporter(self._plan, self._budget, self._progress)
+            reporter = RunReporter(self._plan, self._budget, self._subscriber)
             with contextlib.closing(reporter):
                 rows, replay = self._execute(reporter)
             reporter.check()
@@ -224,7 +224,7 @@ class Run:
             reporter.note("run.end", finished=sum(map(is_final, rows)), interrupted=cut, jobs=len(rows),
                           **_end(failure))  # fmt: skip
             replay = self._records.write_final(rows, outcomes, self._stop.forget_cancellations)
-        end = RunEnd(
+        end = RunEnded(
             plan.run_id,
             plan.layout,
             rows,

@@ -17,7 +17,7 @@ from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
 from trace_bench.config.selectors import select
 from trace_bench.errors import ConfigError
-from trace_bench.execution.progress import Progress
+from trace_bench.execution.events import Subscriber, ignore
 from trace_bench.execution.records import write_records
 from trace_bench.execution.result import RunResult
 from trace_bench.execution.run import Run
@@ -163,7 +163,7 @@ def run_config(
     *,
     roots: Sequence[Path] = (),
     build: bool = True,
-    progress: Progress | None = None,
+    subscriber: Subscriber = ignore,
     say: Callable[[str], None] = _silent,
     stop_wanted: Callable[[], str | None] = lambda: None,
 ) -> RunResult:
@@ -184,7 +184,7 @@ def run_config(
         plan = plan_config(config, roots=roots, build=build, say=say)
         services_of(plan).check()
         with contextlib.suppress(PlanIsOld):
-            return Run(plan, progress=progress, stop_wanted=stop_wanted).execute()
+            return Run(plan, subscriber=subscriber, stop_wanted=stop_wanted).execute()
     raise PlanIsOld(f"{plan.layout.root}: other controllers are at work in it; give another --run-id")
 
 

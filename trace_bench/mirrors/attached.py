@@ -13,13 +13,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
 
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.config.models import RunConfig
 from trace_bench.errors import ConfigError
-from trace_bench.execution.progress import Progress, RunStart
+from trace_bench.execution.events import Event, RunStarted, Subscriber
 from trace_bench.mirrors.mlflow import URI_VARIABLE, address
 from trace_bench.mirrors.registry import KINDS, log_of
 from trace_bench.secrets import known
@@ -50,41 +49,30 @@ def with_warnings(config: RunConfig, environ: Mapping[str, str]) -> RunConfig:
 
 
 @contextlib.contextmanager
-def mirrored(config: RunConfig, progress: Progress, say: Callable[[str], None]) -> Iterator[Progress]:
-    """The progress to give a run of `config`, so that its mirrors start with it. At the end they are waited for, and
-    `say` is told in a line what became of each."""
+def mirrored(config: RunConfig, subscriber: Subscriber, say: Callable[[str], None]) -> Iterator[Subscriber]:
+    """A subscriber for a run of `config` that starts the run's mirrors, and passes all events on to `subscriber`.
+
+    At the end the mirrors are waited for, and `say` gets a line about each.
+    """
     asked = config.mirrors.mlflow
     if asked is None:
-        yield progress
+        yield subscriber
         return
     words = ["--follow"]
     for option, value in (("--tracking-uri", asked.tracking_uri), ("--experiment", asked.experiment)):
         words += [option, value] if value is not None else []
     started: list[Attached] = []
 
-    def start(layout: RunLayout) -> None:
-        started.append(Attached.start("mlflow", layout, words))
+    def notify(event: Event) -> None:
+        if isinstance(event, RunStarted):
+            started.append(Attached.start("mlflow", event.layout, words))
+        subscriber(event)
 
     try:
-        yield cast(Progress, _Starting(progress, start))
+        yield notify
     finally:
         for mirror in started:
             say(mirror.ended(asked.wait))
-
-
-class _Starting:
-    """A `Progress` that passes on what it hears, and starts the mirrors as soon as there is a run to look at."""
-
-    def __init__(self, inner: Progress, start: Callable[[RunLayout], None]) -> None:
-        self._inner = inner
-        self._start = start
-
-    def begun(self, run: RunStart) -> None:
-        self._start(run.layout)
-        self._inner.begun(run)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
 
 
 @dataclass

@@ -115,7 +115,7 @@ def _tasks_of_several_problems(plan: RunPlan) -> set[str]:
 
 def _as_json(trainers: Sequence[str], checks: Sequence[ProblemCheck], plan: RunPlan | None = None) -> dict[str, Any]:
     """The whole outcome. With ``--strict`` there is a `plan`."""
-    from trace_bench.cli.events import job_fields
+    from trace_bench.cli.json_events import job_fields
     from trace_bench.cli.problem_checks import check_fields
 
     document: dict[str, Any] = {

@@ -12,8 +12,21 @@ import pytest
 from tests.cli.sample_run import LAYOUT, NASTY, RUN_ID, STEP, failed, job, row, skipped, start
 from tests.integration.cli import REPOSITORY
 from trace_bench.artifacts.records import Results
-from trace_bench.cli.progress import Face, JsonLines, Lines, Output, first_sentence
-from trace_bench.execution.progress import RunEnd
+from trace_bench.cli.displays import Display, JsonLines, Lines, Output, first_sentence
+from trace_bench.execution.events import (
+    CandidateEvaluated,
+    JobFinished,
+    JobQueued,
+    JobRetried,
+    JobReused,
+    JobSkipped,
+    JobStarted,
+    ModelCallDelayed,
+    RunEnded,
+    SandboxEvent,
+    SandboxOutput,
+    SandboxUp,
+)
 
 EVENTS = (
     "run.start", "job.reuse", "job.queue", "job.start", "job.up", "job.step", "job.wait", "job.retry", "job.end",
@@ -21,27 +34,27 @@ EVENTS = (
 )  # fmt: skip
 
 
-def _whole_run(face: Face) -> None:
+def _whole_run(display: Display) -> None:
     """Every call of `Progress`, as the controller makes them."""
     jobs = [job(0, decision="reuse", reason="as before"), job(1), job(2, variant="x=1"), job(3)]
-    face.begun(start(jobs, warnings=("a warning",)))
-    face.reused(jobs[0], row(jobs[0]))
-    face.queued(jobs[1], "far")
-    face.started(jobs[1], adopted=False)
-    face.started(jobs[2], adopted=True)
-    face.up(jobs[1], "far")
-    face.up(jobs[2], "")
-    face.event(jobs[1], {"t": 0.1, "event": "build.end", "parameters": ["x"]})
-    face.event(jobs[1], {"t": 0.1, "event": "phase.start", "phase": "train"})
-    face.advanced(jobs[1], STEP)
-    face.said(jobs[1], "train", "hello\nwor")
-    face.waiting(jobs[1], 20.6, "m answered 429: slowly")
-    face.retrying(jobs[2], failed(jobs[2], failure_boundary="sandbox", failure_kind="sandbox_died"), 2)
-    face.finished(jobs[1], row(jobs[1]))
-    face.finished(jobs[2], failed(jobs[2]))
-    face.skipped(jobs[3], skipped(jobs[3]))
-    face.ended(RunEnd(RUN_ID, LAYOUT))
-    face.close(1)
+    display.notify(start(jobs, warnings=("a warning",)))
+    display.notify(JobReused(jobs[0], row(jobs[0])))
+    display.notify(JobQueued(jobs[1], "far"))
+    display.notify(JobStarted(jobs[1], adopted=False))
+    display.notify(JobStarted(jobs[2], adopted=True))
+    display.notify(SandboxUp(jobs[1], "far"))
+    display.notify(SandboxUp(jobs[2], ""))
+    display.notify(SandboxEvent(jobs[1], {"t": 0.1, "event": "build.end", "parameters": ["x"]}))
+    display.notify(SandboxEvent(jobs[1], {"t": 0.1, "event": "phase.start", "phase": "train"}))
+    display.notify(CandidateEvaluated(jobs[1], STEP))
+    display.notify(SandboxOutput(jobs[1], "train", "hello\nwor"))
+    display.notify(ModelCallDelayed(jobs[1], 20.6, "m answered 429: slowly"))
+    display.notify(JobRetried(jobs[2], failed(jobs[2], failure_boundary="sandbox", failure_kind="sandbox_died"), 2))
+    display.notify(JobFinished(jobs[1], row(jobs[1])))
+    display.notify(JobFinished(jobs[2], failed(jobs[2])))
+    display.notify(JobSkipped(jobs[3], skipped(jobs[3])))
+    display.notify(RunEnded(RUN_ID, LAYOUT))
+    display.close(1)
 
 
 def _lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -55,9 +68,9 @@ def _json(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
 
 
 def test_quiet_says_the_warnings_that_were_not_said_before(capsys: pytest.CaptureFixture[str]) -> None:
-    _whole_run(Face())
+    _whole_run(Display())
     assert _lines(capsys) == ["warning: a warning"]
-    _whole_run(Face(told=("a warning",)))
+    _whole_run(Display(shown_warnings=("a warning",)))
     assert _lines(capsys) == []
 
 
@@ -99,8 +112,8 @@ def test_very_verbose_lines_show_the_output_of_sandboxes(capsys: pytest.CaptureF
 
 def test_a_job_that_is_cut_off_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     lines = Lines()
-    lines.begun(start([job(1)], continued=True))
-    lines.finished(job(1), row(job(1), stop_reason="interrupted"))
+    lines.notify(start([job(1)], continued=True))
+    lines.notify(JobFinished(job(1), row(job(1), stop_reason="interrupted")))
     begun, cut = _lines(capsys)
     assert begun.endswith("1 jobs, continued")
     assert cut.startswith("cut    000000000001") and "will run again" in cut and cut.endswith("[1/1, $0.2500]")
@@ -108,9 +121,9 @@ def test_a_job_that_is_cut_off_says_so(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_a_job_that_a_budget_ended_says_whose(capsys: pytest.CaptureFixture[str]) -> None:
     lines = Lines()
-    lines.begun(start([job(1), job(2)]))
-    lines.finished(job(1), row(job(1), stop_reason="budget"))
-    lines.finished(job(2), row(job(2), stop_reason="budget", cut_by_run_budget=True))
+    lines.notify(start([job(1), job(2)]))
+    lines.notify(JobFinished(job(1), row(job(1), stop_reason="budget")))
+    lines.notify(JobFinished(job(2), row(job(2), stop_reason="budget", cut_by_run_budget=True)))
     _, own, runs = _lines(capsys)
     assert own.endswith("  2.0 s  $0.2500  ended by its budget  [1/2, $0.2500]")
     assert runs.endswith("  2.0 s  $0.2500  cut off by the run's budget  [2/2, $0.5000]")
@@ -132,9 +145,9 @@ def test_a_job_that_waits_again_and_again_says_so_twice_a_minute_and_with_v_alwa
     times = [0.0, 10.0, 29.0, 30.0, 31.0]
     for verbosity, shown in ((0, ["0", "30"]), (1, ["0", "10", "29", "30", "31"])):
         moments = iter(times)
-        face = Lines(verbosity=verbosity, clock=lambda moments=moments: next(moments))
+        display = Lines(verbosity=verbosity, clock=lambda moments=moments: next(moments))
         for moment in times:
-            face.waiting(job(1), 5.0, f"since {moment:.0f}")
+            display.notify(ModelCallDelayed(job(1), 5.0, f"since {moment:.0f}"))
         said = [line.rpartition("  5 s for its model: since ") for line in _lines(capsys)]
         assert [when for _, _, when in said] == shown
     assert all(line.startswith("wait   000000000001  ") for line, _, _ in said)
@@ -153,20 +166,22 @@ def test_a_line_without_end_is_shown_in_parts_and_not_kept() -> None:
 @pytest.mark.parametrize("make", [lambda: Lines(verbosity=2), JsonLines])
 def test_nothing_that_a_sandbox_says_reaches_the_terminal_raw(make: Any, capsys: pytest.CaptureFixture[str]) -> None:
     bad = job(1, task_id=f"internal:{NASTY}", trainer_id=NASTY, variant=NASTY, reason=NASTY)
-    face = make()
-    face.begun(start([bad], warnings=(NASTY,)))
-    face.started(bad, adopted=False)
-    face.event(bad, {"t": 0, "event": "warning", "message": NASTY, NASTY: [NASTY]})
-    face.event(bad, {"t": 0, "event": ["build.end"]})
-    face.advanced(bad, {"step": NASTY, "score": math.nan, "best_score": 10**400, "extra": {"deep": math.inf}})
-    face.advanced(bad, {"candidate": NASTY, "event": "run.end", "extra": {NASTY: NASTY}})
-    face.advanced(bad, {})
-    face.said(bad, NASTY, NASTY)
-    face.waiting(bad, 3.0, NASTY)
-    face.retrying(bad, failed(bad, failure_kind=NASTY, feedback=NASTY), 2)
-    face.finished(bad, failed(bad, failure_kind=NASTY, feedback=NASTY))
-    face.skipped(bad, skipped(bad, feedback=NASTY))
-    face.close(1, NASTY)
+    display = make()
+    display.notify(start([bad], warnings=(NASTY,)))
+    display.notify(JobStarted(bad, adopted=False))
+    display.notify(SandboxEvent(bad, {"t": 0, "event": "warning", "message": NASTY, NASTY: [NASTY]}))
+    display.notify(SandboxEvent(bad, {"t": 0, "event": ["build.end"]}))
+    display.notify(
+        CandidateEvaluated(bad, {"step": NASTY, "score": math.nan, "best_score": 10**400, "extra": {"deep": math.inf}})
+    )
+    display.notify(CandidateEvaluated(bad, {"candidate": NASTY, "event": "run.end", "extra": {NASTY: NASTY}}))
+    display.notify(CandidateEvaluated(bad, {}))
+    display.notify(SandboxOutput(bad, NASTY, NASTY))
+    display.notify(ModelCallDelayed(bad, 3.0, NASTY))
+    display.notify(JobRetried(bad, failed(bad, failure_kind=NASTY, feedback=NASTY), 2))
+    display.notify(JobFinished(bad, failed(bad, failure_kind=NASTY, feedback=NASTY)))
+    display.notify(JobSkipped(bad, skipped(bad, feedback=NASTY)))
+    display.close(1, NASTY)
     out, err = capsys.readouterr()
     assert out or err
     for line in (out + err).splitlines():
@@ -203,10 +218,10 @@ def test_json_lines_say_everything_in_order(capsys: pytest.CaptureFixture[str]) 
 def test_the_last_json_line_says_how_it_ended(
     code: int, ok: bool, interrupted: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    face = JsonLines()
-    face.begun(start([job(1), job(2)]))
-    face.finished(job(1), row(job(1)))
-    face.close(code, "why" if code else None)
+    display = JsonLines()
+    display.notify(start([job(1), job(2)]))
+    display.notify(JobFinished(job(1), row(job(1))))
+    display.close(code, "why" if code else None)
     end = _json(capsys)[-1]
     assert (end["event"], end["ok"], end["interrupted"], end["exit_code"]) == ("run.end", ok, interrupted, code)
     assert end["error"] == ("why" if code else None) and end["counts"]["ok"] == 1 and end["planned"] == 2
@@ -244,11 +259,11 @@ def test_the_first_sentence_is_short(text: str, first: str) -> None:
 
 def test_thousands_that_never_ran_are_told_in_a_few_lines(capsys: pytest.CaptureFixture[str]) -> None:
     jobs = [job(number) for number in range(3000)]
-    face = Lines()
-    face.begun(start(jobs))
+    display = Lines()
+    display.notify(start(jobs))
     for one in jobs:
-        face.skipped(one, skipped(one))
-    face.ended(RunEnd(RUN_ID, LAYOUT))
+        display.notify(JobSkipped(one, skipped(one)))
+    display.notify(RunEnded(RUN_ID, LAYOUT))
     lines = _lines(capsys)
     assert len([line for line in lines if line.startswith("skip")]) == 21
     assert lines[-1] == "skip   and 2980 more"

@@ -9,27 +9,27 @@ from typing import Any
 import pytest
 
 from tests.execution.bench import Bench, journal, read
+from tests.execution.listening import Listener
 from tests.execution.simulated import Script
 from trace_bench.artifacts.records import Usage
 from trace_bench.artifacts.writers import write_json
 from trace_bench.errors import EnvironmentUnavailable, Interrupted
 from trace_bench.execution import live, reporting
-from trace_bench.execution.progress import Quiet
 from trace_bench.planning.backends import backend_choice_of_run
 from trace_bench.sandbox.base import Host
 
 ONE = {"tasks": ["internal:numeric_param"], "trainers": ["NoOp"], "seeds": [1]}
 
 
-class Told(Quiet):
+class Told(Listener):
     def __init__(self) -> None:
         self.up_on: list[str] = []
         self.usage: list[Usage] = []
 
-    def up(self, job: Any, host: str) -> None:
+    def sandbox_up(self, job: Any, host: str) -> None:
         self.up_on.append(host)
 
-    def spent(self, job: Any, usage: Usage) -> None:
+    def usage_changed(self, job: Any, usage: Usage) -> None:
         self.usage.append(usage)
 
 

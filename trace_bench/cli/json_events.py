@@ -14,7 +14,20 @@ from typing import Any
 from trace_bench.artifacts.records import Results
 from trace_bench.cli.tally import Totals, number
 from trace_bench.errors import ExitCode
-from trace_bench.execution.progress import JobView, RunStart
+from trace_bench.execution.events import (
+    CandidateEvaluated,
+    Event,
+    JobFinished,
+    JobQueued,
+    JobRetried,
+    JobReused,
+    JobSkipped,
+    JobStarted,
+    JobView,
+    ModelCallDelayed,
+    RunStarted,
+    SandboxUp,
+)
 
 Fields = dict[str, Any]
 
@@ -47,7 +60,33 @@ def job_fields(job: JobView) -> Fields:
     }
 
 
-def run_start(run: RunStart) -> Fields:
+def json_event(event: Event) -> tuple[str, Fields] | None:
+    """Name and fields of `event`; None for an event that programs do not get. The last line is `run_end`."""
+    match event:
+        case RunStarted():
+            return "run.start", _run_start(event)
+        case JobReused(job, row):
+            return "job.reuse", {"job_id": job.job_id, "row": _row(row)}
+        case JobQueued(job, host):
+            return "job.queue", {"job_id": job.job_id, "host": host or None}
+        case JobStarted(job, adopted):
+            return "job.start", {"job_id": job.job_id, "adopted": adopted}
+        case SandboxUp(job, host):
+            return "job.up", {"job_id": job.job_id, "host": host or None}
+        case CandidateEvaluated(job, step):
+            return "job.step", _step(job, step)
+        case ModelCallDelayed(job, seconds, why):
+            return "job.wait", {"job_id": job.job_id, "seconds": round(seconds, 3), "reason": why}
+        case JobRetried(job, row, attempt):
+            return "job.retry", {"job_id": job.job_id, "attempt": attempt, "row": _row(row)}
+        case JobFinished(job, row):
+            return "job.end", {"job_id": job.job_id, "row": _row(row)}
+        case JobSkipped(job, row):
+            return "job.skip", {"job_id": job.job_id, "row": _row(row)}
+    return None
+
+
+def _run_start(run: RunStarted) -> Fields:
     return {
         "run_id": run.run_id,
         "folder": str(run.layout.root),
@@ -58,19 +97,7 @@ def run_start(run: RunStart) -> Fields:
     }
 
 
-def job_start(job: JobView, *, adopted: bool) -> Fields:
-    return {"job_id": job.job_id, "adopted": adopted}
-
-
-def job_queue(job: JobView, host: str) -> Fields:
-    return {"job_id": job.job_id, "host": host or None}
-
-
-def job_up(job: JobView, host: str) -> Fields:
-    return {"job_id": job.job_id, "host": host or None}
-
-
-def job_step(job: JobView, step: Mapping[str, Any]) -> Fields:
+def _step(job: JobView, step: Mapping[str, Any]) -> Fields:
     """A line of ``state_history.jsonl`` without its parameters."""
     return {
         "job_id": job.job_id,
@@ -82,20 +109,7 @@ def job_step(job: JobView, step: Mapping[str, Any]) -> Fields:
     }
 
 
-def job_wait(job: JobView, seconds: float, why: str) -> Fields:
-    return {"job_id": job.job_id, "seconds": round(seconds, 3), "reason": why}
-
-
-def job_retry(job: JobView, row: Results, attempt: int) -> Fields:
-    return {"job_id": job.job_id, "attempt": attempt, "row": _row(row)}
-
-
-def job_row(job: JobView, row: Results) -> Fields:
-    """``job.reuse``, ``job.end`` and ``job.skip``."""
-    return {"job_id": job.job_id, "row": _row(row)}
-
-
-def run_end(run: RunStart, rows: Sequence[Results], *, exit_code: int, error: str | None) -> Fields:
+def run_end(run: RunStarted, rows: Sequence[Results], *, exit_code: int, error: str | None) -> Fields:
     """`rows` are those of the jobs that have one."""
     totals = Totals.of(rows)
     return {

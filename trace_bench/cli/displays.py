@@ -1,0 +1,306 @@
+"""Displays of a run for pipes and programs: nothing, plain lines, or JSON lines. The one for terminals is `live`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from trace_bench.artifacts.jsonio import printable
+from trace_bench.artifacts.records import Results
+from trace_bench.cli import json_events
+from trace_bench.cli.output import emit, harmless, note
+from trace_bench.cli.tally import ending_of, number
+from trace_bench.display.table import dollars
+from trace_bench.execution.events import (
+    CandidateEvaluated,
+    Event,
+    JobFinished,
+    JobQueued,
+    JobRetried,
+    JobReused,
+    JobSkipped,
+    JobStarted,
+    JobView,
+    ModelCallDelayed,
+    RunEnded,
+    RunStarted,
+    SandboxEvent,
+    SandboxOutput,
+    SandboxUp,
+)
+from trace_bench.records.integrity import flags_of
+from trace_bench.secrets import known
+
+SHORT = 8
+"""Characters of a job id in front of a line of its output."""
+SHOWN_EVENTS = ("build.end", "phase.end", "train.end", "stop.requested", "warning", "failure")
+"""Events of a job that ``-v`` shows."""
+DELAYS_APART = 30.0
+"""Seconds between two lines about delayed model calls of one job."""
+SKIPS = 20
+"""Jobs that never ran that are shown one by one: after an early end they may be thousands."""
+LINE = 2000
+"""Characters of one shown line of a sandbox's output; a longer one is shown in parts."""
+
+
+class Display:
+    """What ``run`` shows while it goes on. This one shows warnings only, and keeps the first and the last event.
+
+    Args:
+        shown_warnings: warnings that were printed before the run began.
+    """
+
+    def __init__(self, shown_warnings: Sequence[str] = ()) -> None:
+        self._shown_warnings = frozenset(shown_warnings)
+        self.start: RunStarted | None = None
+        self.end: RunEnded | None = None
+
+    def notify(self, event: Event) -> None:
+        """Show `event`."""
+        match event:
+            case RunStarted(warnings=warnings):
+                self.start = event
+                for warning in warnings:
+                    if warning not in self._shown_warnings:
+                        self.note(f"warning: {printable(warning, LINE)}")
+            case RunEnded(left=left):
+                self.end = event
+                if left:
+                    self.note(
+                        f"these sandboxes could not be removed and may go on costing: {', '.join(left)}; "
+                        "trace-bench clean removes them once they can be reached"
+                    )
+
+    def note(self, text: str) -> None:
+        """Print a line that is no event."""
+        note(text)
+
+    def alert(self, text: str) -> None:
+        """Print a line from a handler of a signal."""
+        alert(text)
+
+    def close(self, exit_code: int, error: str | None = None) -> None:
+        """End the display, once, however the command ends; `error` is the sentence that ends the command."""
+
+
+class Lines(Display):
+    """Plain lines on stderr: one per job that starts, is tried again, or ends.
+
+    Args:
+        verbosity: from 1 on also each evaluated candidate, each delay and some events, from 2 on the output of
+            sandboxes.
+    """
+
+    def __init__(
+        self, shown_warnings: Sequence[str] = (), *, verbosity: int = 0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(shown_warnings)
+        self._verbosity = verbosity
+        self._clock = clock
+        self._delays: dict[str, float] = {}
+        self._planned = self._done = self._skipped = 0
+        self._cost = 0.0
+        self._output = Output()
+
+    def notify(self, event: Event) -> None:
+        if isinstance(event, RunStarted):
+            self._planned = len(event.jobs)
+            continued = ", continued" if event.continued else ""
+            self.note(f"run    {event.run_id}  {self._planned} jobs{continued}")
+        super().notify(event)
+        match event:
+            case JobReused(job, row):
+                self._job_ended(f"reused {name_of(job)}  {_scores(row)}{_flags(row)}", row)
+            case JobQueued(job, host):
+                self.note(f"wait   {name_of(job)}  {lacking(host)}")
+            case JobStarted(job, adopted):
+                self.note(f"start  {name_of(job)}" + ("  adopted" if adopted else ""))
+            case SandboxUp(job, host) if host or self._verbosity:
+                self.note(f"up     {name_of(job)}" + (f"  on {printable(host, 80)}" if host else ""))
+            case ModelCallDelayed(job, seconds, reason):
+                last, now = self._delays.get(job.job_id), self._clock()
+                if self._verbosity or last is None or now - last >= DELAYS_APART:
+                    self._delays[job.job_id] = now
+                    self.note(f"wait   {name_of(job)}  {wait(seconds, reason)}")
+            case JobRetried(job, row, attempt):
+                self._print(self._output.rest(job.job_id))
+                self.note(f"retry  {name_of(job)}  attempt {attempt} after {why(row)}")
+            case JobFinished(job, row):
+                self._print(self._output.rest(job.job_id))
+                self._job_ended(_finished(job, row), row)
+            case JobSkipped(job, row):
+                self._skipped += 1
+                if self._skipped <= SKIPS:
+                    reason = first_sentence(row.feedback) or printable(job.reason)
+                    self._job_ended(f"skip   {name_of(job)}  {reason}".rstrip(), row)
+            case RunEnded() if self._skipped > SKIPS:
+                self.note(f"skip   and {self._skipped - SKIPS} more")
+            case CandidateEvaluated(job, line) if self._verbosity:
+                step, score, best = (_short(number(line.get(name))) for name in ("step", "score", "best_score"))
+                self.note(f"step   {job.job_id[:SHORT]}  step {step}  score {score}  best {best}")
+            case SandboxEvent(job, line) if self._verbosity and line.get("event") in SHOWN_EVENTS:
+                self.note(f"event  {job.job_id[:SHORT]}  {line['event']}  {_fields(line)}".rstrip())
+            case SandboxOutput(job, phase, text) if self._verbosity > 1:
+                self._print(self._output.add(job.job_id, phase, text))
+
+    def _job_ended(self, text: str, row: Results) -> None:
+        """Print the job's line, with how many have ended, and what they cost so far if they cost anything."""
+        self._done += 1
+        self._cost += row.cost_usd
+        cost = f", ${dollars(self._cost)}" if self._cost else ""
+        self.note(f"{text}  [{self._done}/{self._planned}{cost}]")
+
+    def _print(self, lines: Sequence[str]) -> None:
+        for line in lines:
+            self.note(line)
+
+
+class JsonLines(Display):
+    """One JSON line per event on stdout, each written at once; see `trace_bench.cli.json_events`."""
+
+    def __init__(self, shown_warnings: Sequence[str] = ()) -> None:
+        super().__init__(shown_warnings)
+        self._rows: dict[str, Results] = {}
+
+    def notify(self, event: Event) -> None:
+        super().notify(event)
+        if isinstance(event, JobReused | JobFinished | JobSkipped):
+            self._rows[event.job.job_id] = event.row
+        if (found := json_events.json_event(event)) is not None:
+            emit(json_events.line(*found))
+
+    def close(self, exit_code: int, error: str | None = None) -> None:
+        if self.start is not None:
+            rows = list(self._rows.values())
+            fields = json_events.run_end(self.start, rows, exit_code=exit_code, error=error)
+            emit(json_events.line("run.end", fields))
+
+
+def _finished(job: JobView, row: Results) -> str:
+    """The line of a job that has ended."""
+    match ending_of(row):
+        case "interrupted":
+            return f"cut    {name_of(job)}  interrupted; will run again when the run is continued"
+        case "ok":
+            spent = f"{row.time_seconds or 0:.1f} s{_price(row)}"
+            return f"ok     {name_of(job)}  {_scores(row)}  {spent}{_end_of(row)}{_flags(row)}"
+        case _:
+            return f"failed {name_of(job)}  {why(row)}{_price(row)}{_flags(row)}"
+
+
+def alert(text: str) -> None:
+    """A line to stderr from a handler of a signal: what the thread was writing may be half written, and locked."""
+    with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
+        os.write(sys.stderr.fileno(), f"{harmless(known.text(text))}\n".encode())
+
+
+class Output:
+    """Puts the pieces of sandboxes' output together to whole lines, per job and phase, safe to show."""
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[str, str], str] = {}
+
+    def add(self, job_id: str, phase: str, text: str) -> list[str]:
+        """The lines that `text` completes."""
+        *whole, rest = (self._open.pop((job_id, phase), "") + text).split("\n")
+        while len(rest) > LINE:
+            whole.append(rest[:LINE])
+            rest = rest[LINE:]
+        if rest:
+            self._open[job_id, phase] = rest
+        return [shown for line in whole for shown in self._shown(job_id, phase, line)]
+
+    def rest(self, job_id: str) -> list[str]:
+        """What the job left without an end of line."""
+        left = [key for key in self._open if key[0] == job_id]
+        return [shown for key in left for shown in self._shown(*key, self._open.pop(key))]
+
+    def _shown(self, job_id: str, phase: str, line: str) -> list[str]:
+        line = line.removesuffix("\r")
+        parts = [line[at : at + LINE] for at in range(0, len(line), LINE)] or [""]
+        prefix = f"{job_id[:SHORT]} {printable(phase, 20)} | "
+        return [prefix + escaped(part) for part in parts]
+
+
+def escaped(text: str) -> str:
+    """`text` without anything that moves a cursor; tabs are spaces."""
+    return printable(text.replace("\t", "    "), 10 * len(text) + 1)
+
+
+def name_of(job: JobView) -> str:
+    """A job on one line, for people; the stub is not named."""
+    model = "" if job.model == "stub" else f"  {printable(job.model)}"
+    return (
+        f"{job.job_id}  {printable(job.task_id)}  {printable(job.trainer_id)}  {printable(job.variant, 200)}"
+        f"{model}  seed {job.seed}"
+    )
+
+
+def why(row: Results) -> str:
+    """``boundary: kind: first sentence`` of a failed job."""
+    return f"{row.failure_boundary}: {printable(row.failure_kind or '?')}: {first_sentence(row.feedback)}"
+
+
+def lacking(host: str) -> str:
+    """What a job waits for that others may have, of `host` if there are several."""
+    return "for GPUs, cores or quiet that others have" + (f", on {printable(host, 80)}" if host else "")
+
+
+def wait(seconds: float, why: str) -> str:
+    """How long a model call waits, and why, safe to show."""
+    return f"{seconds:.0f} s for its model: {printable(why, 200)}"
+
+
+def first_sentence(text: str) -> str:
+    """Of what a sandbox said, up to the end of its first sentence or line, safe to show."""
+    return printable(re.split(r"(?<=[.!?])\s|[\r\n]", text.strip(), maxsplit=1)[0], 300)
+
+
+def score(value: float | None) -> str:
+    return "-" if value is None else f"{value:.6g}"
+
+
+def _scores(row: Results) -> str:
+    return f"{score(row.score_initial)} -> {score(row.score_best)}"
+
+
+def _price(row: Results) -> str:
+    return f"  ${dollars(row.cost_usd)}" if row.cost_usd else ""
+
+
+def _end_of(row: Results) -> str:
+    """That a budget ended the search, and whose."""
+    if row.stop_reason != "budget":
+        return ""
+    return "  cut off by the run's budget" if row.cut_by_run_budget else "  ended by its budget"
+
+
+def _flags(row: Results) -> str:
+    return f"  ! {printable(' '.join(flags_of(row)), 300)}" if row.integrity_flags else ""
+
+
+def _short(value: int | float | None) -> str:
+    return score(None if value is None else float(value))
+
+
+def _fields(line: Mapping[str, Any]) -> str:
+    """The event's own fields as ``key=value``."""
+    shown = []
+    for key, value in line.items():
+        if key not in ("t", "event"):
+            text = value if isinstance(value, str) else _compact(value)
+            shown.append(f"{printable(key, 40)}={printable(text, 300)}")
+    return " ".join(shown)
+
+
+def _compact(value: object) -> str:
+    try:
+        return json.dumps(value, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError):  # a number of too many digits, or too deep
+        return "?"
