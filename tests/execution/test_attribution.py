@@ -136,7 +136,12 @@ def words(node: ast.AST) -> Iterator[str]:
 
 def errors() -> set[type[TraceBenchError]]:
     """Errors that end an attempt under their own name."""
-    modules = ("trace_bench.sandbox.errors", "trace_bench.execution.session", "trace_bench.gateway.base")
+    modules = (
+        "trace_bench.sandbox.errors",
+        "trace_bench.execution.connection",
+        "trace_bench.execution.session",
+        "trace_bench.gateway.base",
+    )
     found = [
         value for name in (*modules, "trace_bench.errors") for value in vars(importlib.import_module(name)).values()
     ]
