@@ -21,10 +21,11 @@ from trace_bench.display.table import Table
 from trace_bench.errors import ExitCode
 from trace_bench.execution.events import Subscriber, ignore
 from trace_bench.execution.result import RunResult
-from trace_bench.execution.start import completed, run_config
+from trace_bench.execution.start import run_config
 from trace_bench.matrix import Job
 from trace_bench.mirrors.attached import mirrored, with_warnings
 from trace_bench.notebook import NotebookTable, in_notebook
+from trace_bench.planning.completion import complete_models
 from trace_bench.records.runs import find_run
 
 __all__ = ["Job", "RunResult", "expand", "load_config", "open_run", "run"]
@@ -53,7 +54,7 @@ def expand(config: Config, *, roots: Sequence[Path] = ()) -> Jobs:
     Raises:
         ConfigError: the config is wrong, or does not fit its tasks and trainers; one line per problem.
     """
-    config = completed(select(_loaded(config), roots))
+    config = complete_models(select(_loaded(config), roots))
     resolved = resolve(config, roots)
     return Jobs(matrix.expand(config, resolved.tasks, resolved.trainers))
 

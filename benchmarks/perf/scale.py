@@ -273,10 +273,10 @@ def controller(scale: Scale, folder: Path, backend: Any, profile: str | None) ->
     run = Run(planned, subscriber=Looks())
     inner, jobs = run._run_jobs, 0.0
 
-    def run_jobs() -> None:
+    def run_jobs(reporter: Any) -> None:
         nonlocal jobs
         began = time.perf_counter()
-        inner()
+        inner(reporter)
         jobs = time.perf_counter() - began
 
     run._run_jobs = run_jobs  # type: ignore[method-assign]

@@ -18,9 +18,9 @@ from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
 from trace_bench.config.selectors import select
 from trace_bench.errors import ConfigError
-from trace_bench.execution.start import completed
 from trace_bench.identity import config_hash
 from trace_bench.matrix import expand
+from trace_bench.planning.completion import complete_models
 
 TASKS = ("internal:numeric_param", "llm4ad:circle_packing")
 BOTH = ("-t", TASKS[0], "-t", TASKS[1])
@@ -52,7 +52,7 @@ def written(name: str = "config.yaml", **config: Any) -> str:
 
 
 def identity(config: RunConfig) -> tuple[str, list[str]]:
-    config = completed(select(config))
+    config = complete_models(select(config))
     resolved = resolve(config)
     hashes = {name: task.content_hash for name, task in resolved.tasks.items()}
     jobs = expand(config, resolved.tasks, resolved.trainers)

@@ -27,8 +27,9 @@ from trace_bench.execution.run import Run
 from trace_bench.execution.session import Session, Silence
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
-from trace_bench.planning.plan import RunPlan, jobs_of, plan_run
+from trace_bench.planning.plan import RunPlan
 from trace_bench.planning.planned_job import PlannedJob
+from trace_bench.planning.planner import PlanInputs, jobs_of, plan_run
 from trace_bench.planning.recording import recording_of
 from trace_bench.sandbox.base import SandboxRequest
 from trace_bench.sandbox.labels import job_labels
@@ -75,10 +76,10 @@ class Bench:
         jobs = jobs_of(loaded, resolved)
         if recording is not None:
             recording.check(jobs, loaded.source.where(("replay_from",)))
-        return plan_run(
-            loaded, resolved, jobs, self.backend, self._image, sources_hash=self.sources, now=self._now,
-            recording=recording,
-        )  # fmt: skip
+        inputs = PlanInputs(
+            loaded, resolved, jobs, self.backend, self._image, sources_hash=self.sources, recording=recording
+        )
+        return plan_run(inputs, now=self._now)
 
     def run(
         self,

@@ -26,7 +26,7 @@ from trace_bench.artifacts.provenance import package_versions
 from trace_bench.artifacts.writers import Journal
 from trace_bench.errors import EnvironmentUnavailable
 from trace_bench.execution import supervision
-from trace_bench.planning import plan as plan_module
+from trace_bench.planning import planner
 from trace_bench.planning.resume import is_recorded
 from trace_bench.records.tables import refresh_tables
 from trace_bench.sandbox.base import SandboxRequest
@@ -124,7 +124,7 @@ def _changes_nothing(name: str, path: Path) -> bool:
 @pytest.fixture
 def fate(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Fate:
     versions = package_versions()  # slow to find, and always the same
-    for module in (plan_module, provenance):
+    for module in (planner, provenance):
         monkeypatch.setattr(module, "package_versions", lambda: versions)
     return Fate(monkeypatch)
 

@@ -53,15 +53,15 @@ def test_a_run_is_planned_again_after_another_controller(
     monkeypatch.setattr(start, "backend_of", lambda config: bench.backend)
     monkeypatch.setattr(start, "image_source", lambda *args, **kwargs: bench._image)
     monkeypatch.setattr(start, "worker_sources_hash", lambda: bench.sources)
-    real, plans = start.plan_config, []
+    real, plans = start.plan_complete, []
 
-    def plan_config(*args: Any, **kwargs: Any) -> RunPlan:
+    def plan_complete(*args: Any, **kwargs: Any) -> RunPlan:
         plans.append(real(*args, **kwargs))
         if len(plans) <= races:
             bench.run(run_id="x", resume="none" if len(plans) > 1 else "auto")
         return plans[-1]
 
-    monkeypatch.setattr(start, "plan_config", plan_config)
+    monkeypatch.setattr(start, "plan_complete", plan_complete)
     config = bench.load(run_id="x")
     if races < start.RACES:
         result = start.run_config(config)

@@ -23,7 +23,7 @@ from trace_bench.artifacts.provenance import package_versions
 from trace_bench.artifacts.writers import Journal, make_folders, read_journal, write_json
 from trace_bench.execution.session import Session
 from trace_bench.gateway.stub import StubProvider
-from trace_bench.planning import plan as plan_module
+from trace_bench.planning import planner
 from trace_bench.planning.resume import is_recorded
 
 ONE: dict[str, Any] = {"tasks": ["internal:numeric_param"], "trainers": ["NoOp"]}
@@ -100,7 +100,7 @@ def watched(bench: Bench, patch: pytest.MonkeyPatch, **config: Any) -> list[Cut]
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
     versions = package_versions()  # slow to find, and always the same
-    for module in (plan_module, provenance):
+    for module in (planner, provenance):
         monkeypatch.setattr(module, "package_versions", lambda: versions)
 
 

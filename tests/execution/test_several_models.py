@@ -17,11 +17,12 @@ from trace_bench.config.models import RunConfig
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.execution.providers import limits_folder, providers_of
 from trace_bench.execution.records import write_records
-from trace_bench.execution.start import completed, run_config
+from trace_bench.execution.start import run_config
 from trace_bench.gateway.base import ProviderReply, ProviderRequest
 from trace_bench.gateway.masked import masked
 from trace_bench.gateway.stub import StubProvider
 from trace_bench.matrix import models_of
+from trace_bench.planning.completion import complete_models
 from trace_bench.planning.models import with_models
 from trace_bench.planning.prices import prices_of
 from trace_bench.secrets import known
@@ -161,7 +162,7 @@ def test_built_in_models_stand_beside_real_ones_each_with_jobs_of_its_own(tmp_pa
     script = tmp_path / "rules.yaml"
     script.write_text("rules:\n  - text: hello\n")
     llms = [*TWO, "stub", f"scripted:{script}"]
-    beside = completed(parse_config({"tasks": ["internal:numeric_param"], "mode": "real", "llms": llms}))
+    beside = complete_models(parse_config({"tasks": ["internal:numeric_param"], "mode": "real", "llms": llms}))
     assert [model["id"] for model in models_of(beside)] == ["gpt-x", "warm", "stub", "scripted:rules"]
     with providers_of(beside, {}, {"OPENAI_API_KEY": KEY}) as providers:
         assert set(providers) == {"gpt-x", "warm", "stub", "scripted:rules"}

@@ -11,12 +11,12 @@ import pytest
 
 from trace_bench.config.models import RunConfig
 from trace_bench.errors import ConfigError
-from trace_bench.execution.start import image_source
 from trace_bench.images.context import worker_context
 from trace_bench.images.layers import family_named
 from trace_bench.images.plugins import plugin_named
 from trace_bench.images.recipe import image_key
 from trace_bench.matrix import image_family
+from trace_bench.planning.images import image_source
 from trace_bench.sandbox.local import LocalBackend
 from trace_bench.trainers.registry import GROUP, additions_of, load_trainer
 

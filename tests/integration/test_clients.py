@@ -21,7 +21,7 @@ from trace_bench.config.resolve import resolve
 from trace_bench.execution.attempt import AttemptRunner
 from trace_bench.execution.records import write_records
 from trace_bench.gateway.server import Gateway
-from trace_bench.planning.plan import jobs_of, plan_run
+from trace_bench.planning.planner import PlanInputs, jobs_of, plan_run
 from trace_bench.sandbox.docker import DockerBackend
 from trace_bench.sandbox.uids import UidBlocks
 
@@ -71,7 +71,8 @@ def seen(images: Path, home: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     backend = DockerBackend()
     resolved = resolve(config, [TASKS])
     image = ImageRecord(family="core", ref=ref, key=key)
-    plan = plan_run(config, resolved, jobs_of(config, resolved), backend, lambda _: image, sources_hash="clients")
+    jobs = jobs_of(config, resolved)
+    plan = plan_run(PlanInputs(config, resolved, jobs, backend, lambda _: image, sources_hash="clients"))
     write_records(plan)
     clerk = Clerk(lambda: _look_in(plan.run_id))
     runner = AttemptRunner(

@@ -27,7 +27,7 @@ from trace_bench.images.engine import connect
 from trace_bench.images.lock import ImagePin
 from trace_bench.images.recipe import key_of_parts
 from trace_bench.images.supply import supply
-from trace_bench.planning.host_images import pinned_image
+from trace_bench.planning.images import pinned_image
 from trace_bench.sandbox import Sandbox, SandboxRequest, docker_hosts, get_backend
 from trace_bench.sandbox import engine as engine_module
 from trace_bench.sandbox.base import SeveralEngines
@@ -357,7 +357,7 @@ def test_the_first_host_makes_the_images_where_this_machine_has_no_engine(
     pair: list[OtherEngine], image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from trace_bench.config.models import ImagesConfig
-    from trace_bench.planning import host_images
+    from trace_bench.planning import images
 
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none")
     monkeypatch.setenv("DOCKER_CONTEXT", "default")
@@ -367,7 +367,7 @@ def test_the_first_host_makes_the_images_where_this_machine_has_no_engine(
         asked.append(engine.api.base_url)
         return replace(image.pin, ref="made", parts={"base": "nobody's"})
 
-    monkeypatch.setattr(host_images, "ensure", ensure)
+    monkeypatch.setattr(images, "ensure", ensure)
     backend = hosts_of(pair)
     assert pinned_image("core", ImagesConfig(), backend, build=True, say=print).ref == "made"
     assert asked == [pair[0].tcp_url.replace("tcp:", "https:")]

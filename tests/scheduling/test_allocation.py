@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from trace_bench.config.models import SandboxConfig
-from trace_bench.planning.hosts import can_run
 from trace_bench.planning.planned_job import PlannedJob
+from trace_bench.planning.requirements import can_run
 from trace_bench.sandbox.base import Host
 from trace_bench.sandbox.locks import LOCK_DIR_VARIABLE
 from trace_bench.scheduling.allocation import Allocation, Allocator

@@ -17,7 +17,7 @@ from tests.scheduling.test_allocation import a_job
 from trace_bench.config import RunConfig, parse_config
 from trace_bench.config.models import SandboxConfig
 from trace_bench.errors import ConfigError, SandboxError
-from trace_bench.planning.hosts import check_hosts, check_sandboxes, unmet_requirement
+from trace_bench.planning.requirements import check_hosts, check_sandboxes, unmet_requirement
 from trace_bench.sandbox import leases
 from trace_bench.sandbox.base import Host, Sandbox
 from trace_bench.sandbox.labels import CPUSET, DEVICES, EXCLUSIVE

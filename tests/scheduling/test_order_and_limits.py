@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.execution.bench import Bench
 from tests.execution.supervisor import Script
 from trace_bench.execution.job_executor import pause_before
-from trace_bench.planning.hosts import MEMORY_SHARE, MemoryPool
 from trace_bench.planning.job_order import spread
+from trace_bench.planning.requirements import MEMORY_SHARE, MemoryPool
 
 GIB = 1 << 30
 SIZES = st.integers(1, 9)

@@ -14,12 +14,12 @@ from trace_bench.artifacts.reproduction import Pin
 from trace_bench.config.models import RunConfig
 from trace_bench.display.text import quoted
 from trace_bench.errors import ConfigError, EnvironmentUnavailable, HarnessError
-from trace_bench.execution.start import image_source
 from trace_bench.identity import FingerprintPrefix, prefix_of
 from trace_bench.images.pins import read_lock
 from trace_bench.images.recipe import key_of_parts
 from trace_bench.images.registry import fetch
-from trace_bench.planning.plan import ImageSource, RunPlan
+from trace_bench.planning.images import ImageSource, image_source
+from trace_bench.planning.plan import RunPlan
 from trace_bench.planning.planned_job import PlannedJob
 from trace_bench.planning.recording import Recording
 from trace_bench.records.reading import read_optional
@@ -53,7 +53,7 @@ class PinnedImages:
         say: Callable[[str], None],
         warn: Callable[[str], None],
     ) -> ImageSource:
-        """See `trace_bench.execution.start.image_source`."""
+        """See `trace_bench.planning.images.image_source`."""
         here = image_source(config, backend, build=build, say=say, warn=warn)
 
         def image(family: str) -> ImageRecord:

@@ -16,10 +16,10 @@ from trace_bench.config.models import RunConfig, SandboxConfig
 from trace_bench.config.places import ModalPricesConfig
 from trace_bench.errors import SandboxError
 from trace_bench.execution.attempt import AttemptRunner
-from trace_bench.planning.hosts import unmet_requirement
 from trace_bench.planning.plan import RunPlan
 from trace_bench.planning.planned_job import PlannedJob
 from trace_bench.planning.prepare import most_seconds
+from trace_bench.planning.requirements import unmet_requirement
 from trace_bench.sandbox.base import Host
 
 _GIB = 1 << 30

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,26 +15,15 @@ from trace_bench.artifacts.contract import ModelRef
 from trace_bench.artifacts.jsonio import JsonError, dumps, read_model
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.outputs import BuildReport, Failure
-from trace_bench.artifacts.provenance import capture_git
-from trace_bench.artifacts.records import ImageRecord
-from trace_bench.config.models import RunConfig
-from trace_bench.config.resolve import resolve
-from trace_bench.config.selectors import select
-from trace_bench.errors import Boundary, EnvironmentUnavailable, Interrupted
+from trace_bench.errors import Boundary, Interrupted
 from trace_bench.execution.attempt import AttemptRunner
-from trace_bench.execution.start import completed, image_source, plan_config
-from trace_bench.execution.tensorboard import check_tensorboard
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
 from trace_bench.identity import run_id
-from trace_bench.images.recipe import worker_sources_hash
-from trace_bench.planning.backends import backend_of
-from trace_bench.planning.hosts import MemoryPool
-from trace_bench.planning.plan import RunPlan, jobs_of, plan_run
+from trace_bench.planning.plan import RunPlan
 from trace_bench.planning.planned_job import PlannedJob
 from trace_bench.planning.prepare import JobPlan
-from trace_bench.planning.prices import prices_of
-from trace_bench.resources import package_dir
+from trace_bench.planning.requirements import MemoryPool
 from trace_bench.sandbox.uids import UidBlocks
 
 _STUB = ModelRef(id="stub")
@@ -60,67 +48,6 @@ class ProblemCheck:
             return self
         message = f"{self.task_id} has no trainable parameter"
         return replace(self, failure=Failure(boundary=Boundary.TASK, kind="no_trainable_parameters", message=message))
-
-
-def plan_of_suites(
-    config: RunConfig,
-    suites: Collection[str],
-    *,
-    roots: Sequence[Path],
-    build: bool,
-    say: Callable[[str], None],
-) -> RunPlan:
-    """`plan_config`, with the jobs of `suites` only. All of `config` is checked, but no image built for the others."""
-    config = completed(select(config, roots))
-    check_tensorboard(config)
-    resolved = resolve(config, roots)
-    jobs = jobs_of(config, resolved)
-    backend = backend_of(config)
-    wanted = {job.image_family for job in jobs if job.suite in suites}
-    warnings: list[str] = []
-    prices = prices_of(config, warnings)
-    pinned = image_source(config, backend, build=build, say=say, warn=warnings.append)
-    locked = image_source(config, backend, build=False, say=say, warn=lambda _: None)
-
-    def images(family: str) -> ImageRecord:
-        if family in wanted:
-            return pinned(family)
-        with suppress(EnvironmentUnavailable):
-            return locked(family)
-        return ImageRecord(family=family, ref="", key="")
-
-    plan = plan_run(
-        config,
-        resolved,
-        jobs,
-        backend,
-        images,
-        sources_hash=worker_sources_hash(),
-        git=capture_git(package_dir()),
-        warnings=warnings,
-        prices=prices,
-    )
-    kept = [index for index, planned in enumerate(plan.jobs) if planned.job.suite in suites]
-    place = {index: place for place, index in enumerate(kept)}
-    return replace(
-        plan,
-        jobs=tuple(plan.jobs[index] for index in kept),
-        order=tuple(place[index] for index in plan.order if index in place),
-    )
-
-
-def plan_validation(
-    config: RunConfig,
-    suites: Collection[str] | None,
-    *,
-    roots: Sequence[Path],
-    build: bool,
-    say: Callable[[str], None],
-) -> RunPlan:
-    """The plan of `config`, or of its tasks of `suites`. Arguments and errors are those of `plan_config`."""
-    if suites is None:
-        return plan_config(config, roots=roots, build=build, say=say)
-    return plan_of_suites(config, suites, roots=roots, build=build, say=say)
 
 
 def check_problems(

@@ -1,4 +1,4 @@
-"""What an earlier start of a run left, and what is done about each job because of it."""
+"""What an earlier start of a run left, and what the next one does about each job."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Mode = Literal["auto", "failed", "none"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is done about one job, and why. `row` is the result that counts, for ``reuse``."""
+    """The decision about one job, and why. `row` is the result that is reused, for ``reuse``."""
 
     decision: Decision
     reason: str
@@ -38,13 +38,13 @@ NEW = Verdict("run", "it has no result yet")
 
 
 @dataclass
-class Before:
-    """What is there of a run: results, and sandboxes that a dead controller left.
+class EarlierRun:
+    """A run that was started before: its results, and sandboxes that a dead controller left.
 
     Attributes:
-        adopted: by job id, the sandboxes that jobs go on in; filled by `decide`.
-        leftovers: sandboxes that nobody will go on with.
-        budget_left: the run's budget has anything left, so that jobs which it cut off can come further.
+        adopted: by job id, the sandboxes in which jobs go on; filled by `decide`.
+        leftovers: sandboxes that are to be removed; filled by `decide`.
+        budget_left: part of the run's budget is left, so that jobs which it cut off can go on.
     """
 
     layout: RunLayout
@@ -55,7 +55,7 @@ class Before:
     budget_left: bool = True
 
     def decide(self, job_id: str, fingerprint: str) -> Verdict:
-        """What to do about a job whose result would have `fingerprint`. To be asked once for each job."""
+        """Decide about a job whose result would have `fingerprint`. To be called once for each job."""
         row, damage = self._row(job_id)
         if self.mode != "none" and row is not None and self._counts(row) and row.fingerprint == fingerprint:
             self._leave(job_id)
@@ -95,11 +95,11 @@ class Before:
             return None, "its results.json is damaged"
 
     def _adoptable(self, job_id: str, fingerprint: str) -> Verdict | None:
-        """Adopt the job's sandbox, if there is one that has begun, and for the same result as is wanted now."""
+        """Adopt the job's sandbox, if there is one that has started, with the same fingerprint."""
         chosen: Sandbox | None = None
         reason = ""
         meta = self._meta(job_id)
-        # A host that had gone may have kept what the job left there before it went on elsewhere.
+        # A host that was unreachable may still have a sandbox of the job from before it moved to another host.
         last = (meta.host or "") if meta is not None else ""
         for sandbox in sorted(self.sandboxes.get(job_id, ()), key=lambda sandbox: sandbox.host != last):
             state = sandbox.status()
@@ -123,9 +123,9 @@ class Before:
         # A controller may have died between the record and the result.
         return meta is not None and meta.fingerprint == fingerprint and not self.layout.job(job_id).results.exists()
 
-    def out_of_sight(self, hosts: Collection[str]) -> list[str]:
-        """Hosts, not of `hosts`, where jobs had sandboxes that nobody has recorded the end of, by name; empty is that
-        of a run that had but one."""
+    def unreachable_hosts(self, hosts: Collection[str]) -> list[str]:
+        """Hosts, other than `hosts`, where jobs had sandboxes whose end is not recorded. The name of the only host of a
+        run is empty."""
         found = set()
         for job in self.layout.job_dirs():
             if self.sandboxes.get(job.job_id) or job.results.exists():
@@ -135,24 +135,29 @@ class Before:
                 found.add(meta.host or "")
         return sorted(found - set(hosts))
 
+    def all_leftovers(self, job_ids: Collection[str]) -> tuple[Sandbox, ...]:
+        """Sandboxes that are to be removed, with those of jobs other than `job_ids`."""
+        others = [sandbox for job_id, found in self.sandboxes.items() if job_id not in job_ids for sandbox in found]
+        return (*self.leftovers, *others)
+
     def _leave(self, job_id: str) -> None:
         known = [*self.adopted.values(), *self.leftovers]
         self.leftovers += [s for s in self.sandboxes.get(job_id, ()) if s not in known]
 
 
-def look_back(layout: RunLayout, backend: Backend, mode: Mode) -> Before | None:
-    """What is there of the run at `layout`; None if it was never started."""
+def earlier_run(layout: RunLayout, backend: Backend, mode: Mode) -> EarlierRun | None:
+    """What an earlier start of the run at `layout` left; None if it was never started."""
     if not layout.manifest.is_file():
         return None
     sandboxes: dict[str, list[Sandbox]] = {}
     for sandbox in backend.find({RUN: layout.run_id, OWNER: owner()}):
         sandboxes.setdefault(sandbox.labels.get(JOB, ""), []).append(sandbox)
-    return Before(layout, mode, sandboxes)
+    return EarlierRun(layout, mode, sandboxes)
 
 
 @dataclass(frozen=True)
 class Found:
-    """A run of the wanted config. `note` says why one that is unfinished was passed over."""
+    """A run of the given config. `note` says why an unfinished one is not continued."""
 
     layout: RunLayout | None
     note: str = ""
@@ -187,8 +192,10 @@ def find_run_to_continue(
 
 
 def is_recorded(layout: RunLayout) -> bool:
-    """Whether a controller has come to the end of the run, every job's ending counted, and has written all of it: the
-    index, which comes last, knows the lock as it is. (Their times would not tell: clocks are set.)"""
+    """Whether a controller has finished the run, with a final result of every job, and has written all of its files.
+
+    The index is written last, and has the hash of the lock. (Times of files are no evidence: clocks are set.)
+    """
     try:
         lock = layout.lock.read_bytes()
         published = json.loads(lock)["salt"] is not None
@@ -198,7 +205,7 @@ def is_recorded(layout: RunLayout) -> bool:
 
 
 def _keys(images: Any) -> dict[str, Any]:
-    """Keys of the images of a lock that anybody may have written."""
+    """Keys of the images of an untrusted lock."""
     if not isinstance(images, dict):
         return {}
     return {family: image.get("key") for family, image in images.items() if isinstance(image, dict)}
@@ -253,7 +260,7 @@ Stamp = tuple[tuple[int, int, int] | None, ...]
 
 
 def stamp_of(layout: RunLayout) -> Stamp:
-    """Changes with whatever a controller does in the run's folder."""
+    """A value that changes when a controller writes in the run's folder."""
     found: list[tuple[int, int, int] | None] = []
     for path in (layout.manifest, layout.lock, layout.events, layout.files_index):
         try:
@@ -268,6 +275,6 @@ def stamp_of(layout: RunLayout) -> Stamp:
 def salt_of(layout: RunLayout) -> str | None:
     """The salt of a run that has been started before; None for a new one."""
     if layout.salt.is_file() and (salt := layout.salt.read_text(encoding="utf-8").strip()):
-        return salt  # an empty one was about to be written; what was published before still stands in the lock
+        return salt  # an empty one was about to be written; the lock may have one that was published before
     lock = read_lock(layout)
     return lock.salt if lock is not None else None

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trace_bench.errors import SandboxError
-from trace_bench.planning.hosts import MemoryPool, can_run, unmet_requirement
 from trace_bench.planning.planned_job import PlannedJob
+from trace_bench.planning.requirements import MemoryPool, can_run, unmet_requirement
 from trace_bench.sandbox.base import Host, Sandbox
 from trace_bench.sandbox.labels import EXCLUSIVE
 from trace_bench.sandbox.leases import Lease, Leases, Taken, cores_in, devices_in

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from trace_bench.config.models import SandboxConfig
-from trace_bench.planning.hosts import MemoryPool
+from trace_bench.planning.requirements import MemoryPool
 from trace_bench.sandbox.base import Host
 from trace_bench.sandbox.leases import Leases
 from trace_bench.scheduling.starting import StartGate

@@ -62,8 +62,8 @@ def validate(
     from trace_bench.config import load_config
     from trace_bench.config.resolve import resolve
     from trace_bench.config.selectors import select
-    from trace_bench.execution.start import write_plan
-    from trace_bench.execution.validate import check_problems, plan_validation
+    from trace_bench.execution.start import plan_config, write_plan
+    from trace_bench.execution.validate import check_problems
 
     path = one_config(config, config_option)
     if path is None:
@@ -83,7 +83,7 @@ def validate(
         check_runs_dir(whole)
     checks: list[ProblemCheck] = []
     with stopping("stopping: the builds are ended and their sandboxes removed") as stop_wanted:
-        plan = plan_validation(whole, suites, roots=roots, build=not no_build, say=note)
+        plan = plan_config(whole, suites=suites, roots=roots, build=not no_build, say=note)
         for warning in plan.warnings:
             note(f"warning: {quoted(warning, 2000)}")
         for name in trainers if not as_json else ():

@@ -1,14 +1,20 @@
-"""What jobs require of hosts, checked before anything starts."""
+"""What jobs require of a backend and its hosts, checked before anything starts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
+from trace_bench.arguments import hint
 from trace_bench.config.models import RunConfig, SandboxConfig
+from trace_bench.config.sizes import format_size
 from trace_bench.errors import ConfigError
+from trace_bench.matrix import Job
 from trace_bench.planning.backends import backend_name
 from trace_bench.planning.planned_job import PlannedJob
-from trace_bench.sandbox.base import Host
+from trace_bench.sandbox.base import CONTROLS, NEVER_WEAKER, Backend, Host
+from trace_bench.sandbox.errors import ControlMissing, RuntimeMissing
+from trace_bench.sandbox.runtimes import missing_runtime
 
 MOST_HOSTS = 8
 """Hosts that one message names."""
@@ -113,6 +119,94 @@ def check_hosts(config: RunConfig, jobs: Iterable[PlannedJob], hosts: Sequence[H
         problems.append(f"{where}: no host can run {task_id}: {'; '.join(reasons[:MOST_HOSTS])}{more}")
     if problems:
         raise ConfigError("\n".join(problems))
+
+
+def check_runtimes(jobs: Sequence[Job], known: Any) -> None:
+    """Check that the engine has the runtimes of all sandboxes.
+
+    Args:
+        known: names of the engine's runtimes; not a list where the backend has none.
+
+    Raises:
+        RuntimeMissing: the engine lacks one of them.
+    """
+    for runtime in sorted({sandbox.runtime or "" for sandbox in _sandboxes(jobs)}):
+        if runtime and isinstance(known, list) and runtime not in known:
+            raise RuntimeMissing(missing_runtime(runtime, known))
+
+
+def check_required_controls(jobs: Sequence[Job], backend: Backend) -> None:
+    """Check that the backend can put the required controls in force, before a sandbox is made.
+
+    Raises:
+        ControlMissing: the backend cannot put one of them in force.
+    """
+    # `cannot` does not include runtimes that a config names.
+    required = {name for s in _sandboxes(jobs) if s.runtime is None for name in s.require_controls}
+    if not required:
+        return
+    cannot = backend.cannot
+    if lacking := sorted(required & cannot.keys()):
+        names = "; ".join(f"{name} ({cannot[name]})" for name in lacking)
+        remedy = "Mend the host, or name it in allow_weaker" if backend.name == "docker" else "Use --backend docker"
+        raise ControlMissing(f"the {backend.name} backend cannot put in force: {names}. {remedy}.")
+
+
+def memory_warnings(config: RunConfig, jobs: Sequence[Job], memory: Any) -> list[str]:
+    """Warnings about how many jobs fit into the engine's memory."""
+    if not isinstance(memory, int):
+        return []
+    pool = MemoryPool(memory)
+    notes = []
+    for declared in sorted({sandbox.memory for sandbox in _sandboxes(jobs)}):
+        fit = pool.jobs_at_a_time(declared)
+        if declared > memory:
+            notes.append(
+                f"sandbox.memory {format_size(declared)} is more than the engine has ({memory / 2**30:.1f} GiB): "
+                "such jobs run one at a time, and may be killed for want of memory"
+            )
+        elif fit is not None and fit < min(config.max_workers, len(jobs)):
+            notes.append(
+                f"max_workers is {config.max_workers}, but the engine's memory ({memory / 2**30:.1f} GiB) holds "
+                f"{fit} jobs of sandbox.memory {format_size(declared)} at a time"
+            )
+    return notes
+
+
+def worker_warnings(config: RunConfig, backend: str, jobs: int) -> list[str]:
+    """A warning if jobs run one at a time although there is room for many. The default is one: more may cost more."""
+    hosts = len(config.docker.hosts) if backend == "docker" else 0
+    if jobs == 1 or "max_workers" in config.model_fields_set or not (hosts > 1 or backend == "modal"):
+        return []
+    return [
+        f"max_workers is not given: jobs run one at a time, on {'Modal' if backend == 'modal' else 'all hosts'} too"
+    ]
+
+
+def check_controls(config: RunConfig) -> None:
+    """Check the names of controls, before any image is looked up.
+
+    Raises:
+        ConfigError: an unknown control, or one that cannot be given up.
+    """
+    problems = []
+    sections: list[tuple[tuple[str | int, ...], SandboxConfig]] = [(("sandbox",), config.sandbox)]
+    sections += [(("tasks", i, "sandbox"), task.sandbox) for i, task in enumerate(config.tasks) if task.sandbox]
+    for path, section in sections:
+        for key in ("require_controls", "allow_weaker"):
+            for name in getattr(section, key):
+                where = config.source.where((*path, key))
+                if name not in CONTROLS:
+                    problems.append(f"{where}: there is no control {name!r}{hint(name, CONTROLS)}")
+                elif key == "allow_weaker" and name in NEVER_WEAKER:
+                    problems.append(f"{where}: the control {name!r} cannot be given up; take it out")
+    if problems:
+        raise ConfigError("\n".join(dict.fromkeys(problems)))
+
+
+def _sandboxes(jobs: Sequence[Job]) -> list[SandboxConfig]:
+    """The sandboxes of `jobs`, each once: the jobs of a task share one."""
+    return list({id(job.sandbox): job.sandbox for job in jobs}.values())
 
 
 def _where(config: RunConfig, index: int, key: str) -> str:
