@@ -373,15 +373,15 @@ def test_without_the_salt_held_out_scores_cannot_be_checked(run: RunLayout, repr
     [
         (("gone",), "argument RUN: there is no run 'gone' in runs"),
         (("first", "-o", "runs/first/again"), "lies inside the recorded run; name a folder elsewhere with --output"),
-        (("first", "-o", "tasks"), "option --output: tasks is there, and is no empty folder; name a new one"),
+        (("first", "-o", "tasks"), "option --output: tasks exists, and is not an empty folder; name a new one"),
         (("first", "--job", "zzz"), "'zzz'"),
         (("first", "--where", "seed=77"), "option --where: no job of run first fits 'seed=77'"),
         (("first", "--where", "speed=1"), "jobs have no 'speed'"),
         (("first", "--workers", "0"), "max_workers"),
         (("first", "--allow-weaker", "fire"), "there is no control 'fire'"),
         (("no.tar.gz",), "no.tar.gz: "),
-        (("linked",), "jobs/escape is a link, which no run holds; remove it"),
-        (("piped",), "meta/lock.json is neither a file nor a folder, which no run holds; remove it"),
+        (("linked",), "jobs/escape is a link, which no run contains; remove it"),
+        (("piped",), "meta/lock.json is a pipe, which no run contains; remove it"),
     ],
 )
 def test_mistakes_are_sentences_and_make_nothing(

@@ -20,7 +20,7 @@ MAX_FILE = 256 << 20
 """Bytes of a file that is read at once."""
 MAX_LINE = 64 << 20
 """Bytes of a line."""
-MAX_STATE = 4 << 20
+MAX_STATE = 8 << 20
 """Bytes of a state: YAML is slow to parse."""
 MAX_DEPTH = 40
 """Nested folders."""
@@ -114,13 +114,13 @@ class Folder:
         data = self.data(relative)
         return None if data is None else parse_model(model, data)
 
-    def state(self, relative: str, limit: int = MAX_STATE) -> dict[str, str | int | float] | None:
+    def state(self, relative: str) -> dict[str, str | int | float] | None:
         """Read a saved state; None if it does not exist.
 
         Raises:
             Unreadable: also if it is no state.
         """
-        data = self.data(relative, limit)
+        data = self.data(relative, MAX_STATE)
         return None if data is None else parse_state(data)
 
     def lines(self, relative: str) -> Iterator[bytes]:
@@ -257,7 +257,9 @@ def parse_state(data: bytes) -> dict[str, str | int | float]:
         raise Unreadable(f"it has more than {MAX_STATE} bytes")
     try:
         return load_state(data.decode("utf-8"))
-    except (ValueError, RecursionError, TypeError, AttributeError, OverflowError) as error:
+    except RecursionError:
+        raise Unreadable("it is nested too deeply") from None
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
         raise Unreadable(f"it is not a state: {error}") from None
 
 

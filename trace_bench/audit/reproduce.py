@@ -1,12 +1,13 @@
-"""A run made again here, from what its directory holds: another machine, another number of workers, no key, no network.
+"""Repeats a run from its folder alone, possibly on another machine, without a key and without network.
 
-The run may be a stranger's. What it says about how jobs are to be kept (its backend, controls that it went without, a
-base for images) is this machine's to decide, and is not taken over; what it wants scored runs in sandboxes as ever.
+The run can be untrusted. Its settings for isolation (backend, weaker controls, a base for images) are not taken over:
+this machine decides these. All programs of the run are executed in sandboxes, as in any run.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,13 +16,14 @@ from typing import Any
 
 from trace_bench import __version__
 from trace_bench.artifacts import layout as files
-from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.provenance import now
 from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.reproduction import JobReproduction, Pin, Reproduction, Verdict
 from trace_bench.artifacts.writers import write_json
 from trace_bench.audit.pinned import PinnedImages, pins_of, reasons_for
+from trace_bench.audit.reading import Folder, kind_of
+from trace_bench.display.text import quoted
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.execution.events import Subscriber, ignore
 from trace_bench.execution.run import Run
@@ -33,24 +35,24 @@ from trace_bench.records.replay_check import SHOWN, differences_of, same_machine
 from trace_bench.records.rows import is_final
 from trace_bench.records.runs import find_run
 
-HERE_TO_SAY = ("backend", "fail_fast", "retries", "max_workers", *OF_THE_MACHINE)
-"""Keys of a recorded config that this machine's own values take the place of. A scorer that the run itself brings would
-agree with whatever the run says: a task is the one that is installed here, or lies in a folder that the user names."""
-BITS_LOST = "on the recorded image and CPU model every bit was to be equal"
-NOT_ASKED_FOR = "it was not asked for"
+LOCAL_KEYS = ("backend", "fail_fast", "retries", "max_workers", *OF_THE_MACHINE)
+"""Keys of a recorded config that this machine replaces by its own values. Tasks are those that are installed here or
+that the user names: a scorer from the run itself could confirm any score."""
+BITS_LOST = "on the recorded image and CPU model every bit should be equal"
+NOT_CHOSEN = "it was not chosen"
 REPRODUCTIONS = Path("reproductions")
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the user wants of it.
+    """The user's choices.
 
     Attributes:
-        overrides: keys of the config, as of `load_config`.
-        jobs: which ones alone are made again, by id; None is all.
-        allow_weaker: controls that this host may go without.
-        pull: images that the lock names by a registry's digest are pulled.
-        build: images that are missing are built, or pulled.
+        overrides: keys of the config, as in `load_config`.
+        jobs: ids of the jobs to repeat; None for all.
+        allow_weaker: sandbox controls that this host does not need.
+        pull: pull images that the lock names by their digest in a registry.
+        build: build or pull missing images.
     """
 
     overrides: Mapping[str, Any] = field(default_factory=dict)
@@ -63,11 +65,11 @@ class Options:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A run that can be made again.
+    """A run that can be repeated.
 
     Attributes:
-        plan: of all its jobs; those that are not asked for are skipped.
-        lacking: why jobs that were asked for cannot be repeated, by id.
+        plan: the plan of all its jobs; those that were not chosen are skipped.
+        lacking: why chosen jobs cannot be repeated, by id.
     """
 
     recording: Recording
@@ -77,15 +79,15 @@ class Prepared:
 
     @property
     def chosen(self) -> list[PlannedJob]:
-        """The jobs that were asked for and can be repeated, in the order of the plan."""
+        """The chosen jobs that can be repeated, in the order of the plan."""
         return [p for p in self.plan.jobs if p.decision != "skip"]
 
     def tolerance(self, planned: PlannedJob) -> float:
-        """Relative, of its task as it is here: what a run says of itself is not asked."""
+        """Relative; that of the task installed here, as the run could state any."""
         return self.plan.material[planned.task_id].task.spec.tolerance
 
-    def verdict_on(self, planned: PlannedJob, verdict: Verdict, **said: Any) -> JobReproduction:
-        """`verdict`, with what may be why where it is not equal."""
+    def verdict_on(self, planned: PlannedJob, verdict: Verdict, **fields: Any) -> JobReproduction:
+        """The result for one job. If it is not equal, it lists the possible reasons."""
         reasons = reasons_for(planned, self.pins, self.plan) if verdict in ("differs", "within") else ()
         return JobReproduction(
             job_id=planned.job_id,
@@ -96,29 +98,29 @@ class Prepared:
             verdict=verdict,
             tolerance=self.tolerance(planned),
             reasons=reasons,
-            **said,
+            **fields,
         )
 
 
 def open_recording(text: str, runs_dir: Path) -> Recording:
-    """The run that `text` means, all of it plain files; a damaged cassette costs one job.
+    """Find a run, which must hold only plain files. A job with a damaged cassette is not repeated.
 
     Raises:
-        ConfigError: there is none, a file of it is damaged, or it holds a link, a device or the like.
+        ConfigError: there is no such run, a file of it is damaged, or it contains a link, a device or the like.
     """
     try:
         layout = find_run(text, runs_dir)
     except ConfigError as error:
         raise ConfigError(f"argument RUN: {error}") from None
-    _refuse_odd_files(layout)  # before any of them is opened: a pipe would be waited for
+    _check_plain_files(layout)  # before any of them is opened: opening a pipe would block
     return find_recording(str(layout.root), runs_dir, "argument RUN").readable()
 
 
 def prepare(recording: Recording, folder: Path, options: Options, say: Callable[[str], None]) -> Prepared:
-    """Plan to make `recording` again below `folder`. Nothing is written there yet.
+    """Plan to repeat `recording` below `folder`. Nothing is written there yet.
 
     Raises:
-        ConfigError: its tasks or trainers are not here, or make other jobs of its config.
+        ConfigError: tasks or trainers are missing here, or the config expands to other jobs.
         EnvironmentUnavailable: no engine, no image.
     """
     wanted = set(recording.jobs) if options.jobs is None else set(options.jobs)
@@ -129,7 +131,7 @@ def prepare(recording: Recording, folder: Path, options: Options, say: Callable[
         config, roots=options.roots, build=options.build, say=say, recording=here, images_of=images.source
     )
     lacking = {job_id: why for job_id, why in here.lacking.items() if job_id in wanted}
-    jobs = tuple(_asked(p, wanted) for p in plan.jobs)
+    jobs = tuple(p if p.job_id in wanted else replace(p, decision="skip", reason=NOT_CHOSEN) for p in plan.jobs)
     plan = replace(plan, jobs=jobs)
     return Prepared(here, plan, pins_of(recording, plan, images), lacking)
 
@@ -140,7 +142,7 @@ def replay(
     subscriber: Subscriber = ignore,
     stop_wanted: Callable[[], str | None] = lambda: None,
 ) -> Reproduction:
-    """Run the jobs again from their cassettes, and compare.
+    """Run the chosen jobs again with their recorded model calls, and compare the results.
 
     Raises:
         Interrupted, EnvironmentUnavailable, SandboxError: as `Run.execute`.
@@ -151,8 +153,8 @@ def replay(
     return report_on(prepared, found, mode="replay", run_id=result.run_id)
 
 
-def report_on(prepared: Prepared, jobs: Sequence[JobReproduction], **said: Any) -> Reproduction:
-    """The report on `jobs`, and on those that cannot be repeated."""
+def report_on(prepared: Prepared, jobs: Sequence[JobReproduction], **fields: Any) -> Reproduction:
+    """The report on `jobs`, and on the jobs that cannot be repeated."""
     known = {job.job_id: job for job in jobs}
     listed = []
     for planned in prepared.plan.jobs:
@@ -171,7 +173,7 @@ def report_on(prepared: Prepared, jobs: Sequence[JobReproduction], **said: Any) 
         pins=prepared.pins,
         jobs=tuple(listed),
         counts=counts,
-        **said,
+        **fields,
     )
 
 
@@ -193,23 +195,23 @@ def write_report(report: Reproduction, folder: Path) -> Path:
 
 
 def folder_for(name: str, wanted: Path | None, recorded: Path | None) -> Path:
-    """Where the new run and the report go: `wanted`, which has to be new or empty, else the first
-    ``reproductions/<name>-<n>`` that is free. It is not made.
+    """The folder for the new run and the report: `wanted`, which must be new or empty, or else the first unused
+    ``reproductions/<name>-<n>``. It is not created.
 
     Args:
-        recorded: the folder of the recorded run, where there is one already.
+        recorded: the folder of the recorded run, if it exists already.
 
     Raises:
-        ConfigError: it lies inside the recorded run, or something is there.
-        EnvironmentUnavailable: it cannot be looked at.
+        ConfigError: it lies inside the recorded run, or is not empty.
+        EnvironmentUnavailable: it cannot be read.
     """
     if wanted is not None:
         folder = wanted
         try:
             if os.path.lexists(folder) and (not folder.is_dir() or any(folder.iterdir())):
-                raise ConfigError(f"option --output: {folder} is there, and is no empty folder; name a new one")
+                raise ConfigError(f"option --output: {folder} exists, and is not an empty folder; name a new one")
         except OSError as error:
-            raise EnvironmentUnavailable(f"{folder} cannot be looked at: {error.strerror or error}") from error
+            raise EnvironmentUnavailable(f"{folder} cannot be read: {error.strerror or error}") from error
     else:
         number = 1
         while os.path.lexists(folder := REPRODUCTIONS / f"{name}-{number}"):
@@ -220,24 +222,14 @@ def folder_for(name: str, wanted: Path | None, recorded: Path | None) -> Path:
 
 
 def snapshot_here(recording: Recording, wanted: Collection[str], allow_weaker: Sequence[str] = ()) -> dict[str, Any]:
-    """The recorded config, as far as it is not this machine's to say, of the tasks of the `wanted` jobs alone."""
-    plain = {key: value for key, value in hardened(recording.snapshot).items() if key not in HERE_TO_SAY}
+    """The recorded config without the keys that this machine decides, with the tasks of the `wanted` jobs."""
+    plain = {key: value for key, value in hardened(recording.snapshot).items() if key not in LOCAL_KEYS}
     used = {entry.task_id for job_id, entry in recording.jobs.items() if job_id in wanted}
     if isinstance(tasks := plain.get("tasks"), list):
-        plain["tasks"] = [entry for entry in tasks if _id_of(entry) in used] or tasks
+        plain["tasks"] = [t for t in tasks if (t.get("id") if isinstance(t, dict) else t) in used] or tasks
     section = plain.get("sandbox")
     plain["sandbox"] = {**(section if isinstance(section, dict) else {}), "allow_weaker": list(allow_weaker)}
     return plain
-
-
-def _asked(planned: PlannedJob, wanted: Collection[str]) -> PlannedJob:
-    if planned.job_id in wanted:
-        return planned
-    return replace(planned, decision="skip", reason=NOT_ASKED_FOR)
-
-
-def _id_of(entry: Any) -> Any:
-    return entry.get("id") if isinstance(entry, dict) else entry
 
 
 def _compared(prepared: Prepared, planned: PlannedJob, row: Results) -> JobReproduction:
@@ -256,18 +248,13 @@ def _compared(prepared: Prepared, planned: PlannedJob, row: Results) -> JobRepro
     return prepared.verdict_on(planned, "differs", differences=tuple(found[:SHOWN]))
 
 
-def _refuse_odd_files(run: RunLayout) -> None:
+def _check_plain_files(run: RunLayout) -> None:
     """
     Raises:
         ConfigError: something in the run is neither a file nor a folder. No run of ours has such a thing.
     """
-    folders = [run.root]
-    while folders:  # not os.walk, which may be led too deep
-        with os.scandir(folders.pop()) as found:
-            for item in found:
-                if item.is_dir(follow_symlinks=False):
-                    folders.append(Path(item.path))
-                elif not item.is_file(follow_symlinks=False):
-                    what = "a link" if item.is_symlink() else "neither a file nor a folder"
-                    name = printable(run.relative(Path(item.path)))
-                    raise ConfigError(f"argument RUN: {run.root}: {name} is {what}, which no run holds; remove it")
+    with Folder(run.root) as folder:
+        for path, status in folder.walk():
+            if status is None or not stat.S_ISREG(status.st_mode):
+                what = f"{quoted(path)} is {kind_of(status)}, which no run contains"
+                raise ConfigError(f"argument RUN: {run.root}: {what}; remove it")

@@ -1,14 +1,12 @@
-"""``--score-only``: the saved states of a run are scored again by a fresh scorer; nothing is trained.
+"""``--score-only``: a fresh scorer scores the saved states of a run again. Nothing is trained.
 
-It is the score phase of a job as ever: the held-out seed follows from the published salt, and calls that scoring makes
-are answered from the recorded calls of that phase. What a run says its states score is not asked. The states are a
-stranger's: they are read with limits, and run where candidates run.
+This is the score phase of a job: the held-out seed follows from the published salt, and model calls are answered with
+the recorded calls of that phase. The recorded scores are only compared. The states are untrusted: they are read with
+limits, and run where candidates run.
 """
 
 from __future__ import annotations
 
-import os
-import stat
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,17 +15,16 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from trace_bench.artifacts import layout as files
 from trace_bench.artifacts.contract import Split, State
 from trace_bench.artifacts.derived import ReplayDifference
-from trace_bench.artifacts.jsonio import JsonError, canonical, dumps, printable, read_model
-from trace_bench.artifacts.layout import JobLayout, RunLayout
+from trace_bench.artifacts.jsonio import canonical, dumps
+from trace_bench.artifacts.layout import RESULT, JobLayout, RunLayout
 from trace_bench.artifacts.outputs import StateKind, StateScores, WorkerResult
 from trace_bench.artifacts.records import JobMeta, Results
 from trace_bench.artifacts.reproduction import JobReproduction, ScoreCheck, Verdict
-from trace_bench.artifacts.yamlio import load_state
+from trace_bench.audit.reading import Folder, Unreadable
 from trace_bench.audit.reproduce import Prepared
-from trace_bench.errors import HarnessError, Interrupted
+from trace_bench.errors import Interrupted
 from trace_bench.execution.attempt import AttemptRunner
 from trace_bench.execution.validate import workers_for
 from trace_bench.gateway.base import Provider
@@ -41,20 +38,17 @@ from trace_bench.records.rows import is_final
 from trace_bench.sandbox.uids import UidBlocks
 
 STATES: tuple[StateKind, ...] = ("initial", "best", "final")
-STATE_BYTES = 8 << 20
-"""Largest file of a state that is read."""
-RESULT_BYTES = 256 << 20
 SCORE = "score"
 OWN_SCORE = "own score"
-"""What the task's own score is called among metrics, where states are compared by something else."""
-TRIES = 2
-"""Of a job, where a sandbox fails."""
-TEXT = 300
+"""Name of the task's own score among metrics, where another objective compares states."""
+MAX_TRIES = 2
+"""Attempts at a job whose sandbox fails."""
+_TEXT = 300
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """A number that a file of the run has. `split` is None for the one that states are compared on."""
+    """A score in a file of the run. `split` is None for the split that states are compared on."""
 
     state: StateKind
     split: Split | None
@@ -63,24 +57,17 @@ class Recorded:
     value: float | None
 
 
-def rescore(
-    prepared: Prepared,
-    *,
-    done: Callable[[JobReproduction], None] = lambda _: None,
-    stop_wanted: Callable[[], str | None] = lambda: None,
-) -> list[JobReproduction]:
-    """Score the saved states of the jobs that were asked for, up to ``max_workers`` jobs at a time.
+def rescore(prepared: Prepared, *, stop_wanted: Callable[[], str | None] = lambda: None) -> list[JobReproduction]:
+    """Score the saved states of the chosen jobs, up to ``max_workers`` jobs at a time; in the order of the plan.
 
     Args:
-        done: called with each job, in the order of the plan.
-        stop_wanted: not None ends it; asked often, from many threads.
+        stop_wanted: called often and from many threads; a result that is not None stops the scoring.
 
     Raises:
-        Interrupted: it was asked to stop. All sandboxes are gone.
-        EnvironmentUnavailable, SandboxError: the machine lacks something that all sandboxes need; likewise.
+        Interrupted: it was stopped. All sandboxes are removed.
+        EnvironmentUnavailable, SandboxError: the machine lacks something that all sandboxes need. Likewise.
     """
-    plan, chosen = prepared.plan, prepared.chosen
-    recording = prepared.recording
+    plan, chosen, recording = prepared.plan, prepared.chosen, prepared.recording
     broken = False
 
     def stop(_: str) -> str | None:
@@ -100,43 +87,43 @@ def rescore(
             stop_wanted=stop,
             recording=recording,
         )
-        found: list[JobReproduction] = []
+        scored: list[JobReproduction] = []
         with ThreadPoolExecutor(workers_for(plan, chosen), thread_name_prefix="score") as pool:
             try:
-                for outcome in [pool.submit(_one, prepared, runner, p, stop) for p in chosen]:
+                for outcome in [pool.submit(_score_job, prepared, runner, p, stop) for p in chosen]:
                     job = outcome.result()
                     if stop_wanted() is not None or job is None:
-                        raise Interrupted(f"interrupted; {len(found)} of {len(chosen)} jobs had been scored")
-                    done(job)
-                    found.append(job)
+                        raise Interrupted(f"interrupted; {len(scored)} of {len(chosen)} jobs had been scored")
+                    scored.append(job)
             finally:
                 broken = True
-        return found
+        return scored
 
 
-def _one(
+def _score_job(
     prepared: Prepared, runner: AttemptRunner, planned: PlannedJob, stop: Callable[[str], str | None]
 ) -> JobReproduction | None:
-    """Score the states of one job; None if it was to stop before it had begun."""
+    """Score the states of one job; None if it was stopped before it began."""
     if stop(planned.job_id):
         return None
-    job = prepared.recording.layout.job(planned.job_id)
-    before = prepared.recording.rows[planned.job_id]
+    recorded_row = prepared.recording.rows[planned.job_id]
     try:
-        states = {kind: state for kind in STATES if (state := _state(job, kind)) is not None}
-        wanted = recorded_scores(before, _result(job))
-    except HarnessError as error:
+        with Folder(prepared.recording.layout.root) as folder:
+            job = prepared.recording.layout.job(planned.job_id)
+            states = {kind: state for kind in STATES if (state := _state(folder, job, kind)) is not None}
+            recorded = recorded_scores(recorded_row, _result(folder, job))
+    except Unreadable as error:
         return prepared.verdict_on(planned, "not_replayed", why=str(error))
-    if not any(number.value is not None for number in wanted):
-        why = f"it has no scores to compare with: {before.failure_kind or before.status}"
+    if all(score.value is None for score in recorded):
+        why = f"it has no scores to compare with: {recorded_row.failure_kind or recorded_row.status}"
         return prepared.verdict_on(planned, "not_replayed", why=why)
     plan = scoring_only(prepared.plan.prepare(planned), runner.layout.run_id, states)
-    row = runner.run(plan)
-    for _ in range(TRIES - 1):
+    for _ in range(MAX_TRIES):
+        row = runner.run(plan)
         if is_final(row) or stop(planned.job_id):
             break
-        row = runner.run(plan)
-    return _judged(prepared, runner.layout.job(planned.job_id), planned, row, states, wanted)
+    with Folder(runner.layout.root) as folder:
+        return _compare(prepared, planned, _Scored(folder, runner.layout.job(planned.job_id), row), states, recorded)
 
 
 def scoring_only(plan: JobPlan, run: str, states: Mapping[StateKind, State]) -> JobPlan:
@@ -147,38 +134,28 @@ def scoring_only(plan: JobPlan, run: str, states: Mapping[StateKind, State]) -> 
 
 
 def recorded_scores(row: Results, result: WorkerResult | None) -> list[Recorded]:
-    """All official scores that files of a job have: those of its row, and those of the scorer's own file that the row
-    does not have, or has otherwise."""
-    found = [
-        Recorded("initial", None, SCORE, "results.json", row.score_initial),
-        Recorded("final", None, SCORE, "results.json", row.score_final),
-        Recorded("best", None, SCORE, "results.json", row.score_best),
-        Recorded("best", "test", SCORE, "results.json", row.score_test),
-    ]
-    by_place: tuple[tuple[StateKind, Split | None, Mapping[str, float]], ...] = (
-        ("initial", None, row.metrics_initial), ("final", None, row.metrics_final), ("best", None, row.metrics_best),
-        ("best", "test", row.metrics_test),
-    )  # fmt: skip
-    for state, split, metrics in by_place:
+    """All official scores of a job: those of its row, and those of the scorer's result that the row lacks, or has with
+    another value."""
+    found = []
+    places: tuple[tuple[StateKind, Split | None, float | None, Mapping[str, float]], ...] = (
+        ("initial", None, row.score_initial, row.metrics_initial),
+        ("final", None, row.score_final, row.metrics_final),
+        ("best", None, row.score_best, row.metrics_best),
+        ("best", "test", row.score_test, row.metrics_test),
+    )
+    for state, split, score, metrics in places:
+        found.append(Recorded(state, split, SCORE, "results.json", score))
         found += [Recorded(state, split, _renamed(name), "results.json", value) for name, value in metrics.items()]
-    if result is None or all(number.value is None for number in found):
-        return found  # scores that were withheld stay so
+    if result is None or all(score.value is None for score in found):
+        return found  # withheld scores are not read from the result
+    known = {(score.state, score.split, score.metric): score.value for score in found}
     for state in STATES:
         scores: StateScores | None = getattr(result.scores, state)
-        if scores is not None:
-            found += _further(state, scores, {(n.state, n.split, n.metric): n.value for n in found})
+        for split, metric, value in values_of(scores) if scores is not None else ():
+            place = (state, None if scores is not None and split == selection_of(scores) else split, metric)
+            if place not in known or known[place] != value:
+                found.append(Recorded(state, split, metric, "result.json", value))
     return found
-
-
-def _further(
-    state: StateKind, scores: StateScores, known: Mapping[tuple[StateKind, Split | None, str], float | None]
-) -> Iterator[Recorded]:
-    """What the scorer's own file has of `state` beyond what is `known`."""
-    selection = selection_of(scores)
-    for split, metric, value in values_of(scores):
-        place = None if split == selection else split
-        if (state, place, metric) not in known or known[state, place, metric] != value:
-            yield Recorded(state, split, metric, "result.json", value)
 
 
 def selection_of(scores: StateScores) -> Split:
@@ -187,7 +164,7 @@ def selection_of(scores: StateScores) -> Split:
 
 
 def values_of(scores: StateScores) -> Iterator[tuple[Split, str, float]]:
-    """The official numbers of a state by split and metric, natural units."""
+    """The official scores of a state by split and metric, in natural units."""
     splits: tuple[tuple[Split, float | None], ...] = (
         ("train", scores.train), ("validate", scores.validate_), ("test", scores.test),
     )  # fmt: skip
@@ -203,138 +180,108 @@ def _renamed(metric: str) -> str:
     return OWN_SCORE if metric == SCORE else metric
 
 
-def _judged(
+@dataclass(frozen=True)
+class _Scored:
+    """A job whose states were scored here."""
+
+    folder: Folder
+    files: JobLayout
+    row: Results
+
+
+def _compare(
     prepared: Prepared,
-    scored: JobLayout,
     planned: PlannedJob,
-    row: Results,
+    scored: _Scored,
     states: Mapping[StateKind, State],
-    wanted: Sequence[Recorded],
+    recorded: Sequence[Recorded],
 ) -> JobReproduction:
-    if not is_final(row):
-        why = f"scoring failed here at {row.failure_boundary} ({row.failure_kind}): {row.feedback}"
-        return prepared.verdict_on(planned, "not_replayed", why=why)
+    row = scored.row
     if row.status != "ok":
         why = f"scoring failed here at {row.failure_boundary} ({row.failure_kind}): {row.feedback}"
-        return prepared.verdict_on(planned, "differs", why=why)
-    result = _result(scored)
+        return prepared.verdict_on(planned, "differs" if is_final(row) else "not_replayed", why=why)
+    result = _result(scored.folder, scored.files)
     if result is None or result.stop_reason is not None:
-        why = (
-            f"the worker in the image of {planned.job.image_family} cannot score states alone; build it from the "
-            "recipe here, with --no-pull"
-        )
+        image = f"the image of {planned.job.image_family}"
+        why = f"the worker in {image} cannot score states alone; build it from the recipe here, with --no-pull"
         return prepared.verdict_on(planned, "not_replayed", why=why)
-    checks = tuple(_checks(prepared, planned, result, wanted))
-    differences = tuple(_other_start(scored, states))
-    verdicts = {check.verdict for check in checks}
-    verdict: Verdict = "equal"
+    checks = tuple(_checks(prepared, planned, result, recorded))
+    differences = tuple(_initial_differences(scored, states))
+    verdicts: set[Verdict] = {check.verdict for check in checks}
+    verdict: Verdict = "within" if "within" in verdicts else "equal"
     why = ""
     if "differs" in verdicts or differences:
         verdict = "differs"
     elif "not_replayed" in verdicts:
         verdict = "not_replayed"
-        lacking = next(check for check in checks if check.verdict == "not_replayed")
-        why = (
-            "the salt is not known, so that held-out data cannot be drawn again"
-            if lacking.split == "test" and prepared.recording.salt is None
-            else f"its {lacking.state} state was not scored: is artifacts/{lacking.state}_state.yaml missing?"
-        )
-    elif "within" in verdicts:
-        verdict = "within"
+        missing = next(check for check in checks if check.verdict == "not_replayed")
+        why = f"its {missing.state} state was not scored: is artifacts/{missing.state}_state.yaml missing?"
+        if missing.split == "test" and prepared.recording.salt is None:
+            why = "the salt is not known, so that held-out data cannot be drawn again"
     return prepared.verdict_on(planned, verdict, why=why, scores=checks, differences=differences)
 
 
 def _checks(
-    prepared: Prepared, planned: PlannedJob, result: WorkerResult, wanted: Sequence[Recorded]
+    prepared: Prepared, planned: PlannedJob, result: WorkerResult, recorded: Sequence[Recorded]
 ) -> Iterator[ScoreCheck]:
     tolerance = prepared.tolerance(planned)
-    for number in wanted:
-        scores: StateScores | None = getattr(result.scores, number.state)
-        split: Split = number.split or (selection_of(scores) if scores is not None else "validate")
-        by_place = {} if scores is None else {(s, metric): value for s, metric, value in values_of(scores)}
-        found = by_place.get((split, number.metric))
-        if number.value is None and found is None:
+    for score in recorded:
+        scores: StateScores | None = getattr(result.scores, score.state)
+        split: Split = score.split or (selection_of(scores) if scores is not None else "validate")
+        values = {} if scores is None else {(s, metric): value for s, metric, value in values_of(scores)}
+        found = values.get((split, score.metric))
+        if score.value is None and found is None:
             continue
         verdict: Verdict = "differs"
         if (split == "test" and prepared.recording.salt is None) or scores is None:
             verdict = "not_replayed"
-        elif same(number.value, found, 0.0):
+        elif same(score.value, found, 0.0):
             verdict = "equal"
-        elif same(number.value, found, tolerance):
+        elif same(score.value, found, tolerance):
             verdict = "within"
         yield ScoreCheck(
-            state=number.state,
+            state=score.state,
             split=split,
-            metric=number.metric[:200],
-            file="result.json" if number.file == "result.json" else "results.json",
-            recorded=number.value,
+            metric=score.metric[:200],
+            file="result.json" if score.file == "result.json" else "results.json",
+            recorded=score.value,
             found=found,
             verdict=verdict,
         )
 
 
-def _other_start(scored: JobLayout, states: Mapping[StateKind, State]) -> Iterator[ReplayDifference]:
-    """The recorded initial state has to be what the problem starts from, as it is built here."""
-    with suppress(HarnessError):
-        built, given = _state(scored, "initial"), states.get("initial")
-        if built is not None and given is not None and canonical(built) != canonical(given):
-            texts = [dumps(value)[:TEXT] for value in (given, built)]
-            yield ReplayDifference(job_id=scored.job_id, what="initial_state", recorded=texts[0], replayed=texts[1])
+def _initial_differences(scored: _Scored, states: Mapping[StateKind, State]) -> Iterator[ReplayDifference]:
+    """The recorded initial state is the one that the problem starts from when it is built here."""
+    with suppress(Unreadable):
+        built, recorded = _state(scored.folder, scored.files, "initial"), states.get("initial")
+        if built is not None and recorded is not None and canonical(built) != canonical(recorded):
+            texts = [dumps(value)[:_TEXT] for value in (recorded, built)]
+            job_id = scored.files.job_id
+            yield ReplayDifference(job_id=job_id, what="initial_state", recorded=texts[0], replayed=texts[1])
 
 
-def _state(job: JobLayout, kind: StateKind) -> State | None:
+def _state(folder: Folder, job: JobLayout, kind: StateKind) -> State | None:
     """A saved state; None if there is none.
 
     Raises:
-        HarnessError: it is no state, or too large.
+        Unreadable: it is not a state, or too large.
     """
     path: Path = {"initial": job.initial_state, "best": job.best_state, "final": job.final_state}[kind]
-    data = _read(path, STATE_BYTES)
-    if data is None:
-        return None
+    name = path.relative_to(folder.root).as_posix()
     try:
-        return load_state(data.decode("utf-8"))
-    except RecursionError:
-        raise HarnessError(f"{path}: it is nested too deeply") from None
-    except ValueError as error:
-        raise HarnessError(f"{path}: {printable(str(error), 200)}") from None
+        return folder.state(name)
+    except Unreadable as error:
+        raise Unreadable(f"{name}: {error}") from None
 
 
-def _result(job: JobLayout) -> WorkerResult | None:
-    """What the scorer of the last attempt wrote; None where it is not there.
+def _result(folder: Folder, job: JobLayout) -> WorkerResult | None:
+    """The scorer's result of the last attempt; None if there is none.
 
     Raises:
-        HarnessError: it is damaged.
+        Unreadable: it is damaged.
     """
-    try:
-        meta = read_model(JobMeta, job.meta.read_bytes())
-    except FileNotFoundError:
+    meta = folder.model(JobMeta, job.meta.relative_to(folder.root).as_posix())
+    if meta is None or not meta.attempts:
         return None
-    except (OSError, JsonError) as error:
-        raise HarnessError(f"{job.meta}: {error}") from None
-    if not meta.attempts:
-        return None
-    path = job.attempt_out(meta.attempts[-1].number) / files.RESULT
-    data = _read(path, RESULT_BYTES)
-    try:
-        return read_model(WorkerResult, data) if data is not None else None
-    except JsonError as error:
-        raise HarnessError(f"{path}: {error}") from None
-
-
-def _read(path: Path, most: int) -> bytes | None:
-    """
-    Raises:
-        HarnessError: it is no plain file, or larger than `most` bytes.
-    """
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise HarnessError(f"{path}: {error.strerror or error}") from None
-    with os.fdopen(file, "rb") as opened:
-        found = os.fstat(file)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > most:
-            raise HarnessError(f"{path}: it is no file, or has more than {most} bytes")
-        return opened.read(most + 1)
+    path = job.attempt_out(meta.attempts[-1].number) / RESULT
+    return folder.model(WorkerResult, path.relative_to(folder.root).as_posix())
