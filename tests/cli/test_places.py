@@ -17,7 +17,7 @@ from tests.integration.cli import cli, environment, write_config
 from trace_bench.cli.commands.clean import clean
 from trace_bench.cli.commands.doctor import doctor
 from trace_bench.cli.commands.ps import ps, short
-from trace_bench.cli.outlook import print_outlook
+from trace_bench.cli.plan_page import print_outlook
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.execution.outlook import Bound, HostOutlook, Outlook
 from trace_bench.planning import backends

@@ -92,7 +92,7 @@ def test_a_run_whose_only_fault_is_a_cancelled_job_ends_with_1_and_says_how_to_c
     out, err = process.communicate(timeout=60)
     assert process.returncode == 1 and "0 of 1 jobs ok, 1 interrupted" in out, (out, err)
     assert err.splitlines()[-1] == (
-        f"1 of 1 jobs has no ending that counts; the same command continues the run, or --run-id {RUN_ID}"
+        f"1 of 1 jobs did not finish; the same command continues the run, or --run-id {RUN_ID}"
     )
     assert json.loads((tmp_path / "runs" / RUN_ID / "summary.json").read_text())["counts"]["interrupted"] == 1
     done = cli(*_arguments(tmp_path))

@@ -18,7 +18,8 @@ from tests.console import here
 from tests.integration.cli import TASKS, Done, cli, environment, result_of, start, write_config
 from tests.integration.test_interruption import wait_for
 from trace_bench.cli.displays import name_of
-from trace_bench.cli.outcome import counts_text, print_outcome, print_plan
+from trace_bench.cli.outcome import counts_text, print_outcome
+from trace_bench.cli.plan_page import print_plan
 
 TASK = "internal:numeric_param"
 SHORT = {"id": "PrioritySearch", "params": {"num_steps": 1}}

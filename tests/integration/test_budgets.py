@@ -40,7 +40,7 @@ def test_eight_jobs_on_four_workers_share_one_budget(images: Path, tmp_path: Pat
     for row in by_state["skipped"]:
         assert row["feedback"] == "the run's budget of 20 calls is used up"
     assert cut["code"] == 1, "it is not whole"
-    assert "no ending that counts; with a larger budget.run, the same command continues the run" in cut["stderr"]
+    assert "jobs did not finish; with a larger budget.run, the same command continues the run" in cut["stderr"]
     check_files(cut["folder"])
 
     more = run(tmp_path, images, **WHOLE, run_id="shared", budget={"run": {"calls": 1000}})

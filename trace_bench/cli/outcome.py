@@ -1,34 +1,27 @@
-"""What ``run`` prints on stdout at its end: the leaderboard, counts, failures and paths, or the plan of a dry run."""
+"""What ``run`` prints on stdout at its end: the leaderboard, counts, failures and paths."""
 
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from trace_bench.analysis.leaderboard_table import leaderboard_lines, left_out_sentence
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
 from trace_bench.cli.displays import why
-from trace_bench.cli.json_events import job_fields
-from trace_bench.cli.output import emit, emit_json
+from trace_bench.cli.output import emit
 from trace_bench.cli.show_run import unprotected_sentence
 from trace_bench.cli.tally import Totals, ending_of
 from trace_bench.display import console
-from trace_bench.display.table import Table, dollars
-from trace_bench.display.terminal import plain_lines
-from trace_bench.execution.events import JobView
-from trace_bench.planning.planned_job import Decision
+from trace_bench.display.table import dollars
 from trace_bench.records.integrity import flags_sentence
 from trace_bench.records.leaderboard import hardware_sentence, shown_to_people
 from trace_bench.records.rows import is_final
 
 FAILURES = 10
 """Failed jobs that are listed."""
-DECISIONS: tuple[Decision, ...] = ("run", "adopt", "reuse", "skip")
 
 
 def print_outcome(layout: RunLayout, rows: Sequence[Results], planned: int, *, taken: str = "spent") -> None:
@@ -107,44 +100,3 @@ def _print_failures(failed: Sequence[Results], layout: RunLayout) -> None:
 def _print_paths(paths: Mapping[str, str | Path]) -> None:
     for label, path in paths.items():
         emit(f"{label:<11} {path}")
-
-
-def print_plan(jobs: Sequence[JobView], paths: Mapping[str, str | Path]) -> None:
-    """The jobs of a plan, one line each, in columns; then `paths` by their labels."""
-    named = any(job.model != "stub" for job in jobs)
-    first, *others = [_cells(job, named) for job in jobs]
-    emit("\n".join(plain_lines(Table.of(first, others))) + "\n")
-    counts = Counter(job.decision for job in jobs)
-    parts = ", ".join(f"{counts[decision]} to {decision}" for decision in DECISIONS if counts[decision])
-    emit(f"{len(jobs)} jobs: {parts}")
-    _print_paths(paths)
-
-
-def print_plan_json(
-    jobs: Sequence[JobView], paths: Mapping[str, str | None], *, continued: bool, warnings: Sequence[str],
-    more: Mapping[str, Any],
-) -> None:  # fmt: skip
-    """`more` is what else is known of the plan; see `trace_bench.cli.outlook`."""
-    counts = Counter(job.decision for job in jobs)
-    document: dict[str, Any] = {
-        **paths,
-        "continued": continued,
-        "warnings": list(warnings),
-        "counts": {decision: counts[decision] for decision in DECISIONS},
-        **more,
-        "jobs": [job_fields(job) for job in jobs],
-    }
-    emit_json(document)
-
-
-def _cells(job: JobView, named: bool) -> tuple[str, ...]:
-    return (
-        job.decision,
-        job.job_id,
-        printable(job.task_id),
-        printable(job.trainer_id),
-        printable(job.variant, 200),
-        *([printable(job.model)] if named else []),
-        f"seed {job.seed}",
-        printable(job.reason, 200),
-    )

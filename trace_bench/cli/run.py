@@ -1,4 +1,4 @@
-"""``run``: a config becomes a finished run and a leaderboard."""
+"""What ``run`` does with a config: it reads it, runs it, shows how it goes on, and says how to continue."""
 
 from __future__ import annotations
 
@@ -11,32 +11,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
-from trace_bench.cli import collect_garbage
 from trace_bench.cli.displays import Display, JsonLines, Lines
-from trace_bench.cli.outcome import print_outcome, print_plan, print_plan_json
-from trace_bench.cli.outlook import outlook_json, print_outlook
-from trace_bench.cli.output import note
+from trace_bench.cli.outcome import print_outcome
 from trace_bench.cli.signals import RunInterrupted, StopOnSignals
-from trace_bench.cli.tables import takes_escapes
 from trace_bench.config import load_config, parse_config
 from trace_bench.config.models import RunConfig
+from trace_bench.display.console import note, note_block, takes_escapes
 from trace_bench.errors import ConfigError, EnvironmentUnavailable, ExitCode, Interrupted, TraceBenchError
-from trace_bench.execution.events import Subscriber
-from trace_bench.execution.outlook import outlook_of
-from trace_bench.execution.start import dry_run, run_config
+from trace_bench.execution.start import run_config
 from trace_bench.mirrors.attached import mirrored, with_warnings
 from trace_bench.planning.recording import find_recording
 from trace_bench.records.replay_check import sentences
 from trace_bench.records.rows import is_final
 
-_TAKEN = {"replay": "recorded"}
-"""By mode, what calls, tokens and cost of a run are called; not given, they were spent."""
-
 
 @dataclass(frozen=True)
 class Shown:
-    """What is shown, and how. `verbosity` is the number of ``-v``."""
+    """What a run shows. `verbosity` is the number of ``-v``."""
 
     as_json: bool = False
     quiet: bool = False
@@ -51,78 +44,68 @@ class Shown:
             other = "--quiet" if self.quiet else "--json"
             raise ConfigError(f"--verbose and {other} contradict each other; give one of them")
 
+    def say(self, text: str) -> None:
+        """Print `text` to stderr, unless that is to be quiet."""
+        if not self.quiet:
+            note(text)
 
-def run_command(
-    path: Path | None,
-    overrides: Mapping[str, Any],
-    *,
-    replay: str | None,
-    roots: Sequence[Path],
-    build: bool,
-    accept_drift: bool,
-    only_plan: bool,
-    shown: Shown,
-) -> int:
-    """Run the config at `path`, or with `only_plan` say what that would do; returns the exit code.
+
+def run_and_show(config: RunConfig, shown: Shown, *, roots: Sequence[Path], build: bool) -> int:
+    """Run `config`, show how it goes on, and print its outcome; returns the exit code.
+
+    Args:
+        roots: extra folders with task folders.
+        build: build images that are missing; False refuses.
+
+    Raises:
+        TraceBenchError: with its own exit code.
+    """
+    display = display_for(shown, config.warnings)
+    stop = StopOnSignals(display.alert)
+    with mirrored(config, display.notify, note) as subscriber, _closed(display, config), stop:
+        result = run_config(
+            config, roots=roots, build=build, subscriber=subscriber, say=shown.say, stop_wanted=stop.wanted
+        )
+    code = ExitCode.OK if result.ok else ExitCode.JOB_FAILED
+    display.close(code)
+    if not shown.as_json:
+        _print_outcome(config, result.layout, result.rows, result.planned)
+    left = result.planned - sum(map(is_final, result.rows))
+    if result.replay is not None:
+        for line in sentences(result.replay):
+            note(line)
+    elif left:
+        budget = "with a larger budget.run, " if any(map(_out_of_budget, result.rows)) else ""
+        note(f"{left} of {result.planned} jobs did not finish; {budget}{_continuing(config, result.run_id)}")
+    return int(code)
+
+
+def _print_outcome(config: RunConfig, layout: RunLayout, rows: Sequence[Results], planned: int) -> None:
+    print_outcome(layout, rows, planned, taken="recorded" if config.mode == "replay" else "spent")
+
+
+def read_config(
+    path: Path | None, overrides: Mapping[str, Any], *, replay: str | None, accept_drift: bool
+) -> RunConfig:
+    """The config to run. Its warnings are printed.
 
     Args:
         replay: the run whose answers are given again. Without a `path` it is that run's own config.
 
     Raises:
-        TraceBenchError: with its own exit code.
+        ConfigError: the config is wrong, or there is no such run to replay, or a file is in the place of the folder of
+            runs. EnvironmentUnavailable: there is no right to write there.
     """
-    collect_garbage()
     config = with_warnings(_config(path, overrides, replay), os.environ)
     if accept_drift:
         config = config.model_copy(update={"images": config.images.model_copy(update={"accept_drift": True})})
     check_runs_dir(config)
     for warning in config.warnings:
-        note(f"warning: {warning}")
-    say: Callable[[str], None] = (lambda _: None) if shown.quiet else note
-    if only_plan:
-        return _plan(config, roots=roots, build=build, say=say, as_json=shown.as_json)
-    display = display_for(shown, config.warnings)
-    with mirrored(config, display.notify, note) as subscriber:
-        return _run(config, display, subscriber, roots=roots, build=build, say=say, as_json=shown.as_json)
-
-
-def _run(
-    config: RunConfig,
-    display: Display,
-    subscriber: Subscriber,
-    *,
-    roots: Sequence[Path],
-    build: bool,
-    say: Callable[[str], None],
-    as_json: bool,
-) -> int:
-    """Run `config`, shown by `display`, to which `subscriber` passes all events on; returns the exit code."""
-    stop = StopOnSignals(display.alert)
-    with _closed(display, config), stop:
-        result = run_config(config, roots=roots, build=build, subscriber=subscriber, say=say, stop_wanted=stop.wanted)
-    code = ExitCode.OK if result.ok else ExitCode.JOB_FAILED
-    display.close(code)
-    if not as_json:
-        print_outcome(result.layout, result.rows, result.planned, taken=_TAKEN.get(config.mode, "spent"))
-    if result.replay is not None:
-        for line in sentences(result.replay):
-            note(line)
-        return int(code)
-    left = result.planned - sum(map(is_final, result.rows))
-    if left:
-        note(
-            f"{left} of {result.planned} jobs {'has' if left == 1 else 'have'} no ending that counts; "
-            f"{'with a larger budget.run, ' if any(map(_out_of_budget, result.rows)) else ''}"
-            f"{_continuing(config, result.run_id)}"
-        )
-    return int(code)
+        note_block(f"warning: {warning}")
+    return config
 
 
 def _config(path: Path | None, overrides: Mapping[str, Any], replay: str | None) -> RunConfig:
-    """
-    Raises:
-        ConfigError: the config is wrong, or there is no such run to replay.
-    """
     if path is None and replay is None:
         if "task" not in overrides:
             raise ConfigError("nothing is named to run; name a config, or tasks with -t; see trace-bench run --help")
@@ -138,39 +121,13 @@ def _out_of_budget(row: Results) -> bool:
     return row.cut_by_run_budget or (row.status == "skipped" and row.feedback.startswith("the run's budget of "))
 
 
-def _plan(config: RunConfig, *, roots: Sequence[Path], build: bool, say: Callable[[str], None], as_json: bool) -> int:
-    with _sentences(config):
-        plan = dry_run(config, roots=roots, build=build, say=say)
-    outlook = outlook_of(plan)
-    named = plan.continued or config.run_id is not None  # any other run is called by the time of its start
-    if as_json:
-        layout, more = plan.layout, outlook_json(plan, outlook)
-        paths = {
-            "run_id": layout.run_id if named else None,
-            "folder": str(layout.root) if named else None,
-            "manifest": str(layout.manifest) if plan.continued else None,
-        }
-        print_plan_json(plan.jobs, paths, continued=plan.continued, warnings=plan.warnings, more=more)
-        return int(ExitCode.OK)
-    for warning in plan.warnings:
-        if warning not in config.warnings:
-            note(f"warning: {warning}")
-    if plan.continued:
-        layout = plan.layout
-        print_plan(plan.jobs, {"run": layout.run_id, "folder": layout.root, "manifest": layout.manifest})
-    else:
-        print_plan(plan.jobs, {"run": f"{plan.run_id} (new)" if named else "a new one"})
-    print_outlook(plan, outlook)
-    return int(ExitCode.OK)
-
-
 def display_for(
     shown: Shown, shown_warnings: Sequence[str] = (), clock: Callable[[], float] = time.monotonic
 ) -> Display:
     """The live table on a terminal, else lines.
 
     Args:
-        clock: seconds; another one for a run that began before anybody looked.
+        clock: returns seconds; another one for a run that is shown after its start.
     """
     if shown.as_json:
         return JsonLines(shown_warnings)
@@ -184,10 +141,10 @@ def display_for(
 
 
 def check_runs_dir(config: RunConfig) -> None:
-    """Before images are built and sandboxes made for a run that could not be written.
+    """Check that runs can be written, before images are built and sandboxes made.
 
     Raises:
-        ConfigError: a file is in its place. EnvironmentUnavailable: there is no right to write there.
+        ConfigError: a file is in the place of the folder. EnvironmentUnavailable: there is no right to write there.
     """
     folder = Path(config.runs_dir).absolute()
     there = next(path for path in (folder, *folder.parents) if path.exists() or path.is_symlink())
@@ -199,17 +156,15 @@ def check_runs_dir(config: RunConfig) -> None:
 
 @contextlib.contextmanager
 def _closed(display: Display, config: RunConfig) -> Iterator[None]:
-    """Closes `display` where the run ends in an error; an interrupted run prints what it came to."""
+    """Close `display` if the run ends in an error; of an interrupted run, print the outcome."""
     try:
-        with _sentences(config):
+        with errors_of_machine(config):
             yield
     except Interrupted as interrupted:
         error = RunInterrupted(_how_to_continue(interrupted, display, config))
         display.close(error.exit_code, str(error))
         if display.start is not None and display.end is not None and not isinstance(display, JsonLines):
-            print_outcome(
-                display.start.layout, display.end.rows, len(display.start.jobs), taken=_TAKEN.get(config.mode, "spent")
-            )
+            _print_outcome(config, display.start.layout, display.end.rows, len(display.start.jobs))
         raise error from interrupted
     except TraceBenchError as failure:
         display.close(failure.exit_code, str(failure))
@@ -223,8 +178,8 @@ def _closed(display: Display, config: RunConfig) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _sentences(config: RunConfig) -> Iterator[None]:
-    """An error of the machine is the user's to correct.
+def errors_of_machine(config: RunConfig) -> Iterator[None]:
+    """Make an error of the machine a sentence that says how to go on.
 
     Raises:
         EnvironmentUnavailable: for an OSError.

@@ -1,4 +1,4 @@
-"""``run``: see `trace_bench.cli.run`."""
+"""``run``: runs tasks with trainers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 from typer import Option
 
-from trace_bench.cli import complete
+from trace_bench.cli import collect_garbage, complete
 from trace_bench.cli.options import (
     BackendOption,
     ConfigArgument,
@@ -23,7 +23,7 @@ from trace_bench.cli.options import (
     seed_list,
     whole_number,
 )
-from trace_bench.errors import ConfigError
+from trace_bench.errors import ConfigError, ExitCode
 
 Tasks = Annotated[
     list[str] | None,
@@ -124,8 +124,10 @@ def run(
 
     Example: trace-bench run -t llm4ad:circle_packing -T PrioritySearch -T NoOp --seeds 5
     """
-    from trace_bench.cli.run import Shown, run_command
+    from trace_bench.cli.plan_page import print_dry_run
+    from trace_bench.cli.run import Shown, errors_of_machine, read_config, run_and_show
 
+    collect_garbage()
     shown = Shown(as_json, quiet, verbose)
     if force and resume not in (None, "none"):
         raise ConfigError(f"--force runs every job again, and --resume {resume} does not; give one of them")
@@ -148,13 +150,10 @@ def run(
     )
     if job_timeout == 0:
         overrides["job_timeout"] = None
-    return run_command(
-        one_config(config, config_option),
-        overrides,
-        replay=replay,
-        roots=root or [],
-        build=not no_build,
-        accept_drift=accept_drift,
-        only_plan=dry_run,
-        shown=shown,
-    )
+    path = one_config(config, config_option)
+    whole = read_config(path, overrides, replay=replay, accept_drift=accept_drift)
+    if not dry_run:
+        return run_and_show(whole, shown, roots=root or [], build=not no_build)
+    with errors_of_machine(whole):
+        print_dry_run(whole, roots=root or [], build=not no_build, say=shown.say, as_json=as_json)
+    return int(ExitCode.OK)

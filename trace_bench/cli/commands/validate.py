@@ -55,7 +55,7 @@ def validate(
     Example: trace-bench validate smoke.yaml --strict
     """
     from trace_bench.cli.listing import suites_of
-    from trace_bench.cli.outcome import print_plan
+    from trace_bench.cli.plan_page import print_plan
     from trace_bench.cli.problem_checks import problem_text
     from trace_bench.cli.run import check_runs_dir
     from trace_bench.cli.signals import stopping

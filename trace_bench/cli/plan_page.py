@@ -1,0 +1,175 @@
+"""The jobs of a plan, as ``run --dry-run`` and ``validate --strict`` print them, with the images, hosts and cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from trace_bench.cli.json_events import job_fields
+from trace_bench.cli.machine import host_sentence
+from trace_bench.config.models import RunConfig
+from trace_bench.display.console import emit, emit_block, emit_json, note
+from trace_bench.display.table import Table, dollars
+from trace_bench.display.terminal import plain_lines
+from trace_bench.display.text import quoted
+from trace_bench.execution.events import JobView
+from trace_bench.execution.outlook import Bound, HostOutlook, Outlook, outlook_of
+from trace_bench.execution.start import dry_run
+from trace_bench.planning.plan import RunPlan
+from trace_bench.planning.planned_job import Decision
+
+DECISIONS: tuple[Decision, ...] = ("run", "adopt", "reuse", "skip")
+
+
+def print_dry_run(
+    config: RunConfig, *, roots: Sequence[Path], build: bool, say: Callable[[str], None], as_json: bool
+) -> None:
+    """Plan `config`, and print what a run would do; nothing is written.
+
+    Args:
+        roots: extra folders with task folders.
+        build: take a missing image for one that is built first; False refuses.
+    """
+    plan = dry_run(config, roots=roots, build=build, say=say)
+    outlook = outlook_of(plan)
+    layout = plan.layout
+    named = plan.continued or config.run_id is not None  # the name of any other run is the time of its start
+    if as_json:
+        counts = Counter(job.decision for job in plan.jobs)
+        emit_json({
+            "run_id": layout.run_id if named else None,
+            "folder": str(layout.root) if named else None,
+            "manifest": str(layout.manifest) if plan.continued else None,
+            "continued": plan.continued,
+            "warnings": list(plan.warnings),
+            "counts": {decision: counts[decision] for decision in DECISIONS},
+            **_outlook_json(plan, outlook),
+            "jobs": [job_fields(job) for job in plan.jobs],
+        })  # fmt: skip
+        return
+    for warning in plan.warnings:
+        if warning not in config.warnings:
+            note(f"warning: {quoted(warning, 2000)}")
+    if plan.continued:
+        print_plan(plan.jobs, {"run": layout.run_id, "folder": layout.root, "manifest": layout.manifest})
+    else:
+        print_plan(plan.jobs, {"run": f"{plan.run_id} (new)" if named else "a new one"})
+    print_outlook(plan, outlook)
+
+
+def print_plan(jobs: Sequence[JobView], paths: Mapping[str, str | Path]) -> None:
+    """Print the jobs of a plan, one line each, in columns; then `paths` by their labels."""
+    named = any(job.model != "stub" for job in jobs)
+    first, *others = [
+        (
+            job.decision,
+            job.job_id,
+            quoted(job.task_id),
+            quoted(job.trainer_id),
+            job.variant,
+            *([quoted(job.model)] if named else []),
+            f"seed {job.seed}",
+            job.reason,
+        )
+        for job in jobs
+    ]
+    emit_block("\n".join(plain_lines(Table.of(first, others))) + "\n")
+    counts = Counter(job.decision for job in jobs)
+    emit(f"{len(jobs)} jobs: " + ", ".join(f"{counts[each]} to {each}" for each in DECISIONS if counts[each]))
+    for label, path in paths.items():
+        emit(f"{label:<11} {path}")
+
+
+# ------------------------------------------------------------------------------------------ images, hosts and cost
+
+
+def print_outlook(plan: RunPlan, outlook: Outlook) -> None:
+    """Print lines of a name and what it is, like those below the jobs."""
+    for name, text in _lines(plan, outlook):
+        emit(f"{name:<11} {text}")
+
+
+def _lines(plan: RunPlan, outlook: Outlook) -> Iterator[tuple[str, str]]:
+    for family, image in sorted(plan.lock.images.items()):
+        yield "image", f"{quoted(family, 100)}  {quoted(image.ref, 300) or 'to be built'}"
+    if outlook.problem:
+        yield "hosts", f"not known: {quoted(outlook.problem, 400)}"
+    if len(outlook.hosts) > 1 or any(each.host.name or each.why_not for each in outlook.hosts):
+        for each in outlook.hosts:
+            yield "host", _host_line(each)
+    if outlook.bound is not None:
+        yield "sandboxes", bound_sentence(outlook.bound)
+    if outlook.model_usd is None:
+        yield "models", "cost not estimated: no budget.usd and no budget.run.usd"
+    elif outlook.model_usd:
+        yield "models", f"at most about {dollars(outlook.model_usd)} USD, by the budgets"
+
+
+def _host_line(each: HostOutlook) -> str:
+    not_taken = [f"not {_jobs(count)}: {quoted(why, 200)}" for why, count in each.why_not.items()]
+    return "; ".join([host_sentence(each.host), f"takes {_jobs(each.takes)}", *not_taken])
+
+
+def _jobs(count: int) -> str:
+    return f"{count} job{'' if count == 1 else 's'}"
+
+
+def bound_sentence(bound: Bound) -> str:
+    """The most that sandboxes cost, or why it is not known.
+
+    >>> bound_sentence(Bound(8, 3, core_hours=12.0, gib_hours=24.0, gpu_hours=0.0, usd=3.5))
+    'at most 3.5000 USD by modal.prices, if all 8 jobs use up their time in 3 attempts: 12 core hours, 24 GiB hours'
+    >>> bound_sentence(Bound(8, 3, endless=2))
+    'no bound, as 2 of 8 jobs have no limit of time; set job_timeout and score_timeout'
+    """
+    if bound.endless:
+        endless = f"{bound.endless} of {bound.jobs} jobs have no limit of time"
+        return f"no bound, as {endless}; set job_timeout and score_timeout"
+    hours = f"{bound.core_hours:.4g} core hours, {bound.gib_hours:.4g} GiB hours"
+    hours += f", {bound.gpu_hours:.4g} GPU hours" if bound.gpu_hours else ""
+    tries = f"in {bound.attempts} attempts" if bound.attempts > 1 else "in their attempt"
+    condition = f"if all {bound.jobs} jobs use up their time {tries}: {hours}"
+    if bound.usd is None:
+        return f"no price, as modal.prices lacks {', '.join(bound.lacking)}; {condition}"
+    return f"at most {dollars(bound.usd)} USD by modal.prices, {condition}"
+
+
+def _outlook_json(plan: RunPlan, outlook: Outlook) -> dict[str, Any]:
+    """``backend``, ``images``, ``hosts`` and ``cost``. The bound is None where sandboxes cost nothing."""
+    bound = outlook.bound
+    of_bound = {
+        "sandboxes_usd_at_most": "usd",
+        "attempts": "attempts",
+        "jobs_without_a_limit_of_time": "endless",
+        "core_hours": "core_hours",
+        "memory_gib_hours": "gib_hours",
+        "gpu_hours": "gpu_hours",
+    }
+    return {
+        "backend": plan.backend.name,
+        "images": {
+            family: {"ref": image.ref or None, "key": image.key or None} for family, image in plan.lock.images.items()
+        },
+        "hosts": [_host_json(each) for each in outlook.hosts],
+        "cost": {
+            "models_usd_at_most": outlook.model_usd,
+            **{key: getattr(bound, name, None) for key, name in of_bound.items()},
+            "prices_lacking": [] if bound is None else list(bound.lacking),
+        },
+    }
+
+
+def _host_json(each: HostOutlook) -> Mapping[str, Any]:
+    host = each.host
+    return {
+        "name": host.name or None,
+        "slots": host.slots,
+        "cpus": host.cpus,
+        "memory_bytes": host.memory_bytes,
+        "gpus": None if host.gpus is None else list(host.gpus),
+        "labels": sorted(host.labels),
+        "takes": each.takes,
+        "why_not": dict(each.why_not),
+    }
