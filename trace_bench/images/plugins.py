@@ -12,7 +12,7 @@ from pathlib import Path
 
 from trace_bench.artifacts.provenance import capture_git
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
-from trace_bench.images.recipe import digest, is_residue
+from trace_bench.images.hashes import digest, is_residue
 from trace_bench.trainers import opto_scan
 from trace_bench.trainers.base import Trainer
 from trace_bench.trainers.registry import entry_points_of, load_trainer

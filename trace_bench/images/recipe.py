@@ -7,21 +7,18 @@ that build one recipe on one base get one key.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.images.archives import kept
+from trace_bench.images.hashes import digest, is_residue
+from trace_bench.images.plugins import Plugin
 from trace_bench.resources import data_dir, package_dir
-
-if TYPE_CHECKING:
-    from trace_bench.images.plugins import Plugin
 
 PARTS = ("base", "dockerfile", "requirements", "worker", "arguments", "plugins")
 """What a key is made of, in the order in which drift is reported. ``plugins`` is there only where there are some."""
@@ -260,11 +257,6 @@ def title_and_preload(
     return title, tuple(preload)
 
 
-def is_residue(name: str) -> bool:
-    """True for byte code, and for what editors and file managers leave behind."""
-    return name.endswith((".pyc", "~")) or any(p == "__pycache__" or p.startswith(".") for p in name.split("/"))
-
-
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
@@ -279,12 +271,3 @@ def read_toml(path: Path) -> dict[str, object]:
         return tomllib.loads(_read(path).decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: {error}; correct the file") from error
-
-
-def digest(chunks: list[bytes]) -> str:
-    """SHA-256 of `chunks`, each with its length, so that moving a byte from one to the next is seen."""
-    total = hashlib.sha256()
-    for chunk in chunks:
-        total.update(len(chunk).to_bytes(8, "big"))
-        total.update(chunk)
-    return total.hexdigest()
