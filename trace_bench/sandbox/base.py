@@ -386,8 +386,10 @@ class SeveralEngines(SuppliesImages, Protocol):
     def supply_image(self, image: str, supply: ImageSupply) -> None:
         """From now on, `supply` brings `image` to a host before the first sandbox there with it."""
 
-    def bring_image(self, image: str, host: str) -> None:
-        """See to it that `image` is on `host`; `Backend.create` does so too. It can take minutes, the first time.
+    def bring_image(self, image: str, host: str) -> str:
+        """Bring `image` to `host` unless it is there, as `Backend.create` does. The first time can take minutes.
+
+        Returns its name on the host.
 
         Raises:
             SandboxError: as `Backend.create`. Interrupted: it was given up.

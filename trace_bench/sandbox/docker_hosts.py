@@ -1,7 +1,7 @@
-"""Several Docker engines as one backend: sandboxes are made where the request says, and found wherever they are.
+"""Several Docker engines as one backend: sandboxes are made on the host of the request, and found on all hosts.
 
-An engine that does not answer is left out, and said to be (`DockerHosts.unreachable`), as long as another one does.
-Each engine is asked by threads of its own, so that one that hangs keeps nobody else waiting.
+An engine that does not answer is left out and reported (`DockerHosts.unreachable`) as long as another one answers. Each
+engine has threads of its own for its calls, so that one that hangs delays no other.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 ASK = 30.0
-"""Seconds that one of several engines has for an answer that others do not wait for."""
+"""Seconds that each engine has for an answer that jobs do not wait for."""
 SOON = 10.0
-"""Likewise, where what it would say concerns others little: jobs start meanwhile."""
+"""Seconds that each engine has for an answer that jobs wait for."""
 REST = 10.0
-"""Seconds during which an engine that did not answer is not asked again by whoever can do without it."""
+"""Seconds during which an engine that did not answer is left out of further questions to all."""
 LONG_REST = 60.0
-"""Likewise one that let `ASK` or `SOON` pass: whoever asks anew (`hosts`) finds it sooner."""
+"""The same for an engine that let `ASK` or `SOON` pass. `DockerHosts.hosts` asks it earlier."""
 PATIENT = 900.0
 """Seconds for one call that moves an image."""
 
 _OF_THE_BACKEND = frozenset({"backend", "integrity"})
 _OF_A_MACHINE = frozenset({"cpus", "memory_bytes"})
-"""Facts that say nothing of several machines together, even where they are equal."""
+"""Facts that do not describe several machines together, even where they are equal."""
 
 
 def docker_backend(host: str | None = None, *, hosts: Sequence[DockerHostConfig] = ()) -> DockerBackend | DockerHosts:
@@ -64,20 +64,43 @@ class _Member:
     setting: DockerHostConfig
     engine: Engine
     backend: DockerBackend
-    asking: ThreadPoolExecutor
+    threads: ThreadPoolExecutor
     silent_until: float = 0.0
     lock: threading.Lock = field(default_factory=threading.Lock)
     images: dict[str, str] = field(default_factory=dict)
-    """By the name that a request has for it, an image's name there, once it is there."""
-    supplying: dict[str, threading.Lock] = field(default_factory=dict)
+    """Names on this host of the images that are there, by the names that requests have for them."""
+    image_locks: dict[str, threading.Lock] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
         return self.engine.called
 
-    def of_image(self, image: str) -> threading.Lock:
+    def image_lock(self, image: str) -> threading.Lock:
         with self.lock:
-            return self.supplying.setdefault(image, threading.Lock())
+            return self.image_locks.setdefault(image, threading.Lock())
+
+    def bring(self, image: str, supply: ImageSupply | None, stopped: Callable[[], bool]) -> str:
+        """Bring `image` to this host unless it is there. Return its name on the host."""
+        with self.image_lock(image):
+            if image not in self.images:
+                self.images[image] = image if supply is None else self._fetch(image, supply, stopped)
+            return self.images[image]
+
+    def forget(self, image: str, name: str) -> None:
+        """Note that `image` is no longer on this host under `name`."""
+        with self.image_lock(image):
+            if self.images.get(image) == name:
+                del self.images[image]
+
+    def _fetch(self, image: str, supply: ImageSupply, stopped: Callable[[], bool]) -> str:
+        client = self.engine.sdk(PATIENT)
+        try:
+            return supply(self.name, client, stopped)
+        except EnvironmentUnavailable as error:
+            self.engine.probe()  # raises if the host is gone; else only this host has the problem, and others may not
+            raise SandboxError(f"host {self.name} was not given image {image}: {error}.") from error
+        finally:
+            client.close()
 
 
 class DockerHosts:
@@ -99,7 +122,8 @@ class DockerHosts:
             called = setting.called
             engine = Engine(setting.url, context=setting.context, tls=setting.tls, called=called)
             pool = ThreadPoolExecutor(4, thread_name_prefix=f"ask-{called}")
-            self._members[called] = _Member(setting, engine, DockerBackend(engine=engine, gpus=setting.gpus), pool)
+            backend = DockerBackend(engine=engine, gpus=setting.gpus)
+            self._members[called] = _Member(setting, engine, backend, pool)
         self._lock = threading.Lock()
         self._unreachable: dict[str, str] = {}
         self._supplies: dict[str, ImageSupply] = {}
@@ -108,7 +132,7 @@ class DockerHosts:
     # -- what they are -------------------------------------------------------------------------------------------
 
     def unreachable(self) -> Mapping[str, str]:
-        """By name, the hosts that did not answer when they were last asked, and what was said."""
+        """The hosts that did not answer the last question to them, by name, with the reasons."""
         with self._lock:
             return dict(self._unreachable)
 
@@ -118,13 +142,13 @@ class DockerHosts:
 
     @property
     def cannot(self) -> Mapping[str, str]:
-        """What one of them cannot, none can be relied on for."""
+        """What any of the hosts cannot do."""
         found = self._ask(lambda member: member.backend.cannot)
         return {key: f"host {name}: {why}" for name, lost in found.items() for key, why in lost.items()}
 
     @property
     def default_uid_base(self) -> int:
-        """Below 65536 where one of them maps uids."""
+        """Below 65536 if one of the engines maps uids."""
         bases = set(self._ask(lambda member: member.backend.default_uid_base).values())
         return MAPPED_BASE if MAPPED_BASE in bases else bases.pop()
 
@@ -137,7 +161,7 @@ class DockerHosts:
         return tuple(self._ask(host, anew=True).values())
 
     def check(self) -> None:
-        """One that does not answer is no reason not to work on the others."""
+        """Passes if one host answers."""
 
         def checked(member: _Member) -> dict[str, Any]:
             member.engine.probe()
@@ -150,7 +174,7 @@ class DockerHosts:
         except EngineGone as error:
             none = "none of the hosts in docker.hosts answers: " if len(self._members) > 1 else ""
             raise EnvironmentUnavailable(f"{none}{error} Start its engine, or mend docker.hosts.") from error
-        self._refuse_twins({name: str(info.get("ID") or name) for name, info in found.items()})
+        _refuse_twins({name: str(info.get("ID") or name) for name, info in found.items()})
         machines = {str(info.get("Architecture")): name for name, info in found.items()}
         if len(machines) > 1:
             raise EnvironmentUnavailable(
@@ -160,7 +184,7 @@ class DockerHosts:
             )
 
     def describe(self) -> dict[str, Any]:
-        """What all hosts that answer have in common; under ``hosts`` what each of them is, or why it is not there."""
+        """The facts that all hosts have in common, and under ``hosts`` those of each one, or why it does not answer."""
         found = self._ask(lambda member: member.backend.describe())
         each = list(found.values())
         common = {key: value for key, value in each[0].items() if all(other.get(key) == value for other in each)}
@@ -173,23 +197,22 @@ class DockerHosts:
     # -- sandboxes -----------------------------------------------------------------------------------------------
 
     def create(self, request: SandboxRequest) -> Sandbox:
-        """Its image is brought to the host first, where it is not there yet."""
-        member = self._called(request.host)
-        image = self._supplied(member, request.image)
+        """Brings the image to the host first, unless it is there."""
+        backend = self._member(request.host).backend
+        image = self.bring_image(request.image, request.host)
         try:
-            return member.backend.create(replace(request, image=image))
-        except ImageMissing:
-            with member.of_image(request.image):  # somebody removed it since
-                if member.images.get(request.image) == image:
-                    del member.images[request.image]
-            return member.backend.create(replace(request, image=self._supplied(member, request.image)))
+            return backend.create(replace(request, image=image))
+        except ImageMissing:  # it has been removed since
+            self._member(request.host).forget(request.image, image)
+            image = self.bring_image(request.image, request.host)
+            return backend.create(replace(request, image=image))
 
     def find(self, labels: Mapping[str, str]) -> list[Sandbox]:
         found = self._ask(lambda member: member.backend.find(labels))
         return [sandbox for here in found.values() for sandbox in here]
 
     def uid_bases_in_use(self) -> frozenset[int]:
-        # Uids are each machine's own: one that says nothing keeps no job of another from starting.
+        # Uids are each machine's own: a host that does not answer delays no job of another.
         found = self._ask(lambda member: member.backend.uid_bases_in_use(), patience=SOON)
         return frozenset[int]().union(*found.values())
 
@@ -198,65 +221,38 @@ class DockerHosts:
         return found[host]
 
     def try_start(self) -> list[Control]:
-        """One on each host that answers; returns the controls of all."""
+        """Start one sandbox on each host that answers. Return the controls of all."""
         found = self._ask(lambda member: member.backend.try_start(), anew=True, patience=PATIENT)
         return [control for controls in found.values() for control in controls]
 
     # -- images --------------------------------------------------------------------------------------------------
 
     def supply_image(self, image: str, supply: ImageSupply) -> None:
-        """From now on, `supply` brings `image` to a host before the first sandbox there with it."""
         self._supplies[image] = supply
 
-    def bring_image(self, image: str, host: str) -> None:
-        """See to it that `image` is on `host`, as `create` does."""
-        self._supplied(self._called(host), image)
+    def bring_image(self, image: str, host: str) -> str:
+        """Bring `image` to `host` unless it is there. Return its name on the host."""
+        return self._member(host).bring(image, self._supplies.get(image), self._stopped)
 
     def stop_supplying_when(self, stopped: Callable[[], bool]) -> None:
-        """Images that are on their way then are given up."""
         self._stopped = stopped
 
     def first_engine(self) -> DockerClient:
-        """A client of the first host that answers, for calls that take long.
-
-        Raises:
-            EngineGone: none does.
-        """
         name = next(iter(self.hosts())).name
         return self._members[name].engine.sdk(PATIENT)
 
-    def _called(self, host: str) -> _Member:
+    def _member(self, host: str) -> _Member:
         member = self._members.get(host)
         if member is None:
             raise SandboxError(f"no host is called {host!r}; there are {', '.join(self._members)} in docker.hosts.")
         return member
-
-    def _supplied(self, member: _Member, image: str) -> str:
-        """The name of `image` on that host, where it is by now."""
-        with member.of_image(image):
-            if image not in member.images:
-                member.images[image] = self._fetch(member, image)
-            return member.images[image]
-
-    def _fetch(self, member: _Member, image: str) -> str:
-        supply = self._supplies.get(image)
-        if supply is None:
-            return image
-        client = member.engine.sdk(PATIENT)
-        try:
-            return supply(member.name, client, self._stopped)
-        except EnvironmentUnavailable as error:
-            member.engine.probe()  # it is gone, or it is there and this is its own trouble: other hosts may do better
-            raise SandboxError(f"host {member.name} was not given image {image}: {error}.") from error
-        finally:
-            client.close()
 
     # -- asking --------------------------------------------------------------------------------------------------
 
     def _ask(
         self, call: Callable[[_Member], T], *, anew: bool = False, only: str = "", patience: float | None = None
     ) -> dict[str, T]:
-        """What each host says, by name in the order of the config; those that do not answer are left out.
+        """The answers of the hosts, by name in the order of the config. Hosts that do not answer are left out.
 
         Args:
             anew: ask also those that did not answer a moment ago.
@@ -270,7 +266,7 @@ class DockerHosts:
         patience = ASK if patience is None else patience
         begun = time.monotonic()
         under_way = {
-            name: member.asking.submit(call, member)
+            name: member.threads.submit(call, member)
             for name, member in self._members.items()
             if (anew or only or member.silent_until <= begun) and only in ("", name)
         }
@@ -280,35 +276,38 @@ class DockerHosts:
             member = self._members[name]
             try:
                 found[name] = future.result(max(0.1, begun + patience - time.monotonic()))
-                self._answered(member)
             except FutureTimeout:
                 gone = EngineGone(f"{member.engine} did not answer within {patience:g} seconds.", host=name)
                 member.engine.doubt()
-                self._fell_silent(member, gone, LONG_REST)
+                self._note(member, gone, LONG_REST)
             except EngineGone as error:
                 gone = error
-                self._fell_silent(member, error)
+                self._note(member, error, REST)
+            else:
+                self._note(member, None, 0.0)
         if not found:
-            said = "; ".join(self.unreachable().values()).rstrip(".")
-            raise EngineGone(f"{said}.", host=gone.host if gone is not None else only)
+            reasons = "; ".join(self.unreachable().values()).rstrip(".")
+            raise EngineGone(f"{reasons}.", host=gone.host if gone is not None else only)
         return found
 
-    def _answered(self, member: _Member) -> None:
-        member.silent_until = 0.0
-        with self._lock:
-            self._unreachable.pop(member.name, None)
-
-    def _fell_silent(self, member: _Member, error: EngineGone, rest: float = REST) -> None:
+    def _note(self, member: _Member, error: EngineGone | None, rest: float) -> None:
+        """Note that a host did not answer, and leave it out for `rest` seconds; or, without an error, that it did."""
         member.silent_until = time.monotonic() + rest
         with self._lock:
-            self._unreachable[member.name] = str(error)
+            self._unreachable.pop(member.name, None)
+            if error is not None:
+                self._unreachable[member.name] = str(error)
 
-    def _refuse_twins(self, ids: Mapping[str, str]) -> None:
-        seen: dict[str, str] = {}
-        for name, engine in ids.items():
-            if (twin := seen.setdefault(engine, name)) != name:
-                raise EnvironmentUnavailable(
-                    f"hosts {twin} and {name} in docker.hosts are one engine (its ID is {engine}): leave one of them "
-                    "out; if one machine was cloned from the other, remove /etc/docker/key.json of one, and restart "
-                    "its engine."
-                )
+
+def _refuse_twins(ids: Mapping[str, str]) -> None:
+    """
+    Raises:
+        EnvironmentUnavailable: two hosts are one engine.
+    """
+    seen: dict[str, str] = {}
+    for name, engine in ids.items():
+        if (twin := seen.setdefault(engine, name)) != name:
+            raise EnvironmentUnavailable(
+                f"hosts {twin} and {name} in docker.hosts are one engine (its ID is {engine}): leave one of them out; "
+                "if one machine was cloned from the other, remove /etc/docker/key.json of one, and restart its engine."
+            )
