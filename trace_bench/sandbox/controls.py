@@ -1,8 +1,8 @@
-"""Reads back which controls of a container are in force: from what the engine says of it, not from what was asked."""
+"""Reads back which controls of a container are in force: from the engine's report, not from the request."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from trace_bench.sandbox.base import CONTROLS, Control
@@ -12,8 +12,10 @@ from trace_bench.sandbox.runtimes import OCI_SECCOMP, applies_seccomp, is_gvisor
 
 Facts = Mapping[str, Any]
 Verdict = tuple[bool, str]
+"""Whether a control is in force, and the detail."""
 
 _SHARED = ("host", "container:")
+_NO_NEW_PRIVILEGES = {"no-new-privileges", "no-new-privileges:true", "no-new-privileges=true"}
 
 
 def read_back(container: Facts, engine: Facts) -> list[Control]:
@@ -23,12 +25,17 @@ def read_back(container: Facts, engine: Facts) -> list[Control]:
         container: the engine's ``inspect`` of it.
         engine: the engine's ``info``.
     """
-    found = []
-    for name, wanted in CONTROLS.items():
-        in_force, detail = _CHECKS[name](container, engine)
-        known = name != "apparmor" or not _before_apparmor(container, engine)
-        found.append(Control(name, wanted, in_force, detail, known))
-    return found
+    verdicts = {
+        **_isolation(container, engine),
+        **_kernel_filters(container, engine),
+        **_limits(container, engine),
+        **_folders(container, engine),
+    }
+    unnamed = _profile_is_unnamed(container, engine)
+    return [
+        Control(name, wanted, *verdicts[name], known=not (unnamed and name == "apparmor"))
+        for name, wanted in CONTROLS.items()
+    ]
 
 
 def missing(controls: Iterable[Control], required: Iterable[str]) -> list[Control]:
@@ -46,60 +53,145 @@ def security_options(engine: Facts) -> dict[str, str]:
     return options
 
 
-def _host(container: Facts) -> Facts:
-    found = container.get("HostConfig")
-    return found if isinstance(found, Mapping) else {}
-
-
-def _labels(container: Facts) -> Mapping[str, str]:
-    found = (container.get("Config") or {}).get("Labels")
-    return found if isinstance(found, Mapping) else {}
-
-
-def _security(container: Facts) -> list[str]:
-    return [str(item) for item in _host(container).get("SecurityOpt") or []]
-
-
-def _gvisor(container: Facts, engine: Facts) -> str:
-    """Name of the container's runtime where that is gVisor's, else empty."""
-    runtime = runtime_of(str(_host(container).get("Runtime") or ""), engine)
-    return runtime if is_gvisor(runtime, engine) else ""
-
-
-def _capability(name: object) -> str:
-    return str(name).upper().removeprefix("CAP_")
-
-
-def _network(container: Facts, engine: Facts) -> Verdict:
-    mode = str(_host(container).get("NetworkMode", ""))
-    return mode == "none", f"mode {mode or 'default'}"
-
-
-def _capabilities(container: Facts, engine: Facts) -> Verdict:
-    dropped = {_capability(name) for name in _host(container).get("CapDrop") or []}
-    added = sorted(_capability(name) for name in _host(container).get("CapAdd") or [])
-    return "ALL" in dropped and set(added) <= set(CAPABILITIES), " ".join(added) or "none"
-
-
-def _no_new_privileges(container: Facts, engine: Facts) -> Verdict:
-    options = _security(container)
-    return any(item in ("no-new-privileges", "no-new-privileges:true", "no-new-privileges=true") for item in options), (
-        " ".join(options) or "no security options"
-    )
-
-
-def _mounts(container: Facts, engine: Facts) -> Verdict:
-    mounts = [(str(m.get("Type")), str(m.get("Destination"))) for m in container.get("Mounts") or []]
+def _isolation(container: Facts, engine: Facts) -> dict[str, Verdict]:
     host = _host(container)
+    modes = {key: str(host.get(key) or "") for key in ("PidMode", "UTSMode", "IpcMode", "UsernsMode", "NetworkMode")}
+    shared = [f"{key} {mode}" for key, mode in modes.items() if mode.startswith(_SHARED)]
+    shared += ["privileged"] if host.get("Privileged") else []
+    mapped = [name for name in ("rootless", "userns") if name in security_options(engine)]
+    dropped, added = ({_capability(name) for name in host.get(key) or []} for key in ("CapDrop", "CapAdd"))
+    user = str((container.get("Config") or {}).get("User") or "")
+    root = f"an ordinary uid of the host ({mapped[0]})" if mapped else "uid 0 of the host without its capabilities"
+    runtime = runtime_of(str(host.get("Runtime") or ""), engine)
+    init = bool(host.get("Init"))
+    network = modes["NetworkMode"]
+    return {
+        "network": (network == "none", f"mode {network or 'default'}"),
+        "capabilities": ("ALL" in dropped and added <= set(CAPABILITIES), " ".join(sorted(added)) or "none"),
+        "namespaces": (
+            bool(host) and not shared,
+            ", ".join(shared) or ("own" if mapped else "own, but uids are the host's"),
+        ),
+        "user": (user in ("0", "0:0"), f"{user or 'as the image says'}, which is {root}"),
+        "runtime": (runtime in (engine.get("Runtimes") or {}), runtime or "unknown"),
+        "init": (init, str(engine.get("InitBinary") or "docker-init") if init else "none"),
+    }
+
+
+def _kernel_filters(container: Facts, engine: Facts) -> dict[str, Verdict]:
+    options = [str(item) for item in _host(container).get("SecurityOpt") or []]
+    return {
+        "no_new_privileges": (bool(_NO_NEW_PRIVILEGES & set(options)), " ".join(options) or "no security options"),
+        "seccomp": _seccomp(container, engine, options),
+        "apparmor": _apparmor(container, engine),
+        "ipc": _ipc(container, engine),
+    }
+
+
+def _seccomp(container: Facts, engine: Facts, options: Iterable[str]) -> Verdict:
+    profile = security_options(engine).get("seccomp")
+    if profile is None:
+        return False, "the engine has no seccomp"
+    gvisor = _gvisor(container, engine)
+    if gvisor and not applies_seccomp(gvisor, engine):
+        return False, f"{gvisor} answers system calls itself and is not configured to apply a filter ({OCI_SECCOMP})"
+    named = [item for item in options if item.startswith("seccomp")]
+    return not named and "unconfined" not in profile, named[0] if named else profile or "default"
+
+
+def _apparmor(container: Facts, engine: Facts) -> Verdict:
+    profile = str(container.get("AppArmorProfile") or "")
+    if "apparmor" not in security_options(engine):
+        return False, "the host has no AppArmor"
+    if gvisor := _gvisor(container, engine):
+        return False, f"{gvisor} applies no AppArmor profile"
+    if _profile_is_unnamed(container, engine):
+        return False, "the engine names the profile when it starts the container"
+    return profile not in ("", "unconfined"), profile or "none"
+
+
+def _profile_is_unnamed(container: Facts, engine: Facts) -> bool:
+    """Whether the engine has not chosen an AppArmor profile yet: it does so when it starts the container."""
+    created = (container.get("State") or {}).get("Status") == "created"
+    return created and "apparmor" in security_options(engine) and not _gvisor(container, engine)
+
+
+def _ipc(container: Facts, engine: Facts) -> Verdict:
+    if gvisor := _gvisor(container, engine):
+        return (
+            False,
+            f"{gvisor} ignores such sysctls; /dev/shm is uid 0's, and candidates' own filter refuses the calls",
+        )
+    mode = str(_host(container).get("IpcMode") or "")
+    off = (_host(container).get("Sysctls") or {}).items() >= NO_IPC.items()
+    return mode == "none" and off, f"mode {mode or 'default'}, queues {'off' if off else 'on'}"
+
+
+def _limits(container: Facts, engine: Facts) -> dict[str, Verdict]:
+    host = _host(container)
+    memory, swap, pids, nano = (int(host.get(k) or 0) for k in ("Memory", "MemorySwap", "PidsLimit", "NanoCpus"))
+    gvisor = _gvisor(container, engine)
+    threads = f" threads of {gvisor} on the host; inside, each uid has a limit of its own" if gvisor else ""
+    ulimits = {item.get("Name"): int(item.get("Hard", -1)) for item in host.get("Ulimits") or []}
+    nofile, core = ulimits.get("nofile"), ulimits.get("core")
+    log = host.get("LogConfig") or {}
+    kind, size = str(log.get("Type")), str((log.get("Config") or {}).get("max-size") or "")
+    capped = kind == "none" or (kind in ("local", "json-file") and bool(size))
+    cores = str(host.get("CpusetCpus") or "")
+    leased = ",".join(map(str, cores_in(_labels(container))))
+    cpus = nano > 0 and bool(engine.get("CpuCfsQuota", True)) and cores == leased
+    return {
+        "memory": (memory > 0 and bool(engine.get("MemoryLimit", True)), f"{memory} bytes"),
+        "swap": (swap == memory > 0, f"memory and swap {swap} bytes")
+        if engine.get("SwapLimit", True)
+        else (False, "the host cannot limit swap"),
+        "cpus": (False, "the host cannot keep a container to cores")
+        if leased and not engine.get("CPUSet", True)
+        else (cpus, f"{nano / 1e9:g}" + (f", on cores {cores}" if cores else "")),
+        "pids": (pids > 0 and bool(engine.get("PidsLimit", True)), f"{pids}{threads}"),
+        "nofile": (nofile is not None and nofile > 0, str(nofile)),
+        "core": (core == 0, str(core)),
+        "log_cap": (capped, f"{kind} {size}".strip()),
+        "disk": _disk(container, ulimits.get("fsize")),
+    }
+
+
+def _disk(container: Facts, largest: int | None) -> Verdict:
+    for mount in _host(container).get("Mounts") or []:
+        options = ((mount.get("VolumeOptions") or {}).get("DriverConfig") or {}).get("Options") or {}
+        if mount.get("Target") == OUT and options.get("size"):
+            return True, f"quota {options['size']} bytes"
+    if largest is None:
+        return False, "none"
+    return True, f"watcher in the supervisor; no single file beyond {largest} bytes"
+
+
+def _folders(container: Facts, engine: Facts) -> dict[str, Verdict]:
+    host = _host(container)
+    mounts = [(str(m.get("Type")), str(m.get("Destination"))) for m in container.get("Mounts") or []]
     disks = [mount for mount in mounts if mount[0] != "tmpfs"]
     others = bool(host.get("Binds") or host.get("VolumesFrom"))
     as_asked, gpus = _gpus(container)
-    detail = ", ".join(f"{kind} {place}" for kind, place in mounts) or "none"
-    return disks == [("volume", OUT)] and not others and as_asked, detail + gpus
+    tmpfs = {folder: set(str(text).split(",")) for folder, text in (host.get("Tmpfs") or {}).items()}
+    sized = set(tmpfs) == {"/tmp", "/run"} and all(
+        {"nosuid", "nodev"} <= flags and any(flag.startswith("size=") for flag in flags) for flags in tmpfs.values()
+    )
+    listed = "; ".join(f"{folder} {','.join(sorted(flags))}" for folder, flags in sorted(tmpfs.items()))
+    noexec = bool(tmpfs) and all("noexec" in flags for flags in tmpfs.values())
+    read_only = bool(host.get("ReadonlyRootfs"))
+    return {
+        "mounts": (
+            disks == [("volume", OUT)] and not others and as_asked,
+            (", ".join(f"{kind} {folder}" for kind, folder in mounts) or "none") + gpus,
+        ),
+        "tmpfs": (sized, listed or "none"),
+        "noexec": (noexec, ", ".join(sorted(tmpfs))),
+        "read_only_root": (read_only, "read-only" if read_only else "writable"),
+    }
 
 
 def _gpus(container: Facts) -> Verdict:
-    """Whether the engine was asked for those GPUs that the labels say, and for no other device; what to say of it."""
+    """Whether the engine was asked for the GPUs that the labels name, and for no other device."""
     own = _labels(container)
     label = str(own.get(GPUS, "0"))
     asked = int(label) if label.isdecimal() else 0
@@ -117,186 +209,21 @@ def _gpus(container: Facts) -> Verdict:
     return True, f"; {asked} {'GPU was' if asked == 1 else 'GPUs were'} asked for" if asked else ""
 
 
-def _namespaces(container: Facts, engine: Facts) -> Verdict:
-    host = _host(container)
-    modes = {key: str(host.get(key) or "") for key in ("PidMode", "UTSMode", "IpcMode", "UsernsMode", "NetworkMode")}
-    shared = [f"{key} {mode}" for key, mode in modes.items() if mode.startswith(_SHARED)]
-    if host.get("Privileged"):
-        shared.append("privileged")
-    own_users = "userns" in security_options(engine) or "rootless" in security_options(engine)
-    return bool(host) and not shared, ", ".join(shared) or ("own" if own_users else "own, but uids are the host's")
+def _host(container: Facts) -> Facts:
+    found = container.get("HostConfig")
+    return found if isinstance(found, Mapping) else {}
 
 
-def _seccomp(container: Facts, engine: Facts) -> Verdict:
-    profile = security_options(engine).get("seccomp")
-    if profile is None:
-        return False, "the engine has no seccomp"
-    gvisor = _gvisor(container, engine)
-    if gvisor and not applies_seccomp(gvisor, engine):
-        return False, f"{gvisor} answers system calls itself and is not told to apply a filter ({OCI_SECCOMP})"
-    named = [item for item in _security(container) if item.startswith("seccomp")]
-    return not named and "unconfined" not in profile, named[0] if named else profile or "default"
+def _labels(container: Facts) -> Mapping[str, str]:
+    found = (container.get("Config") or {}).get("Labels")
+    return found if isinstance(found, Mapping) else {}
 
 
-def _apparmor(container: Facts, engine: Facts) -> Verdict:
-    profile = str(container.get("AppArmorProfile") or "")
-    if "apparmor" not in security_options(engine):
-        return False, "the host has no AppArmor"
-    if gvisor := _gvisor(container, engine):
-        return False, f"{gvisor} applies no AppArmor profile"
-    if _before_apparmor(container, engine):
-        return False, "the engine names the profile when it starts the container"
-    return profile not in ("", "unconfined"), profile or "none"
-
-
-def _before_apparmor(container: Facts, engine: Facts) -> bool:
-    """True while the engine has not yet chosen a profile: it chooses and names one as it starts the container."""
-    created = (container.get("State") or {}).get("Status") == "created"
-    return created and "apparmor" in security_options(engine) and not _gvisor(container, engine)
-
-
-def _read_only_root(container: Facts, engine: Facts) -> Verdict:
-    found = bool(_host(container).get("ReadonlyRootfs"))
-    return found, "read-only" if found else "writable"
-
-
-def _memory(container: Facts, engine: Facts) -> Verdict:
-    limit = int(_host(container).get("Memory") or 0)
-    return limit > 0 and bool(engine.get("MemoryLimit", True)), f"{limit} bytes"
-
-
-def _swap(container: Facts, engine: Facts) -> Verdict:
-    limit = int(_host(container).get("MemorySwap") or 0)
-    memory = int(_host(container).get("Memory") or 0)
-    if not engine.get("SwapLimit", True):
-        return False, "the host cannot limit swap"
-    return limit == memory > 0, f"memory and swap {limit} bytes"
-
-
-def _cpus(container: Facts, engine: Facts) -> Verdict:
-    nano = int(_host(container).get("NanoCpus") or 0)
-    limited = nano > 0 and bool(engine.get("CpuCfsQuota", True))
-    cores = str(_host(container).get("CpusetCpus") or "")
-    leased = ",".join(map(str, cores_in(_labels(container))))
-    if leased and not engine.get("CPUSet", True):
-        return False, "the host cannot keep a container to cores"
-    return limited and cores == leased, f"{nano / 1e9:g}" + (f", on cores {cores}" if cores else "")
-
-
-def _pids(container: Facts, engine: Facts) -> Verdict:
-    limit = int(_host(container).get("PidsLimit") or 0)
-    gvisor = _gvisor(container, engine)
-    detail = (
-        f"{limit} threads of {gvisor} on the host; inside, each uid has a limit of its own" if gvisor else str(limit)
-    )
-    return limit > 0 and bool(engine.get("PidsLimit", True)), detail
-
-
-def _ulimit(container: Facts, name: str) -> int | None:
-    for item in _host(container).get("Ulimits") or []:
-        if item.get("Name") == name:
-            return int(item.get("Hard", -1))
-    return None
-
-
-def _nofile(container: Facts, engine: Facts) -> Verdict:
-    limit = _ulimit(container, "nofile")
-    return limit is not None and limit > 0, str(limit)
-
-
-def _core(container: Facts, engine: Facts) -> Verdict:
-    limit = _ulimit(container, "core")
-    return limit == 0, str(limit)
-
-
-def _tmpfs_flags(container: Facts) -> dict[str, set[str]]:
-    return {place: set(str(text).split(",")) for place, text in (_host(container).get("Tmpfs") or {}).items()}
-
-
-def _tmpfs(container: Facts, engine: Facts) -> Verdict:
-    found = _tmpfs_flags(container)
-    good = set(found) == {"/tmp", "/run"} and all(
-        {"nosuid", "nodev"} <= flags and any(flag.startswith("size=") for flag in flags) for flags in found.values()
-    )
-    detail = "; ".join(f"{place} {','.join(sorted(flags))}" for place, flags in sorted(found.items()))
-    return good, detail or "none"
-
-
-def _noexec(container: Facts, engine: Facts) -> Verdict:
-    found = _tmpfs_flags(container)
-    return bool(found) and all("noexec" in flags for flags in found.values()), ", ".join(sorted(found))
-
-
-def _ipc(container: Facts, engine: Facts) -> Verdict:
-    mode = str(_host(container).get("IpcMode") or "")
-    off = (_host(container).get("Sysctls") or {}).items() >= NO_IPC.items()
-    if gvisor := _gvisor(container, engine):
-        return (
-            False,
-            f"{gvisor} heeds no such sysctl; /dev/shm is uid 0's, and candidates' own filter refuses the calls",
-        )
-    return mode == "none" and off, f"mode {mode or 'default'}, queues {'off' if off else 'on'}"
-
-
-def _init(container: Facts, engine: Facts) -> Verdict:
-    found = bool(_host(container).get("Init"))
-    return found, str(engine.get("InitBinary") or "docker-init") if found else "none"
-
-
-def _log_cap(container: Facts, engine: Facts) -> Verdict:
-    log = _host(container).get("LogConfig") or {}
-    options = log.get("Config") or {}
-    kind = str(log.get("Type"))
-    size = str(options.get("max-size") or "")
-    return kind == "none" or (kind in ("local", "json-file") and bool(size)), f"{kind} {size}".strip()
-
-
-def _user(container: Facts, engine: Facts) -> Verdict:
-    user = str((container.get("Config") or {}).get("User") or "")
-    options = security_options(engine)
-    mapped = [name for name in ("rootless", "userns") if name in options]
-    where = f"an ordinary uid of the host ({mapped[0]})" if mapped else "uid 0 of the host without its capabilities"
-    return user in ("0", "0:0"), f"{user or 'as the image says'}, which is {where}"
-
-
-def _disk(container: Facts, engine: Facts) -> Verdict:
-    largest = _ulimit(container, "fsize")
-    for mount in _host(container).get("Mounts") or []:
-        options = ((mount.get("VolumeOptions") or {}).get("DriverConfig") or {}).get("Options") or {}
-        if mount.get("Target") == OUT and options.get("size"):
-            return True, f"quota {options['size']} bytes"
-    if largest is None:
-        return False, "none"
-    return True, f"watcher in the supervisor; no single file beyond {largest} bytes"
-
-
-def _runtime(container: Facts, engine: Facts) -> Verdict:
+def _gvisor(container: Facts, engine: Facts) -> str:
+    """Name of the container's runtime if that is gVisor's, else empty."""
     runtime = runtime_of(str(_host(container).get("Runtime") or ""), engine)
-    known = engine.get("Runtimes") or {}
-    return runtime in known, runtime or "unknown"
+    return runtime if is_gvisor(runtime, engine) else ""
 
 
-_CHECKS: Mapping[str, Callable[[Facts, Facts], Verdict]] = {
-    "network": _network,
-    "capabilities": _capabilities,
-    "no_new_privileges": _no_new_privileges,
-    "mounts": _mounts,
-    "namespaces": _namespaces,
-    "seccomp": _seccomp,
-    "apparmor": _apparmor,
-    "read_only_root": _read_only_root,
-    "memory": _memory,
-    "swap": _swap,
-    "cpus": _cpus,
-    "pids": _pids,
-    "nofile": _nofile,
-    "core": _core,
-    "tmpfs": _tmpfs,
-    "noexec": _noexec,
-    "ipc": _ipc,
-    "init": _init,
-    "log_cap": _log_cap,
-    "user": _user,
-    "disk": _disk,
-    "runtime": _runtime,
-}
+def _capability(name: object) -> str:
+    return str(name).upper().removeprefix("CAP_")
