@@ -14,7 +14,7 @@ from trace_bench.sandbox.base import Sandbox
 from trace_bench.sandbox.conformance import CHECKS
 from trace_bench.sandbox.local import LocalBackend, LocalSandbox
 
-FEW = ("exit_codes_come_back", "find_goes_by_labels_in_every_state")
+FEW = ("exit_codes_come_back", "find_works_by_labels_in_every_state")
 
 
 @pytest.fixture

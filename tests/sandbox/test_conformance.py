@@ -15,10 +15,10 @@ def test_docker(docker_lab: Lab, check: Check) -> None:
 
 
 _SHORT = {
-    "what_it_can_and_cannot_is_declared_and_no_name_twice",
+    "every_capability_is_declared_once",
     "every_control_is_reported",
-    "what_it_cannot_put_in_force_it_refuses_when_required",
-    "nothing_of_the_hosts_environment_comes_in",
+    "required_controls_that_it_lacks_are_refused",
+    "host_environment_stays_outside",
     "nothing_outside_can_be_reached",
     "stream_carries_all_bytes_exactly",
     "stdout_ends_with_the_command",
@@ -28,7 +28,7 @@ _SHORT = {
     "status_follows_the_life_of_a_sandbox",
     "collect_follows_no_link",
     "labels_come_back_as_they_were_given",
-    "remove_takes_everything_and_twice_does_no_harm",
+    "remove_is_complete_and_harmless_twice",
 }
 """What is tried on other backends than Docker without --full: one check of each part of the protocol."""
 _SHORTER = {
@@ -38,7 +38,7 @@ _SHORTER = {
     "death_by_signal_is_128_plus_its_number",
     "kill_ends_grandchildren",
     "collect_follows_no_link",
-    "remove_takes_everything_and_twice_does_no_harm",
+    "remove_is_complete_and_harmless_twice",
 }
 """Of those, what is tried where each takes a second."""
 

@@ -34,7 +34,7 @@ def test_every_check_has_a_name_of_its_own_and_needs_what_there_is() -> None:
     assert all(check.needs <= CONTROLS.keys() | FEATURES.keys() for check in CHECKS)
 
 
-DECLARED = "what_it_can_and_cannot_is_declared_and_no_name_twice"
+DECLARED = "every_capability_is_declared_once"
 
 
 def test_who_says_that_he_can_and_that_he_cannot_fails(folder: Path) -> None:
@@ -113,8 +113,8 @@ class ReportsNoControl(LocalSandbox):
     ("sandboxes", "check"),
     [
         (LosesTheExitCode, "exit_codes_come_back"),
-        (CollectsNothingOnceGone, "remove_takes_everything_and_twice_does_no_harm"),
-        (CollectsNothingOnceGone, "sandbox_that_vanished_says_so_whatever_is_asked"),
+        (CollectsNothingOnceGone, "remove_is_complete_and_harmless_twice"),
+        (CollectsNothingOnceGone, "removed_sandbox_is_reported_by_every_call"),
         (ReportsNoControl, "every_control_is_reported"),
     ],
 )
@@ -158,7 +158,7 @@ def test_doctor_runs_the_checks(tmp_path: Path) -> None:
     done = cli("doctor", "--conformance", "--backend", "local", "--only", "limit", **env)
     lines = done.stdout.splitlines()
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "ok      memory_beyond_the_limit_cannot_be_had" in lines
+    assert "ok      memory_stops_at_the_limit" in lines
     assert any(line.startswith("skipped processes_stop_at_the_limit: the local backend has no pids") for line in lines)
     assert lines[-1].startswith("local: ") and " 0 failed, " in lines[-1]
     as_json = json.loads(

@@ -35,13 +35,13 @@ FIRST = (
     "stream_carries_all_bytes_exactly",
     "exit_codes_come_back",
     "kill_ends_grandchildren",
-    "collect_brings_what_was_written_while_it_runs_and_afterwards",
-    "find_goes_by_labels_in_every_state",
-    "controller_that_was_killed_leaves_what_the_next_one_adopts",
-    "name_that_is_taken_is_a_conflict_and_harms_nobody",
-    "remove_takes_everything_and_twice_does_no_harm",
-    "root_of_the_sandbox_is_no_root",
-    "memory_beyond_the_limit_cannot_be_had",
+    "collect_works_while_it_runs_and_afterwards",
+    "find_works_by_labels_in_every_state",
+    "killed_controller_leaves_an_adoptable_sandbox",
+    "taken_name_is_a_conflict",
+    "remove_is_complete_and_harmless_twice",
+    "root_inside_has_no_power",
+    "memory_stops_at_the_limit",
 )
 """Checks of every backend without which nothing works, in front of the others."""
 SETTLING = 60.0

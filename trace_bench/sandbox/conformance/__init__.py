@@ -1,4 +1,4 @@
-"""What every backend must do, as checks that anybody can run on a backend of their own.
+"""Checks of what every backend must do, which can be run on any backend.
 
 With pytest, one test a check::
 
@@ -14,12 +14,15 @@ With pytest, one test a check::
 
 or ``trace-bench doctor --conformance --backend mine --image my-image-with-python3``. The checks are assertions: they
 mean nothing under ``python -O``, which is refused.
+
+A check is a public function of a module of this package that takes a `Lab` and nothing else. Its name is the rule.
 """
 
 from __future__ import annotations
 
+import inspect
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -31,11 +34,12 @@ __all__ = ["CHECKS", "Check", "Lab", "Outcome", "examine"]
 
 
 def _all() -> Iterator[Check]:
-    modules = (limits, streams, life, files, finding, trouble)
-    listed: Iterable[Check | Callable[[Lab], None]]
-    for listed in (module.CHECKS for module in modules):
-        for check in listed:
-            yield check if isinstance(check, Check) else Check(check)
+    for module in (limits, streams, life, files, finding, trouble):
+        for name, value in vars(module).items():
+            if isinstance(value, Check):  # of `lab.needs`
+                yield value
+            elif inspect.isfunction(value) and value.__module__ == module.__name__ and not name.startswith("_"):
+                yield from [Check(value)] if list(inspect.signature(value).parameters) == ["lab"] else []
 
 
 CHECKS: tuple[Check, ...] = tuple(_all())
@@ -43,7 +47,7 @@ CHECKS: tuple[Check, ...] = tuple(_all())
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one check came to; `detail` is the reason where it did not pass."""
+    """The result of one check; `detail` is the reason if it did not pass."""
 
     check: str
     state: Literal["passed", "failed", "skipped"]
@@ -51,7 +55,7 @@ class Outcome:
 
 
 def examine(lab: Lab, checks: Iterable[Check] = CHECKS) -> Iterator[Outcome]:
-    """Run `checks` one after another; what they leave is removed at the end.
+    """Run `checks` one after another, then remove what they have left.
 
     Raises:
         EnvironmentUnavailable: assertions are turned off.
@@ -67,15 +71,15 @@ def examine(lab: Lab, checks: Iterable[Check] = CHECKS) -> Iterator[Outcome]:
             try:
                 check.run(lab)
             except Exception as error:
-                yield Outcome(check.name, "failed", _told(error))
+                yield Outcome(check.name, "failed", _in_one_line(error))
             else:
                 yield Outcome(check.name, "passed")
     finally:
         lab.sweep()
 
 
-def _told(error: Exception) -> str:
-    """The error, or the assertion that has no words of its own, in one line with its place."""
+def _in_one_line(error: Exception) -> str:
+    """The error with its place, in one line. An assertion without a message is shown as its source line."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     words = " ".join(str(error).split()) or (place.line or "")
     return f"{type(error).__name__}: {words} ({place.name}, line {place.lineno})"

@@ -13,7 +13,7 @@ from trace_bench.sandbox.errors import NameConflict, SandboxRemoved
 from trace_bench.sandbox.labels import JOB, RUN, UID_BASE
 
 
-def find_goes_by_labels_in_every_state(lab: Lab) -> None:
+def find_works_by_labels_in_every_state(lab: Lab) -> None:
     marks = {RUN: lab.run, JOB: "find-me"}
     with (
         lab.created(SLEEP, labels=marks) as created,
@@ -33,7 +33,7 @@ def find_goes_by_labels_in_every_state(lab: Lab) -> None:
         assert lab.backend.find({RUN: lab.run + "-other"}) == []
 
 
-def remove_takes_everything_and_twice_does_no_harm(lab: Lab) -> None:
+def remove_is_complete_and_harmless_twice(lab: Lab) -> None:
     with lab.running("put('x', b'y')\n" + SLEEP) as (sandbox, stream):
         read_until(stream, b"ready\n")
         twin = lab.backend.find({JOB: sandbox.labels[JOB]})[0]
@@ -47,7 +47,7 @@ def remove_takes_everything_and_twice_does_no_harm(lab: Lab) -> None:
             sandbox.attach()
 
 
-def name_that_is_taken_is_a_conflict_and_harms_nobody(lab: Lab) -> None:
+def taken_name_is_a_conflict(lab: Lab) -> None:
     with lab.running(ECHO) as (sandbox, stream):
         with raises(NameConflict, says=sandbox.name):
             lab.backend.create(lab.request(ECHO, name=sandbox.name, labels=dict(sandbox.labels)))
@@ -57,7 +57,7 @@ def name_that_is_taken_is_a_conflict_and_harms_nobody(lab: Lab) -> None:
         assert len(lab.backend.find({JOB: sandbox.labels[JOB]})) == 1
 
 
-def name_used_again_starts_clean(lab: Lab) -> None:
+def reused_name_starts_clean(lab: Lab) -> None:
     request = lab.request("put('old', b'old')\n")
     first = lab.backend.create(request)
     first.start()
@@ -83,7 +83,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def controller_that_was_killed_leaves_what_the_next_one_adopts(lab: Lab) -> None:
+def killed_controller_leaves_an_adoptable_sandbox(lab: Lab) -> None:
     """The other controller makes its backend anew, as an entry point is called: the class without arguments."""
     request, made_by = lab.request(ECHO), type(lab.backend)
     died = subprocess.run(
@@ -124,13 +124,3 @@ def labels_come_back_as_they_were_given(lab: Lab) -> None:
         assert given.items() <= found.labels.items()
         assert (found.id, found.name) == (sandbox.id, sandbox.name)
         assert lab.backend.find({RUN: lab.run, JOB: "a"}) == [], "a part of a value is another value"
-
-
-CHECKS = (
-    controller_that_was_killed_leaves_what_the_next_one_adopts,
-    find_goes_by_labels_in_every_state,
-    labels_come_back_as_they_were_given,
-    remove_takes_everything_and_twice_does_no_harm,
-    name_that_is_taken_is_a_conflict_and_harms_nobody,
-    name_used_again_starts_clean,
-)

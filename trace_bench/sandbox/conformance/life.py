@@ -26,7 +26,7 @@ def death_by_signal_is_128_plus_its_number(lab: Lab) -> None:
     assert ended.code == 128 + signal.SIGABRT
 
 
-def command_that_is_not_there_is_named(lab: Lab) -> None:
+def missing_command_is_named(lab: Lab) -> None:
     """By an error of `create` or `start`, or by exit code 127 and the last words."""
     sandbox = None
     try:
@@ -42,7 +42,7 @@ def command_that_is_not_there_is_named(lab: Lab) -> None:
             sandbox.remove()
 
 
-def flood_that_nobody_reads_can_be_killed(lab: Lab) -> None:
+def flood_that_is_not_read_can_be_killed(lab: Lab) -> None:
     with lab.running("say('ready')\nwhile True: os.write(1, b'x' * 65536)\n") as (sandbox, _):
         time.sleep(0.5)
         sandbox.kill()
@@ -72,7 +72,7 @@ def _assert_silent(sandbox: Sandbox) -> None:
     assert content(sandbox, "beat") == before
 
 
-def kill_does_no_harm_before_the_start_nor_twice(lab: Lab) -> None:
+def kill_is_harmless_before_the_start_and_twice(lab: Lab) -> None:
     with lab.running(SLEEP) as (sandbox, _):
         sandbox.kill()
         assert sandbox.wait(PATIENCE) is not None
@@ -111,7 +111,7 @@ def status_follows_the_life_of_a_sandbox(lab: Lab) -> None:
         assert sandbox.status() == "removed"
 
 
-def command_starts_in_a_folder_of_the_sandboxs_own(lab: Lab) -> None:
+def command_starts_in_its_own_folder(lab: Lab) -> None:
     with tempfile.NamedTemporaryFile(dir=".", prefix="trace-bench-conformance-") as mark:
         name = Path(mark.name).name
         out, _, ended = lab.finished(f"say(json.dumps([os.path.isabs(os.getcwd()), os.path.exists({name!r})]))\n")
@@ -127,19 +127,3 @@ def many_sandboxes_at_once(lab: Lab) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(work, range(8))) == [b"%d\n" % number for number in range(8)]
-
-
-CHECKS = (
-    exit_codes_come_back,
-    death_by_signal_is_128_plus_its_number,
-    command_that_is_not_there_is_named,
-    command_starts_in_a_folder_of_the_sandboxs_own,
-    flood_that_nobody_reads_can_be_killed,
-    kill_ends_grandchildren,
-    end_of_the_command_ends_grandchildren,
-    kill_does_no_harm_before_the_start_nor_twice,
-    wait_returns_none_after_its_timeout,
-    wait_returns_as_soon_as_it_ends,
-    status_follows_the_life_of_a_sandbox,
-    many_sandboxes_at_once,
-)

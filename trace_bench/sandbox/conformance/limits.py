@@ -11,7 +11,7 @@ from trace_bench.sandbox.errors import ControlMissing
 from trace_bench.sandbox.labels import JOB
 
 
-def nothing_of_the_hosts_environment_comes_in(lab: Lab) -> None:
+def host_environment_stays_outside(lab: Lab) -> None:
     os.environ["TRACE_BENCH_TEST_CANARY"] = "sk-canary"
     try:
         out, _, _ = lab.finished("say(json.dumps(dict(os.environ)))\n")
@@ -23,7 +23,7 @@ def nothing_of_the_hosts_environment_comes_in(lab: Lab) -> None:
     assert not {name for name in inside if name.endswith(("_KEY", "_TOKEN")) or "PROXY" in name.upper()}
 
 
-def memory_beyond_the_limit_cannot_be_had(lab: Lab) -> None:
+def memory_stops_at_the_limit(lab: Lab) -> None:
     code = "say('ready')\nblocks = [bytes([1]) * (16 << 20) for _ in range(40)]\nsay('got it')\n"
     out, _, ended = lab.finished(code, resources=Resources(memory_bytes=192 << 20, pids=64))
     assert out == b"ready\n"
@@ -46,7 +46,7 @@ def every_control_is_reported(lab: Lab) -> None:
         assert adopted.controls() == controls
 
 
-def what_it_can_and_cannot_is_declared_and_no_name_twice(lab: Lab) -> None:
+def every_capability_is_declared_once(lab: Lab) -> None:
     can, cannot = lab.backend.capabilities, lab.backend.cannot
     assert not can & cannot.keys(), f"it says that it can and that it cannot: {sorted(can & cannot.keys())}"
     unsaid = (CONTROLS.keys() | FEATURES.keys()) - can - cannot.keys()
@@ -56,7 +56,7 @@ def what_it_can_and_cannot_is_declared_and_no_name_twice(lab: Lab) -> None:
     assert all(cannot.values()), "each with its reason"
 
 
-def what_it_cannot_put_in_force_it_refuses_when_required(lab: Lab) -> None:
+def required_controls_that_it_lacks_are_refused(lab: Lab) -> None:
     for control in sorted(lab.backend.cannot.keys() & CONTROLS.keys()):
         request = lab.request(SLEEP, require_controls=frozenset({control}))
         with raises(ControlMissing, says=control):
@@ -139,7 +139,7 @@ def cpu_time_stops_at_the_limit(lab: Lab) -> None:
 
 
 @needs("read_only_root", "user", "capabilities")
-def root_of_the_sandbox_is_no_root(lab: Lab) -> None:
+def root_inside_has_no_power(lab: Lab) -> None:
     code = (
         "import socket\n"
         "def may(action):\n    try: action()\n    except OSError: return False\n    return True\n"
@@ -147,20 +147,3 @@ def root_of_the_sandbox_is_no_root(lab: Lab) -> None:
         "                may(lambda: socket.sethostname('x')), may(lambda: os.setgroups([]))]))\n"
     )
     assert json.loads(lab.finished(code)[0]) == [0, False, False, False, True]
-
-
-CHECKS = (
-    what_it_can_and_cannot_is_declared_and_no_name_twice,
-    every_control_is_reported,
-    what_it_cannot_put_in_force_it_refuses_when_required,
-    description_is_plain_json,
-    nothing_of_the_hosts_environment_comes_in,
-    nothing_outside_can_be_reached,
-    memory_beyond_the_limit_cannot_be_had,
-    processes_stop_at_the_limit,
-    open_files_stop_at_the_limit,
-    file_stops_at_the_limit_of_the_disk,
-    tmp_is_sized_and_runs_nothing,
-    cpu_time_stops_at_the_limit,
-    root_of_the_sandbox_is_no_root,
-)

@@ -162,7 +162,7 @@ def frames_keep_their_order_both_ways_while_the_sandbox_is_busy(lab: Lab) -> Non
 
 
 @needs("connection")
-def connection_that_is_cut_inside_a_frame_loses_and_doubles_nothing(lab: Lab) -> None:
+def cut_connection_loses_and_doubles_nothing(lab: Lab) -> None:
     """Cut again and again, while both sides send; whoever attaches next goes on by the numbers."""
     chance, speaker = random.Random(1), Speaker(TORN)
     with speaking(lab, TORN, busy=False) as (sandbox, first):
@@ -209,7 +209,7 @@ def cut(stream: Stream) -> None:
 GONE = "is no longer there"
 
 
-def sandbox_that_vanished_says_so_whatever_is_asked(lab: Lab) -> None:
+def removed_sandbox_is_reported_by_every_call(lab: Lab) -> None:
     """Removed behind our back, in each of its states: a typed error or a documented answer, never a hang."""
     for state in ("created", "running", "exited"):
         with lab.created(ECHO if state == "running" else "") as sandbox:
@@ -259,7 +259,7 @@ def _comes_to_an_end(stream: Stream) -> None:
             assert data is not None, "a stream without a sandbox comes to an end"
 
 
-def wait_for_what_vanishes_comes_back(lab: Lab) -> None:
+def wait_ends_when_the_sandbox_is_removed(lab: Lab) -> None:
     with lab.running(SLEEP) as (sandbox, stream):
         read_until(stream, b"ready\n")
         answers: list[object] = []
@@ -284,7 +284,7 @@ def wait_for_what_vanishes_comes_back(lab: Lab) -> None:
 SIZE = 24 << 20
 
 
-def folder_that_vanishes_while_it_is_collected_is_no_whole_folder(lab: Lab) -> None:
+def removal_during_collect_is_noticed(lab: Lab) -> None:
     """Either all of it came, or an error says that it did not."""
     code = f"for i in range(3): put(str(i), bytes([i]) * ({SIZE} // 3))\nsay('ready')\ntime.sleep(600)\n"
     with lab.running(code) as (sandbox, stream):
@@ -314,12 +314,3 @@ class _Archived:
 
     def collect(self) -> Iterator[bytes]:
         yield self._data
-
-
-CHECKS = (
-    frames_keep_their_order_both_ways_while_the_sandbox_is_busy,
-    connection_that_is_cut_inside_a_frame_loses_and_doubles_nothing,
-    sandbox_that_vanished_says_so_whatever_is_asked,
-    wait_for_what_vanishes_comes_back,
-    folder_that_vanishes_while_it_is_collected_is_no_whole_folder,
-)
