@@ -14,7 +14,7 @@ from tests.execution.simulated import Script
 from trace_bench.artifacts.records import Usage
 from trace_bench.artifacts.writers import write_json
 from trace_bench.errors import EnvironmentUnavailable, Interrupted
-from trace_bench.execution import live, reporting
+from trace_bench.execution import reporting
 from trace_bench.planning.backends import backend_choice_of_run
 from trace_bench.sandbox.base import Host
 
@@ -57,7 +57,7 @@ def test_where_there_is_one_host_its_name_is_nobody_s_business(bench: Bench) -> 
 def test_what_a_job_has_used_is_told_while_it_runs_as_the_gateway_metered_it(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "USAGE_EVERY", 0.0)
+    monkeypatch.setattr(reporting, "USAGE_EVERY", 0.0)
     bench.backend.script = lambda job_id, number: Script(calls=3, seconds=1.6)
     told = Told()
     result = bench.run(told, **ONE)

@@ -13,7 +13,7 @@ import pytest
 from tests.execution.bench import Bench
 from tests.execution.listening import Listener
 from trace_bench.execution.events import JobView
-from trace_bench.execution.live import LiveJobs
+from trace_bench.execution.live import JobListener
 from trace_bench.secrets import known
 
 KEY = "planted-0123456789"
@@ -46,7 +46,7 @@ def test_what_a_sandbox_prints_and_reports_is_masked_also_in_pieces(tmp_path: Pa
     job = plan.jobs[0]
     log = plan.layout.job(job.job_id).make().stdout
 
-    listener = LiveJobs(plan.layout, plan.jobs, heard, lambda job: None).listener(job)
+    listener = JobListener(job, plan.layout.job(job.job_id), heard, lambda job: None)
     for piece in (f"one {KEY[:7]}", f"{KEY[7:]} two {KEY}", "\n"):
         listener.log("train", piece)
     listener.log("score", KEY[7:])

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from trace_bench.artifacts.layout import JobLayout
 from trace_bench.artifacts.provenance import now
-from trace_bench.artifacts.records import Results
+from trace_bench.artifacts.records import Results, Usage
 from trace_bench.artifacts.writers import Journal
 from trace_bench.execution.events import (
     EventDispatcher,
@@ -20,17 +21,25 @@ from trace_bench.execution.events import (
     JobReused,
     JobSkipped,
     JobStarted,
+    ModelCallDelayed,
     RunEnded,
     RunStarted,
     SandboxUp,
     Subscriber,
+    UsageChanged,
 )
-from trace_bench.execution.live import LiveJobs
+from trace_bench.execution.live import JobListener
 from trace_bench.execution.session import Listener
 from trace_bench.gateway.server import Gateway
 from trace_bench.planning.plan import RunPlan
 from trace_bench.planning.planned_job import PlannedJob
 from trace_bench.planning.run_budget import RunBudget
+from trace_bench.secrets import known
+
+LONG_DELAY = 1.0
+"""Seconds from which on the delay of a model call is reported."""
+USAGE_EVERY = 1.0
+"""Seconds between two reports of what a running job has used."""
 
 
 class RunReporter:
@@ -44,11 +53,13 @@ class RunReporter:
         self._plan = plan
         self._budget = budget
         self._events = EventDispatcher(subscriber)
-        self._live = LiveJobs(plan.layout, plan.jobs, self._events.notify, self._message_came)
+        self._jobs = {job.job_id: job for job in plan.jobs}
         self._journal: Journal | None = None
         self._journal_lock = threading.Lock()
         self._spoken: set[str] = set()
         self._queued: set[str] = set()
+        self._usage: dict[str, Usage] = {}
+        self._usage_reported = 0.0
         self.on_first_message: Callable[[PlannedJob, str], None] = lambda job, host: None
 
     @contextlib.contextmanager
@@ -96,14 +107,14 @@ class RunReporter:
 
     def listener(self, job: PlannedJob) -> Listener:
         """Receives the messages of the sandbox of `job`."""
-        return self._live.listener(job)
+        return JobListener(job, self._plan.layout.job(job.job_id), self._events.notify, self._message_came)
 
     def job_queued(self, job_id: str, host: str) -> None:
         """A job waits for resources of `host` that other controllers may hold. Reported once for each job."""
         if job_id in self._queued:
             return
         self._queued.add(job_id)
-        job = self._live.jobs[job_id]
+        job = self._jobs[job_id]
         self.note("lease.wait", job_id=job_id, host=host)
         self._events.notify(JobQueued(job, host))
 
@@ -131,11 +142,21 @@ class RunReporter:
         self._events.notify(JobSkipped(job, row))
 
     def model_call_waits(self, job_id: str, seconds: float, why: str) -> None:
-        self._live.waits(job_id, seconds, why)
+        """A model call of a job is delayed. Delays of less than `LONG_DELAY` are not reported."""
+        if seconds >= LONG_DELAY and (job := self._jobs.get(job_id)) is not None:
+            self._events.notify(ModelCallDelayed(job, seconds, known.text(why)))
 
     def usage(self, running: Iterable[PlannedJob], gateway: Gateway) -> None:
-        """Report now and then what the models of running jobs have used."""
-        self._live.spent(running, gateway)
+        """Report what the models of running jobs have used, at most every `USAGE_EVERY` seconds."""
+        if time.monotonic() < self._usage_reported + USAGE_EVERY:
+            return
+        self._usage_reported = time.monotonic()
+        found = gateway.usage()
+        for job in running:
+            usage = found.get(job.job_id)
+            if usage is not None and usage != self._usage.get(job.job_id, Usage()):
+                self._usage[job.job_id] = usage
+                self._events.notify(UsageChanged(job, usage))
 
     def _message_came(self, job: PlannedJob) -> None:
         if job.job_id in self._spoken:

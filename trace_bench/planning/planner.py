@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from trace_bench import __version__
-from trace_bench.artifacts.contract import Budget, Direction
+from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.provenance import package_versions
@@ -25,7 +25,7 @@ from trace_bench.planning.images import ImageSource
 from trace_bench.planning.job_order import Duration, known_durations, spread
 from trace_bench.planning.plan import RunPlan
 from trace_bench.planning.planned_job import PlannedJob
-from trace_bench.planning.prepare import Material, model_ref
+from trace_bench.planning.prepare import Material, job_budget, model_ref
 from trace_bench.planning.recording import Recording
 from trace_bench.planning.requirements import (
     check_controls,
@@ -249,7 +249,7 @@ class _Planner:
         """Every job with its fingerprint and decision, and the results that are reused."""
         inputs = self._inputs
         lacking = inputs.recording.lacking if inputs.recording is not None else {}
-        budget = Budget(**inputs.config.budget.model_dump(exclude={"run"})).model_dump()
+        budget = job_budget(inputs.config).model_dump()
         planned: list[PlannedJob] = []
         reused: dict[str, Results] = {}
         last: Job | None = None

@@ -1,6 +1,6 @@
-"""Makes a planned job into one that can be started: its ``job.json``, its record so far, its sandbox's limits.
+"""Prepare a planned job for an attempt: its ``job.json``, its record so far, and the limits of its sandbox.
 
-Done when the job's turn comes: a plan of a hundred thousand jobs holds one `PlannedJob` of each and no more.
+Done when the job starts: a plan of a hundred thousand jobs holds only a `PlannedJob` of each.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from trace_bench.trainers.registry import entry_of, executes_candidates
 
 DAY = 86_400.0
 MARGIN = 300.0
-"""Seconds, beyond all limits of a job, that its sandbox may be there."""
+"""Seconds that a sandbox may exist beyond all limits of its job."""
 
 
 @dataclass(frozen=True)
 class JobPlan:
-    """All that running one job takes.
+    """Everything that an attempt at one job needs.
 
     Attributes:
         task: the task folder as a tar.
         test_seed: of held-out data; handed over after training.
         meta: the record so far (status ``planned``).
-        states: of a job with ``states_given``: initial, best and final as JSON, as far as they are there.
-        services: names of those of the host that it may ask.
-        task_folder: where the task lies on the host.
+        states: of a job with ``states_given``: initial, best and final as JSON, as far as they exist.
+        services: names of the services of the host that it may call.
+        task_folder: the task's folder on the host.
     """
 
     spec: JobSpec
@@ -85,71 +85,31 @@ def prepare(
     created: str,
     stop_at: StopPoint | None = None,
 ) -> JobPlan:
-    """`job` in full. `created` is when it was planned, in UTC; `stop_at` is where a replay of it ends."""
-    task = material.task
-    budget = Budget(**config.budget.model_dump(exclude={"run"}))
-    limits = thaw(job.limits)
-    sandbox = job.sandbox
-    job_limits = JobLimits(
-        job_timeout=limits["job_timeout"],
-        score_timeout=limits["score_timeout"],
-        out_bytes=sandbox.disk,
-        memory_bytes=sandbox.memory,
-        pids=sandbox.pids,
-    )
-    model = model_ref(job.model)
-    objective = ObjectiveSpec(**job.objective)
-    optimizer = OptimizerRef(id=job.optimizer, kwargs=thaw(job.optimizer_kwargs))
-    eval_kwargs, params = thaw(job.eval_kwargs), thaw(job.params)
-    spec = JobSpec(
-        run_id=run_id,
-        job_id=job.job_id,
-        fingerprint=fingerprint,
-        task=TaskRef(
-            id=job.task_id,
-            suite=job.suite,
-            builder=task.suite.builder,
-            spec=task.spec.raw,
-            content_hash=task.content_hash,
-            eval_kwargs=eval_kwargs,
-        ),
-        trainer=TrainerRef(id=job.trainer_id, entry=entry_of(job.trainer_id), params=params),
-        optimizer=optimizer,
-        guide=GuideRef(id=job.guide, kwargs=thaw(job.guide_kwargs)),
-        seed=job.seed,
-        mode=config.mode,
-        model=model,
-        budget=budget,
-        limits=job_limits,
-        objective=objective,
-        stop_at=stop_at,
-    )
+    """`job` with everything that an attempt needs.
+
+    Args:
+        created: when it was planned, in UTC.
+        stop_at: where a replay of it ends.
+    """
+    task, sandbox = material.task, job.sandbox
+    spec = _spec(job, task, fingerprint, config, run_id, stop_at)
     held_out = test_seed(salt, job.task_id, job.seed)
     meta = JobMeta(
-        run_id=run_id,
-        job_id=job.job_id,
-        fingerprint=fingerprint,
+        **{name: getattr(spec, name) for name in _OF_SPEC},
         task_id=job.task_id,
         suite=job.suite,
         task_hash=task.content_hash,
         score_direction=direction_of(job.objective),
         tolerance=task.spec.tolerance,
         timing_sensitive=task.spec.timing_sensitive,
-        eval_kwargs=eval_kwargs,
+        eval_kwargs=spec.task.eval_kwargs,
         trainer_id=job.trainer_id,
         variant=job.variant.label,
         raw_params=thaw(job.raw_params),
-        params=params,
-        optimizer=optimizer,
+        params=spec.trainer.params,
         guide=job.guide,
-        guide_kwargs=thaw(job.guide_kwargs),
+        guide_kwargs=spec.guide.kwargs,
         logger=job.logger,
-        seed=job.seed,
-        mode=config.mode,
-        model=model,
-        budget=budget,
-        limits=job_limits,
-        objective=objective,
         image=image,
         backend=backend.name,
         integrity=integrity_of(job, backend.integrity),
@@ -162,25 +122,76 @@ def prepare(
         test_seed=held_out,
         meta=meta,
         image_ref=image.ref,
-        resources=resources_of(job),
+        resources=Resources(
+            cpus=sandbox.cpus,
+            memory_bytes=sandbox.memory,
+            disk_bytes=sandbox.disk,
+            tmp_bytes=sandbox.tmp,
+            pids=sandbox.pids,
+            gpus=sandbox.gpus,
+        ),
         runtime=sandbox.runtime,
         require_controls=frozenset(sandbox.require_controls),
         allow_weaker=frozenset(sandbox.allow_weaker),
-        services=material.task.suite.services,
-        task_folder=material.task.folder,
+        services=task.suite.services,
+        task_folder=task.folder,
     )
 
 
+_OF_SPEC = (
+    *("run_id", "job_id", "fingerprint", "optimizer", "seed", "mode", "model"),
+    *("budget", "limits", "objective"),
+)
+"""Fields of a job's record that are those of its ``job.json``."""
+
+
+def _spec(job: Job, task: Task, fingerprint: str, config: RunConfig, run_id: str, stop_at: StopPoint | None) -> JobSpec:
+    limits, sandbox = thaw(job.limits), job.sandbox
+    return JobSpec(
+        run_id=run_id,
+        job_id=job.job_id,
+        fingerprint=fingerprint,
+        task=TaskRef(
+            id=job.task_id,
+            suite=job.suite,
+            builder=task.suite.builder,
+            spec=task.spec.raw,
+            content_hash=task.content_hash,
+            eval_kwargs=thaw(job.eval_kwargs),
+        ),
+        trainer=TrainerRef(id=job.trainer_id, entry=entry_of(job.trainer_id), params=thaw(job.params)),
+        optimizer=OptimizerRef(id=job.optimizer, kwargs=thaw(job.optimizer_kwargs)),
+        guide=GuideRef(id=job.guide, kwargs=thaw(job.guide_kwargs)),
+        seed=job.seed,
+        mode=config.mode,
+        model=model_ref(job.model),
+        budget=job_budget(config),
+        limits=JobLimits(
+            job_timeout=limits["job_timeout"],
+            score_timeout=limits["score_timeout"],
+            out_bytes=sandbox.disk,
+            memory_bytes=sandbox.memory,
+            pids=sandbox.pids,
+        ),
+        objective=ObjectiveSpec(**job.objective),
+        stop_at=stop_at,
+    )
+
+
+def job_budget(config: RunConfig) -> Budget:
+    """The budget of each job: that of the config without the run's."""
+    return Budget(**config.budget.model_dump(exclude={"run"}))
+
+
 def most_seconds(limits: JobLimits, lease: float) -> float | None:
-    """The longest that a job with `limits` can take: build, train and score, each with its patience, and until it is
-    collected; None without a limit."""
+    """The longest time that an attempt with `limits` can take, from build to collection; None without a limit."""
     if limits.job_timeout is None or limits.score_timeout is None:
         return None
     return limits.job_timeout + 2 * limits.score_timeout + 2 * lease + MARGIN
 
 
 def outlives_a_day(job: Job, mode: str) -> bool:
-    """Whether the limits of `job` let it take longer than a day; one without limits can where it asks real models."""
+    """Whether the limits of `job` allow more than a day. A job without limits may take that with real models."""
     limits = thaw(job.limits)
     timeouts = JobLimits(job_timeout=limits["job_timeout"], score_timeout=limits["score_timeout"])
     seconds = most_seconds(timeouts, 0.0)
@@ -188,20 +199,8 @@ def outlives_a_day(job: Job, mode: str) -> bool:
 
 
 def integrity_of(job: Job, of_backend: Integrity) -> Integrity:
-    """What the results of `job` are worth on a backend: what its trainer or its task may execute itself counts."""
+    """The integrity of the results of `job` on a backend. Trainers and tasks that execute candidates lower it."""
     return "unprotected" if job.executes_candidates or executes_candidates(job.trainer_id) else of_backend
-
-
-def resources_of(job: Job) -> Resources:
-    sandbox = job.sandbox
-    return Resources(
-        cpus=sandbox.cpus,
-        memory_bytes=sandbox.memory,
-        disk_bytes=sandbox.disk,
-        tmp_bytes=sandbox.tmp,
-        pids=sandbox.pids,
-        gpus=sandbox.gpus,
-    )
 
 
 def model_ref(identity: Mapping[str, Any]) -> ModelRef:
