@@ -90,7 +90,7 @@ if "trace_bench.gateway.litellm_worker" in sys.orig_argv:
             fault("the answer has come")
             used = body["usage"]
             counted = Counted(prompt=used["prompt_tokens"], completion=used["completion_tokens"])
-            return 200, 0, Answer(200, body, counted)
+            return Answer(200, body, counted)
 
     module = types.ModuleType("trace_bench.gateway.litellm_calls")
     module.Answer, module.Call, module.Caller = Answer, Call, Caller

@@ -411,7 +411,7 @@ def test_what_stays_down_is_a_failure_of_the_provider_with_every_try(server: Ope
         (failing(401, f"Incorrect API key provided: {KEY}"), "set OUR_KEY to a key that it takes"),
         (failing(403, "not for you"), "set OUR_KEY to one that may"),
         (failing(404, "The model m does not exist"), "correct llm.model"),
-        (failing(429, "You exceeded your current quota", kind="insufficient_quota"), "nothing left to spend"),
+        (failing(429, "You exceeded your current quota", kind="insufficient_quota"), "no credit left"),
     ],
 )
 def test_what_only_the_host_can_mend_is_said_at_once(
@@ -839,8 +839,8 @@ async def main():
     model = RealModel("plain", "openai", "m", base_url=sys.argv[1], api_key="none", stream=sys.argv[2] == "stream")
     caller = Caller([model])
     body = {"messages": [{"role": "user", "content": "hi"}]}
-    status, _, answer = await caller.ask(Call(model, "/v1/chat/completions", body))
-    assert status == 200 and answer.body["choices"], answer
+    answer = await caller.ask(Call(model, "/v1/chat/completions", body))
+    assert answer.status == 200 and answer.body["choices"], answer
     for _ in range(100):  # what was started beside the call comes to its end
         await asyncio.sleep(0)
     print("works out", sorted(seen - {None}), flush=True)

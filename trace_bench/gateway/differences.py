@@ -1,4 +1,4 @@
-"""How two requests differ, for people: the first difference in a sentence, and all of it as a diff."""
+"""Describes how two requests differ: the first difference in a sentence, and all differences as a diff."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trace_bench.artifacts import jsonio
 CONTEXT = 40
 """Characters shown before and after the first difference in a text."""
 MAX_LINES = 4000
-"""Longer requests are shown one after the other: finding what they share would take too long."""
+"""Longer requests are shown one after the other: a diff of them would take too long."""
 
 Leaves = dict[str, Any]
 
@@ -26,14 +26,14 @@ def leaves(value: Any, path: str = "") -> Leaves:
 
 
 def distance(one: Any, other: Any) -> int:
-    """How far two requests are apart: characters of the values that differ, without what they begin and end with."""
+    """How much two requests differ: characters of the values that differ, without common beginnings and ends."""
     a, b = leaves(one), leaves(other)
     changed = [path for path in {**a, **b} if a.get(path) != b.get(path)]
     return sum(_apart(_text(a.get(path, "")), _text(b.get(path, ""))) for path in changed)
 
 
 def first_difference(asked: Any, recorded: Any) -> str:
-    """Where they differ first, and how; clipped.
+    """Where two requests differ first, and how; clipped.
 
     >>> first_difference({"n": 1}, {"n": 2})
     "n is '1', and was '2'"
@@ -53,7 +53,7 @@ def first_difference(asked: Any, recorded: Any) -> str:
 
 
 def whole_difference(asked: Any, recorded: Any) -> str:
-    """A unified diff, the recorded request first, one line for each line of every text in them."""
+    """A unified diff of two requests, the recorded one first, with one line for each line of every text."""
     old, new = _lines(recorded), _lines(asked)
     if max(len(old), len(new)) > MAX_LINES:
         return "\n".join(["--- recorded", *old, "+++ asked", *new, ""])

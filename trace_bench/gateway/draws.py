@@ -1,8 +1,8 @@
 """Random draws that depend on names, not on the order in which they are made.
 
-A generator that is shared between calls gives other numbers when threads take turns in another order. Here
-every use has a key of its own (seed, slot, purpose …) and SHA-256 of that key in counter mode is the stream,
-which is the same for every Python version and machine.
+A generator that calls share gives other numbers when threads run in another order. Here every use has a key of its own
+(seed, slot, purpose …), and its stream is SHA-256 of that key in counter mode, which is the same for every Python
+version and machine.
 """
 
 from __future__ import annotations

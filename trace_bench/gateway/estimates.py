@@ -1,4 +1,4 @@
-"""What a call may come to, before anybody knows: held against budgets and limits while it is under way."""
+"""Estimates of a call's tokens and cost, for budgets and limits while it is under way."""
 
 from __future__ import annotations
 
@@ -14,37 +14,36 @@ BYTES_PER_TOKEN = 4
 
 @runtime_checkable
 class Estimating(Protocol):
-    """A provider that knows better what a call may come to."""
+    """A provider with estimates of its own."""
 
     def estimate(self, request: ProviderRequest) -> tuple[int, float | None]:
-        """Tokens, answer included, and US dollars; None where nobody knows the price."""
+        """Tokens, answer included, and US dollars; None if the price is unknown."""
 
 
 def estimate(provider: Provider, request: ProviderRequest) -> tuple[int, float | None]:
-    """Tokens and US dollars (None: unknown) that `request` may come to."""
+    """Expected tokens and US dollars (None: unknown) of `request`."""
     if isinstance(provider, Estimating):
         return provider.estimate(request)
     return tokens_of(request.body, request.model.sampling.get("max_tokens")), None if provider.paid else 0.0
 
 
 def tokens_of(body: Mapping[str, Any], max_tokens: object = None) -> int:
-    """A token for every four bytes of `body`, and as many as its answers may have: nothing where that is not said.
-
-    Args:
-        max_tokens: of one answer, where `body` does not say.
-    """
+    """Expected tokens of prompt and answers; see `split`."""
     return sum(split(body, max_tokens))
 
 
 def split(body: Mapping[str, Any], max_tokens: object = None) -> tuple[int, int]:
-    """The same, prompt and answers apart."""
-    said = [_count(body.get(key)) for key in ANSWER_LIMITS]
-    answer = max(said) or _count(max_tokens)
+    """A token for every four bytes of the prompt, and the limits of all answers (0 for an answer without a limit).
+
+    Args:
+        max_tokens: of one answer, if `body` has no limit.
+    """
+    answer = max(_count(body.get(key)) for key in ANSWER_LIMITS) or _count(max_tokens)
     return -(-len(jsonio.canonical(dict(body))) // BYTES_PER_TOKEN), answer * _answers(body)
 
 
 def _answers(body: Mapping[str, Any]) -> int:
-    """How many answers are written: as many as are asked for, or chosen from, for each of several prompts."""
+    """How many answers the provider writes: ``n`` or ``best_of``, for each of several prompts."""
     prompt = body.get("prompt")
     prompts = len(prompt) if isinstance(prompt, list) and any(isinstance(one, str | list) for one in prompt) else 1
     return max(1, _count(body.get("n")), _count(body.get("best_of"))) * prompts

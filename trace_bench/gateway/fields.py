@@ -1,9 +1,8 @@
-"""Which fields a request's body may have, per endpoint, and what becomes of the others.
+"""Which fields of a request's body are passed on, left out or refused, per endpoint.
 
-A field is passed on, left out, or refused with a sentence. Left out is what common clients send of themselves and what
-has no meaning here (``user``, ``metadata``, ``store`` …). Refused is what could move the call elsewhere, carry
-credentials, make the provider fetch or run something, or lean on what a provider has stored; and every name that is not
-known, for a field that does nothing would be ignored in silence.
+Left out are fields that common clients send by default and that have no effect here (``user``, ``metadata``, ``store``
+…). Refused are fields that could redirect the call, carry credentials, make the provider fetch or run something, or
+refer to what a provider has stored. Unknown names are refused too, so that no field is silently ignored.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ PASSED: Mapping[str, frozenset[str]] = {
     EMBEDDINGS: names("model input dimensions encoding_format"),
 }
 STREAM = ("stream", "stream_options")
-"""How the answer is to be handed over: no part of the canonical request."""
+"""How the answer is delivered; not part of the canonical request."""
 LEFT_OUT = names("user metadata store safety_identifier prompt_cache_key prompt_cache_retention prompt_cache_options")
 _ELSEWHERE = names(
     "api_base api_key api_type api_version authorization aws_access_key_id aws_secret_access_key azure_ad_token "
@@ -61,20 +60,20 @@ _HOSTED = names("audio data_sources moderation search_parameters tool_resources 
 _INCLUDE = frozenset(["message.output_text.logprobs", "reasoning.encrypted_content"])
 _TOOLS = ("function", "custom")
 _TOOL_FIELDS = names("type function custom name description parameters strict format")
-"""litellm takes any other as the name of a tool that the provider has, whatever the type says."""
+"""litellm takes any other name as that of a provider's own tool, whatever the type says."""
 _ADDRESSES = names("url uri image_url file_url video_url audio_url file_uri file_id")
-"""Of a part of a message's content: what a provider fetches, or has stored."""
+"""Fields of a message's content that name what a provider fetches, or has stored."""
 _WORDS = names("text content input output arguments prompt refusal reasoning reasoning_content thinking summary title "
                "description context")  # fmt: skip
-"""Fields whose text may name an address, since it is only read. Anywhere else an address is there to be fetched."""
+"""Fields whose text may contain an address, since the model only reads it. Any other address would be fetched."""
 _ADDRESS = re.compile(r"\s*[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
 def checked(path: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The canonical body of a request to `path`, and the names of what was left out of it.
+    """The canonical body of a request to `path`, and the names of the fields that were left out.
 
     Raises:
-        Refusal: 400, it has a field that is refused, or one of the wrong form.
+        Refusal: 400, a field is refused, or has the wrong form.
     """
     body: dict[str, Any] = {}
     left_out: list[str] = []
@@ -90,15 +89,14 @@ def checked(path: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[
         else:
             left_out.append(name)
     _CHECKS[path](body)
-    _check_limits(body)
+    _check_numbers(body)
     if path == RESPONSES:
-        # A provider would store it otherwise.
-        body["store"] = False
+        body["store"] = False  # the provider would store it otherwise
     return body, tuple(left_out)
 
 
 def wants_stream(path: str, given: Mapping[str, Any]) -> tuple[bool, bool]:
-    """Whether the answer is to come as events, and whether the last of them is to tell the usage.
+    """Whether the answer is sent as events, and whether the last event has the usage.
 
     Raises:
         Refusal: 400 ``bad_stream``.
@@ -106,26 +104,30 @@ def wants_stream(path: str, given: Mapping[str, Any]) -> tuple[bool, bool]:
     if path == EMBEDDINGS:
         return False, False
     stream, options = given.get("stream"), given.get("stream_options")
-    if stream is not None and not isinstance(stream, bool):
-        raise Refusal(400, "bad_stream", "'stream' must be true or false", param="stream")
+    _need(stream is None or isinstance(stream, bool), "stream", "must be true or false")
     options = {} if options is None else options
     known = ("include_usage", "include_obfuscation")
-    if not isinstance(options, dict) or any(k not in known or not isinstance(v, bool) for k, v in options.items()):
-        raise Refusal(400, "bad_stream", f"'stream_options' takes true or false for {', '.join(known)}",
-                      param="stream_options")  # fmt: skip
+    plain = isinstance(options, dict) and all(k in known and isinstance(v, bool) for k, v in options.items())
+    _need(plain, "stream_options", f"takes true or false for {', '.join(known)}", code="bad_stream")
     return bool(stream), bool(options.get("include_usage"))
+
+
+def _need(right: bool, param: str, message: str, *, code: str = "") -> None:
+    """Raises Refusal unless the field `param` is `right`; `message` says how it must be."""
+    if not right:
+        raise Refusal(400, code or f"bad_{param}", f"'{param}' {message}", param=param)
 
 
 def _refusal(path: str, name: str) -> Refusal:
     shown = jsonio.printable(name, 60)
     if name in _ELSEWHERE:
-        why = "where a call goes, and with which credentials and headers, is the gateway's business"
+        why = "the gateway alone decides where a call goes, and with which credentials and headers"
     elif name in _STORED and path == RESPONSES:
         why = "nothing is stored between calls; send all of the conversation as 'input'"
     elif name in _HOSTED:
         why = "a provider's own tools reach beyond the sandbox, and only text comes back"
     elif name == "service_tier":
-        why = "the tier is the host's to choose"
+        why = "the host chooses the tier"
     else:
         return Refusal(400, "unknown_field", f"{path} takes no field '{shown}'", param=shown)
     return Refusal(400, "refused_field", f"'{shown}' is refused: {why}", param=shown)
@@ -136,48 +138,42 @@ def _refusal(path: str, name: str) -> Refusal:
 
 def _check_chat(body: Mapping[str, Any]) -> None:
     messages = body.get("messages")
-    if not isinstance(messages, list) or not messages:
-        raise Refusal(400, "bad_messages", "'messages' must be a list with at least one message", param="messages")
-    for message in messages:
-        if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-            raise Refusal(400, "bad_messages", "each of 'messages' must be an object with a 'role'", param="messages")
+    _need(isinstance(messages, list) and bool(messages), "messages", "must be a list with at least one message")
+    for message in messages or ():
+        right = isinstance(message, dict) and isinstance(message.get("role"), str)
+        _need(right, "messages", "must hold objects with a 'role'")
         _check_addresses(message, "messages")
-    _check_choices(body)
-    if body.get("modalities") not in (None, [], ["text"]):
-        raise Refusal(400, "refused_field", "'modalities' is refused: only text comes back", param="modalities")
+    only_text = body.get("modalities") in (None, [], ["text"])
+    _need(only_text, "modalities", "is refused: only text comes back", code="refused_field")
     _check_tools(body)
 
 
 def _check_completions(body: Mapping[str, Any]) -> None:
     prompt = body.get("prompt")
-    if not isinstance(prompt, str | list) or prompt == []:
-        raise Refusal(400, "bad_prompt", "'prompt' must be a text, or a list of texts or tokens", param="prompt")
+    right = isinstance(prompt, str | list) and prompt != []
+    _need(right, "prompt", "must be a text, or a list of texts or tokens")
     _check_addresses(prompt, "prompt")
-    _check_choices(body)
 
 
 def _check_responses(body: Mapping[str, Any]) -> None:
     given = body.get("input")
-    if not isinstance(given, str | list) or given in ("", []):
-        raise Refusal(400, "bad_input", "'input' must be a text or a list of items", param="input")
+    right = isinstance(given, str | list) and given not in ("", [])
+    _need(right, "input", "must be a text or a list of items")
     for item in given if isinstance(given, list) else []:
-        if not isinstance(item, dict):
-            raise Refusal(400, "bad_input", "each item of 'input' must be an object", param="input")
-        if item.get("type") == "item_reference":
-            raise Refusal(400, "refused_field", "'item_reference' is refused: nothing is stored between calls; send "
-                          "the item itself", param="input")  # fmt: skip
+        _need(isinstance(item, dict), "input", "must hold objects")
+        reference = item.get("type") == "item_reference"
+        message = "takes no 'item_reference': nothing is stored between calls; send the item itself"
+        _need(not reference, "input", message, code="refused_field")
         _check_addresses(item, "input")
-    unknown = [name for name in _texts(body.get("include")) if name not in _INCLUDE]
-    if unknown:
-        raise Refusal(400, "refused_field", f"'include' takes {' and '.join(sorted(_INCLUDE))}, not "
-                      f"{jsonio.printable(unknown[0], 60)!r}", param="include")  # fmt: skip
+    for name in _texts(body.get("include")):
+        message = f"takes {' and '.join(sorted(_INCLUDE))}, not {jsonio.printable(name, 60)!r}"
+        _need(name in _INCLUDE, "include", message, code="refused_field")
     _check_tools(body)
 
 
 def _check_embeddings(body: Mapping[str, Any]) -> None:
     given = body.get("input")
-    if not isinstance(given, str | list) or given == []:
-        raise Refusal(400, "bad_input", "'input' must be a text, or a list of texts or tokens", param="input")
+    _need(isinstance(given, str | list) and given != [], "input", "must be a text, or a list of texts or tokens")
     _check_addresses(given, "input")
 
 
@@ -189,54 +185,42 @@ _CHECKS = {
 }
 
 
-def _check_choices(body: Mapping[str, Any]) -> None:
-    for name in ("n", "best_of"):
+def _check_numbers(body: Mapping[str, Any]) -> None:
+    """Some servers treat a limit below zero as no limit."""
+    bounds = {"n": (1, MAX_CHOICES), "best_of": (1, MAX_CHOICES), **dict.fromkeys(ANSWER_LIMITS, (0, MAX_TOKENS - 1))}
+    for name, (low, high) in bounds.items():
         value = body.get(name)
-        if value is not None and (type(value) is not int or not 1 <= value <= MAX_CHOICES):
-            raise Refusal(400, f"bad_{name}", f"'{name}' must be a whole number from 1 to {MAX_CHOICES}", param=name)
+        right = value is None or (type(value) is int and low <= value <= high)
+        _need(right, name, f"must be a whole number from {low} to {high}")
 
 
 def _check_tools(body: Mapping[str, Any]) -> None:
     tools = body.get("tools")
-    if tools is not None and not (isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools)):
-        raise Refusal(400, "bad_tools", "'tools' must be a list of objects", param="tools")
+    right = tools is None or (isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools))
+    _need(right, "tools", "must be a list of objects")
     choice = body.get("tool_choice")
     kinds = [tool.get("type") for tool in tools or []]
-    if isinstance(choice, dict):
-        kinds += [] if choice.get("type") == "allowed_tools" else [choice.get("type")]
+    if isinstance(choice, dict) and choice.get("type") != "allowed_tools":
+        kinds.append(choice.get("type"))
     for kind in kinds:
-        if kind not in _TOOLS:
-            raise Refusal(400, "refused_tool", f"a tool of type {jsonio.printable(str(kind), 60)!r} is refused: a "
-                          f"provider's own tools reach beyond the sandbox; there is {' and '.join(_TOOLS)}",
-                          param="tools")  # fmt: skip
+        shown = jsonio.printable(str(kind), 60)
+        message = f"refuses type {shown!r}: a provider's own tools reach beyond the sandbox; use {' or '.join(_TOOLS)}"
+        _need(kind in _TOOLS, "tools", message, code="refused_tool")
     for tool in tools or []:
-        odd = next((name for name, value in tool.items() if name not in _TOOL_FIELDS and value is not None), None)
-        if odd is not None:
-            raise Refusal(400, "refused_tool", f"a tool with {jsonio.printable(odd, 60)!r} is refused: a tool has "
-                          f"{', '.join(sorted(_TOOL_FIELDS))} and nothing else", param="tools")  # fmt: skip
-
-
-def _check_limits(body: Mapping[str, Any]) -> None:
-    """Some servers take a limit below zero for none."""
-    for name in ANSWER_LIMITS:
-        value = body.get(name)
-        if value is not None and (type(value) is not int or not 0 <= value < MAX_TOKENS):
-            raise Refusal(400, f"bad_{name}", f"'{name}' must be a whole number from 0 to {MAX_TOKENS - 1}", param=name)
+        for name, value in tool.items():
+            shown = jsonio.printable(name, 60)
+            message = f"refuses the field {shown!r}: a tool has only {', '.join(sorted(_TOOL_FIELDS))}"
+            _need(name in _TOOL_FIELDS or value is None, "tools", message, code="refused_tool")
 
 
 def _check_addresses(part: object, param: str) -> None:
-    """Nothing in `part` names what a provider would fetch, or has stored."""
-    if any(_addresses(part, param)):
-        raise Refusal(
-            400,
-            "refused_address",
-            "an address that the provider would fetch is refused; send the content itself, as a data: URL",
-            param=param,
-        )
+    """Refuse a part that names what a provider would fetch, or has stored."""
+    message = "may hold no address that the provider would fetch; send the content itself, as a data: URL"
+    _need(not any(_addresses(part, param)), param, message, code="refused_address")
 
 
 def _addresses(value: object, name: str) -> Iterator[bool]:
-    """Of each value in `value`, which is called `name`, whether it is an address."""
+    """Whether each value in `value`, which is called `name`, is an address."""
     if isinstance(value, list):
         for item in value:
             yield from _addresses(item, name)

@@ -1,13 +1,12 @@
-"""What all processes of a host together ask of one provider at most: requests and tokens a minute, calls at a time.
+"""Limits that all processes of a host share for one provider: requests and tokens a minute, calls at a time.
 
-A provider counts by key, whoever on the host uses it, so the counts are kept in files, under ``flock``. For each key
-there is one file with what was asked in each second of the last minute, and one file per call at a time, which its
-holder keeps locked: the kernel lets go of it when that process dies.
+A provider counts by key, for all processes of the host, so the counts are in files, under ``flock``. For each key there
+is one file with the requests of each second of the last minute, and one file for each call at a time. The holder of a
+call keeps its file locked; the kernel releases the lock when that process dies.
 
-In every span of a minute there are at most so many requests, and at most so many tokens beyond what single requests
-were short of in their estimates. Where configs name different limits for one key, the strictest that anybody has asked
-under within the last minute holds for all of them. A config that names none takes no part: it is neither held back nor
-counted.
+In every span of a minute there are at most so many requests, and at most so many tokens plus the errors of the
+estimates. Where configs name different limits for one key, the strictest of the last minute holds for all. A config
+without limits is neither held back nor counted.
 """
 
 from __future__ import annotations
@@ -30,19 +29,19 @@ from trace_bench.gateway.real import HostLimit
 
 MINUTE = 60.0
 SLOT_PAUSE = 0.1
-"""Seconds after which to ask again for one of the calls at a time; nobody says when one ends."""
+"""Seconds after which to ask again for a call at a time. The end of a call is not announced."""
 BUSY_PAUSE = 0.01
-"""Seconds after which to ask again where somebody else is asking."""
+"""Seconds after which to ask again while another process holds the file."""
 PATIENCE = 0.5
-"""Seconds that `Permit.done` waits for the file; a process that was stopped while it held it stops nobody else."""
+"""Seconds that `Permit.done` waits for the file. A process that was stopped while it held the file blocks no other."""
 
 
 class HostLimits:
-    """The limits of one key, as this process wants them kept. May be used by many threads and after a fork.
+    """The limits of one key. May be used by many threads and after a fork.
 
     Args:
-        folder: where the files are; all processes of a host must use the same. Made if missing.
-        key: what the provider counts by (provider, address and key of the account); only a hash of it is written down.
+        folder: of the files; all processes of a host must use the same. Created if missing.
+        key: what the provider counts by (provider, address and key of the account); only a hash of it is stored.
         clock: seconds, the same for all processes of the host.
 
     Raises:
@@ -58,10 +57,9 @@ class HostLimits:
         self._folder = folder / name[:32]
 
     def ask(self, tokens: int) -> Permit | float:
-        """Leave to send one request of about `tokens` tokens, answer included; or after how many seconds to ask again.
+        """A permit for one request of about `tokens` tokens, answer included, or the seconds until the next attempt.
 
-        Never blocks. Whoever is told to wait has no place in a queue: what another request leaves free is taken by the
-        first that asks.
+        Never blocks. There is no queue: capacity that another request frees goes to the first that asks.
         """
         if self._limit == HostLimit():
             return Permit()
@@ -71,7 +69,7 @@ class HostLimits:
                 return _spread(BUSY_PAUSE)
             now = self._clock()
             window = _Window.read(file)
-            window.go_on(now, self._limit)
+            window.advance(now, self._limit)
             limit = window.strictest()
             slot = self._slot(limit.concurrent) if limit.concurrent is not None else None
             if slot == -1:
@@ -93,13 +91,13 @@ class HostLimits:
                 return
             now = self._clock()
             window = _Window.read(file)
-            window.go_on(now, self._limit)
+            window.advance(now, self._limit)
             window.correct(now, second, difference)
             window.write(file)
 
     @contextmanager
     def _state(self, patience: float) -> Iterator[int | None]:
-        """The file of counts, locked; None if somebody else has it for longer than `patience` seconds."""
+        """The locked file of counts; None if another process holds it for longer than `patience` seconds."""
         descriptor = os.open(self._folder / "counts", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             until = time.monotonic() + patience
@@ -120,7 +118,7 @@ class HostLimits:
             while taken < limit:
                 path = self._folder / f"call-{place}"
                 if free is not None and not path.exists():
-                    break  # whoever was allowed more than we are has been met
+                    break  # no process with a looser limit has used a file beyond this one
                 descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
                 if not _locked(descriptor):
                     taken += 1
@@ -142,9 +140,9 @@ class HostLimits:
 
 
 class Permit:
-    """Leave to send one request. `done` must be called when its answer is there, or none will come.
+    """Permission to send one request. Call `done` when the answer has come, or when none will come.
 
-    A context manager, too: leaving it without `done` counts the estimate.
+    Also a context manager: leaving it without `done` counts the estimate.
     """
 
     def __init__(
@@ -157,7 +155,7 @@ class Permit:
         self._over = False
 
     def done(self, tokens: int | None = None) -> None:
-        """The request is over, and used `tokens` tokens; None where nobody knows. Twice does no harm."""
+        """End the request, which used `tokens` tokens; None if unknown. May be called twice."""
         with self._lock:
             if self._over:
                 return
@@ -176,11 +174,11 @@ class Permit:
 
 @dataclass
 class _Window:
-    """What was asked in each second, and under which limits.
+    """The requests of each second, and the limits in use.
 
     Attributes:
-        seconds: requests and tokens by the second in which they were asked for.
-        limits: by name and value, when somebody asked under it last.
+        seconds: number of requests and their tokens, by second.
+        limits: time of the last request under a limit, by the limit's name and value.
     """
 
     seconds: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -188,7 +186,7 @@ class _Window:
 
     @classmethod
     def read(cls, file: int) -> _Window:
-        """The counts in `file`; none, if a process died while it wrote them."""
+        """The counts in `file`; empty if a process died while it wrote them."""
         with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError, OverflowError):
             plain = json.loads(os.pread(file, os.fstat(file).st_size, 0))
             return cls(
@@ -206,8 +204,8 @@ class _Window:
         os.pwrite(file, data, 0)
         os.ftruncate(file, len(data))
 
-    def go_on(self, now: float, limit: HostLimit) -> None:
-        """Forget what is too old. What lies ahead of `now`, because the clock was set back, counts as of now."""
+    def advance(self, now: float, limit: HostLimit) -> None:
+        """Note the use of `limit`, and remove old counts. Counts after `now` (the clock was set back) move to now."""
         for name in ("requests_per_minute", "tokens_per_minute", "concurrent"):
             value = getattr(limit, name)
             if value is not None:
@@ -232,13 +230,13 @@ class _Window:
         )
 
     def wait(self, now: float, tokens: int, limit: HostLimit) -> float:
-        """Seconds until there is room for a request of `tokens` tokens; 0 if there is."""
+        """Seconds until there is room for a request of `tokens` tokens; 0 if there is room now."""
         waits = [0.0]
         if limit.requests_per_minute is not None:
             most, span = _span(limit.requests_per_minute)
             waits.append(self._room(now, 0, 1, most, span))
         if limit.tokens_per_minute is not None:
-            # One that is larger than the limit itself goes alone.
+            # A request that is larger than the limit itself is sent alone.
             waits.append(self._room(now, 1, min(tokens, limit.tokens_per_minute), limit.tokens_per_minute, MINUTE))
         return max(waits)
 
@@ -262,7 +260,7 @@ class _Window:
         return second
 
     def correct(self, now: float, second: int, difference: int) -> None:
-        """A request used `difference` tokens more than was thought; those beyond its estimate count as of now."""
+        """Count the error of an estimate: tokens beyond it count as of now, unused ones are removed from `second`."""
         at = second if difference < 0 else math.floor(now)
         if at in self.seconds or difference > 0:
             asked, tokens = self.seconds.get(at, (0, 0))
@@ -270,7 +268,7 @@ class _Window:
 
 
 def _span(per_minute: float) -> tuple[int, float]:
-    """A rate as a whole number of requests in so many seconds, a minute or more; not a request too many."""
+    """A rate as a whole number of requests in a number of seconds, a minute or more, rounded down."""
     most = max(1, math.floor(per_minute))
     return most, max(MINUTE, MINUTE * most / per_minute)
 
@@ -284,5 +282,5 @@ def _locked(descriptor: int) -> bool:
 
 
 def _spread(seconds: float) -> float:
-    """`seconds` and a little more, so that those who were told to wait do not come back together."""
+    """`seconds` and a random addition, so that waiting processes do not come back at the same time."""
     return seconds + random.uniform(0.0, min(1.0, 0.25 * seconds + 0.005))

@@ -1,8 +1,7 @@
-"""One request to a provider through litellm, and what came of it. Imported in the provider process alone.
+"""Sends one request to a provider through litellm. Imported in the provider process alone.
 
-litellm takes seconds to import, prints, retries, drops what it does not like, and counts tokens itself where a
-provider reported none. Here it may do none of that: each request is one try, and what is left out or counted by
-ourselves is said.
+litellm prints, retries, drops fields, and counts tokens where a provider reports none. All of this is switched off
+here: each request is one try, and fields that are left out and tokens that are estimated are reported.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from trace_bench.gateway.fields import CHAT, COMPLETIONS, EMBEDDINGS, PASSED, RE
 from trace_bench.gateway.provider_errors import answered, error_in, is_network, mentions, remedy, word
 from trace_bench.gateway.real import RealModel
 from trace_bench.gateway.retries import TryFailed, retry_after
-from trace_bench.gateway.usage import NOTHING, Counted, reported, said, with_usage
+from trace_bench.gateway.usage import NOTHING, Counted, answer_text, reported, with_usage
 
 LITELLM_FIELDS: Mapping[str, frozenset[str]] = {
     path: (PASSED[path] | frozenset(STREAM)) - {"model", "top_logprobs" if path == RESPONSES else ""} for path in PASSED
@@ -51,10 +50,10 @@ class Call:
     """One call, over all its tries.
 
     Attributes:
-        body: what is sent; fields that the provider does not take are removed from it …
-        dropped: … and named here.
+        body: what is sent. Fields that the provider does not take are removed.
+        dropped: names of the removed fields.
         added: names of the fields that the gateway set, not the client.
-        suspected: those of them that a refusal named; an answer without them confirms it.
+        suspected: those of them that a refusal named. An answer without them confirms it.
     """
 
     model: RealModel
@@ -83,23 +82,22 @@ _SENT: ContextVar[list[bool]] = ContextVar("sent")
 
 
 class _Departures(CustomLogger):  # type: ignore[misc]  # litellm is not followed by the type checker
-    """Notes that a request is about to leave; what fails before that is the request's own fault."""
+    """Notes that a request is about to be sent. What fails before that is the request's own fault."""
 
     def log_pre_api_call(self, model: Any, messages: Any, kwargs: Any) -> None:
         _SENT.get([]).append(True)
 
 
 def _nothing(self: Logging, *args: object, **kwargs: object) -> None:
-    """Instead of what litellm does for its log. What a call costs is reckoned in the controller, by the prices of the
-    run."""
+    """Replaces the methods that prepare litellm's log. The controller computes costs, by the prices of the run."""
 
 
 async def _nothing_async(self: Logging, *args: object, **kwargs: object) -> None:
-    """As `_nothing`."""
+    """The same as a coroutine."""
 
 
 class Caller:
-    """Asks providers. Must live in one event loop."""
+    """Sends calls to providers. It is bound to one event loop."""
 
     def __init__(self, models: Sequence[RealModel]) -> None:
         warnings.simplefilter("ignore")  # pydantic's, about what providers send
@@ -110,15 +108,15 @@ class Caller:
         litellm.num_retries = 0
         litellm.disable_hf_tokenizer_download = True
         litellm.callbacks = [_Departures()]
-        # A cost and several copies of every answer, for a log that nobody keeps: a third of a call's processor time.
+        # litellm computes a cost and copies every answer for its log, which takes a third of a call's processor time.
         Logging.response_cost_calculator = Logging.success_handler = _nothing
         Logging.async_success_handler = _nothing_async
         provider_http.restrict()
         self._secrets = tuple(model.api_key for model in models if model.api_key and len(model.api_key) >= 4)
         self._not_taken: dict[str, set[str]] = defaultdict(set)
 
-    async def ask(self, call: Call) -> tuple[int, int, Answer]:
-        """One try: its status, the tokens it took, and the answer.
+    async def ask(self, call: Call) -> Answer:
+        """Make one try.
 
         Raises:
             TryFailed: no answer.
@@ -129,14 +127,14 @@ class Caller:
             call.body.update(stream=True, stream_options={"include_usage": True})
         sent: list[bool] = []
         _SENT.set(sent)
-        is_internal_call.set(True)  # of litellm's own making: not a line in its log, nor a task that would write one
+        is_internal_call.set(True)  # marks the call as litellm's own, for which it starts no logging task
         while True:
             try:
                 async with asyncio.timeout(call.model.timeout):
                     body, usage = await self._send(call)
                 answer = await self._answer(call, body, usage)
                 self._not_taken[call.model.id] |= call.suspected
-                return 200, answer.counted.prompt + answer.counted.completion, answer
+                return answer
             except TryFailed:
                 raise
             except TimeoutError:
@@ -144,15 +142,15 @@ class Caller:
             except litellm.exceptions.UnsupportedParamsError as error:
                 names = [n for n in call.body if n not in NOT_DROPPED and mentions(str(error), n)]
                 if not names:
-                    return self._refused(call, 400, error)
+                    return self._refused(400, error)
                 for name in names:
                     call.drop(name)
             except Exception as error:
                 if not sent:
                     self._check_settings(call.model, error)
                 if not sent and not is_network(error) and getattr(error, "status_code", 500) == 500:
-                    return self._refused(call, 400, error)  # litellm stumbled over the request itself
-                return self._refused(call, *self._failure(call, error))
+                    return self._refused(400, error)  # litellm cannot word the request
+                return self._refused(*self._failure(call, error))
 
     async def _send(self, call: Call) -> tuple[dict[str, Any], object]:
         """The answer's body, and its usage as the provider gave it."""
@@ -205,7 +203,7 @@ class Caller:
         return Answer(200, with_usage(call.path, body, counted), counted, estimated=True)
 
     def _check_settings(self, model: RealModel, error: Exception) -> None:
-        """Raises TryFailed if nothing could be sent because the config lacks something."""
+        """Raises TryFailed if nothing was sent because the config lacks a setting."""
         text = self._text(error)
         if not model.api_key and ("credentials" in text or getattr(error, "status_code", None) == 401):
             raise TryFailed(remedy(model, 401), again=False)
@@ -215,10 +213,10 @@ class Caller:
             raise TryFailed(f"litellm knows no provider {model.provider!r}; correct llm.provider.", again=False)
 
     def _failure(self, call: Call, error: Exception) -> tuple[int, Exception]:
-        """The status with which the provider refused this request.
+        """The status with which the provider refused the request, and the error.
 
         Raises:
-            TryFailed: it is not the request's fault.
+            TryFailed: the failure has another cause than the request.
         """
         if (cut := provider_http.cut_off(error)) is not None:
             raise TryFailed(str(cut))
@@ -228,20 +226,20 @@ class Caller:
         if status == 429 and "insufficient_quota" in f"{error} {getattr(error, 'body', None)}":
             raise TryFailed(remedy(call.model, 402), status=status, again=False)
         if status is None or status < 300 or status in (408, 409, 425, 429) or status >= 500:
-            told = text if status is None else f"{call.model.provider} answered {status}: {self._message(error)}"
-            raise TryFailed(told[:MAX_ERROR], status=status, after=after)
+            why = text if status is None else f"{call.model.provider} answered {status}: {self._message(error)}"
+            raise TryFailed(why[:MAX_ERROR], status=status, after=after)
         if status < 400 or status in (401, 402, 403, 404, 405):
             raise TryFailed(remedy(call.model, status), status=status, again=False)
-        disliked = [n for n in call.added - NOT_DROPPED if n in call.body and mentions(text, n)]
-        if status in (400, 422) and disliked:
-            for name in disliked:
+        refused = [n for n in call.added - NOT_DROPPED if n in call.body and mentions(text, n)]
+        if status in (400, 422) and refused:
+            for name in refused:
                 call.suspected.add(name)
                 call.drop(name)
-            raise TryFailed(f"asked again without {', '.join(sorted(disliked))}: {text}"[:MAX_ERROR], status=status)
+            raise TryFailed(f"asked again without {', '.join(sorted(refused))}: {text}"[:MAX_ERROR], status=status)
         return status, error
 
-    def _refused(self, call: Call, status: int, error: Exception) -> tuple[int, int, Answer]:
-        """What is wrong with a request, in the provider's words and OpenAI's shape."""
+    def _refused(self, status: int, error: Exception) -> Answer:
+        """The provider's refusal of the request, in OpenAI's shape."""
         given = _given(error)
         shown = {
             "message": word(given.get("message")) or self._text(error),
@@ -249,8 +247,7 @@ class Caller:
             "param": word(given.get("param")),
             "code": word(given.get("code")),
         }
-        body = json.loads(self._masked(json.dumps({"error": shown})))
-        return status, 0, Answer(status, body)
+        return Answer(status, json.loads(self._masked(json.dumps({"error": shown}))))
 
     def _message(self, error: Exception) -> str:
         """The provider's own words, on one line and without keys."""
@@ -258,9 +255,9 @@ class Caller:
         return self._text(Exception(words)) if words else self._text(error)
 
     def _text(self, error: Exception) -> str:
-        """One line of what went wrong, without keys."""
+        """The message of `error` on one line, without keys."""
         text = re.sub(r"litellm\.\w+: |\w+Error: |\w+Exception - ", "", str(error).partition("Traceback (")[0])
-        text = re.sub(r" ssl:(<[^>]*>|\w+)", "", text)  # aiohttp's, of every address, also without TLS
+        text = re.sub(r" ssl:(<[^>]*>|\w+)", "", text)  # aiohttp adds it to every address, also without TLS
         return jsonio.printable(self._masked(" ".join(text.split())) or type(error).__name__, MAX_ERROR)
 
     def _masked(self, text: str) -> str:
@@ -278,13 +275,13 @@ def _given(error: Exception) -> Mapping[str, Any]:
 
 
 def _plain(response: Any) -> dict[str, Any]:
-    """A response of litellm's as JSON data."""
+    """litellm's response as JSON data."""
     plain: dict[str, Any] = json.loads(response.model_dump_json())
     return plain
 
 
 def _pruned(body: dict[str, Any]) -> dict[str, Any]:
-    """Without what litellm adds: nulls for what no provider said, and fields for its own use."""
+    """`body` without what litellm adds: nulls for missing fields, and fields for its own use."""
     kept = {name: value for name, value in body.items() if value is not None and name != "provider_specific_fields"}
     for choice in kept.get("choices", ()):
         if not isinstance(choice, dict):
@@ -303,7 +300,7 @@ def _pruned(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _streamed_usage(stream: Any) -> dict[str, Any] | None:
-    """The usage that the provider put into a stream; litellm makes one up where there is none.
+    """The usage that the provider sent in a stream; None if it sent none, where litellm would invent one.
 
     Raises:
         TryFailed: the stream ended before the answer did.
@@ -315,7 +312,7 @@ def _streamed_usage(stream: Any) -> dict[str, Any] | None:
 
 
 def _own_id(text: str) -> str:
-    """The provider's id of a response; litellm hides it in one that names provider and model."""
+    """The provider's id of a response, which litellm encodes in an id with provider and model."""
     try:
         inner = base64.b64decode(text.removeprefix("resp_"), validate=True).decode()
     except (ValueError, binascii.Error):
@@ -324,10 +321,10 @@ def _own_id(text: str) -> str:
 
 
 def _estimate(call: Call, body: Mapping[str, Any]) -> Counted:
-    """Our own count, by litellm's tokenizer of the model where it has one."""
+    """An estimate by litellm's tokenizer of the model, if it has one."""
     asked = {name: call.body[name] for name in ("instructions", "input", "prompt", "tools") if call.body.get(name)}
     prompt = _tokens(call.model, jsonio.dumps(asked) if asked else "", call.body.get("messages"))
-    text = said(call.path, body)
+    text = answer_text(call.path, body)
     return Counted(max(1, prompt), _tokens(call.model, text) if text else 0)
 
 

@@ -166,13 +166,13 @@ class Worker:
             self.write({"id": number, "try": made.model_dump()})
 
         async def send() -> tuple[int, int, Answer]:
-            if file is None:
-                return cast("tuple[int, int, Answer]", await self.caller.ask(call))
             task = cast("asyncio.Task[None]", asyncio.current_task())
-            self._sent.add(task)
             try:
-                await self._record_try(file)
-                return cast("tuple[int, int, Answer]", await self.caller.ask(call))
+                if file is not None:
+                    self._sent.add(task)
+                    await self._record_try(file)
+                answer: Answer = await self.caller.ask(call)
+                return answer.status, answer.counted.prompt + answer.counted.completion, answer
             except TryFailed as failure:
                 self._sent.discard(task)
                 failure.again = failure.again and not self._closed.is_set()

@@ -74,11 +74,6 @@ class Account:
         self._spent = NOTHING
         self._held = NOTHING
 
-    def restore(self, spent: Amount) -> None:
-        """Count an earlier amount."""
-        with self._changed:
-            self._spent += spent
-
     def hold(self, expected: Amount, stopped: Callable[[], bool]) -> None:
         """Set aside what a call is expected to spend. Waits while only other calls under way hold it back.
 
@@ -91,11 +86,11 @@ class Account:
         """
         with self._changed:
             while True:
-                if reached := self._is_met(self._spent):
-                    raise Refusal(429, "budget_exhausted", f"{self._sentence(*reached)}; training ends here")
+                if reached := self._reached(self._spent):
+                    raise Refusal(429, "budget_exhausted", f"{reached}; training ends here")
                 if stopped():
                     raise SessionEnded("the session ended before the call was made")
-                if not self._is_met(self._spent + self._held):
+                if not self._reached(self._spent + self._held):
                     break
                 self._changed.wait()
             self._held += expected
@@ -115,41 +110,35 @@ class Account:
     def used_up(self) -> str | None:
         """Which limit is reached, as a sentence; None if none is."""
         with self._changed:
-            reached = self._is_met(self._spent)
-        return self._sentence(*reached) if reached else None
+            return self._reached(self._spent)
 
     def price(self) -> Fraction:
         """US dollars per token so far."""
         with self._changed:
             return self._spent.usd / self._spent.tokens if self._spent.tokens else Fraction(0)
 
-    def _is_met(self, amount: Amount) -> tuple[str, float] | None:
-        return next(((unit, limit) for unit, limit in self._limits if getattr(amount, unit) >= limit), None)
+    def _reached(self, amount: Amount) -> str | None:
+        for unit, limit in self._limits:
+            if getattr(amount, unit) >= limit:
+                shown = f"{limit:g}" if unit == "usd" else str(limit)
+                return f"the {self._owner}'s budget of {shown} {unit} is used up"
+        return None
 
-    def _sentence(self, unit: str, limit: float) -> str:
-        shown = f"{limit:g}" if unit == "usd" else str(limit)
-        return f"the {self._owner}'s budget of {shown} {unit} is used up"
 
-
-class RunMeter:
+class RunMeter(Account):
     """The budget of a whole run, shared by all its jobs. The amounts of finished jobs count too."""
 
     def __init__(self, limits: Limits) -> None:
-        self.account = Account("run", limits)
+        super().__init__("run", limits)
         self._known: set[str] = set()
-        self._lock = threading.Lock()
 
     def restore(self, job_id: str, usage: Usage) -> None:
         """Count what `job_id` has spent so far. Only the first call for a job counts."""
-        with self._lock:
-            if job_id in self._known:
-                return
+        with self._changed:
+            new = job_id not in self._known
             self._known.add(job_id)
-        self.account.restore(amount_of(usage))
-
-    def used_up(self) -> str | None:
-        """Which limit is reached, as a sentence; None if none is."""
-        return self.account.used_up()
+        if new:
+            self.settle(NOTHING, Amount(usage.calls, usage.total_tokens, Fraction(usage.cost_usd)))
 
 
 class Meter:
@@ -163,24 +152,21 @@ class Meter:
     def __init__(
         self, budget: Budget, *, before: Iterable[LlmCall] = (), run: RunMeter | None = None, job_id: str = ""
     ) -> None:
-        self._account = Account("job", budget)
-        self._run = run
+        job = Account("job", budget)
+        self._accounts = (job,) if run is None else (job, run)
         self._lock = threading.Lock()
         self._tallies: dict[str, Tally] = {}
         self.stopped = False
         """The session has ended, so that no call may begin."""
         self.cut_by_run = False
         """The run's budget refused a call of this job."""
+        self.wants_estimates = any(account.wants_estimates for account in self._accounts)
+        """Whether a budget needs estimates of calls."""
         for call in before:
-            self._tally(call.phase).add(call)
-            self._account.restore(spent_by(call))
+            self.note(call)
+            job.settle(NOTHING, spent_by(call))
         if run is not None:
             run.restore(job_id, self.usage())
-
-    @property
-    def wants_estimates(self) -> bool:
-        """Whether a budget needs estimates of calls."""
-        return self._account.wants_estimates or (self._run is not None and self._run.account.wants_estimates)
 
     def hold(self, phase: str, tokens: int = 0, usd: float | None = None) -> Amount:
         """Set aside one call of about `tokens` tokens and `usd` dollars (None: the mean price so far); returns it.
@@ -189,30 +175,27 @@ class Meter:
             Refusal: 429 ``budget_exhausted``, of the job or of its run.
             SessionEnded: `stop` was called before the call could begin.
         """
-        price = self._account.price() * tokens if usd is None else Fraction(usd)
+        price = self._accounts[0].price() * tokens if usd is None else Fraction(usd)
         expected = Amount(1, tokens, price)
+        held: list[Account] = []
         try:
-            self._account.hold(expected, lambda: self.stopped)
-        except Refusal:
-            self.refuse(phase)
+            for account in self._accounts:
+                account.hold(expected, lambda: self.stopped)
+                held.append(account)
+        except BaseException as error:
+            for account in held:
+                account.settle(expected, NOTHING)
+            if isinstance(error, Refusal):
+                self.cut_by_run = self.cut_by_run or bool(held)
+                self.refuse(phase)
             raise
-        if self._run is not None:
-            try:
-                self._run.account.hold(expected, lambda: self.stopped)
-            except BaseException as error:
-                self._account.settle(expected, NOTHING)
-                if isinstance(error, Refusal):
-                    self.cut_by_run = True
-                    self.refuse(phase)
-                raise
         return expected
 
     def stop(self) -> None:
         """Let no further call begin: the session has ended. Calls under way go on."""
         self.stopped = True
-        self._account.wake()
-        if self._run is not None:
-            self._run.account.wake()
+        for account in self._accounts:
+            account.wake()
 
     def settle(self, expected: Amount, call: LlmCall) -> None:
         """End a call that `expected` was set aside for; `call` is its line in the cassette."""
@@ -230,10 +213,12 @@ class Meter:
 
     def recover(self, call: LlmCall) -> None:
         """Count a line of a call that an earlier process has sent."""
-        self.note(call)
-        self._account.restore(spent_by(call))
-        if self._run is not None:
-            self._run.account.restore(spent_by(call))
+        self.settle(NOTHING, call)
+
+    def refuse(self, phase: str) -> None:
+        """Count a call that was refused by a budget: its own, or, in a replay, that of the recorded run."""
+        with self._lock:
+            self._tally(phase).refused += 1
 
     def usage(self, phase: str | None = None) -> Usage:
         """What the job, or one phase of it, has spent."""
@@ -251,22 +236,11 @@ class Meter:
             return {phase: self._tallies[phase].usage() for phase in (*PHASES, OTHER) if phase in self._tallies}
 
     def _settle(self, expected: Amount, spent: Amount) -> None:
-        self._account.settle(expected, spent)
-        if self._run is not None:
-            self._run.account.settle(expected, spent)
-
-    def refuse(self, phase: str) -> None:
-        """Count a call that was refused by a budget: its own, or, in a replay, that of the recorded run."""
-        with self._lock:
-            self._tally(phase).refused += 1
+        for account in self._accounts:
+            account.settle(expected, spent)
 
     def _tally(self, phase: str) -> Tally:
         return self._tallies.setdefault(phase if phase in PHASES else OTHER, Tally())
-
-
-def amount_of(usage: Usage) -> Amount:
-    """The amount of `usage` for a budget."""
-    return Amount(usage.calls, usage.total_tokens, Fraction(usage.cost_usd))
 
 
 def spent_by(call: LlmCall) -> Amount:

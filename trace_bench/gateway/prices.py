@@ -1,6 +1,6 @@
-"""What a call costs: by the prices of the config, else by the table that litellm brings along.
+"""The cost of a call, by the prices of the config or else by litellm's table.
 
-The table is read as a file. litellm itself takes seconds to import and is not needed for that.
+The table is read as a file, because importing litellm takes seconds.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ MILLION = 1e6
 
 
 def known_price(model: RealModel) -> Prices | None:
-    """What `model` costs: its own `prices`, else what litellm's table says; None where nobody knows.
+    """The prices of `model`: its own, or else those of litellm's table; None if they are unknown.
 
-    The table holds what providers ask for at their own address. Of a model behind any other `base_url` it says
-    nothing, whatever the model is called.
+    The table holds prices of providers at their own address. Behind any other `base_url` a price is unknown, whatever
+    the name of the model.
     """
     if model.prices is not None:
         return model.prices
@@ -40,7 +40,7 @@ def known_price(model: RealModel) -> Prices | None:
 
 
 def cost(counted: Counted, prices: Prices | None) -> float:
-    """US dollars; 0 where the prices are not known."""
+    """US dollars; 0 if the prices are unknown."""
     if prices is None:
         return 0.0
     cached = min(counted.cached, counted.prompt)
@@ -64,7 +64,7 @@ def _per_million(price: object) -> float | None:
 
 
 def _sold_by(entry: Mapping[str, Any], provider: str) -> bool:
-    """The table splits some providers by kind of model: ``vertex_ai-language-models``, ``bedrock_converse``."""
+    """Whether `provider` sells the model. The table splits some providers: ``vertex_ai-language-models``."""
     seller = str(entry.get("litellm_provider", ""))
     return seller == provider or seller.startswith((f"{provider}-", f"{provider}_"))
 
@@ -74,7 +74,7 @@ def _is_own_address(base_url: str, provider: str) -> bool:
 
 
 def _table_path() -> Path | None:
-    spec = find_spec("litellm")  # of a package at the top: looks it up and imports nothing
+    spec = find_spec("litellm")  # imports nothing
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         return Path(folder) / TABLE
     return None

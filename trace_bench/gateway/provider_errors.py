@@ -1,4 +1,4 @@
-"""What lies behind the errors of litellm and of the libraries below it, and what to tell whom about it."""
+"""Reads the errors of litellm and of the libraries below it, and words them for users."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ MAX_MESSAGE = 4000
 
 
 def answered(error: BaseException) -> tuple[int | None, Mapping[str, str]]:
-    """Status and headers of the HTTP answer behind `error`; None and nothing where there was none.
+    """Status and headers of the HTTP answer that caused `error`; None and empty if there was none.
 
-    litellm gives every error a status, and some providers' errors another one than they had.
+    litellm gives every error a status, which for some providers differs from the real one.
     """
     status = getattr(error, "status_code", None)
     headers = getattr(error, "litellm_response_headers", None)
     if not isinstance(status, int) or not 100 <= status <= 599 or (headers is None and status in (408, 500)):
-        status = None  # 408 and 500 are its numbers for no answer, and for one that it could not read
+        status = None  # litellm uses 408 for no answer, and 500 for an answer that it could not read
     for cause in _chain(error):
         response: Any = getattr(cause, "response", None)
         if _library(cause) in ("httpx", "openai") and isinstance(getattr(response, "status_code", None), int):
@@ -30,7 +30,7 @@ def answered(error: BaseException) -> tuple[int | None, Mapping[str, str]]:
 
 
 def is_network(error: BaseException) -> bool:
-    """True if a connection is what failed."""
+    """True if a connection failed."""
     libraries = ("httpx", "httpcore", "aiohttp", "openai", "ssl")
     return any(isinstance(cause, OSError) or _library(cause) in libraries for cause in _chain(error))
 
@@ -46,15 +46,13 @@ def _library(error: BaseException) -> str:
 
 
 def remedy(model: RealModel, status: int) -> str:
-    """What whoever runs the benchmark can do about an answer with `status`."""
+    """What the user can do about an answer with `status`."""
     variable = model.api_key_env or f"{model.provider.upper()}_API_KEY"
     if status == 401:
         refused = "refuses the key" if model.api_key else "asks for a key"
         return f"{model.provider} {refused} (401); set {variable} to a key that it takes."
     if status == 402:
-        return (
-            f"the account of {model.provider} has nothing left to spend; top it up, or set {variable} to another key."
-        )
+        return f"the account of {model.provider} has no credit left; top it up, or set {variable} to another key."
     if status == 403:
         return f"{model.provider} does not let this key use {model.model!r} (403); set {variable} to one that may."
     if status == 404:
@@ -63,14 +61,14 @@ def remedy(model: RealModel, status: int) -> str:
 
 
 def word(value: object) -> str | int | None:
-    """A part of an error, if it is one that can be written down."""
+    """A part of an error, if it is a text or a number."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()[:MAX_MESSAGE]
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def error_in(text: str) -> dict[str, Any]:
-    """The JSON object in the text of an exception, where a provider's error is nowhere else."""
+    """The JSON object in the text of an exception, which holds the provider's error; empty if there is none."""
     start = text.find("{")
     try:
         found, _ = json.JSONDecoder().raw_decode(text, start) if start >= 0 else ({}, 0)
@@ -80,5 +78,5 @@ def error_in(text: str) -> dict[str, Any]:
 
 
 def mentions(text: str, field_name: str) -> bool:
-    """True if `field_name` stands in `text` as a word."""
+    """True if `text` has `field_name` as a word."""
     return re.search(rf"(?<!\w){re.escape(field_name)}(?!\w)", text) is not None

@@ -1,15 +1,14 @@
-"""What the libraries below litellm may do on the network. Imported in the provider process alone.
+"""Limits on what the libraries below litellm do on the network. Imported in the provider process alone.
 
-litellm asks providers through several clients of its own, and offers no setting that reaches all of them; they have
-these three in common:
+litellm uses several HTTP clients, and has no setting that reaches all of them. These rules hold for all:
 
-* **No redirect is followed.** httpx takes ``Authorization`` out of a request that is sent on to another host, and keeps
-  the headers and queries in which others than OpenAI take their keys. So a server that is not what it was would be
-  handed the key for somewhere else.
-* **No answer is longer than `MAX_ANSWER` bytes**, counted as they are unpacked: one that never ends, or that was
-  compressed from gigabytes, costs its own try, and not the memory of the process that all jobs of the run share.
-* **OpenAI's client tries once.** litellm does not hand on to it, of every endpoint, that it is not to try again; such
-  tries are in no record.
+* **No redirect is followed.** httpx removes ``Authorization`` from a request that is redirected to another host, but
+  not the headers and queries in which other providers than OpenAI expect their keys. A server could thus redirect a
+  key to another host.
+* **No answer is longer than `MAX_ANSWER` bytes**, counted as they are unpacked. An answer that never ends, or that was
+  compressed from gigabytes, fails its own try, and does not use up the memory of the process that all jobs share.
+* **OpenAI's client tries once.** For some endpoints litellm does not tell it to, and its further tries would be in no
+  record.
 """
 
 from __future__ import annotations
@@ -21,22 +20,22 @@ import httpx
 from openai._models import FinalRequestOptions
 
 MAX_ANSWER = 32 << 20
-"""Bytes. The longest honest answers, with probabilities of all their tokens, have a few million."""
+"""Bytes. The longest real answers, with probabilities of all their tokens, have a few million."""
 
 
 class AnswerTooLong(Exception):
-    """A provider sends more than any honest answer has."""
+    """A provider sends more than any real answer has."""
 
 
 def cut_off(error: BaseException | None) -> AnswerTooLong | None:
-    """What is behind `error`, if an answer was too long."""
+    """The `AnswerTooLong` that caused `error`, if one did."""
     while error is not None and not isinstance(error, AnswerTooLong):
         error = error.__cause__ or error.__context__
     return error
 
 
 def restrict() -> None:
-    """Hold every client of this process to what is said above. To be called once, before the first request."""
+    """Apply the rules above to every client of this process. Call it once, before the first request."""
     whole, pieces = httpx.Response.iter_bytes, httpx.Response.aiter_bytes
 
     def iter_bytes(self: httpx.Response, chunk_size: int | None = None) -> Iterator[bytes]:

@@ -1,7 +1,7 @@
-"""What a sandbox gets of a recorded answer: cleaned, under the job's own name of its model, whole or as events.
+"""Responses to a sandbox: a recorded answer, cleaned, with the job's own name of its model, whole or as events.
 
-The cassette keeps what the provider said. A sandbox learns neither which server or deployment that was, nor anything
-beyond the fields of OpenAI's answers.
+The cassette keeps the provider's full answer. A sandbox gets only the fields of OpenAI's answers, and nothing that
+names the server or the deployment.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _USAGE = names(
     "output_tokens input_tokens_details output_tokens_details"
 )
 _NEVER = re.compile("_.*|provider_specific_fields|.*headers|api_base|base_url|api_key|citations", re.IGNORECASE)
-"""Names of what litellm and servers add for their own use, at whatever depth but in these."""
+"""Names of fields that litellm and servers add for their own use; removed at any depth, except inside `_ANY_NAME`."""
 _ANY_NAME = ("logprobs", "tools", "text", "metadata")
-"""Their names are tokens, or a client's own."""
+"""Fields whose inner names are tokens, or a client's own."""
 _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s'\"<>)]+", re.IGNORECASE)
 MAX_MESSAGE = 4000
 """Characters of a provider's error."""
@@ -52,12 +52,12 @@ def respond(call: Call, status: int, answer: object, model_id: str, **fields: An
 
 
 def refused(refusal: Refusal) -> LlmResponse:
-    """The gateway's own no; it comes as JSON also where events were asked for."""
+    """The gateway's own refusal; JSON also for a request that asks for events."""
     return LlmResponse(refusal.status, encode(refusal.body()))
 
 
 def cleaned(answer: object, model_id: str) -> object:
-    """`answer` without what no client of OpenAI's knows."""
+    """`answer` with only the fields that OpenAI's clients know."""
     shown = _scrubbed(answer)
     if not isinstance(shown, dict):
         return shown

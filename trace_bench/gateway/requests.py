@@ -1,4 +1,4 @@
-"""From what a sandbox sent to a checked call: path, method, sizes, names, headers, body, model."""
+"""Checks a sandbox's request: path, method, sizes, names, headers, body, model."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Call:
     """A request that has passed all checks.
 
     Attributes:
-        body: the canonical request's: what is hashed, recorded, and given to a provider. How the answer is handed over
-            (`stream`, `include_usage`) is no part of it.
+        body: of the canonical request: what is hashed, recorded, and given to a provider. How the answer is delivered
+            (`stream`, `include_usage`) is not part of it.
         left_out: fields that the client sent and that are not passed on.
     """
 
@@ -47,7 +47,7 @@ class Call:
 
 
 def check_names(request: LlmRequest) -> None:
-    """What the cassette keeps of a request, before anything else of it is looked at.
+    """Check the names that the cassette keeps, before any other part of the request.
 
     Raises:
         Refusal
@@ -72,7 +72,7 @@ def check(request: LlmRequest, model: ModelRef, limits: GatewayLimits) -> Call:
     """The call that `request` makes.
 
     Raises:
-        Refusal: it cannot be served; the sentence says why.
+        Refusal: it cannot be served; the message says why.
     """
     path = path_of(request)
     if path not in fields.POST_PATHS:
@@ -82,33 +82,26 @@ def check(request: LlmRequest, model: ModelRef, limits: GatewayLimits) -> Call:
         raise Refusal(405, "method_not_allowed", f"{path} takes POST, not {jsonio.printable(request.method)}")
     headers = _headers(request, limits)
     given = _body(request, limits)
-    _check_model(given.get("model"), model)
+    asked = given.get("model")
+    if asked not in (None, model.id, model.model):  # another model is not part of the job's identity
+        message = f"this job's model is {model.id!r}; {jsonio.printable(str(asked))!r} is not available"
+        raise Refusal(404, "model_not_found", message, param="model")
     slot = headers.get(SLOT_HEADER)
     if slot is not None and (len(slot) > MAX_SLOT or not slot.isprintable() or not slot):
         raise Refusal(400, "bad_slot", f"a slot has 1 to {MAX_SLOT} printable characters")
     stream, include_usage = fields.wants_stream(path, given)
     body, left_out = fields.checked(path, given)
-    return Call(
-        request=request,
-        path=path,
-        body=body,
-        slot=slot,
-        request_hash=request_hash("POST", path, body),
-        variables=headers.get(VARIABLES_HEADER),
-        stream=stream,
-        include_usage=include_usage,
-        left_out=left_out,
-    )
+    hashed, variables = request_hash("POST", path, body), headers.get(VARIABLES_HEADER)
+    return Call(request, path, body, slot, hashed, variables, stream, include_usage, left_out)
 
 
 def request_hash(method: Literal["POST"], path: str, body: Json | dict[str, Any]) -> str:
-    """SHA-256 (hex) of the canonical request: method, path and body with sorted keys; no header is part of
-    it."""
+    """SHA-256 (hex) of the canonical request: method, path and body with sorted keys, without headers."""
     return hashlib.sha256(jsonio.canonical([method, path, body])).hexdigest()
 
 
 def path_of(request: LlmRequest) -> str:
-    """Without what follows a question mark."""
+    """The path without its query."""
     return request.path.partition("?")[0]
 
 
@@ -123,10 +116,9 @@ def _headers(request: LlmRequest, limits: GatewayLimits) -> dict[str, str]:
 
 
 def _body(request: LlmRequest, limits: GatewayLimits) -> dict[str, Any]:
-    if len(request.body) > limits.body_bytes:
-        raise Refusal(
-            413, "body_too_large", f"the body has {len(request.body)} bytes; {limits.body_bytes} is the limit"
-        )
+    size = len(request.body)
+    if size > limits.body_bytes:
+        raise Refusal(413, "body_too_large", f"the body has {size} bytes; {limits.body_bytes} is the limit")
     try:
         body = jsonio.loads(request.body, max_depth=jsonio.MAX_DEPTH_INSIDE)
     except jsonio.JsonError as error:
@@ -134,14 +126,3 @@ def _body(request: LlmRequest, limits: GatewayLimits) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise Refusal(400, "malformed_json", "the body must be a JSON object")
     return body
-
-
-def _check_model(asked: object, model: ModelRef) -> None:
-    """One job, one model: another one would be spent without being part of the job's identity."""
-    if asked not in (None, model.id, model.model):
-        raise Refusal(
-            404,
-            "model_not_found",
-            f"this job's model is {model.id!r}; {jsonio.printable(str(asked))!r} is not to be had",
-            param="model",
-        )

@@ -1,12 +1,12 @@
-"""Answers kept beyond a run, for later runs that ask the same (``llm_cache: true``).
+"""Answers that are kept for later runs that send the same requests (``llm_cache: true``).
 
 An answer is found by the model, the job's seed, the request, and which sample of it the job asks for: the slot, or how
-often the job has asked before. So two samples of one request stay two, and a search that is repeated goes the same way.
-An entry that a job wrote itself is not given to it: what it has had is in its own cassette, and asking once more means
-that it wants another sample.
+often the job has sent the request before. So two samples of one request stay two answers, and a repeated search takes
+the same course. A job does not get an entry that it wrote itself: that answer is in its own cassette, and a repeated
+request asks for another sample.
 
 Only answers of paid providers with status 200 are kept. An entry is one file, written in one step and readable by its
-owner alone; one that is damaged is as good as none.
+owner alone. A damaged entry counts as missing.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Sample:
-    """Which answer is wanted.
+    """The key of an answer.
 
     Attributes:
         model: all of the model that can change an answer: provider, address, name, sampling.
         seed: of the job.
-        place: ``slot …``, or ``#`` and how often the job has asked before.
-        job: who asks: a text that no other job has.
+        place: ``slot …``, or ``#`` and how often the job has sent the request before.
+        job: a text that no other job has.
     """
 
     model: Mapping[str, Any]
@@ -52,20 +52,20 @@ class Sample:
         return hashlib.sha256(jsonio.canonical(whole)).hexdigest()
 
     def next(self) -> Sample | None:
-        """The sample after this one; None at a slot, which has one."""
+        """The sample after this one; None at a slot, which has only one."""
         return replace(self, place=f"#{int(self.place[1:]) + 1}") if self.place.startswith("#") else None
 
 
 @runtime_checkable
 class Addressed(Protocol):
-    """A provider that knows more than `ModelRef` says of what can change its answers, such as an address."""
+    """A provider whose answers depend on more than `ModelRef`, such as an address."""
 
     @property
     def identity(self) -> Mapping[str, Any]: ...
 
 
 def identity_of(provider: Provider, model: ModelRef) -> dict[str, Any]:
-    """All of a model that can change an answer."""
+    """Everything of a model that can change an answer."""
     return {
         "provider": provider.name,
         "model": model.model_dump(mode="json", exclude={"id"}),
@@ -95,7 +95,7 @@ class ResponseCache:
     """The answers below `folder`; many processes may use it at once.
 
     Args:
-        fresh: give no answers, keep new ones: for a run that is to pay for its calls again.
+        fresh: give no answers and keep new ones, for a run that has to pay for its calls again.
     """
 
     def __init__(self, folder: Path, *, fresh: bool = False) -> None:
@@ -118,7 +118,7 @@ class ResponseCache:
         return None, sample
 
     def keep(self, sample: Sample, reply: ProviderReply) -> None:
-        """Remember the answer to `sample`. A full disk is no failure of the call: then it is not remembered."""
+        """Keep the answer to `sample`. On a full disk it is not kept, and the call does not fail."""
         entry = CachedAnswer(
             key=sample.key,
             job=_hashed(sample.job),

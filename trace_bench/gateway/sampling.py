@@ -1,4 +1,4 @@
-"""What the gateway adds to a request, or changes in it, before it goes to a real model."""
+"""The fields that the gateway adds to a request, or changes in it, before it goes to a real model."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ LIMIT_NAMES: Mapping[str, tuple[str, ...]] = {
     "/v1/completions": ("max_tokens",),
     "/v1/responses": ("max_output_tokens",),
 }
-"""What the limit of an answer is called; the first is what the gateway calls it where a request does not say."""
+"""Names of an answer's limit. The gateway uses the first if a request has none."""
 SEEDED = ("/v1/chat/completions", "/v1/completions")
 MAX_SEED = 1 << 31
 
 
 def additions(model: RealModel, path: str, body: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """The fields of `body` that the gateway sets: sampling and seed where it does not say, the smaller limit always.
+    """The fields that the gateway sets: sampling and seed if `body` does not have them, and the smaller limit.
 
     Embeddings are sent as they are.
     """
@@ -45,6 +45,6 @@ def seed_of(job_seed: int, request_hash: str, sample: str) -> int:
     """A seed for the provider: another one for each sample of a request, the same in every attempt and run.
 
     Args:
-        sample: which asking of this request it is: its slot, or the how-manieth it is.
+        sample: the slot of the request, or how often it was sent before.
     """
     return Draws(job_seed, request_hash, sample, "seed").below(MAX_SEED)

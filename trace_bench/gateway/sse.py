@@ -1,7 +1,7 @@
-"""A whole answer as server-sent events, in the order in which OpenAI's clients expect them.
+"""Turns a whole answer into server-sent events, in the order that OpenAI's clients expect.
 
-An answer is on the disk before the sandbox gets the first byte of it, so that what is streamed is always a whole one
-that is cut in pieces: joined again it is the answer that an unstreamed request gets.
+An answer is recorded before the sandbox gets its first byte. So a stream is a whole answer that is cut into pieces;
+joined, they are the answer to the same request without streaming.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from trace_bench.gateway.fields import CHAT, COMPLETIONS
 
 CONTENT_TYPE = "text/event-stream"
 MAX_PIECES = 64
-"""Of one text."""
+"""Of one text, at most."""
 MIN_PIECE = 24
 """Characters; a text that is no longer comes in one piece."""
 
@@ -31,7 +31,7 @@ def events(path: str, answer: Json, *, include_usage: bool = False) -> bytes:
 
 
 def pieces(text: str) -> list[str]:
-    """`text`, cut.
+    """`text` in pieces.
 
     >>> "".join(pieces("x" * 1000)) == "x" * 1000, len(pieces("x" * 1000)) > 1, pieces("")
     (True, True, [])
@@ -41,7 +41,7 @@ def pieces(text: str) -> list[str]:
 
 
 def _unnamed(kind: str, choices: Iterator[dict[str, Any]], answer: Json, include_usage: bool) -> bytes:
-    """Chunks of one choice each, that of the usage if it was asked for, and the end."""
+    """Chunks of one choice each, a chunk with the usage if it was asked for, and the end."""
     outside = {name: answer[name] for name in ("id", "created", "model", "system_fingerprint") if name in answer}
     chunks: list[dict[str, Any]] = [{**outside, "object": kind, "choices": [choice]} for choice in choices]
     if include_usage:
@@ -59,12 +59,12 @@ def _named(events: Iterator[tuple[str, dict[str, Any]]]) -> bytes:
 
 
 def _encode(data: Json) -> bytes:
-    # All of it ASCII: clients that cut a stream into lines take some other characters for ends of lines, too.
+    # Only ASCII: clients that split a stream into lines also split it at some other characters.
     return json.dumps(data, separators=(",", ":"), allow_nan=False).encode()
 
 
 def _list(value: object) -> list[dict[str, Any]]:
-    """The objects of a list; nothing else."""
+    """The objects of a list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
@@ -89,7 +89,7 @@ def _chat(answer: Json) -> Iterator[dict[str, Any]]:
         yield chunk(index, first)
         for name in ("reasoning_content", "content", "refusal"):
             text = _text(message.get(name))
-            # Those of tokens belong to one piece: what a token's text is, only the provider knows.
+            # With probabilities of its tokens a text stays in one piece: only the provider knows the tokens' texts.
             whole = name == "content" and logprobs is not None
             for piece in [text] if whole else pieces(text):
                 yield chunk(index, {name: piece}, logprobs=logprobs if whole else None)
@@ -101,7 +101,7 @@ def _chat(answer: Json) -> Iterator[dict[str, Any]]:
 
 
 def _tool_call(number: int, call: Json) -> Iterator[dict[str, Any]]:
-    """One call in pieces: its name first, then what it is called with."""
+    """One call in pieces: its name first, then its arguments."""
     kind = str(call.get("type") or "function")
     field = "arguments" if kind == "function" else "input"
     inner = call[kind] if isinstance(call.get(kind), dict) else {}
@@ -139,7 +139,7 @@ def _responses(answer: Json) -> Iterator[Event]:
 
 
 def _emptied(item: Json) -> dict[str, Any]:
-    """An item as it is before its first piece has come."""
+    """An item as it is before its first piece."""
     empty: Json = {"content": [], "summary": [], "arguments": "", "input": ""}
     begun = {name: empty.get(name, value) for name, value in item.items()}
     return {**begun, "status": "in_progress"} if "status" in item else begun

@@ -1,4 +1,4 @@
-"""How many tokens an answer took, as the provider reported it, if that can be believed."""
+"""Tokens of an answer as the provider reported them, if the report is plausible."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-Body = Mapping[str, Any]
+from trace_bench.gateway.fields import EMBEDDINGS, RESPONSES
 
-RESPONSES_PATH = "/v1/responses"
-EMBEDDINGS_PATH = "/v1/embeddings"
+Body = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -24,53 +23,55 @@ class Counted:
 
 NOTHING = Counted(0, 0)
 MOST = 10**9
-"""No single answer takes more tokens."""
+"""Upper limit of plausible tokens."""
 
 
 def reported(path: str, body: Body) -> Counted | None:
-    """The usage in the answer `body`, or None where there is none, or none that can be: every prompt has a token."""
-    names = ("input_tokens", "output_tokens") if path == RESPONSES_PATH else ("prompt_tokens", "completion_tokens")
+    """The usage in the answer `body`; None if there is none, or no plausible one: every prompt has a token."""
+    first, second = _names(path)
     usage = body.get("usage")
     if not isinstance(usage, Mapping):
         return None
-    prompt, completion = _count(usage.get(names[0])), _count(usage.get(names[1], 0))
+    prompt, completion = _count(usage.get(f"{first}_tokens")), _count(usage.get(f"{second}_tokens", 0))
     if not prompt or completion is None:
         return None
-    if completion == 0 and path != EMBEDDINGS_PATH and said(path, body):
+    if completion == 0 and path != EMBEDDINGS and answer_text(path, body):
         return None
-    short = (names[0].partition("_")[0], names[1].partition("_")[0])
-    cached = _detail(usage, f"{short[0]}_tokens_details", "cached_tokens")
-    reasoning = _detail(usage, f"{short[1]}_tokens_details", "reasoning_tokens")
+    cached = _detail(usage, f"{first}_tokens_details", "cached_tokens")
+    reasoning = _detail(usage, f"{second}_tokens_details", "reasoning_tokens")
     return Counted(prompt, completion, min(cached, prompt), min(reasoning, completion))
 
 
 def with_usage(path: str, body: Body, counted: Counted) -> dict[str, Any]:
-    """`body` with the gateway's own count in place of a usage that cannot be believed."""
-    names = ("input_tokens", "output_tokens") if path == RESPONSES_PATH else ("prompt_tokens", "completion_tokens")
-    usage = {names[0]: counted.prompt, names[1]: counted.completion}
-    if path == EMBEDDINGS_PATH:
-        del usage[names[1]]
+    """`body` with the gateway's own count instead of an implausible usage."""
+    first, second = _names(path)
+    usage = {f"{first}_tokens": counted.prompt, f"{second}_tokens": counted.completion}
+    if path == EMBEDDINGS:
+        del usage[f"{second}_tokens"]
     return {**body, "usage": {**usage, "total_tokens": counted.prompt + counted.completion}}
 
 
-def said(path: str, body: Body) -> str:
-    """All that the model said in an answer: texts, and names and arguments of tools that it calls."""
-    parts: list[str] = []
-    if path == RESPONSES_PATH:
+def answer_text(path: str, body: Body) -> str:
+    """All that the model wrote in an answer: texts, and names and arguments of tools that it calls."""
+    parts: list[object] = []
+    if path == RESPONSES:
         for item in _objects(body.get("output")):
-            parts += [str(item[key]) for key in ("name", "arguments") if item.get(key)]
-            parts += [str(piece["text"]) for piece in _objects(item.get("content")) if piece.get("text")]
-        return "\n".join(parts)
+            parts += [item.get("name"), item.get("arguments")]
+            parts += [piece.get("text") for piece in _objects(item.get("content"))]
     for choice in _objects(body.get("choices")):
         message = choice.get("message")
         message = message if isinstance(message, Mapping) else {}
-        for text in (choice.get("text"), message.get("content"), message.get("reasoning_content")):
-            parts += [str(text)] if text else []
+        parts += [choice.get("text"), message.get("content"), message.get("reasoning_content")]
         for call in _objects(message.get("tool_calls")):
             function = call.get("function")
             if isinstance(function, Mapping):
-                parts += [str(function.get("name") or ""), str(function.get("arguments") or "")]
-    return "\n".join(parts)
+                parts += [function.get("name"), function.get("arguments")]
+    return "\n".join(str(part) for part in parts if part)
+
+
+def _names(path: str) -> tuple[str, str]:
+    """How an endpoint names the tokens of prompt and answer."""
+    return ("input", "output") if path == RESPONSES else ("prompt", "completion")
 
 
 def _objects(value: object) -> list[Mapping[str, Any]]:
