@@ -84,11 +84,18 @@ class SandboxError(TraceBenchError):
     boundary = Boundary.SANDBOX
 
 
-class ProtocolError(SandboxError):
+class _UntrustedInput(SandboxError):
+    """Input from a sandbox is refused. The message may quote the input, and so is put on one line."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("".join(c if c.isprintable() else ascii(c)[1:-1] for c in message))
+
+
+class ProtocolError(_UntrustedInput):
     """What came over the control stream is not what the job contract says."""
 
 
-class CollectError(SandboxError):
+class CollectError(_UntrustedInput):
     """What a sandbox handed back breaks the collector's limits or a schema. The evidence is kept."""
 
 

@@ -22,7 +22,7 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from trace_bench.artifacts import layout
-from trace_bench.artifacts.jsonio import JsonError, printable, read_model
+from trace_bench.artifacts.jsonio import JsonError, read_model
 from trace_bench.artifacts.names import Names
 from trace_bench.artifacts.outputs import Event, HistoryLine, States, WorkerResult
 from trace_bench.artifacts.tarstream import Source, entries
@@ -150,7 +150,7 @@ class _Intake:
             parts = self._parts(entry.name, entry.kind == "folder")
             if entry.kind == "folder":
                 if parts in self._folders:
-                    raise CollectError(f"the folder {printable(entry.name)} occurs twice")
+                    raise CollectError(f"the folder {entry.name} occurs twice")
                 if parts:
                     self._admit(parts, is_folder=True)
                     self._names.claim(parts)
@@ -158,20 +158,17 @@ class _Intake:
                 self._folders.add(parts)
                 continue
             if entry.size > self.limits.file_bytes:
-                raise CollectError(
-                    f"{printable(entry.name)} has {entry.size} bytes; {self.limits.file_bytes} is the limit"
-                )
+                raise CollectError(f"{entry.name} has {entry.size} bytes; {self.limits.file_bytes} is the limit")
             self._take_file(parts, entry.size, source)
 
     def _parts(self, name: str, is_folder: bool) -> tuple[str, ...]:
         """The components of a name below ``out``, after every check on names."""
         parts = self._names.parts(name, is_folder)
-        shown = printable(name)
         if parts[0] != "out":
-            raise CollectError(f"the name {shown} does not lie in the volume 'out'")
+            raise CollectError(f"the name {name} does not lie in the volume 'out'")
         below = parts[1:]
         if len(below) - 1 > self.limits.depth:
-            raise CollectError(f"{shown} lies deeper than {self.limits.depth} folders")
+            raise CollectError(f"{name} lies deeper than {self.limits.depth} folders")
         if not is_folder and not below:
             raise CollectError("the volume 'out' is a file")
         return below
@@ -184,24 +181,23 @@ class _Intake:
         if alone and not is_folder and (top in layout.OUT_FILES or layout.is_unfinished(top)):
             return
         kind = "folder" if is_folder else "file"
-        raise CollectError(f"{printable('/'.join(parts))} is no {kind} of the job contract")
+        raise CollectError(f"{'/'.join(parts)} is no {kind} of the job contract")
 
     def _make_folders(self, parts: tuple[str, ...]) -> None:
         for end in range(1, len(parts) + 1):
             folder = self.root.joinpath(*parts[:end])
             if "/".join(parts[:end]) in self.files:
-                raise CollectError(f"{printable('/'.join(parts[:end]))} is a file and a folder")
+                raise CollectError(f"{'/'.join(parts[:end])} is a file and a folder")
             if not folder.is_dir():
                 folder.mkdir(mode=0o755)
                 folder.chmod(0o755)
 
     def _take_file(self, parts: tuple[str, ...], size: int, source: Source) -> None:
         path = "/".join(parts)
-        shown = printable(path)
         self._admit(parts, is_folder=False)
         self._names.claim(parts)
         if path in self.files or path in self.ignored:
-            raise CollectError(f"{shown} occurs twice")
+            raise CollectError(f"{path} occurs twice")
         if layout.is_unfinished(parts[0]):
             self.ignored.append(path)
             source.copy(size, lambda _: None)
@@ -209,7 +205,7 @@ class _Intake:
         self._make_folders(parts[:-1])
         target = self.root.joinpath(*parts)
         if target.is_dir():
-            raise CollectError(f"{shown} is a file and a folder")
+            raise CollectError(f"{path} is a file and a folder")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with os.fdopen(os.open(target, flags, 0o600), "wb", buffering=0) as file:
             masker, write = known.data_masker(), _whole_writes(file.fileno())

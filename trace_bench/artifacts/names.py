@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from dataclasses import dataclass, field
 
-from trace_bench.artifacts.jsonio import printable
+from trace_bench.display.text import quoted
 from trace_bench.errors import CollectError
 
 _UNSHOWN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
@@ -30,19 +30,18 @@ class Names:
         Raises:
             CollectError: they do not.
         """
-        shown = printable(name)
         if len(name.encode("utf-8")) > self.path_bytes:
-            raise CollectError(f"the name {shown} is longer than {self.path_bytes} bytes")
+            raise CollectError(f"the name {quoted(name)} is longer than {self.path_bytes} bytes")
         if any(unicodedata.category(character) in _UNSHOWN for character in name):
-            raise CollectError(f"the name {shown} holds a control character or one that cannot be shown")
+            raise CollectError(f"the name {name} holds a control character or one that cannot be shown")
         if name.startswith("/") or "\\" in name:
-            raise CollectError(f"the name {shown} is absolute or holds a backslash")
+            raise CollectError(f"the name {name} is absolute or holds a backslash")
         parts = (name.removesuffix("/") if is_folder else name).split("/")
         for part in parts:
             if part in ("", ".", ".."):
-                raise CollectError(f"the name {shown} has an empty component, '.' or '..'")
+                raise CollectError(f"the name {name} has an empty component, '.' or '..'")
             if len(part.encode("utf-8")) > self.name_bytes:
-                raise CollectError(f"a component of {shown} is longer than {self.name_bytes} bytes")
+                raise CollectError(f"a component of {name} is longer than {self.name_bytes} bytes")
         return tuple(parts)
 
     def claim(self, parts: tuple[str, ...]) -> None:
@@ -56,4 +55,4 @@ class Names:
             folded = tuple(unicodedata.normalize("NFKC", part).casefold() for part in exact)
             if self._folded.setdefault(folded, exact) != exact:
                 other = "/".join(self._folded[folded])
-                raise CollectError(f"{printable('/'.join(exact))} and {printable(other)} differ by case only")
+                raise CollectError(f"{'/'.join(exact)} and {other} differ by case only")

@@ -17,8 +17,9 @@ import jsonschema
 from pydantic import TypeAdapter
 
 from trace_bench.artifacts import audits, contract, derived, outputs, records, reproduction
-from trace_bench.artifacts.jsonio import json_path, printable
+from trace_bench.artifacts.jsonio import json_path
 from trace_bench.artifacts.writers import write_text
+from trace_bench.display.text import quoted
 from trace_bench.errors import HarnessError, TraceBenchError
 from trace_bench.resources import data_dir
 
@@ -95,7 +96,7 @@ def validate(name: str, value: Any, *, where: str = "") -> None:
     if problem is None:
         return
     place = f"{where}: " if where else ""
-    raise SchemaViolation(f"{place}{json_path(problem.absolute_path)}: {printable(problem.message, 200)}")
+    raise SchemaViolation(f"{place}{json_path(problem.absolute_path)}: {quoted(problem.message, 200)}")
 
 
 def stale(folder: Path) -> list[str]:

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from trace_bench.artifacts.jsonio import printable
 from trace_bench.errors import BrokenArchive, CollectError, TraceBenchError
 
 BLOCK = 512
@@ -111,7 +110,7 @@ class Source:
             except TraceBenchError:
                 raise
             except Exception as error:
-                reason = printable(f"{type(error).__name__}: {error}")
+                reason = f"{type(error).__name__}: {error}"
                 raise BrokenArchive(f"the archive stream broke at byte {self.taken}: {reason}") from error
             if self.taken + len(chunk) > self._max_bytes:
                 raise CollectError(f"the archive is larger than {self._max_bytes} bytes")
@@ -163,10 +162,10 @@ def entries(source: Source) -> Iterator[Entry]:
         long_name = extended = None
         name = _decode(raw_name)
         if kind in _REFUSED:
-            raise CollectError(f"{printable(name)} is {_REFUSED[kind]}; only plain files and folders are collected")
+            raise CollectError(f"{name} is {_REFUSED[kind]}; only plain files and folders are collected")
         if kind == b"5":
             if size:
-                raise CollectError(f"the folder {printable(name)} claims {size} bytes of content")
+                raise CollectError(f"the folder {name} claims {size} bytes of content")
             yield Entry(name, "folder", 0)
         elif kind in (b"0", b"\0"):
             before = source.taken
@@ -175,7 +174,7 @@ def entries(source: Source) -> Iterator[Entry]:
                 raise AssertionError("an entry was not read to its end")
             _skip_padding(source, size)
         else:
-            raise CollectError(f"{printable(name)} is an entry of the unknown type {printable(ascii(kind))}")
+            raise CollectError(f"{name} is an entry of the unknown type {kind!a}")
 
 
 def _header(block: bytes, offset: int) -> tuple[bytes, int, bytes]:
@@ -213,7 +212,7 @@ def _pax(data: bytes) -> dict[bytes, bytes]:
         if length > len(data) or not record.endswith(b"\n") or not equals or not key:
             raise BrokenArchive("an extended header is malformed")
         if key in records:
-            raise BrokenArchive(f"an extended header has the key {printable(ascii(key))} twice")
+            raise BrokenArchive(f"an extended header has the key {key!a} twice")
         if key.startswith(b"GNU.sparse"):
             raise CollectError("an extended header describes a sparse file; only plain files are collected")
         if key == b"hdrcharset":
@@ -227,7 +226,7 @@ def _decode(name: bytes) -> str:
     try:
         return name.decode("utf-8")
     except UnicodeDecodeError:
-        raise CollectError(f"the name {printable(ascii(name)[2:-1])} is not UTF-8") from None
+        raise CollectError(f"the name {ascii(name)[2:-1]} is not UTF-8") from None
 
 
 def _skip_padding(source: Source, size: int) -> None:

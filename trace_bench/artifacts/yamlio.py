@@ -16,9 +16,8 @@ from typing import Any
 import yaml
 
 from trace_bench.artifacts.contract import Value
-from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.writers import write_text
-from trace_bench.display.text import HIDDEN
+from trace_bench.display.text import HIDDEN, quoted
 from trace_bench.errors import HarnessError
 
 # What a YAML reader leaves alone inside a literal block: printable, and not one of its line ends but "\n".
@@ -41,7 +40,7 @@ def dump_state(state: Mapping[str, Value]) -> str:
         same = False
     if not same:
         raise HarnessError(
-            f"the state of {printable(', '.join(map(str, state)))} cannot be written as YAML; "
+            f"the state of {quoted(', '.join(map(str, state)))} cannot be written as YAML; "
             "values are text and finite numbers"
         )
     return text
@@ -67,9 +66,9 @@ def load_state(text: str) -> dict[str, Value]:
         raise ValueError("a state is a mapping of parameter names to values")
     for name, value in state.items():
         if not isinstance(name, str) or isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise ValueError(f"the parameter {printable(repr(name))} must be text or a number")
+            raise ValueError(f"the parameter {name!r} must be text or a number")
         if isinstance(value, str) and not _encodable(value):
-            raise ValueError(f"the parameter {printable(repr(name))} holds half of a surrogate pair")
+            raise ValueError(f"the parameter {name!r} holds half of a surrogate pair")
     return state
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trace_bench.artifacts.audits import AuditReport, Claim, Evidence, Verdict
-from trace_bench.artifacts.jsonio import printable
-from trace_bench.secrets import known
+from trace_bench.display.text import clean_line
 
 __all__ = ["CLAIMS", "AuditReport", "Claim", "Evidence", "Findings", "Verdict"]
 
@@ -160,7 +159,7 @@ def _verdict_on(name: str, entry: _Entry) -> Claim:
 
 
 def _text(text: str, limit: int = _TEXT) -> str:
-    return printable(known.text(text), limit)
+    return clean_line(text, limit)
 
 
 def _short(value: Any, depth: int = 2) -> Any:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from trace_bench.artifacts.jsonio import printable
 from trace_bench.errors import ProtocolError, SandboxError
 from trace_bench.sandbox import errors
 from trace_bench.sandbox.base import Stream
@@ -201,5 +200,5 @@ def number_in(header: Mapping[str, Any], key: str) -> int:
     """
     value = header.get(key)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST_MESSAGES:
-        raise ProtocolError(f"a {printable(str(header.get('type')), 60)} message has no number {key!r} that can be")
+        raise ProtocolError(f"a {header.get('type')} message has no number {key!r} that can be")
     return value

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from trace_bench.artifacts.derived import ReplayReport
-from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.records import Results
+from trace_bench.display.text import clean_line
 from trace_bench.errors import ExitCode, Interrupted, SandboxError, TraceBenchError
 from trace_bench.execution.attempt import AttemptRunner
 from trace_bench.execution.attempt_files import keep_attempt
@@ -200,7 +200,7 @@ class Run:
                 sandbox.remove()
             except SandboxError as error:
                 self._unremoved.append(sandbox.name)
-                why = printable(known.text(str(error)), 400)
+                why = clean_line(str(error), 400)
                 reporter.note("sandbox.left", job_id=sandbox.labels.get(JOB), sandbox=sandbox.name, message=why)
 
     def _skip(self, jobs: JobQueue, reason: str) -> None:

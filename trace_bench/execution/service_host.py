@@ -27,6 +27,7 @@ from trace_bench.artifacts.layout import JobLayout
 from trace_bench.artifacts.provenance import now
 from trace_bench.artifacts.records import LlmCall, ServiceRecord
 from trace_bench.artifacts.writers import Journal, read_journal
+from trace_bench.display.text import quoted
 from trace_bench.errors import ConfigError, HarnessError, TraceBenchError
 from trace_bench.execution.model_door import Guest, ModelDoor
 from trace_bench.gateway.base import GatewayLimits, LlmRequest, LlmResponse, NotRecorded, Refusal
@@ -304,9 +305,7 @@ class ServiceDesk:
         service = self._services.get(name)
         if service is None:
             known = ", ".join(sorted(self._services)) or "none"
-            raise Refusal(
-                404, "unknown_service", f"the suite declares no service {jsonio.printable(name, 60)}; it has {known}"
-            )
+            raise Refusal(404, "unknown_service", f"the suite declares no service {name}; it has {known}")
         if request.method.upper() != "POST" or len(request.body) > GatewayLimits().body_bytes:
             raise Refusal(400, "bad_request", "a service takes a POST of a few megabytes at most")
         try:
@@ -316,7 +315,7 @@ class ServiceDesk:
         if (
             problem := jsonschema.exceptions.best_match(_validator(service.request_schema).iter_errors(body))
         ) is not None:
-            raise Refusal(400, "bad_request", f"{problem.json_path}: {jsonio.printable(problem.message, 200)}")
+            raise Refusal(400, "bad_request", f"{problem.json_path}: {problem.message}")
         return service, body
 
     def _resent(self, request_id: str) -> ServiceRecord | None:
@@ -395,7 +394,7 @@ class ServiceDesk:
     def _failed(
         self, common: dict[str, Any], status: int, message: str, seconds: float, guest: Guest | None
     ) -> ServiceRecord:
-        said = jsonio.printable(message, 1000)
+        said = quoted(message, 1000)
         if status == 502 and not self._left.is_set():
             with self._lock:
                 self._failures.append(f"the service {common['service']}: {said}")

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from trace_bench.artifacts.jsonio import printable
 from trace_bench.errors import Interrupted, ProtocolError, SandboxError
 from trace_bench.execution.answers import Answers, Serves
 from trace_bench.execution.connection import Connection
@@ -224,5 +223,5 @@ def seconds_to_wait(silent: float) -> float:
 def _mapping(header: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     value = header.get(key)
     if not isinstance(value, dict):
-        raise ProtocolError(f"a {printable(str(header.get('type')), 60)} message has no object {key!r}")
+        raise ProtocolError(f"a {header.get('type')} message has no object {key!r}")
     return value

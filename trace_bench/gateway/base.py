@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from trace_bench.artifacts.contract import ModelRef
 from trace_bench.artifacts.records import LlmCall, LlmRequestRecord, LlmTry
+from trace_bench.display.text import quoted
 from trace_bench.errors import Boundary, SandboxError, TraceBenchError
 from trace_bench.gateway.pending import Head, PendingRecord
 
@@ -217,6 +218,7 @@ class Refusal(Exception):
     """
 
     def __init__(self, status: int, code: str, message: str, *, param: str | None = None) -> None:
+        message = quoted(message, 600)  # it may quote the request
         super().__init__(message)
         self.status = status
         self.code = code

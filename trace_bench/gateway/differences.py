@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from trace_bench.artifacts import jsonio
+from trace_bench.display.text import quoted
 
 CONTEXT = 40
 """Characters shown before and after the first difference in a text."""
@@ -96,11 +97,11 @@ def _text(value: Any) -> str:
 def _clipped(text: str, at: int) -> str:
     start, end = max(0, at - CONTEXT), at + CONTEXT
     before, after = "…" if start else "", "…" if end < len(text) else ""
-    return f"'{before}{jsonio.printable(text[start:end], 4 * CONTEXT)}{after}'"
+    return f"'{before}{quoted(text[start:end], 4 * CONTEXT)}{after}'"
 
 
 def _shown(path: str) -> str:
-    return jsonio.printable(path, 120) or "the body"
+    return quoted(path) or "the body"
 
 
 def _lines(value: Any) -> list[str]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trace_bench.artifacts import jsonio
+from trace_bench.display.text import quoted
 from trace_bench.gateway.base import Refusal
 
 CHAT = "/v1/chat/completions"
@@ -119,7 +119,7 @@ def _need(right: bool, param: str, message: str, *, code: str = "") -> None:
 
 
 def _refusal(path: str, name: str) -> Refusal:
-    shown = jsonio.printable(name, 60)
+    shown = name[:60]
     if name in _ELSEWHERE:
         why = "the gateway alone decides where a call goes, and with which credentials and headers"
     elif name in _STORED and path == RESPONSES:
@@ -166,7 +166,7 @@ def _check_responses(body: Mapping[str, Any]) -> None:
         _need(not reference, "input", message, code="refused_field")
         _check_addresses(item, "input")
     for name in _texts(body.get("include")):
-        message = f"takes {' and '.join(sorted(_INCLUDE))}, not {jsonio.printable(name, 60)!r}"
+        message = f"takes {' and '.join(sorted(_INCLUDE))}, not {name!r}"
         _need(name in _INCLUDE, "include", message, code="refused_field")
     _check_tools(body)
 
@@ -203,12 +203,12 @@ def _check_tools(body: Mapping[str, Any]) -> None:
     if isinstance(choice, dict) and choice.get("type") != "allowed_tools":
         kinds.append(choice.get("type"))
     for kind in kinds:
-        shown = jsonio.printable(str(kind), 60)
+        shown = quoted(str(kind), 60)
         message = f"refuses type {shown!r}: a provider's own tools reach beyond the sandbox; use {' or '.join(_TOOLS)}"
         _need(kind in _TOOLS, "tools", message, code="refused_tool")
     for tool in tools or []:
         for name, value in tool.items():
-            shown = jsonio.printable(name, 60)
+            shown = name[:60]
             message = f"refuses the field {shown!r}: a tool has only {', '.join(sorted(_TOOL_FIELDS))}"
             _need(name in _TOOL_FIELDS or value is None, "tools", message, code="refused_tool")
 

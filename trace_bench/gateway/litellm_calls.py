@@ -26,6 +26,7 @@ from litellm.integrations.custom_logger import CustomLogger
 from litellm.litellm_core_utils.litellm_logging import Logging
 
 from trace_bench.artifacts import jsonio
+from trace_bench.display.text import quoted
 from trace_bench.gateway import provider_http
 from trace_bench.gateway.fields import CHAT, COMPLETIONS, EMBEDDINGS, PASSED, RESPONSES, STREAM
 from trace_bench.gateway.provider_errors import answered, error_in, is_network, mentions, remedy, word
@@ -258,7 +259,7 @@ class Caller:
         """The message of `error` on one line, without keys."""
         text = re.sub(r"litellm\.\w+: |\w+Error: |\w+Exception - ", "", str(error).partition("Traceback (")[0])
         text = re.sub(r" ssl:(<[^>]*>|\w+)", "", text)  # aiohttp adds it to every address, also without TLS
-        return jsonio.printable(self._masked(" ".join(text.split())) or type(error).__name__, MAX_ERROR)
+        return quoted(self._masked(" ".join(text.split())) or type(error).__name__, MAX_ERROR)
 
     def _masked(self, text: str) -> str:
         for secret in self._secrets:

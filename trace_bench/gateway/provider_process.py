@@ -28,7 +28,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import IO, Any
 
-from trace_bench.artifacts import jsonio
 from trace_bench.artifacts.records import LlmTry
 from trace_bench.artifacts.usage import NO_ANSWER
 from trace_bench.config.frozen import thaw
@@ -411,4 +410,4 @@ class _Child:
     def _last_line(self) -> str:
         self._output.seek(max(0, self._output.seek(0, os.SEEK_END) - 4096))
         lines = self._output.read().decode("utf-8", "replace").strip().splitlines()
-        return jsonio.printable(lines[-1], 300) if lines else "it printed nothing"
+        return lines[-1][:300] if lines else "it printed nothing"

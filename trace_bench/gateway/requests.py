@@ -77,14 +77,14 @@ def check(request: LlmRequest, model: ModelRef, limits: GatewayLimits) -> Call:
     path = path_of(request)
     if path not in fields.POST_PATHS:
         known = ", ".join((*fields.POST_PATHS, MODELS_PATH))
-        raise Refusal(404, "unknown_path", f"there is no {jsonio.printable(path)} here; there is {known}")
+        raise Refusal(404, "unknown_path", f"there is no {path} here; there is {known}")
     if request.method.upper() != "POST":
-        raise Refusal(405, "method_not_allowed", f"{path} takes POST, not {jsonio.printable(request.method)}")
+        raise Refusal(405, "method_not_allowed", f"{path} takes POST, not {request.method}")
     headers = _headers(request, limits)
     given = _body(request, limits)
     asked = given.get("model")
     if asked not in (None, model.id, model.model):  # another model is not part of the job's identity
-        message = f"this job's model is {model.id!r}; {jsonio.printable(str(asked))!r} is not available"
+        message = f"this job's model is {model.id!r}; {str(asked)!r} is not available"
         raise Refusal(404, "model_not_found", message, param="model")
     slot = headers.get(SLOT_HEADER)
     if slot is not None and (len(slot) > MAX_SLOT or not slot.isprintable() or not slot):
@@ -111,7 +111,7 @@ def _headers(request: LlmRequest, limits: GatewayLimits) -> dict[str, str]:
         raise Refusal(431, "headers_too_large", f"the headers exceed {limits.header_bytes} bytes")
     for name in headers:
         if name.startswith(PRIVATE_PREFIX) and name not in (SLOT_HEADER, VARIABLES_HEADER):
-            raise Refusal(400, "unknown_header", f"there is no private header {jsonio.printable(name)}")
+            raise Refusal(400, "unknown_header", f"there is no private header {name}")
     return headers
 
 

@@ -15,11 +15,11 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
-from trace_bench.artifacts import jsonio
 from trace_bench.artifacts.contract import Budget, ModelRef
 from trace_bench.artifacts.layout import asked_beside
 from trace_bench.artifacts.records import LlmCall, Usage
 from trace_bench.artifacts.usage import NO_ANSWER, is_lost, usage_of
+from trace_bench.display.text import quoted
 from trace_bench.errors import ConfigError, HarnessError
 from trace_bench.gateway.base import (
     GatewayLimits,
@@ -194,7 +194,7 @@ class Scope:
         with self._lock:
             counts = dict(self._left_out)
         found = [
-            f"the gateway left '{jsonio.printable(name, 60)}' out of {count} request{'s' if count > 1 else ''}"
+            f"the gateway left '{quoted(name, 60)}' out of {count} request{'s' if count > 1 else ''}"
             for name, count in sorted(counts.items())
         ]
         if lost := self._calls.lost:

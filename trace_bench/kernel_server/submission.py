@@ -6,7 +6,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from trace_bench.artifacts.jsonio import JsonError, explain, loads, printable
+from trace_bench.artifacts.jsonio import JsonError, explain, loads
+from trace_bench.display.text import quoted
 
 LARGEST_BODY = 1 << 20
 """Bytes of a request."""
@@ -49,7 +50,7 @@ class Submission(BaseModel):
     @property
     def unknown_fields(self) -> list[str]:
         """Fields of the body that have no meaning here."""
-        return [printable(name, 60) for name in sorted(self.model_extra or {})[:20]]
+        return [quoted(name, 60) for name in sorted(self.model_extra or {})[:20]]
 
 
 def read_submission(body: bytes) -> Submission:

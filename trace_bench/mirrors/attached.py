@@ -14,14 +14,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.config.models import RunConfig
+from trace_bench.display.text import clean_line
 from trace_bench.errors import ConfigError
 from trace_bench.execution.events import Event, RunStarted, Subscriber
 from trace_bench.mirrors.mlflow import URI_VARIABLE, address
 from trace_bench.mirrors.registry import KINDS, log_of
-from trace_bench.secrets import known
 
 _GLANCE = 0.05
 _TAIL = 4096
@@ -104,7 +103,7 @@ class Attached:
     def ended(self, patience: float) -> str:
         """What became of it, in a line, after at most `patience` seconds, or until the user has had enough."""
         if self.process is None:
-            return f"mirror {self.name}: it did not start ({printable(self.trouble)}); {self._again()}"
+            return f"mirror {self.name}: it did not start ({self.trouble}); {self._again()}"
         until = time.monotonic() + patience
         with contextlib.suppress(KeyboardInterrupt):
             while self.process.poll() is None and (left := until - time.monotonic()) > 0:
@@ -126,5 +125,5 @@ class Attached:
         with contextlib.suppress(OSError), self.log.open("rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
             lines = file.read().decode("utf-8", "replace").splitlines()
-            return known.text(printable(next((line for line in reversed(lines) if line.strip()), ""), 500))
+            return clean_line(next((line for line in reversed(lines) if line.strip()), ""), 500)
         return ""

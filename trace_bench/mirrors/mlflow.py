@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Manifest, ManifestEntry
+from trace_bench.display.text import clean_line
 from trace_bench.errors import ConfigError, HarnessError
 from trace_bench.mirrors import mlflow_content as content
 from trace_bench.mirrors.registry import Mirrored, MirrorError
@@ -90,7 +90,7 @@ class MlflowMirror:
     def __init__(self, uri: str | None, experiment: str | None, *, files: bool = True) -> None:
         self.uri, login = address(uri, os.environ)
         self._experiment = experiment or os.environ.get(EXPERIMENT_VARIABLE) or EXPERIMENT
-        self.shown = f"{_without_login(self.uri)} (experiment {printable(self._experiment)})"
+        self.shown = f"{_without_login(self.uri)} (experiment {self._experiment})"
         self._files = files
         for name, value in {**SETTINGS, **login}.items():
             if name in login or name not in os.environ:
@@ -137,7 +137,7 @@ class MlflowMirror:
         if found is None:
             self._experiment_id = self._asked(self._client.create_experiment, self._experiment)
         elif found.lifecycle_stage != "active":
-            raise MirrorError(f"mirror mlflow: experiment {printable(self._experiment)!r} is deleted; restore it")
+            raise MirrorError(f"mirror mlflow: experiment {self._experiment!r} is deleted; restore it")
         else:
             self._experiment_id = found.experiment_id
         mine = f"tags.`trace_bench.run_id` = '{_quoted(manifest.run_id)}'"
@@ -240,7 +240,7 @@ class MlflowMirror:
             if not path.is_file() or path.is_symlink():
                 continue
             if content.holds_secret(path):
-                problems.append(f"{printable(str(path))} holds what looks like one of your secrets; it was not copied")
+                problems.append(f"{path} holds what looks like one of your secrets; it was not copied")
                 continue
             folder = path.parent.relative_to(root).as_posix()
             try:
@@ -287,7 +287,7 @@ def _reason(error: Exception) -> str:
         if word in text:
             return said
     first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
-    return known.text(printable(first, 300)).rstrip(".")
+    return clean_line(first, 300).rstrip(".")
 
 
 def _without_login(uri: str) -> str:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Protocol
 
 from trace_bench.arguments import hint
-from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.images.paths import cache_home
@@ -76,7 +75,7 @@ def find_kind(name: str) -> Kind:
         ConfigError: there is no such mirror. EnvironmentUnavailable: what it needs is not installed.
     """
     if name not in KINDS:
-        raise ConfigError(f"there is no mirror {printable(name)!r}{hint(name, KINDS)}")
+        raise ConfigError(f"there is no mirror {name!r}{hint(name, KINDS)}")
     if (missing := KINDS[name].missing()) is not None:
         raise EnvironmentUnavailable(f"mirror {name}: {missing}")
     return KINDS[name]
@@ -105,7 +104,7 @@ def alone(run: RunLayout, name: str, place: str, *, wait: bool) -> Iterator[None
             fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise MirrorError(
-                f"mirror {name}: another process copies {printable(run.run_id)} to the same place; wait for it"
+                f"mirror {name}: another process copies {run.run_id} to the same place; wait for it"
             ) from None
         yield
     finally:

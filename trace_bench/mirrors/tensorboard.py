@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import ManifestEntry
 from trace_bench.errors import ConfigError, HarnessError
@@ -32,9 +31,9 @@ def write_run(run: RunLayout, output: Path | None) -> Mirrored:
     """
     folder = output or Path(f"{run.run_id}.tb")
     if folder.resolve().is_relative_to(run.root.resolve()):
-        raise ConfigError(f"{printable(str(folder))} lies inside of the run, whose files are its own; name another one")
+        raise ConfigError(f"{folder} lies inside of the run, whose files are its own; name another one")
     if folder.exists() and not folder.is_dir():
-        raise ConfigError(f"{printable(str(folder))} is a file; name a folder with --output")
+        raise ConfigError(f"{folder} is a file; name a folder with --output")
     manifest = read_manifest(run)
     if manifest is None:
         raise HarnessError(f"{run.manifest}: it is missing, so there is nothing to copy yet")

@@ -19,7 +19,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from trace_bench.artifacts.jsonio import JsonError, printable, read_model
+from trace_bench.artifacts.jsonio import JsonError, read_model
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import EnvInfo
 from trace_bench.config.models import RunConfig
@@ -67,7 +67,7 @@ def backend_name(name: str) -> str:
     named = os.environ.get(BACKEND_VARIABLE) or AUTO
     if named != AUTO and named not in (known := backend_names()):
         raise ConfigError(
-            f"the variable {BACKEND_VARIABLE} is {printable(named, 80)!r}, and no backend is called so; known are "
+            f"the variable {BACKEND_VARIABLE} is {named!r}, and no backend is called so; known are "
             f"{', '.join([AUTO, *known])}"
         )
     return "docker" if named == AUTO else named

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_bench.artifacts.contract import Mode, StopPoint
-from trace_bench.artifacts.jsonio import JsonError, dumps, printable, read_model
+from trace_bench.artifacts.jsonio import JsonError, dumps, read_model
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import JobMeta, LlmCall, Lock, ManifestEntry, Results
 from trace_bench.artifacts.versions import NewerRun
@@ -18,6 +18,7 @@ from trace_bench.config.frozen import thaw
 from trace_bench.config.models import LlmConfig, RunConfig
 from trace_bench.config.reader import read
 from trace_bench.config.source import Problem, Source
+from trace_bench.display.text import quoted
 from trace_bench.errors import ConfigError, HarnessError
 from trace_bench.gateway.recorded import read_calls
 from trace_bench.gateway.replay import RecordedJob, unasked
@@ -93,11 +94,11 @@ class Recording:
         Raises:
             ConfigError: its programs would run as the user, who has not said so; or as `config`.
         """
-        run, backend = printable(self.layout.run_id), self.snapshot.get("backend")
+        run, backend = self.layout.run_id, self.snapshot.get("backend")
         if "backend" not in overrides and backend not in (None, "auto", "docker"):
             raise ConfigError(
-                f"{run} was made on backend {printable(str(backend))}, where its programs run as you: if it is yours, "
-                f"say --backend {printable(str(backend))}; if not, trace-bench reproduce makes it again in sandboxes"
+                f"{run} was made on backend {backend}, where its programs run as you: if it is yours, "
+                f"say --backend {backend}; if not, trace-bench reproduce makes it again in sandboxes"
             )
         config = replace(self, snapshot=hardened(self.snapshot)).config(overrides)
         told = (f"{key} of {run} is not taken over; {remedy}" for key, remedy in self._left_out(overrides))
@@ -392,4 +393,4 @@ def _difference(name: str, mine: Any, theirs: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    return printable(value if isinstance(value, str) else dumps(value), 200)
+    return quoted(value if isinstance(value, str) else dumps(value), 200)

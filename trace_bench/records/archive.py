@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.names import Names
 from trace_bench.artifacts.records import Manifest
@@ -73,13 +72,12 @@ def extract(archive: Path, target: Path, limits: ArchiveLimits | None = None) ->
         EnvironmentUnavailable: the disk is full, or cannot hold its names.
     """
     limits = limits or ArchiveLimits()
-    shown = printable(str(archive), 4096)
     try:
         if not stat.S_ISREG(archive.stat().st_mode):
-            raise ConfigError(f"{shown}: it is no file; name an archive that trace-bench export made")
+            raise ConfigError(f"{archive}: it is no file; name an archive that trace-bench export made")
         file = archive.open("rb")
     except OSError as error:
-        raise ConfigError(f"{shown}: {error.strerror}; name an archive that trace-bench export made") from None
+        raise ConfigError(f"{archive}: {error.strerror}; name an archive that trace-bench export made") from None
     make_folders(target)
     work = Path(tempfile.mkdtemp(prefix=IMPORTING, dir=target))
     try:
@@ -88,7 +86,7 @@ def extract(archive: Path, target: Path, limits: ArchiveLimits | None = None) ->
             unpacked.take(Source(_chunks(file), limits.total_bytes, max_seconds=7 * 86400.0))
             return _in_place(unpacked, target, limits)
     except CollectError as error:
-        raise ConfigError(f"{shown}: {error}; nothing was imported") from error
+        raise ConfigError(f"{archive}: {error}; nothing was imported") from error
     except OSError as error:
         if isinstance(error, TraceBenchError):
             raise
@@ -98,10 +96,9 @@ def extract(archive: Path, target: Path, limits: ArchiveLimits | None = None) ->
 
 
 def _machine(error: OSError, target: Path) -> TraceBenchError:
-    where = printable(str(target), 4096)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return EnvironmentUnavailable(f"there is no space left in {where}; free some, then import again")
-    return EnvironmentUnavailable(f"{where}: importing failed: {error.strerror or error}")
+        return EnvironmentUnavailable(f"there is no space left in {target}; free some, then import again")
+    return EnvironmentUnavailable(f"{target}: importing failed: {error.strerror or error}")
 
 
 def _chunks(file: IO[bytes]) -> Iterator[bytes]:
@@ -142,13 +139,11 @@ class _Unpacking:
             if count > self.limits.files:
                 raise CollectError(f"it holds more than {self.limits.files} files and folders (--max-files)")
             if entry.size > self.limits.file_bytes:
-                raise CollectError(
-                    f"{printable(entry.name)} has {entry.size} bytes; {self.limits.file_bytes} is the limit"
-                )
+                raise CollectError(f"{entry.name} has {entry.size} bytes; {self.limits.file_bytes} is the limit")
             parts = names.parts(entry.name, entry.kind == "folder")
             names.claim(parts)
             if len(parts) > self.limits.depth:
-                raise CollectError(f"{printable(entry.name)} lies deeper than {self.limits.depth} folders")
+                raise CollectError(f"{entry.name} lies deeper than {self.limits.depth} folders")
             if entry.name == CHECKSUMS and entry.kind == "file":
                 self._take_listing(entry.size, source)
                 continue
@@ -165,9 +160,9 @@ class _Unpacking:
         if parts == (CRATE,) and not is_folder:
             return
         if len(parts) == 1 and not is_folder:
-            raise CollectError(f"it holds {printable(parts[0])}, so it is no archive of trace-bench export")
+            raise CollectError(f"it holds {parts[0]}, so it is no archive of trace-bench export")
         if not is_run_id(parts[0]):
-            raise CollectError(f"{printable(parts[0])!r} is no name of a run")
+            raise CollectError(f"{parts[0]!r} is no name of a run")
         if self.run_id not in ("", parts[0]):
             raise CollectError("it holds more than one folder, so it is no archive of one run")
         self.run_id = parts[0]
@@ -181,12 +176,12 @@ class _Unpacking:
 
     def _take_file(self, path: Path, name: str, size: int, source: Source) -> None:
         if name in self.sums:
-            raise CollectError(f"{printable(name)} occurs twice")
+            raise CollectError(f"{name} occurs twice")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             fd = os.open(path, flags, 0o644)
         except (FileExistsError, NotADirectoryError):
-            raise CollectError(f"{printable(name)} is a file and a folder") from None
+            raise CollectError(f"{name} is a file and a folder") from None
         digest = hashlib.sha256()
         with os.fdopen(fd, "wb") as file:
             source.copy(size, _both(digest.update, file.write))
@@ -219,7 +214,7 @@ def _make(folder: Path, name: str) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
-        raise CollectError(f"{printable(name)} lies in a file") from None
+        raise CollectError(f"{name} lies in a file") from None
 
 
 def _both(*sinks: Callable[[bytes], object]) -> Callable[[bytes], None]:
@@ -240,11 +235,11 @@ def _first_difference(listing: bytes, sums: Mapping[str, str]) -> str:
         listed[name] = digest
     for name in sorted(listed.keys() | sums.keys()):
         if name not in sums:
-            return f"{printable(name)} is missing: get it again"
+            return f"{name} is missing: get it again"
         if name not in listed:
-            return f"{printable(name)} is not among its checksums"
+            return f"{name} is not among its checksums"
         if listed[name] != sums[name]:
-            return f"{printable(name)} is not as its checksum says: get it again"
+            return f"{name} is not as its checksum says: get it again"
     return f"its {CHECKSUMS} is damaged: get it again"
 
 
@@ -252,7 +247,7 @@ def _in_place(unpacked: _Unpacking, target: Path, limits: ArchiveLimits) -> Impo
     manifest = unpacked.manifest()
     run_id = unpacked.run_id
     if manifest.run_id != run_id:
-        raise CollectError(f"the run in its folder {printable(run_id)} says that it is {printable(manifest.run_id)}")
+        raise CollectError(f"the run in its folder {run_id} says that it is {manifest.run_id}")
     made = RunLayout(unpacked.root / run_id)
     own = {name.partition("/")[2]: digest for name, digest in unpacked.sums.items() if name != CRATE}
     if made.files_index.is_file() and made.files_index.stat().st_size > limits.json_bytes:
@@ -263,7 +258,7 @@ def _in_place(unpacked: _Unpacking, target: Path, limits: ArchiveLimits) -> Impo
         if _is_equal(run, own):
             return Imported(run, result.digest, result.files, result.bytes, True, result.changed)
         raise ConfigError(
-            f"{printable(str(run.root), 4096)}: it is there already, and differs from the one in the archive; "
+            f"{run.root}: it is there already, and differs from the one in the archive; "
             "import it elsewhere with --runs-dir"
         )
     sync_tree(made.root)

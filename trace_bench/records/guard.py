@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trace_bench.artifacts.folder_lock import has_controller, open_folder, try_lock
-from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.errors import ConfigError
 
@@ -84,5 +83,4 @@ def _held(run: RunLayout, kind: int) -> Iterator[None]:
 
 
 def _at_work(run: RunLayout) -> ConfigError:
-    where = printable(str(run.root), 4096)
-    return ConfigError(f"{where}: a controller is at work in it; wait until it has ended, or trace-bench cancel it")
+    return ConfigError(f"{run.root}: a controller is at work in it; wait until it has ended, or trace-bench cancel it")

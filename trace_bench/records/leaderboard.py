@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from trace_bench.artifacts.contract import Direction
-from trace_bench.artifacts.jsonio import canonical, printable
+from trace_bench.artifacts.jsonio import canonical
 from trace_bench.artifacts.records import Results
 from trace_bench.records.integrity import flag_counts
 from trace_bench.records.rows import is_final, with_known_hardware
@@ -136,7 +136,7 @@ def task_names(rows: Sequence[LeaderboardRow]) -> list[str]:
 
 def hardware_sentence(hardware: Iterable[str]) -> str:
     """What a reader has to know of scores that were measured on several kinds of `hardware`; empty for one."""
-    known = sorted({printable(name, 200) for name in hardware if name})
+    known = sorted({name for name in hardware if name})
     if len(known) < 2:
         return ""
     return (

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.writers import make_folders
 from trace_bench.config.models import is_run_id
@@ -63,9 +62,7 @@ def pack(run: RunLayout, target: Path, *, beside: Mapping[str, bytes] | None = N
     """
     run_id = run_id_of(run)
     if not is_run_id(run_id):
-        raise ConfigError(
-            f"{printable(str(run.root), 4096)}: {printable(run_id)!r} is no name of a run; see its manifest"
-        )
+        raise ConfigError(f"{run.root}: {run_id!r} is no name of a run; see its manifest")
     stays = {run.relative(run.salt), run.relative(run.cancel)}
     paths = sorted((p for p in regular_files(run.root) if p not in stays), key=os.fsencode)
     found: dict[str, str] = {}

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 
 from trace_bench.artifacts.folder_lock import has_controller
-from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.writers import sync_folder
 from trace_bench.errors import ConfigError, EnvironmentUnavailable, HarnessError
@@ -55,9 +54,8 @@ def remove_run(run: RunLayout) -> int:
         EnvironmentUnavailable: something in it cannot be removed.
     """
     root = run.root
-    shown = printable(str(root), 4096)
     if root.is_symlink():
-        raise ConfigError(f"{shown}: it is a link to a run; name the run itself")
+        raise ConfigError(f"{root}: it is a link to a run; name the run itself")
     size = size_of(root)
     hidden = root.with_name(f".{root.name}{_REMOVING}{os.getpid()}")
     with held_for_writing(run), marked_in_use(root):
@@ -67,7 +65,7 @@ def remove_run(run: RunLayout) -> int:
             shutil.rmtree(hidden)
         except OSError as error:
             left = "; trace-bench gc removes the rest" if hidden.exists() else ""
-            raise EnvironmentUnavailable(f"{shown}: {error.strerror or error}{left}") from None
+            raise EnvironmentUnavailable(f"{root}: {error.strerror or error}{left}") from None
     return size
 
 

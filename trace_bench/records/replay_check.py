@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from trace_bench.artifacts.derived import ReplayDifference, ReplayReport
-from trace_bench.artifacts.jsonio import dumps, printable
+from trace_bench.artifacts.jsonio import dumps
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.versions import LATER
 from trace_bench.artifacts.writers import read_journal
 from trace_bench.artifacts.yamlio import read_state
+from trace_bench.display.text import quoted
 from trace_bench.errors import HarnessError
 from trace_bench.records.reading import read_meta, read_optional
 
@@ -96,7 +97,7 @@ def sentences(report: ReplayReport, shown: int = 5) -> list[str]:
     tail = f", {report.skipped} could not be replayed" if report.skipped else ""
     told = [f"replay of {report.recorded_run}: {report.equal} of {report.jobs} jobs came out equal ({how}){tail}"]
     told += [
-        f"differs     {d.job_id}  {printable(d.what)}: was {_text(d.recorded)}, is {_text(d.replayed)}"
+        f"differs     {d.job_id}  {d.what}: was {_text(d.recorded)}, is {_text(d.replayed)}"
         for d in report.differences[:shown]
     ]
     if report.differing and len(report.differences) > shown:
@@ -174,7 +175,7 @@ def _clipped(value: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    return printable(value if isinstance(value, str) else dumps(value), TEXT)
+    return quoted(value if isinstance(value, str) else dumps(value), TEXT)
 
 
 def same_machine(was: JobLayout, now: JobLayout, before: Results, row: Results) -> bool:

@@ -16,7 +16,7 @@ from typing import Literal
 from trace_bench.arguments import hint
 from trace_bench.artifacts.derived import Summary
 from trace_bench.artifacts.folder_lock import has_controller
-from trace_bench.artifacts.jsonio import JsonError, loads, printable
+from trace_bench.artifacts.jsonio import JsonError, loads
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Lock
 from trace_bench.artifacts.versions import FIRST, NewerRun, check_version, read_versioned
@@ -112,7 +112,7 @@ def all_runs(runs_dir: Path) -> list[RunLayout]:
     if not runs_dir.is_dir():
         if not _is_there(runs_dir):
             return []
-        raise ConfigError(f"{printable(str(runs_dir))}: is a file; name the folder of your runs with --runs-dir")
+        raise ConfigError(f"{runs_dir}: is a file; name the folder of your runs with --runs-dir")
     # A hidden one is being removed.
     found = [RunLayout(folder) for folder in runs_dir.iterdir() if not folder.name.startswith(".") and is_run(folder)]
     return sorted(found, key=_age, reverse=True)
@@ -128,31 +128,28 @@ def find_run(text: str, runs_dir: Path) -> RunLayout:
     exact = exact_run(text, runs_dir)
     if exact is not None:
         return exact
-    shown = printable(text)
     if not text:
-        where = printable(str(runs_dir))
-        raise ConfigError(f"the name of the run is empty; name a run by its folder, by its id in {where}, or latest")
+        raise ConfigError(f"the name of the run is empty; name a run by its folder, by its id in {runs_dir}, or latest")
     if "\0" in text or "/" in text or text in (".", ".."):
         what = _no_run(Path(text)) if _is_there(Path(text)) else "there is no such folder"
-        raise ConfigError(f"{shown!r}: {what}; name a run by its folder, or by its id in {printable(str(runs_dir))}")
+        raise ConfigError(f"{text!r}: {what}; name a run by its folder, or by its id in {runs_dir}")
     runs = all_runs(runs_dir)
-    where = printable(str(runs_dir))
     if text == LATEST:
         if not runs:
-            raise ConfigError(f"there are no runs in {where}; trace-bench run makes one")
+            raise ConfigError(f"there are no runs in {runs_dir}; trace-bench run makes one")
         return runs[0]
     begin = [run for run in runs if run.run_id.startswith(text)]
     if len(begin) > 1:
         raise AmbiguousRun(
-            f"{shown!r} is the beginning of {len(begin)} runs in {where} ({_some(begin)}); give more of it"
+            f"{text!r} is the beginning of {len(begin)} runs in {runs_dir} ({_some(begin)}); give more of it"
         )
     if begin:
         return begin[0]
     for place in (runs_dir / text, Path(text)):
         if _is_there(place):
-            raise ConfigError(f"{printable(str(place))}: {_no_run(place)}{_known(runs)}")
+            raise ConfigError(f"{place}: {_no_run(place)}{_known(runs)}")
     near = hint(text, [run.run_id for run in runs]) if len(runs) > _MANY else ""
-    raise ConfigError(f"there is no run {shown!r} in {where}{near or _known(runs)}")
+    raise ConfigError(f"there is no run {text!r} in {runs_dir}{near or _known(runs)}")
 
 
 def exact_run(text: str, runs_dir: Path) -> RunLayout | None:
@@ -177,14 +174,13 @@ def find_job(text: str, job_ids: Iterable[str], run_id: str) -> str:
     begin = [job_id for job_id in known if text and job_id.startswith(text)]
     if len(begin) == 1 or text in begin:
         return text if text in begin else begin[0]
-    shown, run = printable(text), printable(run_id)
     if begin:
         names = ", ".join(begin[:_MANY]) + (" …" if len(begin) > _MANY else "")
-        raise ConfigError(f"{shown!r} is the beginning of {len(begin)} jobs of run {run} ({names}); give more of it")
+        raise ConfigError(f"{text!r} is the beginning of {len(begin)} jobs of run {run_id} ({names}); give more of it")
     near = hint(text, known) if known else "; it has no jobs"
     if not near or (near.startswith("; known") and len(known) > _MANY):
-        near = f"; trace-bench show {run} lists its jobs"
-    raise ConfigError(f"there is no job {shown!r} in run {run}{near}")
+        near = f"; trace-bench show {run_id} lists its jobs"
+    raise ConfigError(f"there is no job {text!r} in run {run_id}{near}")
 
 
 def _no_run(path: Path) -> str:
@@ -204,7 +200,7 @@ def _known(runs: list[RunLayout]) -> str:
 
 
 def _some(runs: list[RunLayout]) -> str:
-    return ", ".join(printable(run.run_id) for run in runs[:_MANY]) + (" …" if len(runs) > _MANY else "")
+    return ", ".join(run.run_id for run in runs[:_MANY]) + (" …" if len(runs) > _MANY else "")
 
 
 def _age(run: RunLayout) -> tuple[bool, bool, str, str]:

@@ -18,7 +18,7 @@ import requests.adapters
 import urllib3.connection
 import urllib3.connectionpool
 
-from trace_bench.artifacts.jsonio import printable
+from trace_bench.display.text import quoted
 
 PLACEHOLDER = "http://engine-over-ssh.invalid:80"
 """Base address for the SDK. No such host is ever looked up."""
@@ -104,7 +104,7 @@ class _Connection(urllib3.connection.HTTPConnection):
             self._connected()
             return answer
         # The socket only shows that the other end hung up. The reason is what ssh, or docker there, has written.
-        raise ConnectionError(printable(f"ssh says: {self._complaint}", 300)) if self._complaint else lost
+        raise ConnectionError(quoted(f"ssh says: {self._complaint}", 300)) if self._complaint else lost
 
     def _connected(self) -> None:
         if self._handshake is not None:
