@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trace_bench.errors import HarnessError
-from trace_bench.records.calls import ComparisonGroup, answered, asked, read_calls
+from trace_bench.records.calls import Part, answered, asked, read_calls
 
 TOOL_CALL = {"id": "1", "type": "function", "function": {"name": "look", "arguments": '{"at": "x"}'}}
 
@@ -44,7 +44,7 @@ TOOL_CALL = {"id": "1", "type": "function", "function": {"name": "look", "argume
     ],
 )  # fmt: skip
 def test_requests(body: dict[str, Any], parts: list[tuple[str, str]]) -> None:
-    assert asked(body) == [ComparisonGroup(*part) for part in parts]
+    assert asked(body) == [Part(*part) for part in parts]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_requests(body: dict[str, Any], parts: list[tuple[str, str]]) -> None:
     ],
 )  # fmt: skip
 def test_answers(response: Any, parts: list[tuple[str, str]]) -> None:
-    assert answered(response) == [ComparisonGroup(*part) for part in parts]
+    assert answered(response) == [Part(*part) for part in parts]
 
 
 KEYS = st.sampled_from([

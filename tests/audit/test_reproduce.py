@@ -26,7 +26,7 @@ from trace_bench.audit.pinned import PinnedImages
 from trace_bench.audit.reproduce import BITS_LOST, snapshot_here
 from trace_bench.cli.app import run_app
 from trace_bench.cli.displays import Lines
-from trace_bench.cli.reproduce import _OfThese
+from trace_bench.cli.reproduce import _of
 from trace_bench.config import parse_config
 from trace_bench.errors import EnvironmentUnavailable, TraceBenchError
 from trace_bench.execution.events import JobSkipped, JobStarted, RunStarted
@@ -193,13 +193,13 @@ def test_budgets_end_again_where_they_ended_and_failures_fail_again(
 
 
 def test_jobs_that_nobody_asked_for_are_not_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = _OfThese(Lines(), {job_id(1)})
+    notify = _of({job_id(1)}, Lines())
     view = partial(SimpleNamespace, task_id="t", trainer_id="T", variant="", model="m", reason="")
     jobs: Any = [view(job_id=job_id(i), seed=i) for i in range(3)]
-    lines.notify(RunStarted("r", RunLayout(tmp_path), jobs, 1))
-    lines.notify(JobStarted(jobs[1], adopted=False))
+    notify(RunStarted("r", RunLayout(tmp_path), jobs, 1))
+    notify(JobStarted(jobs[1], adopted=False))
     for job in jobs:
-        lines.notify(JobSkipped(job, row(job.seed)))
+        notify(JobSkipped(job, row(job.seed)))
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 3 and said[0] == "run    r  1 jobs" and said[2].endswith("[1/1]")
 
