@@ -1,24 +1,22 @@
-"""Whether Trace-Bench can use an account of Modal: what ``scripts/check-modal`` runs, and what it comes to.
+"""Check whether Trace-Bench can use an account of Modal: what ``scripts/check-modal`` runs.
 
-It needs an account, an image that was pushed, and a config that says where. It makes sandboxes in the config's app, a
-few dozen of them one after another, and leaves none.
+It needs an account, an image that was pushed, and a config that names both. It makes a few dozen sandboxes in the
+config's app, one after another, and removes them.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from trace_bench.artifacts.jsonio import printable
+from trace_bench.cli.conformance import CheckReport
 from trace_bench.cli.output import emit, note
 from trace_bench.config import load_config
 from trace_bench.config.models import RunConfig
@@ -43,89 +41,58 @@ FIRST = (
     "root_inside_has_no_power",
     "memory_stops_at_the_limit",
 )
-"""Checks of every backend without which nothing works, in front of the others."""
+"""The essential checks, which run before the others."""
 SETTLING = 60.0
-"""Seconds that the service has to stop listing what was ended."""
-_MARKS = {"ok": "ok     ", "failed": "FAILED ", "skipped": "skipped"}
-
-
-@dataclass
-class Verdict:
-    """What was tried, and what came of it; printed line by line."""
-
-    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_MARKS, 0))
-    failed: list[str] = field(default_factory=list)
-
-    def add(self, name: str, state: Literal["ok", "failed", "skipped"], detail: str = "") -> None:
-        self.counts[state] += 1
-        if state == "failed":
-            self.failed.append(name)
-        emit(f"{_MARKS[state]} {name}" + (f": {printable(detail, 1000)}" if detail else ""))
-
-    @contextlib.contextmanager
-    def step(self, name: str) -> Iterator[Callable[[str], None]]:
-        """One thing to be tried; what it says is shown, and no error ends the others."""
-        said: list[str] = []
-        began = time.monotonic()
-        try:
-            yield said.append
-        except (TraceBenchError, AssertionError, OSError, subprocess.SubprocessError) as error:
-            self.add(name, "failed", f"{type(error).__name__}: {error}")
-        else:
-            self.add(name, "ok", ", ".join([*said, f"{time.monotonic() - began:.1f} s"]))
+"""Seconds that the service has to stop listing sandboxes that were ended."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Try everything and print a verdict; 0 if nothing has failed, 3 if something has.
+    """Run all checks and print a verdict. Return 0 if none has failed, else 3.
 
     Raises:
-        ConfigError, EnvironmentUnavailable: nothing could be tried: the config is wrong, there is no account, no app,
-            or no image.
+        ConfigError, EnvironmentUnavailable: nothing could be checked: the config is wrong, or there is no account, no
+            app, or no image.
     """
     given = _arguments(arguments)
     began = time.monotonic()
     config = load_config(given.config, {"backend": "modal"})
-    verdict = Verdict()
+    report = CheckReport()
     backend = backend_of(config)
-    verdict.add("account", "ok", f"the credentials are taken, and the app {config.modal.app} is there")
+    report.add("account", "passed", f"the credentials are accepted, and the app {config.modal.app} is there")
     image = given.image or pushed("core", registry_of(config)).ref
-    verdict.add("image", "ok", f"{image}, which the service has yet to pull")
+    report.add("image", "passed", f"{image}, which the service has yet to pull")
     lab = Lab(backend, image)
     try:
-        _try_one(lab, verdict)
-        _try_checks(lab, verdict, until=began + 60 * given.minutes)
+        _check_one(lab, report)
+        _run_checks(lab, report, until=began + 60 * given.minutes)
         if not given.no_job:
-            with verdict.step("a job") as said:
-                said(_job(config, backend))
+            with report.step("a job") as add_detail:
+                add_detail(_job(config, backend))
     finally:
-        with verdict.step("nothing is left"):
-            _leave_nothing(backend, lab.run)
-    minutes = (time.monotonic() - began) / 60
-    emit(
-        f"{verdict.counts['ok']} ok, {verdict.counts['failed']} failed, {verdict.counts['skipped']} skipped, "
-        f"in {minutes:.1f} minutes"
-    )
-    if verdict.failed:
-        emit(f"verdict: do not trust it: {', '.join(verdict.failed)}")
-        return int(ExitCode.ENVIRONMENT)
-    emit("verdict: jobs run on this account as they do on an engine, but for the controls that it cannot set")
-    return int(ExitCode.OK)
+        with report.step("nothing is left"):
+            _remove_all(backend, lab.run)
+    minutes, counts = (time.monotonic() - began) / 60, report.counts
+    emit(f"{counts['passed']} ok, {counts['failed']} failed, {counts['skipped']} skipped, in {minutes:.1f} minutes")
+    if report.failed:
+        emit(f"verdict: do not trust it: {', '.join(report.failed)}")
+    else:
+        emit("verdict: jobs run on this account as they do on an engine, but for the controls that it cannot set")
+    return report.exit_code
 
 
-def _try_one(lab: Lab, verdict: Verdict) -> None:
+def _check_one(lab: Lab, report: CheckReport) -> None:
     """The first sandbox, which waits for the image, and the controls that are in force in it."""
-    with verdict.step("first sandbox"), lab.running("say('hello')\nput('file', b'1')\n") as (sandbox, stream):
-        said = b""
+    with report.step("first sandbox"), lab.running("say('hello')\nput('file', b'1')\n") as (sandbox, stream):
+        output = b""
         while data := stream.read(60):
-            said += data
-        assert said == b"hello\n", f"it said {said!r}"
+            output += data
+        assert output == b"hello\n", f"it wrote {output!r}"
         for control in sandbox.controls():
-            state: Literal["ok", "skipped"] = "ok" if control.in_force else "skipped"
-            verdict.add(f"control {control.name}", state, control.detail)
+            report.add(f"control {control.name}", "passed" if control.in_force else "skipped", control.detail)
 
 
-def _try_checks(lab: Lab, verdict: Verdict, until: float) -> None:
-    """What every backend passes, the essential ones first, until the time is up."""
+def _run_checks(lab: Lab, report: CheckReport, until: float) -> None:
+    """The checks of every backend, the essential ones first, until the time is up."""
     by_name = {check.name: check for check in CHECKS}
     ordered = [by_name.pop(name) for name in FIRST] + list(by_name.values())
     late = 0
@@ -134,13 +101,13 @@ def _try_checks(lab: Lab, verdict: Verdict, until: float) -> None:
             late += 1
             continue
         for outcome in examine(lab, [check]):
-            verdict.add(outcome.check, "ok" if outcome.state == "passed" else outcome.state, outcome.detail)
+            report.add(outcome.check, outcome.state, outcome.detail)
     if late:
-        verdict.add(f"{late} further checks", "skipped", "the time is up; give --minutes more")
+        report.add(f"{late} further checks", "skipped", "the time is up; give --minutes more")
 
 
 def _job(config: RunConfig, backend: Backend) -> str:
-    """A run of one job with the stub model; returns what it came to."""
+    """Run one job with the stub model. Return its score as text."""
     settings: dict[str, Any] = config.to_snapshot()["modal"]
     with tempfile.TemporaryDirectory(prefix="trace-bench-check-") as folder:
         path = Path(folder) / "config.json"
@@ -152,11 +119,12 @@ def _job(config: RunConfig, backend: Backend) -> str:
         assert lines, done.stderr[-500:]
         rows = [line["row"] for line in lines if line["event"] == "job.end"]
         assert done.returncode == 0 and rows, rows[0]["feedback"] if rows else lines[-1]["error"]
-        _leave_nothing(backend, lines[-1]["run_id"])
+        _remove_all(backend, lines[-1]["run_id"])
         return f"scored {rows[0]['score_best']}"
 
 
-def _leave_nothing(backend: Backend, run_id: str) -> None:
+def _remove_all(backend: Backend, run_id: str) -> None:
+    """Remove all sandboxes of `run_id`, and wait until the service lists none."""
     deadline = time.monotonic() + SETTLING
     while left := backend.find({RUN: run_id}):
         for sandbox in left:
@@ -173,12 +141,12 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--config", "-c", type=Path, required=True, help="a config with a section modal")
     parser.add_argument("--image", help="REPOSITORY@sha256:DIGEST to try it with; else that of the family core")
     parser.add_argument("--minutes", type=float, default=10.0, help="after that no further check begins (10)")
-    parser.add_argument("--no-job", action="store_true", help="leave out the whole job, which needs the image of core")
+    parser.add_argument("--no-job", action="store_true", help="leave out the job, which needs the image of core")
     return parser.parse_args(arguments)
 
 
 def guarded() -> int:
-    """`main`, with a sentence for what a user can correct."""
+    """Run `main`. An error that the user can correct is one sentence."""
     try:
         return main()
     except TraceBenchError as error:
