@@ -19,6 +19,7 @@ INTERACTIONS = ("solve", "policy")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PATH = re.compile(rf"{_NAME.pattern}(/{_NAME.pattern})*")
 _CONTENT = (".py", ".toml", ".yaml")
+_ANSWER = re.compile(r"^def answer\(.*?(?=^def )", re.MULTILINE | re.DOTALL)
 
 
 def new_tasks(suite: str, source: Path, root: Path) -> MadeTasks:
@@ -57,7 +58,8 @@ def new_config(path: Path) -> Path:
     """
     if path.exists():
         raise ConfigError(f"{path} is there already; choose another name")
-    return _copy(SCAFFOLD / "config.yaml", path, {"config_file": shlex.quote(str(path))})
+    text = (SCAFFOLD / "config.yaml").read_text(encoding="utf-8")
+    return _write(path, _worded(text, {"config_file": shlex.quote(str(path))}))
 
 
 def new_task(name: str, root: Path, interaction: str = "solve") -> list[Path]:
@@ -73,7 +75,11 @@ def new_task(name: str, root: Path, interaction: str = "solve") -> list[Path]:
         )
     if interaction not in INTERACTIONS:
         raise ConfigError(f"--interaction {interaction}: there is no scaffold for it; give {' or '.join(INTERACTIONS)}")
-    return _copy_folder(SCAFFOLD / "task" / interaction, root / name, {"task_entry": last, "task_title": _title(last)})
+    texts = _texts(SCAFFOLD / "task" / interaction)
+    if own := texts.pop("answer.py", ""):  # the rest of the evaluator is that of solve
+        shared = (SCAFFOLD / "task" / "solve" / "evaluator.py").read_text(encoding="utf-8")
+        texts["evaluator.py"] = _ANSWER.sub(lambda _: own[own.index("def answer(") :] + "\n\n", shared)
+    return _write_folder(texts, root / name, {"task_entry": last, "task_title": _title(last)})
 
 
 def new_trainer(name: str, root: Path) -> list[Path]:
@@ -95,24 +101,25 @@ def new_trainer(name: str, root: Path) -> list[Path]:
     if keyword.iskeyword(package) or importlib.util.find_spec(package) is not None:
         raise ConfigError(f"{name!r} would be the Python package {package!r}, which is taken; choose another name")
     words = {"TrainerName": name, "package_name": package, "package-name": package.replace("_", "-").strip("-")}
-    return _copy_folder(SCAFFOLD / "trainer", root / package, words)
+    return _write_folder(_texts(SCAFFOLD / "trainer"), root / package, words)
 
 
-def _copy_folder(source: Path, folder: Path, words: Mapping[str, str]) -> list[Path]:
-    """Copy the files of `source` to `folder` with `words` replaced in texts and paths; return the copies.
+def _texts(folder: Path) -> dict[str, str]:
+    """The texts of a scaffold by their paths in it."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.suffix in _CONTENT)
+    return {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in files}
+
+
+def _write_folder(texts: Mapping[str, str], folder: Path, words: Mapping[str, str]) -> list[Path]:
+    """Write `texts` below `folder` with `words` replaced in texts and paths; return the files, those at the top first.
 
     Raises:
         ConfigError: the folder is there and not empty, or it cannot be written.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} is there already and not empty; choose another name, or another --root")
-    files = [path for path in source.rglob("*") if path.is_file() and path.suffix in _CONTENT]
-    files.sort(key=lambda path: (len(path.relative_to(source).parts), path))
-    return [_copy(path, folder / _worded(str(path.relative_to(source)), words), words) for path in files]
-
-
-def _copy(source: Path, target: Path, words: Mapping[str, str]) -> Path:
-    return _write(target, _worded(source.read_text(encoding="utf-8"), words))
+    files = sorted(texts, key=lambda name: (name.count("/"), name))
+    return [_write(folder / _worded(name, words), _worded(texts[name], words)) for name in files]
 
 
 def _write(target: Path, text: str) -> Path:
