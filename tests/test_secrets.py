@@ -15,7 +15,7 @@ import yaml
 
 from trace_bench.artifacts.collector import collect
 from trace_bench.artifacts.writers import Journal, write_csv, write_json, write_pieces, write_text
-from trace_bench.cli.output import note
+from trace_bench.display.console import note_block as note
 from trace_bench.secrets import Secrets, is_secret_name, known, secrets_in
 
 KEY = 'planted-Key/with+signs=and"quote'

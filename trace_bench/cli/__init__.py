@@ -55,13 +55,13 @@ def _defect(kind: type[BaseException], error: BaseException, trace: TracebackTyp
     """Python's own words on an error that nobody expected, with secrets masked."""
     import traceback
 
-    from trace_bench.cli.output import note
+    from trace_bench.display.console import note_block
 
-    note("".join(traceback.format_exception(kind, error, trace)).rstrip("\n"))
+    note_block("".join(traceback.format_exception(kind, error, trace)).rstrip("\n"))
 
 
 def _say(message: str, code: ExitCode) -> int:
-    from trace_bench.cli.output import note
+    from trace_bench.display.console import note_block
 
-    note(f"error: {message}")
+    note_block(f"error: {message}")
     return int(code)

@@ -116,7 +116,7 @@ def whole_in_bash(answer: Callable[[], int]) -> int:
 
     Bash takes ``internal:nu`` for three words, and replaces the third of them.
     """
-    from trace_bench.cli.output import emit
+    from trace_bench.display.console import emit
 
     words, cut = rejoined(os.environ.get("COMP_WORDS", "").split("\n"), int(os.environ.get("COMP_CWORD", "0")))
     os.environ |= {"COMP_WORDS": "\n".join(words), "COMP_CWORD": str(len(words) - 1)}
