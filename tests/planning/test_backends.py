@@ -67,10 +67,10 @@ def test_a_variable_that_names_no_backend_is_named_itself(monkeypatch: pytest.Mo
 
 
 def test_an_address_or_certificates_that_cannot_be_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(EnvironmentUnavailable, match=rf"there is no {tmp_path}/ca\.pem, which tls is to hold; mend"):
+    with pytest.raises(EnvironmentUnavailable, match=rf"the folder of tls has no file {tmp_path}/ca\.pem; correct"):
         Engine("tcp://127.0.0.1:2376", tls=str(tmp_path))
     monkeypatch.setenv("DOCKER_HOST", "tcp://far:99999")
-    with pytest.raises(EnvironmentUnavailable, match=r"cannot be asked: Port out of range.*; set DOCKER_HOST"):
+    with pytest.raises(EnvironmentUnavailable, match=r"cannot be reached: Port out of range.*; set DOCKER_HOST"):
         Engine()
 
 

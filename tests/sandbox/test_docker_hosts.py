@@ -226,7 +226,7 @@ def test_certificates_and_contexts_that_are_wrong_are_named(
     pair: list[OtherEngine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     near = pair[0]
-    with pytest.raises(EnvironmentUnavailable, match=r"cannot be asked: .*mend docker\.hosts"):
+    with pytest.raises(EnvironmentUnavailable, match=r"cannot be reached: .*correct docker\.hosts"):
         DockerHosts([DockerHostConfig(url=near.tcp_url, tls=str(tmp_path))])
     stranger = tmp_path / "stranger"
     stranger.mkdir()
@@ -247,7 +247,7 @@ def test_certificates_and_contexts_that_are_wrong_are_named(
     backend = DockerHosts([DockerHostConfig(context="ours")])
     backend.check()
     assert [host.name for host in backend.hosts()] == ["ours"]
-    with pytest.raises(EnvironmentUnavailable, match=r"'other' cannot be asked: .*other"):
+    with pytest.raises(EnvironmentUnavailable, match=r"'other' cannot be reached: .*other"):
         DockerHosts([DockerHostConfig(context="other")])
 
 

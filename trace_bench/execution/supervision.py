@@ -109,7 +109,7 @@ class Supervision:
             names = "; ".join(f"{control.name} ({control.detail})" for control in lacking)
             raise ControlMissing(
                 f"sandbox {self.sandbox.name} has started without a required control: {names}. It was ended before it "
-                "was given its job. Mend the host, or take the control out of sandbox.require_controls."
+                "was given its job. Repair the host, or take the control out of sandbox.require_controls."
             )
 
     def _converse(self, stream: Stream) -> None:

@@ -1,8 +1,8 @@
 """The Docker backend: one hardened container and one volume per sandbox.
 
 Calls to the engine per sandbox: create, inspect (to read back what is in force), attach, start; at the end wait,
-inspect, one archive call, and two to remove. The volume is made by the create call and goes last: a volume cannot be
-removed below its container, and a container without its volume could not be told from one that never wrote.
+inspect, one archive call, and two to remove. The create call makes the volume. The volume is removed last: the engine
+removes no volume that a container uses, and a container without its volume would look like one that never wrote.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from trace_bench.sandbox.trial import start_one
 from trace_bench.sandbox.uids import DEFAULT_BASE, MAPPED_BASE
 
 HOST_DEPENDENT = frozenset({"apparmor"})
-"""Controls that are put in force where the host has them, and not asked for where it does not."""
+"""Controls that are required only on hosts that have them."""
 ALWAYS_REQUIRED = CONTROLS.keys() - HOST_DEPENDENT
 _STARTED_BY = 600.0
-"""Seconds from making a container to starting it: far more than it ever takes, for the engine's clock may be off."""
+"""Seconds from making a container to starting it. More than that ever takes, for the engine's clock may be off."""
 _STATES: Mapping[str, SandboxState] = {
     "created": "created",
     "exited": "exited",
@@ -61,8 +61,8 @@ class DockerBackend:
 
     Args:
         host: the engine's address as in ``DOCKER_HOST``; None finds it as the docker client does.
-        engine: instead of `host`, one that is found already, with its name as a `Host`.
-        gpus: what may be leased of it, as ``gpus`` of ``docker.hosts`` has it.
+        engine: the engine, instead of `host`.
+        gpus: the GPUs that may be leased, as in ``gpus`` of ``docker.hosts``.
     """
 
     name = "docker"
@@ -97,8 +97,9 @@ class DockerBackend:
 
     @property
     def default_uid_base(self) -> int:
-        """Below 65536 where the engine maps uids: no more of them exist inside."""
-        return MAPPED_BASE if self._maps_uids() else DEFAULT_BASE
+        """Below 65536 if the engine maps uids: no more of them exist inside."""
+        mapped = {"rootless", "userns"} & security_options(self._engine.info).keys()
+        return MAPPED_BASE if mapped else DEFAULT_BASE
 
     def hosts(self) -> Sequence[Host]:
         info = self._engine.info
@@ -150,16 +151,16 @@ class DockerBackend:
                 raise ControlMissing(
                     f"{self._engine} cannot put in force: "
                     + "; ".join(f"{control.name} ({control.detail})" for control in lacking)
-                    + ". Mend the host, or name it in allow_weaker."
+                    + ". Repair the host, or name the controls in allow_weaker."
                 )
-            self._refuse_what_others_have(sandbox, request)
+            self._check_lease(sandbox, request)
         except BaseException:
             sandbox.remove()
             raise
         return sandbox
 
     def find(self, labels: Mapping[str, str]) -> list[Sandbox]:
-        """Volumes whose container is gone are found too: sandboxes in state ``removed`` that only wait for `remove`."""
+        """Volumes whose container is gone are found too, as sandboxes in state ``removed``."""
         filters = labels_filter(labels)
         with self._engine.errors("list sandboxes"):
             containers = self._engine.client.containers(all=True, filters=filters)
@@ -175,18 +176,35 @@ class DockerBackend:
         return found
 
     def uid_bases_in_use(self) -> frozenset[int]:
-        """First uids of all sandboxes of this engine that have not ended, whoever owns them: `taken` of `UidBlocks`."""
+        return uid_bases(item.get("Labels") or {} for item in self._living())
+
+    def taken(self, host: str) -> Taken:
+        """What containers of this engine hold that run, or that a controller of another machine made a moment ago.
+        Controllers of this machine hold locks in between."""
+        return self._taken()
+
+    def _taken(self, besides: str = "") -> Taken:
+        made_since, own = time.time() - _STARTED_BY, owner()
+        found = []
+        for item in self._living():
+            labels = item.get("Labels") or {}
+            to_start = labels.get(OWNER) != own and int(item.get("Created") or 0) > made_since
+            if item["Id"] != besides and (item.get("State") != "created" or to_start):
+                found.append(labels)
+        return Taken.by(found)
+
+    def _living(self) -> list[dict[str, Any]]:
+        """The sandboxes of this engine that have not ended, as the engine lists them."""
         filters = {"label": [UID_BASE], "status": ["created", "running", "paused", "restarting"]}
         with self._engine.errors("list sandboxes"):
-            containers = self._engine.client.containers(all=True, filters=filters)
-        return uid_bases(item.get("Labels") or {} for item in containers)
+            return list(self._engine.client.containers(all=True, filters=filters))
 
-    def _refuse_what_others_have(self, sandbox: DockerSandbox, request: SandboxRequest) -> None:
-        """Locks are this machine's. A controller of another one can have chosen the same in the same instant: whoever
-        looks after making a container sees that of the other.
+    def _check_lease(self, sandbox: DockerSandbox, request: SandboxRequest) -> None:
+        """Locks are those of this machine. A controller of another machine can choose the same devices at the same
+        moment. The one that looks after both containers are made sees the container of the other.
 
         Raises:
-            LeaseLost: somebody has.
+            LeaseLost: another controller has chosen the same.
         """
         if not request.gpu_names and not request.cpuset:
             return
@@ -194,27 +212,9 @@ class DockerBackend:
         mine = {device_of(name) for name in request.gpu_names} & {device_of(name) for name in found.devices}
         if mine or found.cores & set(request.cpuset):
             raise LeaseLost(
-                f"a controller of another machine has leased GPUs or cores of {self._engine} in the same instant; the "
-                "job needs another place."
+                f"a controller of another machine has leased the same GPUs or cores of {self._engine} at the same "
+                "moment; the job needs others."
             )
-
-    def taken(self, host: str) -> Taken:
-        """What the containers of this engine hold that run, or that a controller of another host made a moment ago:
-        controllers of this one hold locks meanwhile."""
-        return self._taken()
-
-    def _taken(self, besides: str = "") -> Taken:
-        filters = {"label": [UID_BASE], "status": ["created", "running", "paused", "restarting"]}
-        with self._engine.errors("list sandboxes"):
-            containers = self._engine.client.containers(all=True, filters=filters)
-        made_since, own = time.time() - _STARTED_BY, owner()
-        found = []
-        for item in containers:
-            labels = item.get("Labels") or {}
-            to_start = labels.get(OWNER) != own and int(item.get("Created") or 0) > made_since
-            if item["Id"] != besides and (item.get("State") != "created" or to_start):
-                found.append(labels)
-        return Taken.by(found)
 
     def describe(self) -> dict[str, Any]:
         info, version = self._engine.info, self._engine.version
@@ -249,11 +249,8 @@ class DockerBackend:
             self._gpus = (leasable(self._wanted_gpus, self._engine.discovered_devices, here=here),)
         return self._gpus[0]
 
-    def _maps_uids(self) -> bool:
-        return bool({"rootless", "userns"} & security_options(self._engine.info).keys())
-
     def _has_quota(self) -> bool:
-        """Whether the volume driver takes a size. Only xfs with project quotas does, and only a trial tells."""
+        """Whether the volume driver takes a size. Only xfs with project quotas does, which only a trial shows."""
         if self._quota is None:
             status = dict(self._engine.info.get("DriverStatus") or [])
             self._quota = status.get("Backing Filesystem") == "xfs" and self._try_quota()
@@ -267,13 +264,13 @@ class DockerBackend:
                     probe, driver="local", driver_opts={"size": str(1 << 20)}, labels={OWNER: owner()}
                 )
         except SandboxError:
-            return False  # the refusal is the answer: describe() and the disk control say "watcher"
+            return False  # describe() and the disk control then report the watcher
         self._drop_volume(probe)
         return True
 
     def _drop_volume(self, volume: str) -> None:
         with contextlib.suppress(SandboxError), self._engine.errors("remove a volume"):
-            # Suppressed: the error under way matters more, and find() meets a volume that was left.
+            # The error under way matters more, and find() finds a volume that is left.
             self._engine.client.remove_volume(volume)
 
 
@@ -345,8 +342,8 @@ class DockerSandbox:
 
     @contextlib.contextmanager
     def _drained(self) -> Iterator[None]:
-        """Take in what our streams hold meanwhile: the engine reports no end of a container before its last output is
-        read, so that a killed one whose output nobody reads would keep `kill` waiting for ever."""
+        """Read our streams during the block. The engine reports the end of a container only after its last output was
+        read, so `kill` of one whose output is not read would never return."""
         streams = [stream for stream in self._streams if not stream.closed]
         if not streams:
             yield

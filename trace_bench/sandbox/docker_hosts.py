@@ -173,7 +173,7 @@ class DockerHosts:
             found = self._ask(checked, anew=True)
         except EngineGone as error:
             none = "none of the hosts in docker.hosts answers: " if len(self._members) > 1 else ""
-            raise EnvironmentUnavailable(f"{none}{error} Start its engine, or mend docker.hosts.") from error
+            raise EnvironmentUnavailable(f"{none}{error} Start its engine, or correct docker.hosts.") from error
         _refuse_twins({name: str(info.get("ID") or name) for name, info in found.items()})
         machines = {str(info.get("Architecture")): name for name, info in found.items()}
         if len(machines) > 1:

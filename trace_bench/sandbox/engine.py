@@ -1,4 +1,4 @@
-"""The connection to a Docker engine: where it is, one client per thread, and its errors in one sentence each."""
+"""The connection to a Docker engine: its address, one client per thread, and one sentence for each error."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ NEWEST_API = (1, 47)
 DEVICES_API = (1, 50)
 """The first one in which ``info`` names the devices that may be given."""
 PROBE = 10.0
-"""Seconds that an engine has for an answer that costs it nothing, once it has failed to answer."""
+"""Seconds that an engine which has failed to answer has for a ping."""
 REST = 5.0
-"""Seconds during which one that let these pass too is not asked again."""
+"""Seconds during which an engine that let those pass too is not called."""
 
 
 class Engine:
     """One engine. Clients are made on first use, one per thread: the SDK's is a `requests.Session`, not safe to share.
 
-    An engine that has failed to answer is asked whether it is there before it is asked for anything else, so that one
-    whose machine hangs costs the time of one long call, and not of each.
+    After an engine has failed to answer, it is pinged before the next call. So an engine whose machine hangs costs the
+    time of one long call, and not of every call.
 
     Args:
         host: its address as in ``DOCKER_HOST``. None, and no `context`, finds it as the docker client does:
@@ -79,18 +79,18 @@ class Engine:
         self.called = called
         url = host or context or os.environ.get("DOCKER_HOST")
         try:
-            url, self._tls = _place(host, context, tls)
+            url, self._tls = _address(host, context, tls)
             parsed = str(parse_host(url, is_win32=os.name == "nt", tls=bool(self._tls)))
             # As people write it: it stands in every message.
             self.url = parsed.replace("http+unix:", "unix:", 1)
         except (DockerException, OSError, ValueError) as error:  # ValueError: of an address's port
             remedy = (
-                "mend docker.hosts in the config"
+                "correct docker.hosts in the config"
                 if host or context
                 else "set DOCKER_HOST and its companions, such as DOCKER_HOST=unix:///var/run/docker.sock"
             )
             raise EnvironmentUnavailable(
-                f"the Docker engine {url or ''!r} cannot be asked: {_short(error)}; {remedy}"
+                f"the Docker engine {url or ''!r} cannot be reached: {_short(error)}; {remedy}"
             ) from error
         self.timeout = timeout
         self._local = threading.local()
@@ -111,7 +111,7 @@ class Engine:
     def probe(self) -> None:
         """
         Raises:
-            EngineGone: it does not answer within `PROBE` seconds.
+            EngineGone: it does not answer a ping within `PROBE` seconds.
         """
         began = time.monotonic()
         try:
@@ -130,10 +130,10 @@ class Engine:
         self._hangs = None
 
     def assure(self) -> None:
-        """Return if nothing speaks against asking it.
+        """Ping the engine if it has failed to answer.
 
         Raises:
-            EngineGone: it has failed to answer, and still does.
+            EngineGone: it does not answer.
         """
         if (hangs := self._hangs) is not None and time.monotonic() < hangs[0]:
             raise EngineGone(hangs[1], host=self.called)
@@ -141,7 +141,7 @@ class Engine:
             self.probe()
 
     def doubt(self) -> None:
-        """It has failed to answer in some other way."""
+        """Note that it has failed to answer."""
         self._doubted = True
 
     def sdk(self, timeout: float) -> docker.DockerClient:
@@ -211,7 +211,7 @@ class Engine:
         """Raise one of `trace_bench.sandbox.errors` for what the SDK raises; `action` completes "refused to".
 
         Args:
-            impatient: the caller does not expect an answer in time, and none says nothing about the engine.
+            impatient: the time limit is short on purpose, so a timeout does not mean that the engine is gone.
         """
         try:
             yield
@@ -237,8 +237,8 @@ class Engine:
             if ssh:
                 client.mount(PLACEHOLDER, SshAdapter(self.url))
             elif self.url.startswith("unix://"):
-                # The SDK keeps connections apart by address, and every container has addresses of its own: each thread
-                # would come to hold 25 that nobody uses again. (Its own `num_pools` goes unheard.)
+                # The SDK pools connections by URL, and every container has URLs of its own: each thread would come to
+                # hold 25 that are never used again. (The SDK ignores its own `num_pools`.)
                 path = "http+" + self.url
                 client.mount("http+docker://", UnixHTTPAdapter(path, seconds, pool_connections=1))
             return client
@@ -248,11 +248,11 @@ _NO_GPU = (
     "could not select device driver", "nvidia-container-", "gpu vendor from cdi", "unresolvable cdi devices",
     "error gathering device information",
 )  # fmt: skip
-"""How engines say that they have no such GPU: without the toolkit, with it, by device descriptions (CDI), of a node."""
+"""Parts of engines' messages that they have no such GPU: without the toolkit, with it, for CDI devices, for nodes."""
 
 _UNFIT = ("executable file not found", "profile could not be loaded")
-"""How engines say that they lack a program of their own, such as ``apparmor_parser`` or ``docker-init``. A command that
-an image lacks is never said so: ``docker-init`` starts it, inside."""
+"""Parts of engines' messages that they lack a program of their own, such as ``apparmor_parser`` or ``docker-init``. A
+command that an image lacks gives no such message: ``docker-init`` starts it, inside."""
 
 
 def _translated(error: APIError, action: str, image: str, name: str, runtime: str) -> TraceBenchError:
@@ -264,7 +264,7 @@ def _translated(error: APIError, action: str, image: str, name: str, runtime: st
     if status == 404 and "no such image" in lower:
         return ImageMissing(f"image {image} is not on this engine; build it with trace-bench images build, or pull it.")
     if status == 404 and ("no such container" in lower or "could not find" in lower):
-        return SandboxRemoved(f"sandbox {name} is no longer there; somebody removed it.")
+        return SandboxRemoved(f"sandbox {name} is no longer there; it was removed.")
     if status == 409 and "already in use" in lower:
         return NameConflict(f"a sandbox called {name} is there already; remove it, or adopt it by its labels.")
     if "unknown runtime" in lower or "unknown or invalid runtime" in lower:
@@ -276,8 +276,8 @@ def _translated(error: APIError, action: str, image: str, name: str, runtime: st
         )
     if any(words in lower for words in _UNFIT):
         return EngineUnfit(
-            f"this engine can start no sandbox, of whichever image: {text.rstrip('.')}. Install what its host lacks "
-            "(apparmor_parser is in the package apparmor), and look again with trace-bench doctor."
+            f"this engine can start no sandbox, of any image: {text.rstrip('.')}. Install the program that its host "
+            "lacks (apparmor_parser is in the package apparmor), then check with trace-bench doctor."
         )
     return SandboxError(f"the engine refused to {action}: {text}.")
 
@@ -299,7 +299,7 @@ def _numbers(version: str) -> tuple[int, int]:
     return int(major), int(minor or 0)
 
 
-def _place(host: str | None, context: str | None, tls: str | None) -> tuple[str | None, TLSConfig | None]:
+def _address(host: str | None, context: str | None, tls: str | None) -> tuple[str | None, TLSConfig | None]:
     """Address and TLS settings of an engine; no address is the default socket.
 
     Raises:
@@ -316,13 +316,13 @@ def _place(host: str | None, context: str | None, tls: str | None) -> tuple[str 
         # Docker Desktop, rootless and colima set one.
         current = ContextAPI.get_current_context()
     except (DockerException, OSError, ValueError, KeyError):
-        return None, None  # an unreadable context file: the default socket is the best guess, and check() names it
+        return None, None  # an unreadable context file: use the default socket, which check() names
     return (None, None) if current is None else (current.Host, current.TLSConfig)
 
 
 def _of_context(name: str) -> tuple[str, TLSConfig | None]:
-    """As `docker.context` would, which finds none before there is a ``config.json``: nothing but logging in or choosing
-    a default makes one."""
+    """Address and TLS settings of a context. `docker.context` finds none before there is a ``config.json``, which only
+    logging in or choosing a default makes."""
     if name == "default":
         return DEFAULT_UNIX_SOCKET, None
     folder = Path(os.environ.get("DOCKER_CONFIG") or "~/.docker").expanduser() / "contexts"
@@ -352,7 +352,7 @@ def _tls_of(folder: Path) -> TLSConfig:
     files = [folder / name for name in ("ca.pem", "cert.pem", "key.pem")]
     for file in files:
         if not file.is_file():
-            raise DockerException(f"there is no {file}, which tls is to hold")
+            raise DockerException(f"the folder of tls has no file {file}")
     ca, cert, key = map(str, files)
     return TLSConfig(client_cert=(cert, key), ca_cert=ca, verify=True)
 
