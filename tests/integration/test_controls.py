@@ -220,7 +220,7 @@ def test_a_run_that_requires_what_the_host_lacks_is_refused(lab: Lab, images: Pa
     )
     done = cli("run", "--config", str(config), home=images)
     assert done.returncode == 3 and "Traceback" not in done.stderr
-    assert "apparmor (the host has no AppArmor). Repair the host, or name the control in allow_weaker" in done.stderr
+    assert "apparmor (the host has no AppArmor). Repair the host, or name it in allow_weaker" in done.stderr
     rows = [json.loads(path.read_text()) for path in tmp_path.glob("runs/*/jobs/*/results.json")]
     assert all(row["score_best"] is None and row["status"] == "failed" for row in rows)
 

@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-from trace_bench.errors import SandboxError
 from trace_bench.sandbox.conformance.lab import PRELUDE
 from trace_bench.sandbox.modal import program
 from trace_bench.sandbox.modal.conversation import JOIN, Conversation, ModalStream
@@ -67,7 +66,7 @@ class Held:
         self._conversations: list[asyncio.Task[None]] = []
 
     def attach(self) -> tuple[Conversation, ModalStream]:
-        conversation = Conversation(lambda error: SandboxError(str(error)))
+        conversation = Conversation("held")
 
         async def opened() -> Piped:
             process = await asyncio.create_subprocess_exec(

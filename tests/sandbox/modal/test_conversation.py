@@ -52,7 +52,7 @@ class Scripted:
 
 
 async def begun() -> tuple[Conversation, Scripted, asyncio.Task[None]]:
-    conversation, channel = Conversation(lambda error: SandboxError(str(error))), Scripted()
+    conversation, channel = Conversation("held"), Scripted()
 
     async def opened() -> Any:
         return channel

@@ -17,10 +17,12 @@ from typing import Any, Protocol
 
 from trace_bench.errors import SandboxError
 from trace_bench.sandbox.errors import EngineGone
+from trace_bench.sandbox.modal.client import translated
 from trace_bench.sandbox.modal.protocol import CHUNK, DATA, WINDOW, frame_reader, pack, say
 from trace_bench.sandbox.modal.reports import Ended, InvalidMessage, Message, Report, parse_message
 from trace_bench.sandbox.streams import CHUNK as STREAM_CHUNK
 from trace_bench.sandbox.streams import PolledStream
+from trace_bench.worker.frames import FrameError
 
 LINGER = 5.0
 """Seconds that a conversation whose stream was closed waits for the report that the command has ended."""
@@ -48,7 +50,7 @@ class Conversation:
     """One ``attach``.
 
     Args:
-        translate: turns any exception into an error of this package.
+        name: of the sandbox, for errors.
 
     Attributes:
         sock: the stream. Reading from it gives stdout; what is written to it goes to stdin.
@@ -57,14 +59,14 @@ class Conversation:
         over: nothing more will come.
     """
 
-    def __init__(self, translate: Callable[[BaseException], SandboxError]) -> None:
+    def __init__(self, name: str) -> None:
         self.sock, self._theirs = socket.socketpair()
         for end in (self.sock, self._theirs):
             end.setblocking(False)
         self.report: Report | None = None
         self.error: SandboxError | None = None
         self.over = False
-        self._translate = translate
+        self._name = name
         self._changed = threading.Condition()
         self._channel: Channel | None = None
         self._arrived: deque[bytes] = deque()
@@ -132,6 +134,12 @@ class Conversation:
             await self._channel.write(say(**fields))
         except Exception as error:
             raise self._translate(error) from error
+
+    def _translate(self, error: BaseException) -> SandboxError:
+        if isinstance(error, (InvalidMessage, FrameError)):
+            return SandboxError(f"sandbox {self._name} broke the protocol: {error}.")
+        found = translated(error, "join a sandbox", self._name)
+        return found if isinstance(found, SandboxError) else SandboxError(str(found))
 
     async def _listen(self, channel: Channel) -> None:
         reader = frame_reader()

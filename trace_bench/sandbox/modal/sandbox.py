@@ -13,12 +13,11 @@ from trace_bench.errors import SandboxError
 from trace_bench.sandbox.base import Control, ExitStatus, SandboxState
 from trace_bench.sandbox.errors import EngineGone, SandboxRemoved
 from trace_bench.sandbox.modal import program
-from trace_bench.sandbox.modal.client import EXEC_SECONDS, Client, Exec, translated
+from trace_bench.sandbox.modal.client import EXEC_SECONDS, Client, Exec
 from trace_bench.sandbox.modal.controls import read_back
 from trace_bench.sandbox.modal.conversation import JOIN, PARTING, Conversation, ModalStream
 from trace_bench.sandbox.modal.protocol import DATA, frame_reader
-from trace_bench.sandbox.modal.reports import Ended, Facts, InvalidMessage, Report, parse_message
-from trace_bench.worker.frames import FrameError
+from trace_bench.sandbox.modal.reports import Ended, Facts, Report, parse_message
 
 if TYPE_CHECKING:
     import modal
@@ -132,7 +131,7 @@ class ModalSandbox:
         Raises:
             SandboxRemoved, EngineGone.
         """
-        conversation = Conversation(self._translate)
+        conversation = Conversation(self.name)
 
         async def opened() -> Exec:
             return await self._client.exec(self._handle, program.join_command(**JOIN))
@@ -207,28 +206,29 @@ class ModalSandbox:
 
     def _ask(self, op: str, seconds: float) -> Report | None:
         """As `_answer`; None if nothing comes in `seconds`."""
+
+        async def ask() -> Report | None:
+            process = await self._client.exec(self._handle, program.join_command(op=op))
+
+            async def answer() -> Report:
+                reader = frame_reader()
+                async for data in process.output():
+                    for _, payload in reader.feed(data):
+                        if (report := parse_message(payload).report) is not None:
+                            return report
+                raise EngineGone(f"sandbox {self.name} did not answer.")
+
+            try:
+                return await asyncio.wait_for(answer(), seconds)
+            except TimeoutError:
+                await process.hang_up()
+                return None
+
         try:
-            return self._client.call(self._exec_op(op, seconds), seconds + EXEC_SECONDS, f"{op} a sandbox", self.name)
+            return self._client.call(ask(), seconds + EXEC_SECONDS, f"{op} a sandbox", self.name)
         except SandboxError:
             self._settle()
             raise
-
-    async def _exec_op(self, op: str, seconds: float) -> Report | None:
-        process = await self._client.exec(self._handle, program.join_command(op=op))
-
-        async def answer() -> Report:
-            reader = frame_reader()
-            async for data in process.output():
-                for _, payload in reader.feed(data):
-                    if (report := parse_message(payload).report) is not None:
-                        return report
-            raise EngineGone(f"sandbox {self.name} did not answer.")
-
-        try:
-            return await asyncio.wait_for(answer(), seconds)
-        except TimeoutError:
-            await process.hang_up()
-            return None
 
     async def _read_out(self) -> AsyncGenerator[bytes, None]:
         """The tar of /out, in pieces."""
@@ -264,9 +264,3 @@ class ModalSandbox:
         for pause in SETTLING:
             time.sleep(pause)
             self._check_there()
-
-    def _translate(self, error: BaseException) -> SandboxError:
-        if isinstance(error, (InvalidMessage, FrameError)):
-            return SandboxError(f"sandbox {self.name} broke the protocol: {error}.")
-        found = translated(error, "join a sandbox", self.name)
-        return found if isinstance(found, SandboxError) else SandboxError(str(found))
