@@ -148,11 +148,7 @@ def check_required_controls(jobs: Sequence[Job], backend: Backend) -> None:
     cannot = backend.cannot
     if lacking := sorted(required & cannot.keys()):
         names = "; ".join(f"{name} ({cannot[name]})" for name in lacking)
-        remedy = (
-            "Repair the host, or name it in allow_weaker"
-            if backend.name == "docker"
-            else "Use --backend docker"
-        )
+        remedy = "Repair the host, or name it in allow_weaker" if backend.name == "docker" else "Use --backend docker"
         raise ControlMissing(f"the {backend.name} backend cannot put in force: {names}. {remedy}.")
 
 
