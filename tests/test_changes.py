@@ -41,7 +41,7 @@ def test_what_makes_a_fixture_affects_the_tests_that_ask_for_it() -> None:
 
 
 def test_the_module_of_a_command_affects_tests_that_run_the_command_by_name() -> None:
-    found = affected_tests(["trace_bench/cli/compare.py"])
+    found = affected_tests(["trace_bench/cli/commands/compare.py"])
     assert found["tests/cli/test_compare.py"] == 1
     assert "tests/cli/test_attach.py" not in found
 

@@ -15,7 +15,7 @@ from trace_bench.analysis.comparison_groups import choose
 from trace_bench.analysis.comparison_text import sections, summary
 from trace_bench.analysis.where import parse_where
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.cli.compare import Wanted, compare_command
+from trace_bench.cli.commands.compare import compare as compare_command
 
 OTHER = "f" * 64
 IMAGE = {"family": "core", "ref": "core", "key": "sha256:" + OTHER}
@@ -209,8 +209,7 @@ def test_hostile_names_stay_on_their_line(
 ) -> None:
     rows = [job("x", 1, 0.5, trainer_id="a\n\x1b[31mb", resolved_trainer_kwargs={"\x1b]0;": "x\ny"})]
     other = make_experiment(tmp_path, "b", rows)
-    wanted = Wanted((str(base.root), str(other.root)), (), None, None, None, 0.95, False, False, False, form, True)
-    compare_command(wanted, tmp_path)
+    compare_command([str(base.root), str(other.root)], form=form, explain=True, runs_dir=tmp_path)
     lines = capsys.readouterr().out.splitlines()
     assert all(line.isprintable() for line in lines) and any("[31mb" in line for line in lines)
 

@@ -26,7 +26,7 @@ from trace_bench.analysis.proposals import proposals_of
 from trace_bench.analysis.where import parse_by
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
-from trace_bench.cli.results import results_command
+from trace_bench.cli.commands.results import results as results_command
 from trace_bench.display.markup import csv_text, markdown, tex
 from trace_bench.display.terminal import Screen
 from trace_bench.errors import ConfigError
@@ -218,7 +218,9 @@ def test_methods_are_named_with_their_sources() -> None:
 def printed(
     capsys: pytest.CaptureFixture[str], run: RunLayout, form: str, by: str = "task,trainer", **more: bool
 ) -> str:
-    results_command(str(run.root), run.root.parent, by=by, where=None, form=form, unprotected=False, level=0.95, **more)
+    results_command(
+        str(run.root), runs_dir=run.root.parent, by=by, where=None, form=form, unprotected=False, level=0.95, **more
+    )
     return capsys.readouterr().out
 
 
@@ -288,10 +290,10 @@ def test_jobs_of_a_run_without_its_manifest_are_said_to_be_those_that_ended(
 ) -> None:
     run = make_run(tmp_path / "runs", planned=3, rows=[row(1, score_best=1.0)])
     options: dict[str, Any] = {"by": "task", "where": None, "form": "csv", "unprotected": False, "level": 0.95}
-    results_command(str(run.root), run.root.parent, **options)
+    results_command(str(run.root), runs_dir=run.root.parent, **options)
     assert not capsys.readouterr().err
     run.manifest.unlink()
-    results_command(str(run.root), run.root.parent, **options)
+    results_command(str(run.root), runs_dir=run.root.parent, **options)
     assert "its manifest is missing" in capsys.readouterr().err
 
 
@@ -355,7 +357,7 @@ def test_mistakes_are_one_sentence(recorded: RunLayout) -> None:
         ({"where": "zzz"}, "is no condition"), ({"by": "task,task"}, "names a key twice"),
     ]:  # fmt: skip
         with pytest.raises(ConfigError, match=said):
-            results_command(run, recorded.root.parent, **{**options, **change})
+            results_command(run, runs_dir=recorded.root.parent, **{**options, **change})
     assert "--level must be a number from 0.5 to below 1, as 0.95, not '95'" in refused("results", run, "--level", "95")
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.analysis.folders import make_run, row
 from trace_bench.analysis.kernels import impossible, impossible_sentence, records, speedups, table
 from trace_bench.artifacts.records import Results
-from trace_bench.cli.results import results_command
+from trace_bench.cli.commands.results import results as results_command
 from trace_bench.report import Report, markdown, page, read_source
 
 HERE, THERE = "Xeon · 2 CPUs · torch 2.13.0+cpu", "EPYC · 2 CPUs · torch 2.13.0+cpu"
@@ -105,7 +105,9 @@ def test_results_and_report_show_each_hardware_apart_and_name_what_is_impossible
     run = make_run(tmp_path, rows=rows)
 
     def told(form: str) -> str:
-        results_command(run.run_id, tmp_path, by="task,trainer", where=None, form=form, unprotected=False, level=0.95)
+        results_command(
+            run.run_id, runs_dir=tmp_path, by="task,trainer", where=None, form=form, unprotected=False, level=0.95
+        )
         return capsys.readouterr().out
 
     found = json.loads(told("json"))

@@ -16,8 +16,8 @@ from tests.analysis.folders import make_run, row
 from tests.integration.cli import cli, environment
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.audit.reproduce import open_recording
-from trace_bench.cli.diff import diff_command
-from trace_bench.cli.export import export_command
+from trace_bench.cli.commands.diff import diff
+from trace_bench.cli.commands.export import export
 from trace_bench.cli.import_run import import_command
 from trace_bench.cli.rebuild import rebuild_command
 from trace_bench.cli.remove import gc_command, rm_command, seconds
@@ -69,7 +69,7 @@ def test_export_refuses_in_a_sentence(run: RunLayout, tmp_path: Path) -> None:
     ):
         place = tmp_path / output
         with pytest.raises(ConfigError, match=said):
-            export_command(text, place, Path("runs"), **{**EXPORT, **options})  # type: ignore[arg-type]
+            export(text, place, runs_dir=Path("runs"), **{**EXPORT, **options})  # type: ignore[arg-type]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["runs", "there.csv"]
 
 
@@ -79,11 +79,11 @@ def test_only_a_finished_run_that_nobody_works_in_is_archived(
     run = make_run(tmp_path / "runs", rows=[row(0)], planned=2)
     run.salt.write_text("secret")
     with pytest.raises(ConfigError, match="it is not finished; continue it, or export it as it is with --unfinished"):
-        export_command(str(run.root), tmp_path / "x.tar", Path("runs"), **EXPORT)  # type: ignore[arg-type]
+        export(str(run.root), tmp_path / "x.tar", runs_dir=Path("runs"), **EXPORT)  # type: ignore[arg-type]
     with alone_in(run), pytest.raises(ConfigError, match="a controller is at work in it"):
-        export_command(str(run.root), tmp_path / "x.tar", Path("runs"), **{**EXPORT, "unfinished": True})  # type: ignore[arg-type]
+        export(str(run.root), tmp_path / "x.tar", runs_dir=Path("runs"), **{**EXPORT, "unfinished": True})  # type: ignore[arg-type]
     assert not (tmp_path / "x.tar").exists()
-    export_command(str(run.root), tmp_path / "x.tar", Path("runs"), **{**EXPORT, "unfinished": True})  # type: ignore[arg-type]
+    export(str(run.root), tmp_path / "x.tar", runs_dir=Path("runs"), **{**EXPORT, "unfinished": True})  # type: ignore[arg-type]
     assert capsys.readouterr().err == "left out: meta/.salt\n"
     assert b"secret" not in (tmp_path / "x.tar").read_bytes()
 
@@ -92,11 +92,11 @@ def test_an_archive_with_a_key_in_it_is_warned_of(
     run: RunLayout, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOME_API_KEY", "zq-very-secret-val")
-    export_command(str(run.root), tmp_path / "x.tar", Path("runs"), **EXPORT)  # type: ignore[arg-type]
+    export(str(run.root), tmp_path / "x.tar", runs_dir=Path("runs"), **EXPORT)  # type: ignore[arg-type]
     assert capsys.readouterr().err == ""
     for name, text in (("own.txt", "it is zq-very-secret-val"), ("form.txt", "a ghp_" + "a1" * 18)):
         (run.jobs / name).write_text(text)
-    export_command(str(run.root), tmp_path / "y.tar", Path("runs"), **EXPORT)  # type: ignore[arg-type]
+    export(str(run.root), tmp_path / "y.tar", runs_dir=Path("runs"), **EXPORT)  # type: ignore[arg-type]
     warned = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: 2 files")]
     assert len(warned) == 1 and "jobs/form.txt, jobs/own.txt; give it to nobody" in warned[0]
 
@@ -119,7 +119,7 @@ def test_folders_deeper_than_any_stack_are_walked(run: RunLayout, tmp_path: Path
 
 def test_a_table_of_a_part_of_a_run(recorded: RunLayout, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = {**EXPORT, "where": "trainer=NoOp,seed=1", "as_json": True}
-    export_command(str(recorded.root), tmp_path / "x.parquet", Path("runs"), **options)  # type: ignore[arg-type]
+    export(str(recorded.root), tmp_path / "x.parquet", runs_dir=Path("runs"), **options)  # type: ignore[arg-type]
     told, frame = json.loads(capsys.readouterr().out), pd.read_parquet(tmp_path / "x.parquet")
     assert (told["jobs"], told["rows"]) == (3, len(frame)) and set(frame["trainer_id"]) == {"NoOp"}
 
@@ -129,7 +129,7 @@ def test_a_history_that_breaks_its_schema_is_a_sentence(copied: RunLayout, tmp_p
     path.write_text('{"step": "many", "score": {}}\n')
     for name in ("x.csv", "x.parquet"):
         with pytest.raises(HarnessError, match="trace-bench audit names it"):
-            export_command(str(copied.root), tmp_path / name, Path("runs"), **{**EXPORT, "table": "steps"})  # type: ignore[arg-type]
+            export(str(copied.root), tmp_path / name, runs_dir=Path("runs"), **{**EXPORT, "table": "steps"})  # type: ignore[arg-type]
         assert not list(tmp_path.glob("*x.*"))
 
 
@@ -154,27 +154,27 @@ def test_rebuild_exits_with_1_where_a_check_finds_something(run: RunLayout, caps
 
 def test_diff_says_what_two_jobs_differ_in(recorded: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:
     jobs = sorted(job.job_id for job in recorded.job_dirs())
-    diff_command([f"{recorded.root}/jobs/{jobs[0]}/", f"{recorded.root}/{jobs[1][:6]}"], Path("runs"), every=True,
+    diff([f"{recorded.root}/jobs/{jobs[0]}/", f"{recorded.root}/{jobs[1][:6]}"], runs_dir=Path("runs"), every=True,
                  as_json=False)  # fmt: skip
     first = capsys.readouterr().out
-    diff_command([str(recorded.root), jobs[0], jobs[1]], Path("runs"), every=True, as_json=False)
+    diff([str(recorded.root), jobs[0], jobs[1]], runs_dir=Path("runs"), every=True, as_json=False)
     assert capsys.readouterr().out == first and "\ngiven\n" in first and "\ncame out\n" in first
-    diff_command([str(recorded.root), jobs[0], jobs[0]], Path("runs"), every=False, as_json=False)
+    diff([str(recorded.root), jobs[0], jobs[0]], runs_dir=Path("runs"), every=False, as_json=False)
     assert "nothing differs, times apart" in capsys.readouterr().out
-    diff_command([jobs[0], jobs[1][:6]], recorded.root.parent, every=True, as_json=False)
+    diff([jobs[0], jobs[1][:6]], runs_dir=recorded.root.parent, every=True, as_json=False)
     assert capsys.readouterr().out == first
     with pytest.raises(ConfigError, match="there is no job 'zz' in run"):
-        diff_command([jobs[0], "zz"], recorded.root.parent, every=True, as_json=False)
+        diff([jobs[0], "zz"], runs_dir=recorded.root.parent, every=True, as_json=False)
     for wrong in ([jobs[0]], [jobs[0], f"x/{jobs[1]}"], [str(recorded.root)] * 4, ["/", "/"]):
         with pytest.raises(ConfigError, match="name two jobs"):
-            diff_command(wrong, Path("runs"), every=False, as_json=False)
+            diff(wrong, runs_dir=Path("runs"), every=False, as_json=False)
 
 
 def test_hostile_values_are_shown_harmless(copied: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:
     one, other = list(copied.job_dirs())[:2]
     path = other.results
     path.write_text(path.read_text().replace('"feedback": "', '"feedback": "\\u001b[2J'))
-    diff_command([str(copied.root), one.job_id, other.job_id], Path("runs"), every=False, as_json=False)
+    diff([str(copied.root), one.job_id, other.job_id], runs_dir=Path("runs"), every=False, as_json=False)
     assert "\x1b" not in capsys.readouterr().out
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.analysis import kinds
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.cli.diff import diff_command
-from trace_bench.cli.export import export_command
+from trace_bench.cli.commands.diff import diff as diff_command
+from trace_bench.cli.commands.export import export as export_command
 from trace_bench.cli.import_run import import_command
 from trace_bench.cli.rebuild import rebuild_command
 from trace_bench.cli.remove import gc_command, rm_command
@@ -31,11 +31,11 @@ def commands(run: RunLayout, out: Path) -> dict[str, Callable[[], object]]:
     def export(name: str, **options: object) -> None:
         plain = {"table": None, "where": None, "unfinished": True, "ro_crate": False, "license_url": None,
                  "force": False, "as_json": False}  # fmt: skip
-        export_command(text, out / name, runs, **{**plain, **options})  # type: ignore[arg-type]
+        export_command(text, out / name, runs_dir=runs, **{**plain, **options})  # type: ignore[arg-type]
 
     def diff() -> None:
         jobs = sorted(path.name for path in run.jobs.iterdir())[:2] if run.jobs.is_dir() else []
-        diff_command([text, *(jobs or ["a", "b"])], runs, every=True, as_json=True)
+        diff_command([text, *(jobs or ["a", "b"])], runs_dir=runs, every=True, as_json=True)
 
     return {
         "archive": lambda: export("run.tar"),

@@ -12,7 +12,7 @@ from tests.analysis.experiments import job, jobs, make_experiment
 from tests.console import here
 from tests.integration.cli import REPOSITORY
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.cli.compare import Wanted, compare_command
+from trace_bench.cli.commands.compare import compare as compare_command
 from trace_bench.display.terminal import Screen
 from trace_bench.errors import ExitCode
 
@@ -72,8 +72,7 @@ def test_the_table_fits_the_terminal_and_rows_can_be_told_apart(
                      resolved_trainer_kwargs={"n": variant}) for variant in variants]  # fmt: skip
     make_experiment(tmp_path, "a", [*jobs(score, tasks, range(6)), *searches[0], *searches[1]])
     monkeypatch.setattr("trace_bench.display.console.screen", lambda: Screen(width, styled=False))
-    wanted = Wanted(("a",), (), "trainer", None, None, 0.95, False, False, False, "table")
-    compare_command(wanted, tmp_path)
+    compare_command(["a"], by="trainer", runs_dir=tmp_path)
     lines = capsys.readouterr().out.splitlines()
     assert all(len(line) <= width for line in lines), max(lines, key=len)
     assert [line for line in lines if line.startswith("PrioritySearch ")] == [f"PrioritySearch {v}" for v in variants]

@@ -9,12 +9,12 @@ import pytest
 
 from tests.integration.cli import cli
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.cli.report import report_command
+from trace_bench.cli.commands.report import report as report_command
 from trace_bench.errors import ConfigError
 
 
 def report(run: RunLayout, output: Path | None, *more: str, force: bool = False, as_json: bool = False) -> None:
-    report_command([str(run.root), *more], output, Path("runs"), audited=False, force=force, as_json=as_json)
+    report_command([str(run.root), *more], output, no_audit=True, runs_dir=Path("runs"), force=force, as_json=as_json)
 
 
 def test_the_page_lies_in_the_current_folder_and_is_written_again(
@@ -34,7 +34,7 @@ def test_the_page_lies_in_the_current_folder_and_is_written_again(
 
 def test_a_report_has_the_audits_verdict(copied: RunLayout, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     copied.summary.write_bytes(copied.summary.read_bytes().replace(b'"total_jobs": 18', b'"total_jobs": 19'))
-    report_command([str(copied.root)], tmp_path / "r.md", Path("runs"), audited=True, force=False, as_json=False)
+    report_command([str(copied.root)], tmp_path / "r.md", runs_dir=Path("runs"), force=False, as_json=False)
     text = (tmp_path / "r.md").read_text()
     verdict = text[text.index("### The audit's verdict") :]
     assert "contradicted" in verdict and "tables.summary" in verdict and "Digest of the run" in verdict

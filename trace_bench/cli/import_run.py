@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from trace_bench.artifacts.jsonio import printable
-from trace_bench.cli.export import changed_sentence
+from trace_bench.cli.commands.export import changed_sentence
 from trace_bench.cli.output import emit_json, note
 from trace_bench.cli.tables import emit_pairs
 from trace_bench.errors import ConfigError

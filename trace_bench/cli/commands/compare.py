@@ -1,12 +1,23 @@
-"""``compare``: see `trace_bench.cli.compare`."""
+"""``compare``: how much the scores of parts differ from a baseline's."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
+from trace_bench.arguments import hint
 from trace_bench.cli.options import RUNS, Explain, Json, RunsDir, confidence
+from trace_bench.display.console import emit, emit_block, emit_json, emit_sentence, emit_table
+from trace_bench.errors import ConfigError
+
+if TYPE_CHECKING:
+    from trace_bench.analysis.comparison import Compared
+    from trace_bench.analysis.comparison_text import Section
+
+FORMATS = ("table", "md", "json")
 
 
 def compare(
@@ -48,19 +59,55 @@ def compare(
 
     Example: trace-bench compare latest --where trainer=NoOp --where trainer=PrioritySearch
     """
-    from trace_bench.cli.compare import Wanted, compare_command
+    from trace_bench.analysis.axes import UnfairComparison, refusal
+    from trace_bench.analysis.comparison import compare as compare_groups
+    from trace_bench.analysis.comparison_groups import choose
+    from trace_bench.analysis.comparison_text import markdown, sections, summary
+    from trace_bench.analysis.where import parse_where
+    from trace_bench.records.runs import find_run
 
-    wanted = Wanted(
-        runs=tuple(runs),
-        wheres=tuple(where or ()),
-        by=by,
-        baseline=baseline,
-        metric=metric,
-        level=level,
-        strict=strict,
-        unprotected=unprotected,
-        failures_as_worst=failures_as_worst,
-        form="json" if as_json else form,
-        explain=explain,
+    if form not in FORMATS:
+        raise ConfigError(f"--format: there is no {form!r}{hint(form, FORMATS)}")
+    layouts = [find_run(run, runs_dir) for run in runs]
+    groups = choose(layouts, [parse_where(text) for text in where or ()], by, baseline)
+    if strict and (why := refusal(groups)):
+        raise UnfairComparison(why)
+    done = compare_groups(
+        groups, metric=metric, level=level, unprotected=unprotected, failures_as_worst=failures_as_worst
     )
-    compare_command(wanted, runs_dir)
+    if as_json or form == "json":
+        emit_json(_as_json(done))
+        return
+    shown = sections(done) if explain else [summary(done)]
+    if form == "md":
+        emit_block(markdown(shown).rstrip("\n"))
+    else:
+        _print(shown)
+
+
+def _print(shown: Sequence[Section]) -> None:
+    for place, section in enumerate(shown):
+        if place:
+            emit()
+        emit_sentence(section.title, strong=True)
+        for block in section.blocks:
+            if isinstance(block, str):
+                emit_sentence(block)
+            else:
+                emit_table(block, by="configuration")
+
+
+def _as_json(done: Compared) -> dict[str, Any]:
+    """Everything, in the names of the dataclasses."""
+    from trace_bench.analysis.comparison_power import detected, methods
+    from trace_bench.analysis.comparison_text import notes
+
+    found = asdict(done)
+    found["metric"].pop("signs")
+    return {
+        **found,
+        "alpha": done.alpha,
+        "notes": notes(done),
+        "detection": [line for one in done.comparisons for line in detected(done, one)],
+        "methods": [{"name": name, "text": text} for name, text in methods(done)],
+    }

@@ -1,12 +1,27 @@
-"""``results``: see `trace_bench.cli.results`."""
+"""``results``: the scores of a run's jobs, by group."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
+from trace_bench.arguments import hint
 from trace_bench.cli.options import RUNS, Explain, Json, RunArgument, RunsDir, confidence
+from trace_bench.display import console
+from trace_bench.display.console import emit, emit_block, emit_json, emit_sentence, emit_table, note
+from trace_bench.display.terminal import state_shared
+from trace_bench.errors import ConfigError
+
+if TYPE_CHECKING:
+    from trace_bench.analysis.groups import Summary
+    from trace_bench.analysis.kernels import Speedups
+    from trace_bench.artifacts.contract import Direction
+    from trace_bench.display.table import Table
+
+FORMATS = ("table", "csv", "json", "md", "tex")
 
 
 def results(
@@ -33,7 +48,95 @@ def results(
 
     Example: trace-bench results latest --by task,trainer --format md
     """
-    from trace_bench.cli.results import results_command
+    from trace_bench.analysis import groups, kernels
+    from trace_bench.analysis.where import parse_by, parse_where
+    from trace_bench.records.runs import find_run
 
     form = "json" if as_json else form
-    results_command(run, runs_dir, by=by, where=where, form=form, unprotected=unprotected, level=level, explain=explain)
+    if form not in FORMATS:
+        raise ConfigError(f"--format: there is no {form!r}{hint(form, FORMATS)}")
+    columns = parse_by(by)
+    chosen = parse_where(where) if where is not None else None
+    layout = find_run(run, runs_dir)
+    jobs = groups.jobs_of(layout)
+    if not layout.manifest.exists():
+        note(f"{layout.run_id}: its manifest is missing, so that jobs which have not ended are not known")
+    if chosen is not None:
+        whole, jobs = len(jobs), chosen.of(jobs)
+        if whole and jobs.empty:
+            raise ConfigError(f"--where {chosen.text}: none of the {whole} jobs of the run matches")
+    summary = groups.summarise_groups(jobs, columns, level=level, unprotected=unprotected, run_id=layout.run_id)
+    _, counted, _ = groups.countable(jobs, unprotected=unprotected)
+    speedups, impossible = kernels.speedups(jobs, counted, level=level), kernels.impossible(jobs, counted)
+    if form == "json":
+        emit_json(_as_json(summary, speedups, impossible, where))
+    else:
+        _emit(summary, speedups, impossible, form, explain=explain)
+
+
+def _as_json(summary: Summary, speedups: Sequence[Speedups], impossible: Sequence[str], where: str | None) -> Any:
+    from trace_bench.analysis import group_tables, kernels
+
+    return {
+        "run_id": summary.run_id, "by": summary.by, "joined": summary.joined, "where": where,
+        "level": summary.level, "averaged_over_tasks": summary.averaged, "unprotected": summary.unprotected,
+        "groups": group_tables.records(summary), "notes": group_tables.notes(summary),
+        "methods": group_tables.methods(summary),
+        **({"kernels": kernels.records(speedups)} if speedups else {}),
+        **({"kernels_impossible": impossible} if impossible else {}),
+    }  # fmt: skip
+
+
+def _emit(
+    summary: Summary, speedups: Sequence[Speedups], impossible: Sequence[str], form: str, *, explain: bool
+) -> None:
+    from trace_bench.analysis import group_tables, kernels
+    from trace_bench.display import markup
+
+    if form == "csv":
+        emit_block(markup.csv_text(group_tables.csv_table(summary)).rstrip("\n"))
+        return
+    aside = group_tables.aside_table(summary) if explain else None
+    tables = [group_tables.main_table(summary) if explain else group_tables.short_table(summary)]
+    tables += [aside] if aside is not None else []
+    tables += [kernels.table(speedups)] if speedups else []
+    remarks = [group_tables.caveats(summary)]
+    if explain:
+        remarks = [*group_tables.notes(summary), *group_tables.methods(summary)]
+    remarks += [kernels.impossible_sentence(impossible)] if impossible else []
+    if form == "md":
+        remarks_text = "\n".join(f"* {markup.markdown_text(line)}" for line in remarks)
+        emit_block("\n\n".join([*map(markup.markdown, tables), remarks_text]))
+    elif form == "tex":
+        head, remarks_text = "% needs \\usepackage{booktabs,textcomp}", "\n".join(f"% {line}" for line in remarks)
+        emit_block("\n\n".join([head, *map(markup.tex, tables), remarks_text]))
+    elif not summary.groups:
+        emit("no jobs")
+    else:
+        directions = [group.direction for group in summary.groups]
+        for place, table in enumerate(tables):
+            _emit_table(table, [None] * len(table.rows) if place else directions)
+            emit()
+        for line in remarks:
+            emit_sentence(line)
+
+
+def _emit_table(table: Table, directions: Sequence[Direction | None]) -> None:
+    """Print a table: as it is to a pipe; by task to a terminal, below lines that state what all groups share."""
+    from trace_bench.analysis.leaderboard_table import BETTER
+
+    if console.screen() is None:
+        emit_table(table)
+        return
+    sections: list[tuple[str, str]] = []
+    if table.header[0] == "task":
+        named = zip(table.column("task"), directions, strict=True)
+        sections = [(task, BETTER[direction] if direction else "") for task, direction in named]
+        bare = table.without("task")
+        rows = [[text.removesuffix(" ↑").removesuffix(" ↓") for text in row] for row in bare.texts]
+        table = replace(bare, rows=tuple(map(tuple, rows)))
+    if "trainer" in table.header and len(table.rows) > 1:
+        table, shared = state_shared(table, ("variant", "optimizer", "model"))
+        for line in shared:
+            emit_sentence(line)
+    emit_table(table, sections=sections)
