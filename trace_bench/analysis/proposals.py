@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from trace_bench.artifacts.jsonio import JsonError, loads
+from trace_bench.artifacts.jsonio import json_objects
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 
 KINDS = ("new", "duplicate", "unusable")
@@ -50,11 +50,5 @@ def _lines(path: Path, mark: bytes) -> Iterable[Mapping[str, object]]:
         raw = path.read_bytes()
     except OSError:
         return
-    for line in raw.splitlines() if mark in raw else ():
-        if mark in line:
-            try:
-                value = loads(line)
-            except JsonError:
-                continue
-            if isinstance(value, dict):
-                yield value
+    if mark in raw:
+        yield from json_objects(line for line in raw.splitlines() if mark in line)

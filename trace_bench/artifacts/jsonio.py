@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -68,6 +68,17 @@ def loads(data: bytes | str, *, max_depth: int = MAX_DEPTH) -> Any:
         _check_depth(value, max_depth)
     _check_characters(text, value)
     return value
+
+
+def json_objects(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """The JSON objects among `lines`. Other lines are left out, such as one that is being written."""
+    for line in lines:
+        try:
+            value = loads(line)
+        except JsonError:
+            continue
+        if isinstance(value, dict):
+            yield value
 
 
 def read_model(model: type[M], data: bytes, *, max_depth: int = MAX_DEPTH) -> M:

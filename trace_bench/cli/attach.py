@@ -20,7 +20,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from trace_bench.artifacts.contract import Direction
-from trace_bench.artifacts.jsonio import JsonError, loads, printable
+from trace_bench.artifacts.jsonio import json_objects, printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import LlmCall, Manifest, ManifestEntry, Results
 from trace_bench.artifacts.usage import Tally
@@ -146,7 +146,7 @@ class Watch:
 
     def begin(self) -> bool:
         """Make the events of the newest controller so far; False if none has begun."""
-        lines = list(_objects(self._journal))
+        lines = list(json_objects(self._journal.lines()))
         first = max((i for i, line in enumerate(lines) if line.get("event") == "run.start"), default=None)
         if first is None:
             self._journal = GrowingFile(self.layout.events)
@@ -166,7 +166,7 @@ class Watch:
 
     def look(self) -> None:
         """Make the events of what is new."""
-        for line in _objects(self._journal):
+        for line in json_objects(self._journal.lines()):
             self._take(line)
         for files in self._running.values():
             self._follow(files)
@@ -240,7 +240,7 @@ class Watch:
             return None
 
     def _follow(self, files: _Files) -> None:
-        for line in _objects(files.history):
+        for line in json_objects(files.history.lines()):
             self._notify(CandidateEvaluated(files.job, line))
         for raw in files.stdout.lines() if self._output else ():
             self._notify(SandboxOutput(files.job, "out", raw.decode("utf-8", "replace") + "\n"))
@@ -344,13 +344,3 @@ def _start(layout: RunLayout, manifest: Manifest, jobs: list[SeenJob], line: Map
         line.get("continued") is True,
         manifest.warnings,
     )
-
-
-def _objects(file: GrowingFile) -> Iterator[dict[str, Any]]:
-    for raw in file.lines():
-        try:
-            value = loads(raw)
-        except JsonError:
-            continue
-        if isinstance(value, dict):
-            yield value

@@ -6,13 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import BaseModel
+from typing import Any
 
 from trace_bench.analysis.proposals import proposals_of, told
 from trace_bench.artifacts.contract import ModelRef, Value
-from trace_bench.artifacts.jsonio import JsonError, loads, read_model
+from trace_bench.artifacts.jsonio import json_objects
 from trace_bench.artifacts.layout import RESULT, JobLayout, RunLayout
 from trace_bench.artifacts.outputs import Failure, Scores, StateScores, WorkerResult
 from trace_bench.artifacts.records import IntegrityReport, JobMeta, ManifestEntry, Results
@@ -30,9 +28,8 @@ from trace_bench.planning.ownership import has_controller
 from trace_bench.records.changes import change
 from trace_bench.records.integrity import flags_of, is_withheld
 from trace_bench.records.job_states import Course, JobLine, job_line
-from trace_bench.records.reading import read_row
+from trace_bench.records.reading import read_meta, read_optional, read_row
 
-M = TypeVar("M", bound=BaseModel)
 STEPS = 5
 """Last lines of the history that are shown, with the best one, unless all are asked for."""
 CHANGED = 200
@@ -47,7 +44,7 @@ REMEDIES: Mapping[Boundary, str] = {
     Boundary.CANDIDATE: "what the search proposed failed: a result like any other, which no retry changes",
     Boundary.PROVIDER: "the model's provider failed, which says nothing of the trainer: continue the run to try again",
     Boundary.SANDBOX: "the sandbox failed, which says nothing of the trainer: continue the run to try again",
-    Boundary.HARNESS: "we failed, which says nothing of the trainer: continue the run to try again",
+    Boundary.HARNESS: "Trace-Bench failed, which says nothing of the trainer: continue the run to try again",
 }
 """What to do about a failure, by where it belongs."""
 
@@ -147,21 +144,12 @@ def _read(run: RunLayout, entry: ManifestEntry, *, every: bool) -> _Job:
         files=files,
         line=line,
         row=line.row,
-        meta=_model(JobMeta, files.meta),
+        meta=read_meta(files),
         result=_result(files),
         history=read_history(files.state_history, every=every),
         initial=_state(files.initial_state),
         best=_state(files.best_state),
     )
-
-
-def _model(model: type[M], path: Path) -> M | None:
-    try:
-        return read_model(model, path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except JsonError as error:
-        raise HarnessError(f"{path}: {error}; run the job again") from None
 
 
 def _result(job: JobLayout) -> WorkerResult | None:
@@ -170,7 +158,7 @@ def _result(job: JobLayout) -> WorkerResult | None:
     for attempt in sorted(taken, reverse=True):
         path = job.attempt_out(attempt) / RESULT
         if path.is_file():
-            return _model(WorkerResult, path)
+            return read_optional(WorkerResult, path)
     return None
 
 
@@ -178,14 +166,7 @@ def read_history(path: Path, *, every: bool) -> History:
     """The last `STEPS` lines of ``state_history.jsonl`` and the best one; all of them for `every`."""
     if not path.is_file():
         return History()
-    found: list[Mapping[str, Any]] = []
-    for raw in path.read_bytes().splitlines():
-        try:
-            value = loads(raw)
-        except JsonError:
-            continue  # the line that is being written
-        if isinstance(value, dict):
-            found.append(value)
+    found: list[Mapping[str, Any]] = list(json_objects(path.read_bytes().splitlines()))
     best = _best_line(found)
     shown = found if every else found[-STEPS:]
     if best is not None and not any(line is best for line in shown):

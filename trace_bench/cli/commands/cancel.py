@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -107,17 +106,15 @@ def _ask_controller(layout: RunLayout, chosen: Sequence[str], *, kill: bool, wai
 def _jobs_are_over(layout: RunLayout, chosen: Sequence[str], noticed_in: float) -> Callable[[], bool]:
     """True when none of `chosen` runs any more, and `noticed_in` seconds have passed, in which the controller sees that
     none is to start."""
+    from trace_bench.artifacts.jsonio import json_objects
     from trace_bench.records.job_states import Course
 
     journal, course = GrowingFile(layout.events), Course()
     seen_by = time.monotonic() + noticed_in
 
     def over() -> bool:
-        for raw in journal.lines():
-            try:
-                course.take(json.loads(raw))
-            except (ValueError, AttributeError):
-                continue
+        for line in json_objects(journal.lines()):
+            course.take(line)
         return time.monotonic() > seen_by and not course.open.intersection(chosen)
 
     return over

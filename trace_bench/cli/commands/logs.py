@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
@@ -92,6 +92,7 @@ def _print_lines(file: GrowingFile, printer: Print, lines: int | None, goes_on: 
 
 def _job_goes_on(layout: RunLayout, entry: ManifestEntry) -> Callable[[], bool]:
     """True while there is a controller that runs the job, or has yet to start it."""
+    from trace_bench.artifacts.jsonio import json_objects
     from trace_bench.planning.ownership import has_controller
     from trace_bench.records.job_states import Course
 
@@ -101,7 +102,7 @@ def _job_goes_on(layout: RunLayout, entry: ManifestEntry) -> Callable[[], bool]:
     def goes_on() -> bool:
         nonlocal over
         there = has_controller(layout)
-        for line in _objects(journal):
+        for line in json_objects(journal.lines()):
             course.take(line)
             if line.get("event") == "run.start":
                 over = False
@@ -111,18 +112,6 @@ def _job_goes_on(layout: RunLayout, entry: ManifestEntry) -> Callable[[], bool]:
         return there and not over and (waits or entry.job_id in course.open)
 
     return goes_on
-
-
-def _objects(journal: GrowingFile) -> Iterator[dict[str, Any]]:
-    from trace_bench.artifacts.jsonio import JsonError, loads
-
-    for raw in journal.lines():
-        try:
-            value = loads(raw)
-        except JsonError:
-            continue
-        if isinstance(value, dict):
-            yield value
 
 
 # ------------------------------------------------------------------------------------------------------- printing

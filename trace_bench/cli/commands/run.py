@@ -92,7 +92,7 @@ Mirrors = Annotated[list[str] | None, Option("--mirror", metavar="NAME", help="C
 AcceptDrift = Annotated[bool, Option("--accept-drift", help="Use locked images although their recipe has changed.")]
 
 
-def run(
+def run(  # long, as it has many options
     config: ConfigArgument = None,
     config_option: ConfigOption = None,
     task: Tasks = None,

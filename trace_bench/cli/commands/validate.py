@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
@@ -27,6 +28,7 @@ from trace_bench.display.text import quoted
 from trace_bench.errors import ConfigError, ExitCode
 
 if TYPE_CHECKING:
+    from trace_bench.config.models import RunConfig
     from trace_bench.execution.validate import ProblemCheck
     from trace_bench.planning.plan import RunPlan
 
@@ -56,14 +58,11 @@ def validate(
     """
     from trace_bench.cli.listing import suites_of
     from trace_bench.cli.plan_page import print_plan
-    from trace_bench.cli.problem_checks import problem_text
     from trace_bench.cli.run import check_runs_dir
-    from trace_bench.cli.signals import stopping
     from trace_bench.config import load_config
     from trace_bench.config.resolve import resolve
     from trace_bench.config.selectors import select
-    from trace_bench.execution.start import plan_config, write_plan
-    from trace_bench.execution.validate import check_problems
+    from trace_bench.execution.start import write_plan
 
     path = one_config(config, config_option)
     if path is None:
@@ -73,37 +72,59 @@ def validate(
     overrides = given(runs_dir=runs_dir, data_root=data_root, max_workers=max_workers, backend=backend)
     whole = select(load_config(path, overrides), roots)
     tasks = resolve(whole, roots).tasks.values()
-    trainers = list(dict.fromkeys(trainer.id for trainer in whole.trainers))
     if suites is not None and not any(task.suite.name in suites for task in tasks):
         note(f"note: no task of this config is in {', '.join(suites)}; nothing was built")
         if as_json:
-            emit_json(_as_json(trainers, []))
+            emit_json(_as_json(whole, []))
         return int(ExitCode.OK)
     if strict:
         check_runs_dir(whole)
-    checks: list[ProblemCheck] = []
-    with stopping("stopping: the builds are ended and their sandboxes removed") as stop_wanted:
-        plan = plan_config(whole, suites=suites, roots=roots, build=not no_build, say=note)
-        for warning in plan.warnings:
-            note(f"warning: {quoted(warning, 2000)}")
-        for name in trainers if not as_json else ():
-            emit(f"OK trainer {name}")
-        several = _tasks_of_several_problems(plan)
-
-        def found(check: ProblemCheck) -> None:
-            checks.append(check.strictly() if strict else check)
-            if not as_json:
-                emit(problem_text(checks[-1], with_kwargs=check.task_id in several))
-
-        check_problems(plan, found=found, stop_wanted=stop_wanted)
+    plan, checks = _build(whole, suites, roots, images=not no_build, strict=strict, quiet=as_json)
     if strict and not write_plan(plan):
         note(f"note: run {plan.run_id} is there already; its manifest is left as it is")
     if as_json:
-        emit_json(_as_json(trainers, checks, plan if strict else None))
+        emit_json(_as_json(whole, checks, plan if strict else None))
     elif strict:
         layout = plan.layout
         print_plan(plan.jobs, {"run": layout.run_id, "folder": layout.root, "manifest": layout.manifest})
     return int(ExitCode.OK if all(check.failure is None for check in checks) else ExitCode.JOB_FAILED)
+
+
+def _build(
+    config: RunConfig, suites: Sequence[str] | None, roots: Sequence[Path], *, images: bool, strict: bool, quiet: bool
+) -> tuple[RunPlan, list[ProblemCheck]]:
+    """Build the problems of `config`, or of its `suites`, and print a line about each, unless `quiet`.
+
+    Args:
+        images: build images that are missing; False refuses.
+        strict: a problem without trainable parameters fails.
+    """
+    from trace_bench.cli.problem_checks import problem_text
+    from trace_bench.cli.signals import stopping
+    from trace_bench.execution.start import plan_config
+    from trace_bench.execution.validate import check_problems
+
+    checks: list[ProblemCheck] = []
+    with stopping("stopping: the builds are ended and their sandboxes removed") as stop_wanted:
+        plan = plan_config(config, suites=suites, roots=roots, build=images, say=note)
+        for warning in plan.warnings:
+            note(f"warning: {quoted(warning, 2000)}")
+        if not quiet:
+            for name in _trainers(config):
+                emit(f"OK trainer {name}")
+        several = _tasks_of_several_problems(plan)
+
+        def found(check: ProblemCheck) -> None:
+            checks.append(check.strictly() if strict else check)
+            if not quiet:
+                emit(problem_text(checks[-1], with_kwargs=check.task_id in several))
+
+        check_problems(plan, found=found, stop_wanted=stop_wanted)
+    return plan, checks
+
+
+def _trainers(config: RunConfig) -> list[str]:
+    return list(dict.fromkeys(trainer.id for trainer in config.trainers))
 
 
 def _tasks_of_several_problems(plan: RunPlan) -> set[str]:
@@ -113,14 +134,14 @@ def _tasks_of_several_problems(plan: RunPlan) -> set[str]:
     return {task_id for task_id, count in counts.items() if count > 1}
 
 
-def _as_json(trainers: Sequence[str], checks: Sequence[ProblemCheck], plan: RunPlan | None = None) -> dict[str, Any]:
+def _as_json(config: RunConfig, checks: Sequence[ProblemCheck], plan: RunPlan | None = None) -> dict[str, Any]:
     """The whole outcome. With ``--strict`` there is a `plan`."""
     from trace_bench.cli.json_events import job_fields
     from trace_bench.cli.problem_checks import check_fields
 
     document: dict[str, Any] = {
         "ok": all(check.failure is None for check in checks),
-        "trainers": [{"id": name, "ok": True} for name in trainers],
+        "trainers": [{"id": name, "ok": True} for name in _trainers(config)],
         "tasks": [check_fields(check) for check in checks],
     }
     if plan is not None:
