@@ -18,7 +18,6 @@ import json
 import math
 import os
 import random
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ from pathlib import Path
 from trace_bench.gateway.real import HostLimit
 
 MINUTE = 60.0
+LIMITS = ("requests_per_minute", "tokens_per_minute", "concurrent")
 SLOT_PAUSE = 0.1
 """Seconds after which to ask again for a call at a time. The end of a call is not announced."""
 BUSY_PAUSE = 0.01
@@ -64,106 +64,88 @@ class HostLimits:
         if self._limit == HostLimit():
             return Permit()
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with self._state(patience=0.0) as file:
-            if file is None:
+        with self._window(patience=0.0) as window:
+            if window is None:
                 return _spread(BUSY_PAUSE)
-            now = self._clock()
-            window = _Window.read(file)
-            window.advance(now, self._limit)
             limit = window.strictest()
+            wait = window.wait(tokens, limit)
+            if wait > 0:
+                return _spread(wait)
             slot = self._slot(limit.concurrent) if limit.concurrent is not None else None
             if slot == -1:
-                window.write(file)
                 return _spread(SLOT_PAUSE)
-            wait = window.wait(now, tokens, limit)
-            if wait > 0:
-                if slot is not None:
-                    os.close(slot)
-                window.write(file)
-                return _spread(wait)
-            second = window.take(now, tokens)
-            window.write(file)
-        return Permit(tokens, slot, lambda difference: self._correct(second, difference))
+            second = window.take(tokens)
 
-    def _correct(self, second: int, difference: int) -> None:
-        with self._state(patience=PATIENCE) as file:
-            if file is None:
-                return
-            now = self._clock()
-            window = _Window.read(file)
-            window.advance(now, self._limit)
-            window.correct(now, second, difference)
-            window.write(file)
+        def end(used: int | None) -> None:
+            if slot is not None:
+                os.close(slot)
+            if used is not None and used != tokens:
+                with self._window(patience=PATIENCE) as window:
+                    if window is not None:
+                        window.correct(second, used - tokens)
+
+        return Permit(end)
 
     @contextmanager
-    def _state(self, patience: float) -> Iterator[int | None]:
-        """The locked file of counts; None if another process holds it for longer than `patience` seconds."""
-        descriptor = os.open(self._folder / "counts", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    def _window(self, patience: float) -> Iterator[_Window | None]:
+        """The counts of this key, stored afterwards; None if another process holds their file for longer than
+        `patience` seconds."""
+        file = os.open(self._folder / "counts", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             until = time.monotonic() + patience
-            while not _locked(descriptor):
+            while not _locked(file):
                 if time.monotonic() >= until:
                     yield None
                     return
                 time.sleep(0.002)
-            yield descriptor
+            window = _Window.read(file, self._clock(), self._limit)
+            yield window
+            window.write(file)
         finally:
-            os.close(descriptor)
+            os.close(file)
 
-    def _slot(self, limit: int) -> int | None:
+    def _slot(self, limit: int) -> int:
         """A locked descriptor of one of the calls at a time; -1 if `limit` of them are under way."""
-        free: int | None = None
-        taken = place = 0
+        free, taken, number = -1, 0, 0
         try:
             while taken < limit:
-                path = self._folder / f"call-{place}"
-                if free is not None and not path.exists():
+                path = self._folder / f"call-{number}"
+                if free >= 0 and not path.exists():
                     break  # no process with a looser limit has used a file beyond this one
                 descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-                if not _locked(descriptor):
-                    taken += 1
-                    os.close(descriptor)
-                elif free is None:
+                is_free = _locked(descriptor)
+                taken += not is_free
+                if is_free and free < 0:
                     free = descriptor
                 else:
                     os.close(descriptor)
-                place += 1
-        except BaseException:
-            if free is not None:
-                os.close(free)
+                number += 1
+        except OSError:
+            taken = limit
             raise
-        if taken < limit:
-            return free
-        if free is not None:
-            os.close(free)
-        return -1
+        finally:
+            if free >= 0 and taken >= limit:
+                os.close(free)
+        return -1 if taken >= limit else free
 
 
 class Permit:
     """Permission to send one request. Call `done` when the answer has come, or when none will come.
 
     Also a context manager: leaving it without `done` counts the estimate.
+
+    Args:
+        end: called once, with the tokens that were used.
     """
 
-    def __init__(
-        self, tokens: int = 0, slot: int | None = None, correct: Callable[[int], None] = lambda difference: None
-    ) -> None:
-        self._tokens = tokens
-        self._slot = slot
-        self._correct = correct
-        self._lock = threading.Lock()
-        self._over = False
+    def __init__(self, end: Callable[[int | None], None] | None = None) -> None:
+        self._end = end
 
     def done(self, tokens: int | None = None) -> None:
         """End the request, which used `tokens` tokens; None if unknown. May be called twice."""
-        with self._lock:
-            if self._over:
-                return
-            self._over = True
-        if self._slot is not None:
-            os.close(self._slot)
-        if tokens is not None and tokens != self._tokens:
-            self._correct(tokens - self._tokens)
+        end, self._end = self._end, None
+        if end is not None:
+            end(tokens)
 
     def __enter__(self) -> Permit:
         return self
@@ -174,28 +156,46 @@ class Permit:
 
 @dataclass
 class _Window:
-    """The requests of each second, and the limits in use.
+    """The requests of each second up to now, and the limits in use.
 
     Attributes:
+        now: seconds by the shared clock.
         seconds: number of requests and their tokens, by second.
         limits: time of the last request under a limit, by the limit's name and value.
     """
 
+    now: float
     seconds: dict[int, tuple[int, int]] = field(default_factory=dict)
     limits: dict[tuple[str, float], float] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, file: int) -> _Window:
-        """The counts in `file`; empty if a process died while it wrote them."""
+    def read(cls, file: int, now: float, limit: HostLimit) -> _Window:
+        """The counts in `file` that still matter at `now` for a request under `limit`."""
+        window = cls(now)
+        # A process that died while it wrote leaves a file that cannot be read.
         with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError, OverflowError):
             plain = json.loads(os.pread(file, os.fstat(file).st_size, 0))
-            return cls(
-                {int(second): (int(asked), int(tokens)) for second, asked, tokens in plain["seconds"]},
+            window = cls(
+                now,
+                {int(second): (int(requests), int(tokens)) for second, requests, tokens in plain["seconds"]},
                 {(str(name), float(value)): float(at) for name, value, at in plain["limits"]},
             )
-        return cls()
+        for name in LIMITS:
+            value = getattr(limit, name)
+            if value is not None:
+                window.limits[name, float(value)] = now
+        # Counts after `now` count as of now: the clock was set back.
+        window.limits = {key: min(at, now) for key, at in window.limits.items() if at > now - MINUTE}
+        spans = [_span(value)[1] for name, value in window.limits if name == "requests_per_minute"]
+        oldest = now - max([MINUTE, *spans])
+        stored, window.seconds = window.seconds, {}
+        for second, counts in stored.items():
+            if second + 1 > oldest:
+                window._count(min(second, math.floor(now)), *counts)
+        return window
 
     def write(self, file: int) -> None:
+        """Store the counts in `file`."""
         plain = {
             "seconds": [[second, *counts] for second, counts in self.seconds.items()],
             "limits": [[name, value, at] for (name, value), at in self.limits.items()],
@@ -204,67 +204,57 @@ class _Window:
         os.pwrite(file, data, 0)
         os.ftruncate(file, len(data))
 
-    def advance(self, now: float, limit: HostLimit) -> None:
-        """Note the use of `limit`, and remove old counts. Counts after `now` (the clock was set back) move to now."""
-        for name in ("requests_per_minute", "tokens_per_minute", "concurrent"):
-            value = getattr(limit, name)
-            if value is not None:
-                self.limits[name, float(value)] = now
-        self.limits = {key: min(at, now) for key, at in self.limits.items() if at > now - MINUTE}
-        oldest = now - max([MINUTE, *(_span(value)[1] for name, value in self.limits if name == "requests_per_minute")])
-        kept: dict[int, tuple[int, int]] = {}
-        for second, counts in self.seconds.items():
-            if second + 1 > oldest:
-                at = min(second, math.floor(now))
-                asked, tokens = kept.get(at, (0, 0))
-                kept[at] = (asked + counts[0], tokens + counts[1])
-        self.seconds = kept
-
     def strictest(self) -> HostLimit:
-        def least(wanted: str) -> float | None:
-            return min((value for name, value in self.limits if name == wanted), default=None)
-
-        concurrent = least("concurrent")
+        """The strictest of all limits in use."""
+        least: dict[str, float] = {}
+        for name, value in self.limits:
+            least[name] = min(value, least.get(name, value))
+        concurrent = least.get("concurrent")
         return HostLimit(
-            least("requests_per_minute"), least("tokens_per_minute"), None if concurrent is None else int(concurrent)
+            least.get("requests_per_minute"),
+            least.get("tokens_per_minute"),
+            None if concurrent is None else int(concurrent),
         )
 
-    def wait(self, now: float, tokens: int, limit: HostLimit) -> float:
+    def wait(self, tokens: int, limit: HostLimit) -> float:
         """Seconds until there is room for a request of `tokens` tokens; 0 if there is room now."""
         waits = [0.0]
         if limit.requests_per_minute is not None:
             most, span = _span(limit.requests_per_minute)
-            waits.append(self._room(now, 0, 1, most, span))
+            waits.append(self._room(0, 1, most, span))
         if limit.tokens_per_minute is not None:
             # A request that is larger than the limit itself is sent alone.
-            waits.append(self._room(now, 1, min(tokens, limit.tokens_per_minute), limit.tokens_per_minute, MINUTE))
+            waits.append(self._room(1, min(tokens, limit.tokens_per_minute), limit.tokens_per_minute, MINUTE))
         return max(waits)
 
-    def _room(self, now: float, which: int, wanted: float, most: float, span: float) -> float:
+    def _room(self, which: int, wanted: float, most: float, span: float) -> float:
         """Seconds until at most ``most - wanted`` are left within the last `span` seconds."""
-        inside = sorted(second for second in self.seconds if second + 1 > now - span)
+        inside = sorted(second for second in self.seconds if second + 1 > self.now - span)
         used = sum(self.seconds[second][which] for second in inside)
-        until = now
+        until = self.now
         for second in inside:
             if used + wanted <= most:
                 break
             used -= self.seconds[second][which]
             until = second + 1 + span
-        return max(0.0, until - now)
+        return max(0.0, until - self.now)
 
-    def take(self, now: float, tokens: int) -> int:
+    def take(self, tokens: int) -> int:
         """Count a request; returns the second it is counted in."""
-        second = math.floor(now)
-        asked, before = self.seconds.get(second, (0, 0))
-        self.seconds[second] = (asked + 1, before + tokens)
+        second = math.floor(self.now)
+        self._count(second, 1, tokens)
         return second
 
-    def correct(self, now: float, second: int, difference: int) -> None:
+    def correct(self, second: int, difference: int) -> None:
         """Count the error of an estimate: tokens beyond it count as of now, unused ones are removed from `second`."""
-        at = second if difference < 0 else math.floor(now)
-        if at in self.seconds or difference > 0:
-            asked, tokens = self.seconds.get(at, (0, 0))
-            self.seconds[at] = (asked, max(0, tokens + difference))
+        if difference > 0:
+            self._count(math.floor(self.now), 0, difference)
+        elif second in self.seconds:
+            self._count(second, 0, max(difference, -self.seconds[second][1]))
+
+    def _count(self, second: int, requests: int, tokens: int) -> None:
+        before = self.seconds.get(second, (0, 0))
+        self.seconds[second] = (before[0] + requests, before[1] + tokens)
 
 
 def _span(per_minute: float) -> tuple[int, float]:

@@ -131,7 +131,8 @@ def _responses(answer: Json) -> Iterator[Event]:
     for index, item in enumerate(_list(answer.get("output"))):
         place = {"item_id": item.get("id"), "output_index": index}
         yield "response.output_item.added", {"output_index": index, "item": _emptied(item)}
-        yield from _ITEMS.get(str(item.get("type")), _nothing)(place, item)
+        if (events := _ITEMS.get(str(item.get("type")))) is not None:
+            yield from events(place, item)
         yield "response.output_item.done", {"output_index": index, "item": item}
     status = answer.get("status")
     end = status if status in ("completed", "incomplete", "failed") else "completed"
@@ -145,31 +146,34 @@ def _emptied(item: Json) -> dict[str, Any]:
     return {**begun, "status": "in_progress"} if "status" in item else begun
 
 
+def _text_events(event: str, place: Json, text: str, done: Json, more: Json | None = None) -> Iterator[Event]:
+    """The pieces of `text`, and the event that ends it, with the fields `done`."""
+    more = more or {}
+    for piece in pieces(text):
+        yield f"{event}.delta", {**place, "delta": piece, **more}
+    yield f"{event}.done", {**place, **done, **more}
+
+
 def _message(place: Json, item: Json) -> Iterator[Event]:
     for index, part in enumerate(_list(item.get("content"))):
         at = {**place, "content_index": index}
         kind, field = ("refusal", "refusal") if part.get("type") == "refusal" else ("output_text", "text")
         more: Json = {} if kind == "refusal" else {"logprobs": []}
-        yield "response.content_part.added", {**at, "part": {**part, field: "", **more}}
         text = _text(part.get(field))
-        for piece in pieces(text):
-            yield f"response.{kind}.delta", {**at, "delta": piece, **more}
-        yield f"response.{kind}.done", {**at, field: text, **more}
+        yield "response.content_part.added", {**at, "part": {**part, field: "", **more}}
+        yield from _text_events(f"response.{kind}", at, text, {field: text}, more)
         yield "response.content_part.done", {**at, "part": part}
 
 
-def _arguments(place: Json, item: Json) -> Iterator[Event]:
+def _function_call(place: Json, item: Json) -> Iterator[Event]:
     text = _text(item.get("arguments"))
-    for piece in pieces(text):
-        yield "response.function_call_arguments.delta", {**place, "delta": piece}
-    yield "response.function_call_arguments.done", {**place, "name": item.get("name"), "arguments": text}
+    done = {"name": item.get("name"), "arguments": text}
+    yield from _text_events("response.function_call_arguments", place, text, done)
 
 
-def _input(place: Json, item: Json) -> Iterator[Event]:
+def _custom_call(place: Json, item: Json) -> Iterator[Event]:
     text = _text(item.get("input"))
-    for piece in pieces(text):
-        yield "response.custom_tool_call_input.delta", {**place, "delta": piece}
-    yield "response.custom_tool_call_input.done", {**place, "input": text}
+    yield from _text_events("response.custom_tool_call_input", place, text, {"input": text})
 
 
 def _reasoning(place: Json, item: Json) -> Iterator[Event]:
@@ -177,19 +181,13 @@ def _reasoning(place: Json, item: Json) -> Iterator[Event]:
         at = {**place, "summary_index": index}
         text = _text(part.get("text"))
         yield "response.reasoning_summary_part.added", {**at, "part": {**part, "text": ""}}
-        for piece in pieces(text):
-            yield "response.reasoning_summary_text.delta", {**at, "delta": piece}
-        yield "response.reasoning_summary_text.done", {**at, "text": text}
+        yield from _text_events("response.reasoning_summary_text", at, text, {"text": text})
         yield "response.reasoning_summary_part.done", {**at, "part": part}
-
-
-def _nothing(place: Json, item: Json) -> Iterator[Event]:
-    yield from ()
 
 
 _ITEMS: Mapping[str, Callable[[Json, Json], Iterator[Event]]] = {
     "message": _message,
-    "function_call": _arguments,
-    "custom_tool_call": _input,
+    "function_call": _function_call,
+    "custom_tool_call": _custom_call,
     "reasoning": _reasoning,
 }
