@@ -1,4 +1,4 @@
-"""Makes sandboxes. Only this package knows the engines; the rest of the host sees `Backend`, `Sandbox` and `Stream`."""
+"""Sandboxes. Only this package knows the engines; the rest of the host sees `Backend`, `Sandbox` and `Stream`."""
 
 from trace_bench.sandbox.backends import backend_names, get_backend
 from trace_bench.sandbox.base import (

@@ -1,6 +1,6 @@
-"""A tar stream of a folder that nobody can be trusted to have left alone.
+"""A tar stream of a folder whose content is not trusted.
 
-No link is followed, and nothing is held in memory.
+No link is followed, and no file is held in memory.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ def backend_names() -> list[str]:
 def get_backend(name: str = AUTO, **options: Any) -> Backend:
     """The backend `name`, checked and ready.
 
-    ``auto`` is Docker. It never falls back to a weaker backend by itself: what a run's numbers are worth depends on it.
+    ``auto`` is Docker. It never falls back to a weaker backend, since the value of a run's numbers depends on it.
 
     Args:
         options: passed on to the backend's class.

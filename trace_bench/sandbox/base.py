@@ -1,8 +1,7 @@
-"""What a sandbox is, whichever backend makes it.
+"""The interface of a sandbox, which every backend implements.
 
-A backend starts one command in a sandbox and gives one byte stream to it, opened from outside. It knows nothing of
-what the bytes mean (see ``docs/design/job-contract.md``). What it does know is isolation: which `Control` was asked
-for, and which is in force.
+A backend starts one command in a sandbox and opens one byte stream to it from outside. The meaning of the bytes is not
+its concern (see ``docs/design/job-contract.md``). Isolation is: which `Control` was asked for, and which is in force.
 """
 
 from __future__ import annotations
@@ -47,12 +46,12 @@ CONTROLS: Mapping[str, str] = {
 FEATURES: Mapping[str, str] = {
     "oom_flag": "says whether the memory limit killed something",
     "quota": "holds /out to its size as a whole, by itself",
-    "connection": "the stream is a socket to somewhere else: it can break while the sandbox lives on",
+    "connection": "the stream is a connection that can break while the sandbox runs on",
 }
-"""What else a backend can do or not, by name."""
+"""Other abilities of a backend, by name, and what each means."""
 
 NEVER_WEAKER = frozenset({"network", "capabilities", "no_new_privileges", "mounts", "namespaces", "user", "runtime"})
-"""Controls that no config can give up: without one of them the results mean nothing."""
+"""Controls that no config can give up: without any of them results are meaningless."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,120}")
 SMALLEST_MEMORY = 64 << 20
@@ -61,7 +60,7 @@ SMALLEST_PIDS = 8
 
 @dataclass(frozen=True)
 class Resources:
-    """What one sandbox may use.
+    """The limits of one sandbox.
 
     Raises:
         ConfigError: a value is out of range.
@@ -80,8 +79,7 @@ class Resources:
     nofile: int = 1024
     """Open files of one process."""
     gpus: int = 0
-    """Whole GPUs: those of the request's `SandboxRequest.gpu_names`, or, where it names none, as many as the engine
-    picks."""
+    """Whole GPUs: those in `SandboxRequest.gpu_names`. If that is empty, the engine picks them."""
 
     def __post_init__(self) -> None:
         for name, smallest in (
@@ -103,16 +101,16 @@ class Host:
     """One machine, or service, on which a backend makes sandboxes, as the scheduler sees it.
 
     Attributes:
-        name: as in `SandboxRequest.host`; empty where there is but one.
+        name: as in `SandboxRequest.host`; empty if there is only one.
         slots: sandboxes at a time; None is no limit.
-        cpus: cores; None is as many as anybody wants.
-        memory_bytes: of its sandboxes together; likewise.
-        gpus: devices that may be leased, by the names that `SandboxRequest.gpu_names` takes; None where nobody can tell
-            which there are, and whoever asks for some is given them by the engine, without a lease.
-        labels: what jobs may ask for.
+        cpus: cores; None is no limit.
+        memory_bytes: memory of its sandboxes together; None is no limit.
+        gpus: devices that may be leased, by the names that `SandboxRequest.gpu_names` takes. None if they are unknown:
+            the engine then picks the GPUs of a job, without a lease.
+        labels: names that jobs may ask for.
         starting: sandboxes that may start at once; None is one per core.
         creations_per_second: sandboxes that all controllers of a user may create together; None is no limit.
-        scope: what names the machine to everybody who shares it: leases of one scope exclude each other.
+        scope: a name of the machine that is the same for all its users: leases of one scope exclude each other.
     """
 
     name: str = ""
@@ -132,19 +130,18 @@ class SandboxRequest:
 
     Attributes:
         name: unique on the engine; letters, digits, ``_``, ``.`` and ``-``.
-        image: what the backend calls an image; the local backend ignores it.
-        command: what to start, with no shell in between. Its first word ``python3`` is the image's Python.
+        image: the backend's name of an image; the local backend ignores it.
+        command: started without a shell. ``python3`` as its first word is the image's Python.
         labels: see `trace_bench.sandbox.labels`.
         uid_base: first uid of the job's block (`trace_bench.sandbox.uids`).
         runtime: a stronger runtime of the engine (``runsc``); None is the engine's default.
-        require_controls: controls to refuse to go without, beyond those that the backend always requires.
-        allow_weaker: controls that this sandbox goes without: left off where they can be left off (``read_only_root``,
-            ``noexec``, ``ipc``), else tolerated where the host cannot set them.
-        host: name of the `Host` to make it on; empty where there is but one.
-        gpu_names: the GPUs that it gets, by their names of that host.
-        cpuset: the cores that it runs on and no other pinned sandbox does meanwhile; empty is any.
-        most_seconds: the longest that its command can take, by limits of its own: a service may end it afterwards.
-            None is no limit.
+        require_controls: controls that must be in force, beyond those that the backend always requires.
+        allow_weaker: controls that this sandbox may lack. ``read_only_root``, ``noexec`` and ``ipc`` are turned off.
+            Others may be missing if the host cannot set them.
+        host: name of the `Host` to make it on; empty if there is only one.
+        gpu_names: the GPUs that it gets, by that host's names.
+        cpuset: the cores that it runs on, which no other pinned sandbox uses meanwhile; empty is any.
+        most_seconds: the longest time that its command can take. A service may end it afterwards. None is no limit.
 
     Raises:
         ConfigError: a control has an unknown name, is both required and given up, or cannot be given up.
@@ -188,10 +185,10 @@ class SandboxRequest:
 
 @dataclass(frozen=True)
 class Control:
-    """One control of one sandbox, read back from what is in force rather than from what was asked for.
+    """One control of one sandbox, read back from what is in force.
 
     Attributes:
-        known: False before the start, for a control that the engine names only then. `in_force` is False until then.
+        known: False before the start, for a control that the engine reports only afterwards. `in_force` is then False.
     """
 
     name: str
@@ -206,9 +203,9 @@ class ExitStatus:
     """How a sandbox ended.
 
     Attributes:
-        code: exit code of the command, 128 + signal where it was killed; None where nobody saw it end.
-        oom_killed: the memory limit killed a process of the sandbox: no evidence of which one, nor that it mattered.
-        error: what the engine says, empty if nothing.
+        code: exit code of the command, 128 + signal if a signal killed it; None if the end was not observed.
+        oom_killed: the memory limit killed a process of the sandbox, which may have been any.
+        error: the engine's message, often empty.
     """
 
     code: int | None
@@ -228,7 +225,8 @@ class Stream(Protocol):
         """
 
     def write(self, data: bytes) -> None:
-        """Write all of `data` to stdin. Takes in what arrives meanwhile: two full pipes cannot block each other.
+        """Write all of `data` to stdin. Output that arrives meanwhile is kept for `read`: two full pipes cannot block
+        each other.
 
         Raises:
             StreamTimeout: the sandbox did not take it within the stream's deadline.
@@ -236,7 +234,7 @@ class Stream(Protocol):
         """
 
     def fileno(self) -> int:
-        """For `select`: readable means that `read(0)` is worth calling; call it until it returns None, then wait."""
+        """For `select`: once it is readable, call `read(0)` until it returns None, then wait again."""
 
     def close(self) -> None:
         """Detach. The sandbox runs on and sees no end of file."""
@@ -257,10 +255,11 @@ class Sandbox(Protocol):
 
     @property
     def host(self) -> str:
-        """Name of the `Host` that it is on; empty where there is but one."""
+        """Name of the `Host` that it is on; empty if there is only one."""
 
     def attach(self) -> Stream:
-        """Open the stream. Before `start` nothing is lost; later, what was written while nobody was attached may be."""
+        """Open the stream. Output before the first `attach` may be lost unless that comes before `start`, and so may
+        output between two attached streams."""
 
     def start(self) -> None:
         """Start the command."""
@@ -288,7 +287,7 @@ class Sandbox(Protocol):
         """
 
     def remove(self) -> None:
-        """Remove it with all it wrote, whatever state it is in; once is enough, twice does no harm."""
+        """Remove it with all that it wrote, in any state. A second call does nothing."""
 
 
 class Backend(Protocol):
@@ -299,7 +298,7 @@ class Backend(Protocol):
 
     @property
     def integrity(self) -> Integrity:
-        """What its results are worth: ``unprotected`` ones are flagged in every table."""
+        """Results of an ``unprotected`` backend are flagged in every table."""
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -307,15 +306,16 @@ class Backend(Protocol):
 
     @property
     def cannot(self) -> Mapping[str, str]:
-        """All other names of `CONTROLS` and `FEATURES`, each with the reason: what people read, and why a check of
-        `trace_bench.sandbox.conformance` is left out."""
+        """All other names of `CONTROLS` and `FEATURES`, each with the reason. Users read them. Checks of
+        `trace_bench.sandbox.conformance` that need one of them are skipped."""
 
     @property
     def default_uid_base(self) -> int:
         """First uid that jobs may have here."""
 
     def hosts(self) -> Sequence[Host]:
-        """Where it makes sandboxes, at least one; asked at the beginning of a run, and again while a host is gone.
+        """The hosts on which it makes sandboxes, at least one. Called at the beginning of a run, and again while a host
+        is gone.
 
         Raises:
             SandboxError: none of them answers. One of several that does not is left out.
@@ -338,10 +338,10 @@ class Backend(Protocol):
         """
 
     def find(self, labels: Mapping[str, str]) -> list[Sandbox]:
-        """All sandboxes that carry `labels`, in whatever state, also those of a controller that died."""
+        """All sandboxes that carry `labels`, in any state, also those of a controller that died."""
 
     def uid_bases_in_use(self) -> frozenset[int]:
-        """First uids of the blocks that running sandboxes have, whoever started them."""
+        """First uids of the blocks of all running sandboxes, whichever controller started them."""
 
     def describe(self) -> dict[str, Any]:
         """Facts for ``env.json`` and ``doctor``; JSON values only."""
@@ -349,10 +349,10 @@ class Backend(Protocol):
 
 @runtime_checkable
 class TriesStarts(Protocol):
-    """What a backend has beside `Backend` whose engine can be asked at no cost whether it starts sandboxes."""
+    """A `Backend` that can try at no cost whether its engine starts sandboxes."""
 
     def try_start(self) -> list[Control]:
-        """Start a sandbox that does nothing, and remove it; returns its controls.
+        """Start a sandbox that does nothing, and remove it. Return its controls.
 
         Raises:
             SandboxError, EnvironmentUnavailable: the engine cannot start one.
@@ -360,31 +360,31 @@ class TriesStarts(Protocol):
 
 
 ImageSupply = Callable[[str, Any, Callable[[], bool]], str]
-"""Brings one image to a host: called with the host's name, a client of its engine (`docker.DockerClient`) and what
-says, often asked, that it is not wanted any more; returns the image's name there.
+"""Brings one image to a host. Its arguments are the host's name, a client of its engine (`docker.DockerClient`), and a
+function that returns True once the image is no longer needed. It returns the image's name there.
 
 Raises:
-    EnvironmentUnavailable: it cannot be had there. Interrupted: it was not wanted any more.
+    EnvironmentUnavailable: the image cannot be brought there. Interrupted: it is no longer needed.
 """
 
 
 @runtime_checkable
 class SuppliesImages(Protocol):
-    """What a backend has beside `Backend` that waits long for images."""
+    """A `Backend` that may wait long for images."""
 
     def stop_supplying_when(self, stopped: Callable[[], bool]) -> None:
-        """Images that are on their way then are given up: who waits for one gets `Interrupted`."""
+        """Give up images that are under way once `stopped` returns True: calls that wait raise `Interrupted`."""
 
 
 @runtime_checkable
 class SeveralEngines(SuppliesImages, Protocol):
-    """What a backend has beside `Backend` whose hosts have images of their own."""
+    """A `Backend` whose hosts have images of their own."""
 
     def unreachable(self) -> Mapping[str, str]:
-        """By name, the hosts that did not answer when they were last asked, and what was said."""
+        """The hosts that did not answer when they were last called, by name, with the reasons."""
 
     def supply_image(self, image: str, supply: ImageSupply) -> None:
-        """From now on, `supply` brings `image` to a host before the first sandbox there with it."""
+        """Have `supply` bring `image` to a host before the first sandbox of it there."""
 
     def bring_image(self, image: str, host: str) -> str:
         """Bring `image` to `host` unless it is there, as `Backend.create` does. The first time can take minutes.

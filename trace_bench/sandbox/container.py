@@ -1,6 +1,6 @@
 """The hardened container: everything that is asked of the engine, on one page.
 
-What each line is for, and how it is read back, stands in ``docs/reference/sandbox-controls.md``.
+``docs/reference/sandbox-controls.md`` says what each line is for, and how it is read back.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ NO_IPC = {
     "kernel.sem": "0 0 0 0",
     "kernel.shmmni": "0",
 }
-"""Message queues, semaphores and shared memory of the IPC namespace are open to any uid and outlive the process that
-made them; so none can be made."""
+"""Sysctls that forbid message queues, semaphores and shared memory in the IPC namespace: any uid could use them, and
+they outlive the process that made them."""
 
 GPUS = f"{labels.PREFIX}gpus"
 """Label with the number of GPUs that were asked for; a container without GPUs has none."""
 
 LOG_DRIVER = "local"
 LOG_BYTES = 1 << 20
-"""stdout carries the control stream, so the log is no record, only last words. ``local`` keeps raw bytes; ``json-file``
-would spend CPU on escaping them."""
+"""stdout carries the control stream, so the log is only needed for the end of stderr. ``local`` keeps raw bytes;
+``json-file`` would spend CPU on escaping them."""
 
 
 def container_config(request: SandboxRequest, *, volume: str, quota: bool, gvisor: bool = False) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def container_config(request: SandboxRequest, *, volume: str, quota: bool, gviso
         own_labels[labels.CPUSET] = ",".join(map(str, request.cpuset))
     return {
         "Image": request.image,
-        # As the entry point, so that an image's own entry point or command has no say.
+        # As the entry point, so that an image's own entry point or command is not used.
         "Entrypoint": list(request.command),
         "Cmd": [],
         "User": "0:0",
@@ -66,7 +66,7 @@ def container_config(request: SandboxRequest, *, volume: str, quota: bool, gviso
         "Labels": own_labels,
         "Tty": False,
         "OpenStdin": True,
-        # The stream outlives whoever is attached: a new controller picks it up.
+        # The stream outlives a controller that is attached: a new one can attach.
         "StdinOnce": False,
         "AttachStdin": False,
         "AttachStdout": False,
@@ -93,7 +93,7 @@ def _host_config(
         # Seccomp and AppArmor are not named here: naming them is how they are turned off.
         "SecurityOpt": ["no-new-privileges"],
         "ReadonlyRootfs": "read_only_root" not in weaker,
-        # Owned by uid 0: phases get folders of their own in it, so that no two uids share a place to write.
+        # Owned by uid 0: phases get folders of their own in it, so that no two uids share a writable folder.
         "Tmpfs": {
             "/tmp": f"{flags},size={resources.tmp_bytes},mode=0755",
             "/run": f"{flags},size={RUN_BYTES},mode=0755",

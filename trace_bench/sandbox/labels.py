@@ -1,4 +1,4 @@
-"""Names of the labels that sandboxes carry. Adoption, sweeping and ``ps`` find sandboxes by these alone."""
+"""Labels of sandboxes. Adoption, sweeping and ``ps`` find sandboxes by these alone."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ JOB = PREFIX + "job"
 OWNER = PREFIX + "owner"
 """Host and user whose controllers may adopt or sweep it; see `owner`."""
 LEASE = PREFIX + "lease"
-"""Seconds that the supervisor lives on without a heartbeat."""
+"""Seconds that the supervisor runs on without a heartbeat."""
 CREATED = PREFIX + "created"
-"""When it was asked for: whole seconds since 1970, by the clock of its controller."""
+"""When it was requested: whole seconds since 1970, by the clock of its controller."""
 UID_BASE = PREFIX + "uid-base"
 """First uid of its block; set by the backend."""
 DEVICES = PREFIX + "devices"
 """GPUs that it holds a lease of, with commas between; set by the backend."""
 CPUSET = PREFIX + "cpuset"
-"""Cores that it holds a lease of, likewise."""
+"""Cores that it holds a lease of, with commas between; set by the backend."""
 EXCLUSIVE = PREFIX + "exclusive"
-"""There, and ``1``, where nothing else of this program may run on its host."""
+"""``1`` if no other sandbox may run on its host; else missing."""
 VOLUME = PREFIX + "volume"
 """Name of the volume at /out; set by the backend."""
 
@@ -54,7 +54,7 @@ LONGEST_NAME = 120
 
 
 def sandbox_name(run_id: str, job_id: str) -> str:
-    """Name of one job's sandbox, unlike that of any other job; a long run id is cut, and told by its hash.
+    """Name of one job's sandbox, unlike that of any other job. A long run id is cut, and its hash added.
 
     >>> sandbox_name("r", "j")
     'trace-bench-r-j'
@@ -70,7 +70,7 @@ def sandbox_name(run_id: str, job_id: str) -> str:
 
 
 def age(labels: Mapping[str, str], now: float) -> float | None:
-    """Seconds that a sandbox with `labels` has been there; None where they do not say.
+    """Age in seconds of a sandbox with `labels`; None if they do not say.
 
     >>> age({CREATED: "100"}, 130.5)
     30.5
@@ -80,7 +80,7 @@ def age(labels: Mapping[str, str], now: float) -> float | None:
 
 
 def uid_base(labels: Mapping[str, str]) -> int | None:
-    """The first uid of a sandbox with `labels`; None where they do not say, or what they say is no uid.
+    """The first uid of a sandbox with `labels`; None if they hold no valid one.
 
     >>> uid_base({UID_BASE: "1048576"}), uid_base({UID_BASE: "²"}), uid_base({UID_BASE: "9" * 5000}), uid_base({})
     (1048576, None, None, None)

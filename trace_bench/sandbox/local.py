@@ -1,11 +1,11 @@
 """The local backend: a plain process of this user. No isolation; its results are marked unprotected.
 
-It is there for machines without an engine and for work on tasks and trainers. What it shares with the other backends is
-the job contract: one command, one byte stream that outlives whoever is attached, one folder that comes back as a tar.
+It is meant for machines without an engine, and for work on tasks and trainers. It shares the job contract with the
+other backends: one command, one byte stream that outlives an attached controller, one folder that comes back as a tar.
 
-A sandbox is a folder: ``state.json`` (labels), ``spec.json`` (what to start), the pipes ``stdin`` and ``stdout``,
-``running.json``, ``exit.json``, ``stderr.log``, ``out/`` and ``tmp/``. So a controller that died leaves nothing that
-the next one cannot find. What this cannot do stands in ``docs/reference/sandbox-controls.md``.
+A sandbox is a folder: ``state.json`` (labels), ``spec.json`` (the command), the pipes ``stdin`` and ``stdout``,
+``running.json``, ``exit.json``, ``stderr.log``, ``out/`` and ``tmp/``. So the next controller finds all that a dead one
+has left. ``docs/reference/sandbox-controls.md`` lists what this backend cannot do.
 """
 
 from __future__ import annotations
@@ -55,18 +55,18 @@ STATE_DIR_VARIABLE = "TRACE_BENCH_STATE_DIR"
 START_SECONDS = 30.0
 KILL_SECONDS = 12.0
 _REMOVED = "."
-"""Before the name of a sandbox whose removal has begun: it is found, and is good for nothing but to be removed."""
+"""Prefix of the name of a sandbox whose removal has begun. It can be found, and only be removed."""
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 _PARTLY = {
     "memory": "RLIMIT_AS for each process, not for all together",
-    "nofile": "RLIMIT_NOFILE, which protects nobody else",
-    "core": "RLIMIT_CORE, which protects nobody else",
+    "nofile": "RLIMIT_NOFILE, which protects no other process",
+    "core": "RLIMIT_CORE, which protects no other process",
     "disk": "RLIMIT_FSIZE for each file, not for all together",
 }
 LOCAL_BASE = DEFAULT_BASE + SLOTS * BLOCK
 """Above all that engines use."""
 _FOLDERS = 1 << 20
-"""Places above it for the first slot of a folder of sandboxes."""
+"""Number of positions above it for the first slot of a folder of sandboxes."""
 
 
 class LocalBackend:
@@ -81,7 +81,7 @@ class LocalBackend:
     capabilities: frozenset[str] = frozenset()
     cannot: Mapping[str, str] = {
         **{name: _PARTLY.get(name, "a plain process of this user has none") for name in CONTROLS},
-        "oom_flag": "a process that runs out of address space ends by itself, and nobody sees why",
+        "oom_flag": "a process that runs out of address space ends by itself, and the reason is not observed",
         "quota": "RLIMIT_FSIZE for each file, not for all together",
         "connection": "the stream is two pipes of this machine",
     }
@@ -91,8 +91,8 @@ class LocalBackend:
 
     @property
     def default_uid_base(self) -> int:
-        """Nobody's uids: none are given to phases here. Their locks say whether a controller is alive, so they are
-        apart from those of engines, and from those of other folders, whose sandboxes cannot be seen from here."""
+        """Phases get no uids here. The locks of uid blocks only show which controller is alive, so they are apart from
+        those of engines, and from those of other folders, whose sandboxes cannot be seen from here."""
         return LOCAL_BASE + BLOCK * (zlib.crc32(os.fsencode(self._root())) % _FOLDERS)
 
     def hosts(self) -> Sequence[Host]:
@@ -141,7 +141,8 @@ class LocalBackend:
         return uid_bases(sandbox.labels for sandbox in self.find({}))
 
     def taken(self, host: str) -> Taken:
-        """Of this folder alone: sandboxes of others have nothing but the locks of their controllers."""
+        """What sandboxes of this folder hold. Those of other folders are only protected by the locks of their
+        controllers."""
         return Taken.by(sandbox.labels for sandbox in self.find({}) if sandbox.status() == "running")
 
     def describe(self) -> dict[str, Any]:
@@ -173,8 +174,7 @@ class LocalBackend:
 
 
 class LocalSandbox:
-    """A folder, and the process that its launcher started. Its name is used again for the next attempt of a job, its id
-    is not."""
+    """A folder, and the process that its launcher started. The next attempt of a job reuses the name, not the id."""
 
     def __init__(self, folder: Path, own_id: str, own_labels: Mapping[str, str]) -> None:
         self._folder = folder
@@ -238,10 +238,10 @@ class LocalSandbox:
         if pid is None:
             return
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGTERM)  # the launcher sweeps; it is the one that orphans come to
+            os.kill(pid, signal.SIGTERM)  # the launcher sweeps: it is the parent of orphans
         end = time.monotonic() + KILL_SECONDS
         while self._pid() is not None:
-            if time.monotonic() > end:  # somebody stopped the launcher
+            if time.monotonic() > end:  # the launcher was stopped
                 processes.kill_all([*processes.descendants(pid), pid])
             self._wait_once(0.05)
 
@@ -254,8 +254,8 @@ class LocalSandbox:
         return self._still_there(tar_of(self._folder / "out", "out"))
 
     def _still_there(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
-        """`pieces`, the last of them only if the folder is still there: files that went with it are no folder without
-        files."""
+        """`pieces`, the last of them only if the folder is still there. Otherwise files that were removed with it would
+        be missing without an error."""
         held = b""
         for piece in pieces:
             if held:
@@ -266,7 +266,7 @@ class LocalSandbox:
 
     def remove(self) -> None:
         self.kill()
-        # Under another name first, at one stroke: half of a sandbox must not be taken for a whole one.
+        # Renamed first: a sandbox that is half removed must not be taken for a whole one.
         doomed = self._folder.with_name(f"{_REMOVED}{self.name.removeprefix(_REMOVED)}-{secrets.token_hex(4)}"[:250])
         with contextlib.suppress(FileNotFoundError):
             self._folder.rename(doomed)
@@ -283,7 +283,7 @@ class LocalSandbox:
         return pid if launcher.start_time(pid) == running["start"] else None
 
     def _wait_once(self, seconds: float) -> None:
-        """Until the launcher has ended, at most `seconds`; a moment if it has not started."""
+        """Wait until the launcher has ended, at most `seconds`, or a moment if it has not started."""
         pid = self._pid()
         if pid is None:
             time.sleep(min(seconds, 0.02))
@@ -310,7 +310,7 @@ class LocalSandbox:
 
     def _check_there(self) -> None:
         if not self._is_there():
-            raise SandboxRemoved(f"sandbox {self.name} is no longer there; somebody removed {self._folder}.")
+            raise SandboxRemoved(f"sandbox {self.name} is no longer there; {self._folder} was removed.")
 
 
 class LocalStream(PolledStream):
@@ -321,7 +321,7 @@ class LocalStream(PolledStream):
         self._status = status
         self._in = os.open(folder / "stdout", os.O_RDONLY | os.O_NONBLOCK)
         try:
-            # For reading too: before the start nobody else holds the other end.
+            # For reading too: before the start no process holds the other end.
             self._out = os.open(folder / "stdin", os.O_RDWR | os.O_NONBLOCK)
         except BaseException:
             os.close(self._in)
@@ -399,7 +399,7 @@ def _command(command: tuple[str, ...]) -> list[str]:
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:
-    """The content of `path`; None if it is missing or no JSON object, as when a controller died making the folder."""
+    """The content of `path`; None if it is missing or no JSON object, as after a controller died making the folder."""
     try:
         value = json.loads(path.read_text())
     except (OSError, ValueError):
@@ -416,7 +416,7 @@ def _tail(path: Path) -> str:
 
 
 def _remove_tree(folder: Path) -> None:
-    """Remove `folder` whatever rights its folders have. Nothing runs in it any more, so nobody swaps links in."""
+    """Remove `folder`, whatever the rights of its folders. No process runs in it that could put links into it."""
     for path, names, _ in os.walk(folder):
         for name in names:
             child = Path(path, name)

@@ -1,7 +1,7 @@
 """The engine's runtimes: which one a sandbox gets, and whether that one brings a kernel of its own (gVisor's runsc).
 
-Under gVisor system calls of the sandbox never reach the host's kernel; what answers them heeds most of what the engine
-asks for, and not all of it. What it does not heed is a control that is not in force, and is said to be so.
+Under gVisor system calls of the sandbox never reach the host's kernel. gVisor applies most settings of the engine, but
+not all. A control that it does not apply is reported as not in force.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Facts = Mapping[str, Any]
 NOT_UNDER_GVISOR: Mapping[str, str] = {
     "seccomp": "gVisor answers system calls itself, behind a filter of its own towards the host",
     "apparmor": "gVisor applies no AppArmor profile",
-    "ipc": "gVisor heeds no limits of queues and shared memory; the worker's filter refuses the calls to candidates",
+    "ipc": "gVisor applies no limits of queues and shared memory; the worker's filter refuses the calls to candidates",
 }
 """Controls that gVisor does not put in force and that are not required there, each with the reason."""
 
@@ -29,17 +29,17 @@ RUNSC_THREADS = 160
 
 
 def host_threads(pids: int) -> int:
-    """What the engine's limit of processes must be where it counts gVisor's threads on the host, not the sandbox's.
+    """The engine's limit of processes for a gVisor sandbox, where it counts gVisor's threads on the host.
 
-    A process inside costs up to 5.2 threads on the host (measured with the ptrace platform), runsc itself 55. Whoever
-    reaches the limit ends the whole sandbox, for runsc cannot go on without a thread; so it must lie beyond what all
-    uids of a job may start together by RLIMIT_NPROC, which gVisor heeds.
+    A process inside costs up to 5.2 threads on the host (measured with the ptrace platform), runsc itself 55. Reaching
+    the limit ends the whole sandbox, for runsc cannot go on without a thread. So the limit is beyond what all uids of a
+    job may start together by RLIMIT_NPROC, which gVisor applies.
     """
     return max(FEWEST_HOST_THREADS, RUNSC_THREADS + HOST_THREADS * pids)
 
 
 def runtime_of(asked: str | None, engine: Facts) -> str:
-    """Name of the runtime that a sandbox gets; empty if nobody knows.
+    """Name of the runtime that a sandbox gets; empty if it is unknown.
 
     Args:
         engine: the engine's ``info``.
@@ -48,7 +48,7 @@ def runtime_of(asked: str | None, engine: Facts) -> str:
 
 
 def is_gvisor(runtime: str, engine: Facts) -> bool:
-    """By the names of the runtime, of its program and of its shim: the engine says no more of it."""
+    """Whether `runtime` is gVisor's, by its own name and those of its program and shim."""
     entry = _entry(runtime, engine)
     names = (runtime, Path(str(entry.get("path") or "")).name, str(entry.get("runtimeType") or ""))
     return any(word in name.lower() for name in names for word in ("runsc", "gvisor"))
@@ -68,14 +68,14 @@ def describe_runtimes(engine: Facts, *, here: bool) -> list[str]:
     """One text for each runtime: ``runsc 0.0~20221219.0 (/usr/bin/runsc --platform=ptrace --network=none)``.
 
     Args:
-        here: the engine's files are this machine's, so that gVisor's program can be asked for its version. (Versions
-            of runc are the engine's to say, and stand in its ``version``.)
+        here: the engine runs on this machine, so gVisor's program can report its version. (The engine's ``version``
+            holds that of runc.)
     """
     return [_describe(name, engine, here) for name in sorted(engine.get("Runtimes") or {})]
 
 
 def missing_runtime(runtime: str, known: object = None) -> str:
-    """The sentence for a runtime that the engine does not have; `known` are those that it has, if that is known."""
+    """The error message for a runtime that the engine does not have; `known` are the runtimes that it has."""
     has = f" (it has {', '.join(str(name) for name in known)})" if isinstance(known, list) and known else ""
     return (
         f"the engine has no runtime {runtime!r}{has}; make it one of the engine's runtimes as in "
@@ -91,7 +91,7 @@ def _describe(name: str, engine: Facts, here: bool) -> str:
 
 
 def _version(path: str) -> str:
-    """What ``runsc --version`` says; empty if it cannot be asked."""
+    """The version by ``runsc --version``; empty if it does not run."""
     if not Path(path).is_file():
         return ""
     try:

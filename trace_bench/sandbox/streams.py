@@ -1,4 +1,4 @@
-"""A byte stream over non-blocking descriptors: all of `Stream` except how bytes come and go."""
+"""A byte stream over non-blocking descriptors: all of `Stream` but the calls that move bytes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ DEADLINE = 60.0
 READ_BYTES = 1 << 20
 """About the most that one `read` returns."""
 BACKLOG = 64 << 20
-"""Bytes that `write` takes in for a later `read`; beyond it, it leaves them with the sandbox."""
+"""Bytes that `write` keeps for a later `read`. Further output stays with the sandbox."""
 
 
 class PolledStream(ABC):
     """Implements `trace_bench.sandbox.base.Stream` on two descriptors, which may be one and the same.
 
-    One lock per direction: a reader and a writer can work at once. A writer also reads while it waits, unless another
-    thread does already, for a sandbox that is stuck writing to us never gets to read what we write.
+    There is a lock for each direction, so a reader and a writer can work at once. A writer that waits also reads,
+    unless another thread does: a sandbox that is stuck writing to us never reads what we write.
     """
 
     def __init__(self, deadline: float = DEADLINE) -> None:
@@ -97,8 +97,8 @@ class PolledStream(ABC):
                 self._drain_while_waiting()
 
     def drain(self) -> None:
-        """Take in what is there for a later `read`, unless another thread is reading. Drops the connection rather than
-        hold more than `BACKLOG`."""
+        """Keep what is there for a later `read`, unless another thread is reading. Beyond `BACKLOG` bytes the
+        connection is closed."""
         if not self._ended and self._reading.acquire(blocking=False):
             try:
                 self._take_in(BACKLOG)

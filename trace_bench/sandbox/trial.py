@@ -1,4 +1,4 @@
-"""Starts one sandbox that does nothing: what an engine says of itself does not tell whether it can start any."""
+"""Start one sandbox that does nothing: only that shows whether an engine can start any."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from trace_bench.sandbox.engine import Engine
 from trace_bench.sandbox.labels import job_labels
 
 LEASE = 60.0
-"""Seconds after which `trace-bench clean` takes a trial's sandbox for one that was left."""
+"""Seconds after which `trace-bench clean` removes the sandbox of a trial."""
 PATIENCE = 60.0
 """Seconds that it has to end, once it has started."""
 COMMAND = ("/sbin/docker-init", "--version")
-"""The engine's own init, which it puts into every sandbox: the image has no file."""
+"""The engine's own init, which it adds to every sandbox: the image has no file."""
 
 
 def start_one(backend: Backend, engine: Engine) -> list[Control]:
-    """Start a sandbox of an image without files, see it end, and remove both.
+    """Start a sandbox of an image without files, wait for its end, and remove both.
 
     Args:
         backend: makes sandboxes on `engine`.
@@ -50,7 +50,7 @@ def start_one(backend: Backend, engine: Engine) -> list[Control]:
             sandbox.start()
             controls = sandbox.controls()
             if sandbox.wait(PATIENCE) is None:
-                raise SandboxError(f"{engine} has started a sandbox, whose end it did not see within {PATIENCE:g} s.")
+                raise SandboxError(f"{engine} has started a sandbox that did not end within {PATIENCE:g} s.")
         finally:
             sandbox.remove()
     return controls

@@ -1,4 +1,4 @@
-"""The laboratory: a backend, what it is asked to run, and how its answers are read."""
+"""The backend under test, the programs that it runs, and helpers to read their output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trace_bench.sandbox.base import CONTROLS, FEATURES, Backend, ExitStatus, Re
 from trace_bench.sandbox.labels import JOB, RUN
 
 SLOWNESS = float(os.environ.get("TRACE_BENCH_SLOWNESS") or 1)
-"""Times as long as usual that everything may take: more than 1 on an engine whose machine is emulated."""
+"""Factor for all time limits: more than 1 on an engine whose machine is emulated."""
 PATIENCE = 30.0 * SLOWNESS
 """Seconds for a sandbox to end, or to say something."""
 PRELUDE = """
@@ -65,7 +65,7 @@ class Lab:
         image: a Linux image with a ``python3`` on its PATH, in the backend's own words.
         run: label of all its sandboxes.
         runtime: what sandboxes ask for, as in a config.
-        without: controls that this runtime is known not to heed, or to count otherwise, each with the reason.
+        without: controls that this runtime is known not to apply, or to count otherwise, each with the reason.
         environment: variables that another process needs to find the same sandboxes.
     """
 
@@ -108,7 +108,7 @@ class Lab:
                 stream.close()
 
     def finished(self, code: str, **changes: Any) -> tuple[bytes, str, ExitStatus]:
-        """Run `code` to its end: stdout, stderr, and how it ended."""
+        """Run `code` to its end. Return stdout, stderr, and how it ended."""
         with self.running(code, **changes) as (sandbox, stream):
             out = read_all(stream)
             ended = sandbox.wait(PATIENCE)
@@ -116,7 +116,7 @@ class Lab:
             return out, sandbox.last_words(), ended
 
     def cannot(self) -> dict[str, str]:
-        """What the backend declares that it cannot do, here and under this runtime, each with the reason."""
+        """What the backend cannot do, here and under this runtime, each with the reason."""
         return {**self.backend.cannot, **self.without}
 
     def sweep(self) -> None:
@@ -127,10 +127,10 @@ class Lab:
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that every backend does.
+    """One rule for every backend.
 
     Attributes:
-        run: raises AssertionError, or whatever else goes wrong, where the backend does not.
+        run: raises AssertionError, or any other error, if the backend breaks the rule.
         needs: controls and features without which it means nothing.
     """
 
@@ -142,14 +142,14 @@ class Check:
         return self.run.__name__
 
     def lacking(self, lab: Lab) -> str | None:
-        """Why it is not for this backend, in the backend's words; None if it is."""
+        """Why this backend skips it, in the backend's words; None if it does not."""
         cannot = lab.cannot()
         lost = sorted(self.needs & cannot.keys())
         return "; ".join(f"the {lab.backend.name} backend has no {name}: {cannot[name]}" for name in lost) or None
 
 
 def needs(*names: str) -> Callable[[Callable[[Lab], None]], Check]:
-    """For a check of what not every backend can do."""
+    """Decorate a check of what not every backend can do."""
     unknown = set(names) - CONTROLS.keys() - FEATURES.keys()
     if unknown:
         raise ValueError(f"neither controls nor features: {sorted(unknown)}")

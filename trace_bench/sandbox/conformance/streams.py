@@ -30,7 +30,7 @@ def writer_takes_in_what_arrives_so_that_full_pipes_do_not_block(lab: Lab) -> No
     data = secrets.token_bytes(12 << 20)
     with lab.running(ECHO) as (_, stream):
         read_until(stream, b"ready\n")
-        stream.write(data)  # one thread: who only wrote would wait for ever for the echo to be read
+        stream.write(data)  # one thread: a writer that did not read would never return
         assert read_bytes(stream, len(data)) == data
 
 

@@ -1,4 +1,4 @@
-"""The control stream under load and torn, and sandboxes that are gone without our doing.
+"""The control stream under load and torn, and sandboxes that another program removes.
 
 The programs inside use the real control stream (`trace_bench.worker.control_stream`), handed in as source, since the
 image need not hold it.
@@ -151,11 +151,11 @@ def speaking(lab: Lab, count: int, *, busy: bool) -> Iterator[tuple[Sandbox, Str
 def frames_keep_their_order_both_ways_while_the_sandbox_is_busy(lab: Lab) -> None:
     speaker = Speaker(LOAD)
     with speaking(lab, LOAD, busy=True) as (sandbox, stream):
-        teller = threading.Thread(target=speaker.say_all, args=(stream,))
-        teller.start()
+        writer = threading.Thread(target=speaker.say_all, args=(stream,))
+        writer.start()
         assert speaker.listen(stream)
-        teller.join(PATIENCE)
-        assert not teller.is_alive()
+        writer.join(PATIENCE)
+        assert not writer.is_alive()
         speaker.check()
         ended = sandbox.wait(PATIENCE)
         assert ended is not None and ended.code == 0
@@ -163,15 +163,15 @@ def frames_keep_their_order_both_ways_while_the_sandbox_is_busy(lab: Lab) -> Non
 
 @needs("connection")
 def cut_connection_loses_and_doubles_nothing(lab: Lab) -> None:
-    """Cut again and again, while both sides send; whoever attaches next goes on by the numbers."""
+    """Cut again and again, while both sides send. The next stream continues by the numbers."""
     chance, speaker = random.Random(1), Speaker(TORN)
     with speaking(lab, TORN, busy=False) as (sandbox, first):
         stream: Stream = first
         for turn in range(CUTS + 1):
             if turn:
                 speaker.hello(stream)
-            teller = threading.Thread(target=_say_until_cut, args=(speaker, stream))
-            teller.start()
+            writer = threading.Thread(target=_say_until_cut, args=(speaker, stream))
+            writer.start()
             try:
                 if speaker.listen(stream, None if turn == CUTS else chance.randrange(1, 12)):
                     break
@@ -183,11 +183,11 @@ def cut_connection_loses_and_doubles_nothing(lab: Lab) -> None:
                         assert data, "a stream that is cut comes to an end"
                     assert data == b"", "a stream that is cut comes to an end"
             finally:
-                teller.join(PATIENCE)
-                assert not teller.is_alive(), "who writes to a stream that is cut is told"
+                writer.join(PATIENCE)
+                assert not writer.is_alive(), "a writer to a stream that is cut gets an error"
                 if not speaker.their_digest:
                     stream.close()
-            assert sandbox.status() == "running", "the sandbox lives on"
+            assert sandbox.status() == "running", "the sandbox runs on"
             stream = sandbox.attach()
         stream.close()
         speaker.check()
@@ -291,7 +291,7 @@ def removal_during_collect_is_noticed(lab: Lab) -> None:
         read_until(stream, b"ready\n")
         pieces = sandbox.collect()
         got = [next(pieces)]
-        # Beside it: an engine may let who removes wait for who collects.
+        # In a thread: an engine may make the removal wait for the collection.
         remover = threading.Thread(target=_twin(lab, sandbox).remove)
         remover.start()
         remover.join(1.0)
