@@ -121,7 +121,7 @@ def test_the_same_run_is_imported_once_and_another_of_its_id_is_refused(
     extract(made.path, there)
     assert extract(made.path, there).already
     (there / RUN / "more").write_text("")
-    with pytest.raises(ConfigError, match="it is there already, and differs"):
+    with pytest.raises(ConfigError, match="it exists, and differs"):
         extract(made.path, there)
     assert [path.name for path in there.iterdir()] == [RUN]
 
@@ -129,7 +129,7 @@ def test_the_same_run_is_imported_once_and_another_of_its_id_is_refused(
 def test_a_dangling_link_in_the_place_of_the_run_is_not_followed(run: RunLayout, tmp_path: Path, there: Path) -> None:
     there.mkdir()
     (there / RUN).symlink_to(tmp_path / "nowhere")
-    with pytest.raises(ConfigError, match="there already"):
+    with pytest.raises(ConfigError, match="it exists, and differs"):
         extract(pack(run, tmp_path / "a.tar").path, there)
 
 
@@ -230,7 +230,7 @@ SUM = hashlib.sha256(b"x").hexdigest()
         (entry("setup.sh", 1), "it holds setup.sh"),
         (entry(CHECKSUMS, 1), "occurs twice"),
         (entry("../../x", kind=tarfile.DIRTYPE), "empty component"),
-        (entry("-rf", kind=tarfile.DIRTYPE), "no name of a run"),
+        (entry("-rf", kind=tarfile.DIRTYPE), "not the id of a run"),
         (entry(f"{RUN}/unlisted", 1), "is not among its checksums"),
     ],
     ids=lambda value: None if isinstance(value, tarfile.TarInfo) else value.replace(" ", "-")[:30],
@@ -252,7 +252,7 @@ def test_a_hostile_entry_is_refused_in_a_sentence(
         ({"change": lambda c: c.update({f"{RUN}/meta/manifest.json": b"["})}, "its manifest"),
         ({"change": dict.clear}, "it holds no run"),
         ({"listed": lambda s: s.update({f"{RUN}/gone": "0" * 64})}, "gone is missing"),
-        ({"listed": lambda s: s.update({f"{RUN}/summary.json": "0" * 64})}, "summary.json is not as its checksum says"),
+        ({"listed": lambda s: s.update({f"{RUN}/summary.json": "0" * 64})}, "summary.json does not match its checksum"),
         ({"listing": b"\xff\xfe nonsense"}, "is damaged"),
         ({"listing": b""}, "is not among its checksums"),
     ],
@@ -268,7 +268,7 @@ def test_an_archive_that_is_not_what_its_checksums_say_is_refused(
 @pytest.mark.usefixtures("untouched")
 def test_a_run_in_the_folder_of_another_id_is_refused(maker: Maker, there: Path) -> None:
     maker.content = {name.replace(RUN, "another-id"): data for name, data in maker.content.items()}
-    with pytest.raises(ConfigError, match=f"folder another-id says that it is {RUN}"):
+    with pytest.raises(ConfigError, match=f"folder is another-id, and its manifest is of {RUN}"):
         extract(maker(), there)
 
 
@@ -312,12 +312,12 @@ def test_a_torn_or_damaged_download_is_refused_wherever_it_ends(run: RunLayout, 
 @pytest.mark.usefixtures("untouched")
 def test_what_is_no_archive_is_refused(run: RunLayout, tmp_path: Path, there: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
-    (tmp_path / "text").write_text("no archive" * 100)
+    (tmp_path / "text").write_text("not an archive" * 100)
     (tmp_path / "short.csv").write_text("a,b\n")
     (tmp_path / "x.gz").write_bytes(gzip.compress(b"no tar" * 1000))
-    for path, said in ((tmp_path / "none", "No such file"), (tmp_path, "it is no file"),
-                       (tmp_path / "fifo", "it is no file"), (tmp_path / "text", "text: it is no archive; name one"),
-                       (tmp_path / "short.csv", "no archive"), (tmp_path / "x.gz", "no archive")):  # fmt: skip
+    for path, said in ((tmp_path / "none", "No such file"), (tmp_path, "it is not a file"),
+                       (tmp_path / "fifo", "it is not a file"), (tmp_path / "text", "text: it is not an archive"),
+                       (tmp_path / "short.csv", "not an archive"), (tmp_path / "x.gz", "not an archive")):  # fmt: skip
         with pytest.raises(ConfigError, match=said):
             extract(path, there)
 
@@ -335,6 +335,6 @@ def test_an_import_that_was_killed_is_swept(there: Path) -> None:
     (there / f"{IMPORTING}x").mkdir(parents=True)
     (there / f"{IMPORTING}x" / "f").write_text("half")
     (item,) = removing.removable(there)
-    assert (item.size, item.why) == (4, "half an import")
+    assert (item.size, item.why) == (4, "an incomplete import")
     removing.remove([item])
     assert list(there.iterdir()) == []

@@ -29,7 +29,7 @@ OTHER = "20260202-030405-0123abcd"
 
 
 def told(run: RunLayout, running: bool = False) -> RunLine:
-    return describe(run, lambda _: running)
+    return describe(run, running=running)
 
 
 # ------------------------------------------------------------------------------------------------------- finding
@@ -118,7 +118,7 @@ def test_a_run_called_latest_is_that_run(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("20260102-030405-0123abce", f"there is no run '20260102-030405-0123abce' in .*; there are {RUN}"),
-        ("stray", "stray: it has no meta/ with a manifest, so it is no run"),
+        ("stray", "stray: it has no meta/ with a manifest, so it is not a run"),
         ("./nowhere", "'./nowhere': there is no such folder"),
         ("", "the name of the run is empty; name a run by its folder, by its id in .*, or latest"),
         ("a\0b", "no such folder"),
@@ -128,7 +128,7 @@ def test_a_run_called_latest_is_that_run(tmp_path: Path) -> None:
         ),
         (__file__, "it is a file, and a run is a folder"),
         ("x" * 300, "there is no run"),
-        ("/tmp", "it is no run|so it is no run"),
+        ("/tmp", "it is not a run"),
     ],
 )
 def test_what_is_no_run_is_named(tmp_path: Path, text: str, said: str) -> None:

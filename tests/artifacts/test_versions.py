@@ -67,7 +67,7 @@ def test_every_reader_refuses_a_later_version_and_says_what_to_do(newer: RunLayo
 def test_a_list_of_runs_shows_a_later_version_and_goes_on(newer: RunLayout, file: str) -> None:
     make_run(newer.root.parent, "20260102-030405-other", rows=[row(0), row(1), row(2)])
     change(newer.lock if file == "manifest" else newer.manifest, schema_version=None, signature=None, shards=None)
-    line = describe(newer, lambda _: False)
+    line = describe(newer)
     assert (line.state, line.damage) == ("newer", f"{getattr(newer, file)}: it {SENTENCE}")
     done = here("ls", "--runs-dir", str(newer.root.parent))
     assert done.returncode == 0 and "newer: " in done.stderr and "finished" in done.stdout
@@ -94,7 +94,7 @@ def test_a_key_of_a_job_is_not_taken_for_the_manifests(tmp_path: Path) -> None:
     manifest["jobs"][0]["eval_kwargs"] = {"schema_version": 9}
     del manifest["schema_version"]
     run.manifest.write_text(json.dumps(manifest))
-    assert describe(run, lambda _: False).state == "unfinished"
+    assert describe(run).state == "unfinished"
 
 
 def test_a_run_of_the_first_version_is_read_as_it_is(first: RunLayout) -> None:
@@ -102,7 +102,7 @@ def test_a_run_of_the_first_version_is_read_as_it_is(first: RunLayout) -> None:
     assert "schema_version" not in json.loads(first.manifest.read_text())
     assert read_versioned(Manifest, first.manifest).schema_version == FIRST
     assert read_versioned(Lock, first.lock).schema_version == FIRST
-    assert describe(first, lambda _: False).state == "finished"
+    assert describe(first).state == "finished"
     result = RunResult.read(first)
     assert list(result.jobs()["outcome"]) == ["ok", "ok"] and len(result.steps()) and len(result.calls())
     assert find_recording(first.run_id, first.root.parent, "here").lacking == {}

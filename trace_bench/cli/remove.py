@@ -74,7 +74,7 @@ def _refuse_sandboxes(run: RunLayout, config: Path | None) -> None:
     try:
         sandboxes = own_sandboxes(connect_backend(where))
     except (EnvironmentUnavailable, ConfigError) as error:
-        if describe(run, lambda _: False).state != "finished":
+        if describe(run).state != "finished":
             note(f"whether sandboxes of {printable(run.run_id)} exist is not known: {printable(str(error), 400)}")
         return
     count = sum(sandbox.labels.get(RUN) == run_id for sandbox in sandboxes)
@@ -91,7 +91,7 @@ def _agreed(runs: Sequence[RunLayout]) -> bool:
     if not sys.stdin.isatty():
         raise ConfigError("rm asks on a terminal; without one, give --yes")
     for run in runs:
-        line = describe(run, lambda _: False)
+        line = describe(run)
         what = f"{line.jobs} jobs, {line.state}, {megabytes(size_of(run.root))}"
         note(f"{printable(str(run.root), 4096)}  ({what})")
     note(f"Remove {'it' if len(runs) == 1 else f'these {len(runs)} runs'} for good? [y/N]")

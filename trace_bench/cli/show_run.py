@@ -98,7 +98,7 @@ def _read(layout: RunLayout) -> _Run:
     lines = job_lines(layout, manifest, course, running=running)
     ended = [line.row for line in lines if line.row is not None]
     summary = summarise(manifest.run_id, ended, len(manifest.jobs), manifest.tags)
-    return _Run(describe(layout, lambda _: running), manifest, course, lines, ended, summary)
+    return _Run(describe(layout, running=running), manifest, course, lines, ended, summary)
 
 
 def _head(run: _Run) -> list[tuple[str, str]]:

@@ -1,16 +1,15 @@
-"""Takes in the archive of a run, which `trace_bench.records.pack` describes, as what it is: a stranger's."""
+"""Unpacks the archive of a run. The archive is untrusted; `trace_bench.records.pack` describes its format."""
 
 from __future__ import annotations
 
 import errno
 import gzip
-import hashlib
 import os
 import shutil
 import stat
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -23,35 +22,36 @@ from trace_bench.artifacts.versions import NewerRun, read_versioned
 from trace_bench.artifacts.writers import make_folders, sync_tree
 from trace_bench.config.models import is_run_id
 from trace_bench.errors import CollectError, ConfigError, EnvironmentUnavailable, HarnessError, TraceBenchError
-from trace_bench.records.digest import changed_files, checksum_lines, digest_of, hashes, regular_files
+from trace_bench.records.digest import Hashing, changed_files, checksum_lines, digest_of, hashes, regular_files
 from trace_bench.records.guard import IMPORTING, marked_in_use
 
 CHECKSUMS = "checksums.sha256"
 CRATE = "ro-crate-metadata.json"
 PIECE = 1 << 20
-"""Bytes that are read at a time."""
+"""Bytes per read."""
 _MAGIC = slice(257, 262)
-"""Where a tar says that it is one."""
+"""Position of the mark of a tar."""
 
 
 @dataclass(frozen=True)
 class ArchiveLimits:
-    """What an archive may hold; sizes in bytes, unpacked."""
+    """Limits on an archive; sizes in bytes, unpacked."""
 
     total_bytes: int = 16 << 30
     file_bytes: int = 4 << 30
     files: int = 500_000
     depth: int = 16
     json_bytes: int = 256 << 20
-    """Of the manifest and of the index."""
+    """Of the manifest, and of the index."""
 
 
 @dataclass(frozen=True)
 class Imported:
-    """What was unpacked, or, if `already`, was there and is equal.
+    """An unpacked run.
 
     Attributes:
-        changed: as of `Exported`.
+        already: an equal run existed, and nothing was unpacked.
+        changed: files that differ from the run's index, as in `Exported`.
     """
 
     run: RunLayout
@@ -63,21 +63,23 @@ class Imported:
 
 
 def extract(archive: Path, target: Path, limits: ArchiveLimits | None = None) -> Imported:
-    """Unpack the archive of a run into `target`, as ``<run_id>``; nothing is there before all of it is, and is what its
-    checksums say. Whose numbers those are is not looked at: that is what an audit is for.
+    """Unpack the archive of a run into ``<target>/<run_id>``.
+
+    The folder appears when all files are complete and match their checksums. An audit checks their content.
 
     Raises:
-        ConfigError: it is no archive of a run, not whole, hostile or too large; or another run of that id is there.
+        ConfigError: it is not the archive of a run, incomplete, hostile or too large; or another run of that id exists.
         NewerRun: a later version of this program wrote the run.
-        EnvironmentUnavailable: the disk is full, or cannot hold its names.
+        EnvironmentUnavailable: the disk is full, or cannot store its file names.
     """
     limits = limits or ArchiveLimits()
+    shown = archive
     try:
         if not stat.S_ISREG(archive.stat().st_mode):
-            raise ConfigError(f"{archive}: it is no file; name an archive that trace-bench export made")
+            raise ConfigError(f"{shown}: it is not a file; name an archive that trace-bench export made")
         file = archive.open("rb")
     except OSError as error:
-        raise ConfigError(f"{archive}: {error.strerror}; name an archive that trace-bench export made") from None
+        raise ConfigError(f"{shown}: {error.strerror}; name an archive that trace-bench export made") from None
     make_folders(target)
     work = Path(tempfile.mkdtemp(prefix=IMPORTING, dir=target))
     try:
@@ -86,7 +88,7 @@ def extract(archive: Path, target: Path, limits: ArchiveLimits | None = None) ->
             unpacked.take(Source(_chunks(file), limits.total_bytes, max_seconds=7 * 86400.0))
             return _in_place(unpacked, target, limits)
     except CollectError as error:
-        raise ConfigError(f"{archive}: {error}; nothing was imported") from error
+        raise ConfigError(f"{shown}: {error}; nothing was imported") from error
     except OSError as error:
         if isinstance(error, TraceBenchError):
             raise
@@ -96,37 +98,38 @@ def extract(archive: Path, target: Path, limits: ArchiveLimits | None = None) ->
 
 
 def _machine(error: OSError, target: Path) -> TraceBenchError:
+    where = target
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return EnvironmentUnavailable(f"there is no space left in {target}; free some, then import again")
-    return EnvironmentUnavailable(f"{target}: importing failed: {error.strerror or error}")
+        return EnvironmentUnavailable(f"there is no space left in {where}; free some, then import again")
+    return EnvironmentUnavailable(f"{where}: importing failed: {error.strerror or error}")
 
 
 def _chunks(file: IO[bytes]) -> Iterator[bytes]:
-    """The tar in pieces; what is none is refused before anybody takes offence at its headers."""
+    """The tar in pieces. A file that is not a tar gets a message of its own, before its headers are parsed."""
     head = file.read(2)
     file.seek(0)
     opened: IO[bytes] | gzip.GzipFile = gzip.GzipFile(fileobj=file) if head == b"\x1f\x8b" else file
     try:
         piece = opened.read(PIECE)
         if piece[_MAGIC] != b"ustar":
-            raise CollectError("it is no archive; name one that trace-bench export made")
+            raise CollectError("it is not an archive; name one that trace-bench export made")
         while piece:
             yield piece
             piece = opened.read(PIECE)
     except EOFError:
-        raise CollectError("it is not whole, its end is missing: get it again") from None
+        raise CollectError("it is incomplete, its end is missing: get it again") from None
     except (gzip.BadGzipFile, zlib.error) as error:
         raise CollectError(f"it is damaged ({error}): get it again") from None
 
 
 @dataclass
 class _Unpacking:
-    """Writes the archive's files below `root`, which nobody else knows of."""
+    """Writes the archive's files below `root`, which no other process uses."""
 
     root: Path
     limits: ArchiveLimits
     sums: dict[str, str] = field(default_factory=dict)
-    """SHA-256 of what was written, by name in the archive."""
+    """SHA-256 of the written files, by name in the archive."""
     run_id: str = ""
     size: int = 0
     """Bytes of the run's own files."""
@@ -149,22 +152,23 @@ class _Unpacking:
                 continue
             self._admit(parts, entry.kind == "folder")
             path = self.root.joinpath(*parts)
-            if entry.kind == "folder":
-                _make(path, entry.name)
-                continue
-            _make(path.parent, entry.name)
-            self._take_file(path, "/".join(parts), entry.size, source)
+            try:
+                (path if entry.kind == "folder" else path.parent).mkdir(parents=True, exist_ok=True)
+            except (FileExistsError, NotADirectoryError):
+                raise CollectError(f"{entry.name} lies in a file") from None
+            if entry.kind == "file":
+                self._take_file(path, "/".join(parts), entry.size, source)
         self._check()
 
     def _admit(self, parts: tuple[str, ...], is_folder: bool) -> None:
         if parts == (CRATE,) and not is_folder:
             return
         if len(parts) == 1 and not is_folder:
-            raise CollectError(f"it holds {parts[0]}, so it is no archive of trace-bench export")
+            raise CollectError(f"it holds {parts[0]}, so it is not an archive of trace-bench export")
         if not is_run_id(parts[0]):
-            raise CollectError(f"{parts[0]!r} is no name of a run")
+            raise CollectError(f"{parts[0]!r} is not the id of a run")
         if self.run_id not in ("", parts[0]):
-            raise CollectError("it holds more than one folder, so it is no archive of one run")
+            raise CollectError("it holds more than one folder, so it is not the archive of one run")
         self.run_id = parts[0]
 
     def _take_listing(self, size: int, source: Source) -> None:
@@ -182,51 +186,36 @@ class _Unpacking:
             fd = os.open(path, flags, 0o644)
         except (FileExistsError, NotADirectoryError):
             raise CollectError(f"{name} is a file and a folder") from None
-        digest = hashlib.sha256()
         with os.fdopen(fd, "wb") as file:
-            source.copy(size, _both(digest.update, file.write))
-        self.sums[name] = digest.hexdigest()
+            written = Hashing(file)
+            source.copy(size, written.write)
+        self.sums[name] = written.digest.hexdigest()
         self.size += size if name != CRATE else 0
 
     def _check(self) -> None:
         """Compare with the checksums."""
         if self.listing is None:
-            raise CollectError(f"it has no {CHECKSUMS}, so it is no archive of trace-bench export, or not all of one")
+            raise CollectError(f"it has no {CHECKSUMS}, so it is not a complete archive of trace-bench export")
         if not self.run_id:
             raise CollectError("it holds no run")
-        # Compared as a whole first: what it says has one form only.
+        # Compared as a whole: there is only one correct listing.
         if self.listing != "".join(checksum_lines(self.sums)).encode("utf-8"):
             raise CollectError(_first_difference(self.listing, self.sums))
 
     def manifest(self) -> Manifest:
         path = RunLayout(self.root / self.run_id).manifest
         if not path.is_file() or path.stat().st_size > self.limits.json_bytes:
-            raise CollectError("it has no manifest, or a huge one, so it is no archive of a run")
+            raise CollectError("it has no manifest, or a huge one, so it is not the archive of a run")
         try:
             return read_versioned(Manifest, path)
         except NewerRun as error:
-            raise NewerRun(str(error).replace(str(path), path.name)) from None  # it goes again
+            raise NewerRun(str(error).replace(str(path), path.name)) from None  # the path is temporary
         except HarnessError as error:
             raise CollectError(f"its manifest: {str(error).removeprefix(f'{path}: ')}") from None
 
 
-def _make(folder: Path, name: str) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise CollectError(f"{name} lies in a file") from None
-
-
-def _both(*sinks: Callable[[bytes], object]) -> Callable[[bytes], None]:
-    def sink(data: bytes) -> None:
-        for one in sinks:
-            one(data)
-
-    return sink
-
-
 def _first_difference(listing: bytes, sums: Mapping[str, str]) -> str:
-    """What is wrong with an archive whose checksums are not those of its files."""
+    """The first difference between the checksums of an archive and its files."""
     listed: dict[str, str] = {}
     for line in listing.decode("utf-8", "replace").splitlines():
         digest, blanks, name = line.partition("  ")
@@ -239,7 +228,7 @@ def _first_difference(listing: bytes, sums: Mapping[str, str]) -> str:
         if name not in listed:
             return f"{name} is not among its checksums"
         if listed[name] != sums[name]:
-            return f"{name} is not as its checksum says: get it again"
+            return f"{name} does not match its checksum: get it again"
     return f"its {CHECKSUMS} is damaged: get it again"
 
 
@@ -247,7 +236,7 @@ def _in_place(unpacked: _Unpacking, target: Path, limits: ArchiveLimits) -> Impo
     manifest = unpacked.manifest()
     run_id = unpacked.run_id
     if manifest.run_id != run_id:
-        raise CollectError(f"the run in its folder {run_id} says that it is {manifest.run_id}")
+        raise CollectError(f"its folder is {run_id}, and its manifest is of {manifest.run_id}")
     made = RunLayout(unpacked.root / run_id)
     own = {name.partition("/")[2]: digest for name, digest in unpacked.sums.items() if name != CRATE}
     if made.files_index.is_file() and made.files_index.stat().st_size > limits.json_bytes:
@@ -258,8 +247,7 @@ def _in_place(unpacked: _Unpacking, target: Path, limits: ArchiveLimits) -> Impo
         if _is_equal(run, own):
             return Imported(run, result.digest, result.files, result.bytes, True, result.changed)
         raise ConfigError(
-            f"{run.root}: it is there already, and differs from the one in the archive; "
-            "import it elsewhere with --runs-dir"
+            f"{run.root}: it exists, and differs from the one in the archive; import it elsewhere with --runs-dir"
         )
     sync_tree(made.root)
     made.root.rename(run.root)

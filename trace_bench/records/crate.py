@@ -1,8 +1,8 @@
-"""What a run is, in the words of research objects: RO-Crate 1.1 with the profile Process Run Crate 0.5
-(https://w3id.org/ro/wfrun/process/0.5), for an archive whose top is the crate.
+"""Describes a run as a research object: RO-Crate 1.1 with the profile Process Run Crate 0.5
+(https://w3id.org/ro/wfrun/process/0.5). The top of the archive is the crate.
 
 The run is one action: Trace-Bench is its instrument, config and lock are its objects, tables and job files its results.
-Who ran it is in no file of a run, so that no agent is named. Equal runs give equal bytes.
+No file of a run records who ran it, so that no agent is named. Equal runs give equal bytes.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from trace_bench.artifacts.derived import FileEntry, Summary
-from trace_bench.artifacts.jsonio import JsonError, dumps, read_model
+from trace_bench.artifacts.derived import FileEntry
+from trace_bench.artifacts.jsonio import dumps
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Lock
 from trace_bench.artifacts.versions import read_versioned
@@ -20,7 +20,7 @@ from trace_bench.errors import EnvironmentUnavailable, HarnessError
 from trace_bench.records.archive import CRATE
 from trace_bench.records.digest import index_digest
 from trace_bench.records.reading import read_index, read_manifest
-from trace_bench.records.runs import describe, run_id_of
+from trace_bench.records.runs import RunLine, describe, run_id_of
 
 PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
 TERMS = "https://w3id.org/ro/terms/workflow-run/context"
@@ -30,7 +30,7 @@ _KINDS = {"json": "application/json", "csv": "text/csv", "yaml": "application/ya
 
 
 def crate_metadata(run: RunLayout, licence: str | None = None) -> dict[str, bytes]:
-    """The metadata by its name at the top of the archive.
+    """The metadata file, by its name at the top of the archive.
 
     Args:
         licence: its address, such as ``https://spdx.org/licenses/CC-BY-4.0``.
@@ -48,16 +48,13 @@ def crate_metadata(run: RunLayout, licence: str | None = None) -> dict[str, byte
     index, manifest = read_index(run), read_manifest(run)
     if index is None or manifest is None:
         raise HarnessError(f"{run.root}: a run without manifest or index cannot be described; see trace-bench rebuild")
-    run_id = run_id_of(run)
-    if not run.lock.is_file():
-        raise HarnessError(f"{run.lock}: it is missing")
-    lock = read_versioned(Lock, run.lock)
+    run_id, line = run_id_of(run), describe(run)
     started, ended = _times(run)
     crate = ROCrate(version="1.1")
     crate.metadata.extra_contexts.append(TERMS)
     root = crate.root_dataset
     root["name"] = f"Trace-Bench run {run_id}"
-    root["description"] = _description(run)
+    root["description"] = _description(line)
     root["datePublished"] = ended or manifest.generated_at
     root["license"] = _licence(crate, licence)
     root["identifier"] = f"sha256:{index_digest(index)}"
@@ -66,52 +63,53 @@ def crate_metadata(run: RunLayout, licence: str | None = None) -> dict[str, byte
 
     folder = _dataset(crate, f"{run_id}/", "the run's folder", "every file that the run wrote")
     jobs = _dataset(crate, f"{run_id}/{run.relative(run.jobs)}/", "job files", "states, histories, cassettes, results")
-    inputs = [run.config_snapshot, run.lock, run.env, run.git]
-    outputs = [run.manifest, run.results_csv, run.results_parquet, run.summary, run.leaderboard]
-    entries = {entry.path: entry for entry in index.files}
-    consumed = list(_files(crate, run_id, entries.values(), {run.relative(path) for path in inputs}))
-    made = list(_files(crate, run_id, entries.values(), {run.relative(path) for path in outputs}))
+    inputs = {run.config_snapshot, run.lock, run.env, run.git}
+    outputs = {run.manifest, run.results_csv, run.results_parquet, run.summary, run.leaderboard}
+    consumed = list(_files(crate, run_id, index.files, set(map(run.relative, inputs))))
+    made = list(_files(crate, run_id, index.files, set(map(run.relative, outputs))))
     root["hasPart"] = [folder, jobs, *consumed, *made]
     folder["hasPart"] = [jobs, *consumed, *made]
-    tool = _entity(crate, "#trace-bench", {
-        "@type": "SoftwareApplication",
-        "name": "Trace-Bench",
-        "description": "measures LLM-driven optimizers",
-        "softwareVersion": lock.code_version,
-    })  # fmt: skip
-    finished = describe(run, lambda _: False).state == "finished"
-    action: dict[str, Any] = {
-        "@type": "CreateAction",
-        "name": f"run {run_id}",
-        "description": f"trace-bench run --config {run.config_snapshot.name}, config hash {manifest.config_hash}",
-        # A run that has not come to its end can be continued: it has not failed, and it is not complete.
-        "actionStatus": {"@id": f"http://schema.org/{'Completed' if finished else 'Potential'}ActionStatus"},
-    }  # fmt: skip
+    action = _action(crate, run, line, manifest.config_hash)
     action |= {key: time for key, time in (("startTime", started), ("endTime", ended)) if time}
     act = _entity(crate, f"#{run_id}", action)
-    act["instrument"], act["object"], act["result"] = tool, consumed, [jobs, *made]
+    act["instrument"], act["object"], act["result"] = _instrument(crate, run), consumed, [jobs, *made]
     root["mentions"] = act
     return {CRATE: (dumps(crate.metadata.generate(), indent=2) + "\n").encode("utf-8")}
 
 
+def _action(crate: Any, run: RunLayout, line: RunLine, config_hash: str) -> dict[str, Any]:
+    # An unfinished run can be continued: it has not failed, and it is not complete.
+    status = "Completed" if line.state == "finished" else "Potential"
+    return {
+        "@type": "CreateAction",
+        "name": f"run {run_id_of(run)}",
+        "description": f"trace-bench run --config {run.config_snapshot.name}, config hash {config_hash}",
+        "actionStatus": {"@id": f"http://schema.org/{status}ActionStatus"},
+    }
+
+
+def _instrument(crate: Any, run: RunLayout) -> Any:
+    try:
+        version = read_versioned(Lock, run.lock).code_version
+    except FileNotFoundError:
+        raise HarnessError(f"{run.lock}: it is missing") from None
+    tool = {"@type": "SoftwareApplication", "name": "Trace-Bench", "softwareVersion": version}
+    return _entity(crate, "#trace-bench", {**tool, "description": "measures LLM-driven optimizers"})
+
+
 def _times(run: RunLayout) -> tuple[str | None, str | None]:
-    """When the run's first controller began, and its last one ended."""
+    """When the first controller of the run began, and when its last one ended."""
     lines = read_journal(run.events).lines
     starts = [str(line["t"]) for line in lines if line.get("event") == "run.start" and "t" in line]
     ends = [str(line["t"]) for line in lines if line.get("event") == "run.end" and "t" in line]
     return (starts[0] if starts else None), (ends[-1] if ends else None)
 
 
-def _description(run: RunLayout) -> str:
-    line = describe(run, lambda _: False)
+def _description(line: RunLine) -> str:
     name = f"“{line.name}”, " if line.name else ""
-    try:
-        cost = read_model(Summary, run.summary.read_bytes()).cost_usd
-    except (OSError, JsonError):
-        cost = line.cost_usd
     return (
         f"A benchmark of LLM-driven optimizers: {name}{line.jobs} jobs, {line.ok} ok, {line.failed} failed, "
-        f"{line.skipped + line.interrupted} without an ending that counts; {cost:.4g} USD."
+        f"{line.skipped + line.interrupted} not finished; {line.cost_usd:.4g} USD."
     )
 
 

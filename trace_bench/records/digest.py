@@ -1,7 +1,7 @@
-"""The files of a run: which there are, and one hash of them all that can be quoted.
+"""Lists and hashes the files of a run, and computes the digest of a run, which authors quote.
 
-The digest of a run is the SHA-256 of what ``sha256sum`` would print for the files of its index, from within the run's
-folder, sorted by the bytes of their names. Anybody has it without us::
+The digest of a run is the SHA-256 of the output of ``sha256sum`` for the files of its index, from within the run's
+folder, sorted by the bytes of their names. It can be computed without this program::
 
     jq -r '.files[] | "\\(.sha256)  \\(.path)"' meta/files_index.json | LC_ALL=C sort -k 2 | sha256sum
 """
@@ -12,6 +12,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import IO
 
 from trace_bench.artifacts.derived import FileEntry, FilesIndex
 from trace_bench.artifacts.layout import RunLayout, schema_of
@@ -39,35 +40,41 @@ def checksum_lines(files: Mapping[str, str]) -> Iterator[str]:
     ['ff  a\\n', '00  b\\n']
     """
     for path in sorted(files, key=lambda path: path.encode("utf-8", "surrogateescape")):
-        # As sha256sum itself writes names that hold what ends a line.
+        # sha256sum escapes line breaks in names in this way.
         escaped = path.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
         mark = "\\" if escaped != path else ""
         yield f"{mark}{files[path]}  {escaped}\n"
 
 
 def files_index(run: RunLayout) -> FilesIndex:
-    """The index as it should be now: every regular file with size, SHA-256 and schema, but the index itself and what
-    is unfinished."""
+    """Make the index of every regular file, except itself and unfinished files, with size, SHA-256 and schema."""
     itself = run.relative(run.files_index)
     entries = [_entry(run, path) for path in regular_files(run.root) if path != itself]
     return FilesIndex(run_id=run.run_id, files=tuple(sorted(entries, key=lambda entry: entry.path)))
 
 
 def regular_files(root: Path) -> Iterator[str]:
-    """Paths, relative to `root` and with slashes, of all regular files below it, in no order. Links are not followed;
-    what is unfinished is left out."""
+    """Paths of all regular files below `root`, relative to it and with slashes, in no order. Links are not followed,
+    and unfinished files are left out."""
     for path, item in _walk(root):
         if item.is_file(follow_symlinks=False) and not _is_unfinished(item):
             yield path
 
 
 def unfinished(root: Path) -> Iterator[Path]:
-    """What a writer or a collector that was killed has left below `root`: files, and folders as a whole."""
+    """Files and folders that a killed writer or collector left below `root`."""
     return (root / path for path, item in _walk(root) if _is_unfinished(item))
 
 
+def other_entries(root: Path) -> list[str]:
+    """What below `root` is neither a regular file nor a folder, sorted by path."""
+    kinds = ((path, item.is_dir(follow_symlinks=False), item.is_file(follow_symlinks=False)) for path, item in
+             _walk(root))  # fmt: skip
+    return sorted(path for path, is_folder, is_file in kinds if not (is_folder or is_file))
+
+
 def _walk(root: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Everything below `root` with its path; what is in a link, or in an unfinished folder, is not looked at."""
+    """Everything below `root` with its path, except the content of links and of unfinished folders."""
     folders = [""]
     while folders:
         folder = folders.pop()
@@ -90,7 +97,7 @@ def hashes(root: Path, paths: Iterable[str]) -> dict[str, str]:
 
 
 def changed_files(run: RunLayout, found: Mapping[str, str]) -> tuple[str, ...]:
-    """Paths of which the run's index says something else than `found`; none where there is no index."""
+    """Paths whose hash in the run's index is not the one in `found`; none if there is no index."""
     index = read_index(run)
     if index is None:
         return ()
@@ -101,7 +108,7 @@ def changed_files(run: RunLayout, found: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def digest_of(run: RunLayout, found: Mapping[str, str]) -> str:
-    """The digest of a run with the files `found`: hex SHA-256 by path, maybe of the index too, which does not count."""
+    """The digest of a run with the files `found`: hex SHA-256 by path. The index does not count."""
     itself = run.relative(run.files_index)
     return run_digest({path: digest for path, digest in found.items() if path != itself})
 
@@ -115,3 +122,26 @@ def _hash(path: Path) -> tuple[str, int]:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         return digest, file.tell()
+
+
+class Hashing:
+    """A file that hashes the bytes that are read from it or written to it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.digest = hashlib.sha256()
+
+    def write(self, data: bytes) -> int:
+        self.digest.update(data)
+        return self._file.write(data)
+
+    def read(self, size: int) -> bytes:
+        data = self._file.read(size)
+        self.digest.update(data)
+        return data
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def flush(self) -> None:
+        self._file.flush()

@@ -1,4 +1,4 @@
-"""Who changes a finished run, or copies it, keeps controllers out of it meanwhile."""
+"""Locks a finished run while a command changes or copies it, so that no controller starts in it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.errors import ConfigError
 
 IMPORTING = ".importing-"
-"""How the name of a folder begins that an archive is unpacked in."""
+"""Beginning of the name of a folder in which an archive is unpacked."""
 
 
 @contextlib.contextmanager
 def held_for_reading(run: RunLayout) -> Iterator[None]:
-    """No controller begins in the run meanwhile; others may read it.
+    """Lock the run for a command that reads it. Others can read it too.
 
     Raises:
-        ConfigError: a controller, or somebody who changes the run, is at work in it.
+        ConfigError: a controller or a command that changes the run works in it.
     """
     with _held(run, fcntl.LOCK_SH):
         yield
@@ -29,10 +29,10 @@ def held_for_reading(run: RunLayout) -> Iterator[None]:
 
 @contextlib.contextmanager
 def held_for_writing(run: RunLayout) -> Iterator[None]:
-    """Nobody else is at work in the run meanwhile.
+    """Lock the run for a command that changes it.
 
     Raises:
-        ConfigError: somebody is.
+        ConfigError: a controller or another command works in it.
     """
     with _held(run, fcntl.LOCK_EX):
         yield
@@ -40,7 +40,7 @@ def held_for_writing(run: RunLayout) -> Iterator[None]:
 
 @contextlib.contextmanager
 def marked_in_use(folder: Path) -> Iterator[None]:
-    """`is_in_use` meanwhile; for folders that are no runs (yet, or any more)."""
+    """Mark a folder that is not a run yet, or no longer, as in use (`is_in_use`)."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         try_lock(descriptor, fcntl.LOCK_EX)
@@ -50,7 +50,7 @@ def marked_in_use(folder: Path) -> Iterator[None]:
 
 
 def is_in_use(folder: Path) -> bool:
-    """True while somebody has `folder` `marked_in_use`."""
+    """Whether a process has marked `folder` as in use."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -62,10 +62,10 @@ def is_in_use(folder: Path) -> bool:
 
 
 def refuse_at_work(run: RunLayout) -> None:
-    """As `held_for_writing`, for whoever has something to ask before.
+    """Check what `held_for_writing` checks, before a command asks its user.
 
     Raises:
-        ConfigError: a controller, or somebody who reads or changes the run, is at work in it.
+        ConfigError: a controller or another command works in the run.
     """
     if has_controller(run):
         raise _at_work(run)

@@ -1,4 +1,4 @@
-"""What takes space and can go: whole runs, what killed programs have left, and what nothing needs any more."""
+"""Removes whole runs, leftovers of killed programs, and files that are no longer needed."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from trace_bench.records.runs import all_runs, describe
 from trace_bench.records.tables import write_files_index
 
 _REMOVING = ".removing-"
-"""In the name of a run that is being removed."""
+"""Part of the name of a run that is being removed."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """What can go.
+    """A file or folder that can be removed.
 
     Attributes:
-        size: bytes of the files in it.
-        run: in which it lies, or which it is; None for what lies beside runs.
-        listed: the run's index may name it.
+        size: bytes of its files.
+        run: the run that contains it, or that it is; None for a leftover beside runs.
+        listed: the run's index can list it.
     """
 
     path: Path
@@ -47,10 +47,10 @@ class Item:
 
 
 def remove_run(run: RunLayout) -> int:
-    """Remove all of `run`; returns how many bytes its files had. At no instant is there half a run.
+    """Remove a whole run; returns the bytes of its files. The run disappears in one step: it is renamed first.
 
     Raises:
-        ConfigError: it is a link, or somebody is at work in it.
+        ConfigError: it is a link, or a controller or command works in it.
         EnvironmentUnavailable: something in it cannot be removed.
     """
     root = run.root
@@ -72,12 +72,13 @@ def remove_run(run: RunLayout) -> int:
 def removable(
     runs_dir: Path, *, evidence: bool = False, older_than: float | None = None, keep: int | None = None
 ) -> Iterator[Item]:
-    """What can go from `runs_dir` and the runs in it; nothing of a run that a controller is at work in.
+    """Find what can be removed from `runs_dir` and its runs, except runs in which a controller works.
 
     Args:
-        evidence: also what earlier attempts of jobs left, but for their rows and cassettes.
-        older_than: also finished runs that ended more than so many seconds ago.
-        keep: also finished runs but for so many that ended last; with `older_than`, those that are both.
+        evidence: also files of earlier attempts, except their rows and cassettes.
+        older_than: also finished runs that ended more than this number of seconds ago.
+        keep: also finished runs, except this number of those that ended last. With `older_than`, a run must meet both
+            conditions.
 
     Raises:
         ConfigError: `runs_dir` is a file.
@@ -94,8 +95,8 @@ def removable(
 
 
 def remove(items: Sequence[Item]) -> tuple[list[Item], list[str]]:
-    """Remove `items`; returns those that have gone, and sentences on those that could not. The index of a run that has
-    lost files is written anew."""
+    """Remove `items`; returns those that were removed, and messages on the others. The index of a run that lost listed
+    files is made again."""
     gone: list[Item] = []
     failed: list[str] = []
     runs: dict[Path, list[Item]] = {}
@@ -110,20 +111,20 @@ def remove(items: Sequence[Item]) -> tuple[list[Item], list[str]]:
 
 
 def size_of(path: Path) -> int:
-    """Bytes of `path`, or of all files below it; links are not followed."""
+    """Bytes of a file, or of all files below a folder. Links are not followed."""
     if path.is_symlink() or not path.is_dir():
         return path.lstat().st_size
     return sum(Path(folder, name).lstat().st_size for folder, _, names in os.walk(path) for name in names)
 
 
 def _beside(runs_dir: Path) -> Iterator[Item]:
-    """What ``import`` and ``rm`` leave when they are killed."""
+    """Leftovers of killed ``import`` and ``rm`` commands."""
     if not runs_dir.is_dir():
         return
     for path in sorted(runs_dir.iterdir()):
         left = path.name.startswith(IMPORTING) or (path.name.startswith(".") and _REMOVING in path.name)
         if left and path.is_dir() and not path.is_symlink() and not is_in_use(path):
-            why = "half an import" if path.name.startswith(IMPORTING) else "the rest of a removed run"
+            why = "an incomplete import" if path.name.startswith(IMPORTING) else "the rest of a removed run"
             yield Item(path, size_of(path), why)
 
 
@@ -137,7 +138,7 @@ def _inside(run: RunLayout, *, evidence: bool) -> Iterator[Item]:
 def _found_inside(run: RunLayout, *, evidence: bool) -> Iterator[Item]:
     for path in sorted(unfinished(run.root)):
         yield Item(path, size_of(path), "left by a program that was killed", run)
-    finished = describe(run, lambda _: False).state == "finished"
+    finished = describe(run).state == "finished"
     for job in run.job_dirs():
         if finished and job.checkpoint.is_file():
             yield Item(job.checkpoint, size_of(job.checkpoint), "the checkpoint of a finished run", run, listed=True)
@@ -168,8 +169,8 @@ def _old(runs: Sequence[RunLayout], older_than: float | None, keep: int | None) 
 
 
 def _ended_at(run: RunLayout) -> float | None:
-    """When the last controller of a finished run ended; None of any other."""
-    if describe(run, lambda _: False).state != "finished":
+    """When the last controller of a finished run ended; None for other runs."""
+    if describe(run).state != "finished":
         return None
     try:
         text = Course.of(run).ended_at

@@ -1,8 +1,8 @@
-"""Whether a replay came out as it was recorded: rows, states and histories, job by job.
+"""Compares a replay with its recording, job by job: rows, states and histories.
 
-On the same image and CPU model numbers must be equal to the bit; elsewhere within the task's tolerance. Wall times are
-left out, and so is what a history says was spent so far where calls overlap: which of them had come back when a line
-was written is a matter of time.
+With the same image and CPU model, numbers must be equal to the bit; otherwise within the task's tolerance. Times are
+not compared. Where calls overlap, neither are the sums of a history: they depend on which calls had ended when a line
+was written.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ COLUMNS = (
     "score_evaluations",
     "objective", "metrics_initial", "metrics_final", "metrics_best", "metrics_test", "hypervolume",
 )  # fmt: skip
-"""What of a row must be equal."""
+"""Columns of a row that must be equal."""
 TIMES = frozenset({"seconds"})
 SPENT = frozenset({"llm_calls", "prompt_tokens", "completion_tokens", "cost_usd"})
 THREADS = ("num_threads", "threads")
-"""Parameters of trainers that let calls overlap."""
+"""Parameters of trainers with which calls overlap."""
 SUMS = frozenset({"cost_usd"})
-"""Sums of floats that calls are added to in the order in which they come back."""
+"""Sums of floats, which depend on the order in which calls end."""
 SHOWN = 5
-"""Differences kept of one job."""
+"""Differences of one job that a report lists."""
 TEXT = 300
 
 
@@ -54,10 +54,10 @@ def compare(
     """The report on a replay.
 
     Args:
-        rows: of the replay, the jobs that ran.
-        then: the recorded rows by job id.
+        rows: the rows of the replay, of jobs that ran.
+        then: the recorded rows, by job id.
         tolerances: relative, by task id.
-        skipped: jobs that could not be replayed.
+        skipped: number of jobs that could not be replayed.
     """
     differences: list[ReplayDifference] = []
     jobs = equal = exactly = 0
@@ -92,7 +92,7 @@ def read_report(run: RunLayout) -> ReplayReport | None:
 
 
 def sentences(report: ReplayReport, shown: int = 5) -> list[str]:
-    """What a report says, in lines: how many jobs are equal, and the first differences."""
+    """A report as lines of text: how many jobs are equal, and the first differences."""
     how = "to the bit" if report.exact == report.jobs else f"{report.exact} of them compared to the bit"
     tail = f", {report.skipped} could not be replayed" if report.skipped else ""
     told = [f"replay of {report.recorded_run}: {report.equal} of {report.jobs} jobs came out equal ({how}){tail}"]
@@ -106,8 +106,7 @@ def sentences(report: ReplayReport, shown: int = 5) -> list[str]:
 
 
 def same(one: Any, other: Any, tolerance: float) -> bool:
-    """Equal, numbers within the relative `tolerance`; types count, but whole numbers and floats of one value are equal
-    where there is a tolerance.
+    """Whether two values are equal, floats within the relative `tolerance`. Types must be equal.
 
     >>> same({"x": [1.0]}, {"x": [1.0 + 1e-12]}, 1e-9), same(1.0, 1.0 + 1e-12, 0.0)
     (True, False)
@@ -124,7 +123,7 @@ def same(one: Any, other: Any, tolerance: float) -> bool:
 def differences_of(
     recorded: RunLayout, replayed: RunLayout, before: Results, row: Results, tolerance: float
 ) -> Iterator[ReplayDifference]:
-    """What of a job came out otherwise: columns, states, and the first line of the history. `tolerance` is relative."""
+    """The differences of one job: columns, states, and the first line of the history. `tolerance` is relative."""
     for column in COLUMNS:
         if column in LATER and LATER[column] not in before.model_fields_set:
             continue
@@ -167,7 +166,7 @@ def _difference(row: Results, what: str, old: Any, new: Any) -> ReplayDifference
 
 
 def _clipped(value: Any) -> Any:
-    """`value`, or the beginning of its text where it is long."""
+    """`value`, or the beginning of a long text."""
     if value is None or isinstance(value, int | float):
         return value
     text = value if isinstance(value, str) else dumps(value)
@@ -179,7 +178,7 @@ def _text(value: Any) -> str:
 
 
 def same_machine(was: JobLayout, now: JobLayout, before: Results, row: Results) -> bool:
-    """Whether both ran in one image on one CPU model, so that every bit has to be equal."""
+    """Whether both ran in the same image on the same CPU model, so that every bit must be equal."""
     cpus = {_cpu(was), _cpu(now)}
     return before.image_key == row.image_key and len(cpus) == 1 and cpus != {""}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from trace_bench.artifacts.derived import ParetoFront
 from trace_bench.artifacts.layout import JobLayout, RunLayout
@@ -14,6 +15,19 @@ from trace_bench.errors import HarnessError
 from trace_bench.records.integrity import is_withheld
 
 FEEDBACK_CHARACTERS = 2000
+SHARED_WITH_META = (
+    "run_id", "job_id", "task_id", "suite", "trainer_id", "variant", "seed", "status", "cut_by_run_budget",
+    "integrity", "score_direction", "eval_kwargs", "backend", "fingerprint",
+)  # fmt: skip
+"""Columns that are fields of the job's record."""
+SHARED_WITH_USAGE = (
+    "prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens", "total_tokens", "cost_usd",
+)  # fmt: skip
+"""Columns that are fields of `Usage`."""
+SHARED_WITH_ENTRY = tuple(
+    name for name in ManifestEntry.model_fields if name in Results.model_fields and name not in ("job_id", "status")
+)
+"""Columns that the manifest has too. They say what a job is."""
 
 
 def results_row(
@@ -24,13 +38,13 @@ def results_row(
     run: RunLayout,
     front: ParetoFront | None = None,
 ) -> Results:
-    """The row of a job that has come to its end.
+    """The row of a job that has ended.
 
     Args:
-        front: of its history, where the task has metrics.
-        result: what the sandbox wrote, once collected; None if there is none.
-        usage: as the gateway metered it. What the sandbox says about calls is not used.
-        seconds: wall time of the job as the host measured it; where it is None, the sum over the sandbox's phases.
+        result: what the sandbox wrote, after collection; None if there is none.
+        usage: as the gateway measured it. The sandbox's own count of calls is not used.
+        seconds: wall time of the job on the host; None for the sum over the phases of the sandbox.
+        front: the Pareto front of its history, if the task has metrics.
 
     Raises:
         HarnessError: the job has no final status yet.
@@ -38,78 +52,67 @@ def results_row(
     if meta.status not in ("ok", "failed", "skipped"):
         raise HarnessError(f"job {meta.job_id} is {meta.status}: it has no row before it has ended")
     failure = meta.failure or (result.failure if result else None)
-    report = meta.integrity_report
-    withheld = is_withheld(failure, report)
+    withheld = is_withheld(failure, meta.integrity_report)
     scores = result.scores if result and not withheld else Scores()
-    job = run.job(meta.job_id)
     if seconds is None and result is not None:
         seconds = sum(result.seconds.values())
     return Results(
-        run_id=meta.run_id,
-        job_id=meta.job_id,
-        task_id=meta.task_id,
-        suite=meta.suite,
-        trainer_id=meta.trainer_id,
-        variant=meta.variant,
-        seed=meta.seed,
-        status=meta.status,
-        failure_kind=failure.kind if failure else None,
-        stop_reason=meta.stop_reason or (result.stop_reason if result else None),
-        cut_by_run_budget=meta.cut_by_run_budget,
-        integrity=meta.integrity,
-        score_initial=_selection(scores.initial),
-        score_final=_selection(scores.final),
-        score_best=_selection(scores.best),
-        score_test=scores.best.test if scores.best else None,
-        score_direction=meta.score_direction,
+        **{name: getattr(meta, name) for name in SHARED_WITH_META},
+        **{name: getattr(usage, name) for name in SHARED_WITH_USAGE},
+        **_resolved(meta),
+        **_scores(meta, scores, withheld=withheld),
+        **_paths(run, run.job(meta.job_id)),
         time_seconds=seconds,
+        train_seconds=result.train_seconds if result else None,
         evaluations=result.evaluations if result else 0,
+        score_evaluations=result.score_evaluations if result else 0,
         llm_calls=usage.calls,
         llm_tries=usage.tries,
         llm_reused=usage.reused,
         llm_cached=usage.cached,
-        prompt_tokens=usage.prompt_tokens,
-        completion_tokens=usage.completion_tokens,
-        cached_tokens=usage.cached_tokens,
-        reasoning_tokens=usage.reasoning_tokens,
-        total_tokens=usage.total_tokens,
-        cost_usd=usage.cost_usd,
-        resolved_optimizer=meta.optimizer.id,
-        resolved_optimizer_kwargs=meta.optimizer.kwargs,
-        resolved_guide=meta.guide,
-        resolved_guide_kwargs=meta.guide_kwargs,
-        resolved_logger=meta.logger,
-        resolved_logger_kwargs=meta.logger_kwargs,
-        resolved_trainer_kwargs=meta.params,
-        eval_kwargs=meta.eval_kwargs,
-        model=meta.model.id,
-        llm_provider=meta.model.provider,
-        llm_model=meta.model.model,
-        image_key=meta.image.key if meta.image else None,
-        backend=meta.backend,
-        fingerprint=meta.fingerprint,
-        score_claimed=report.claims["best"].score if "best" in report.claims and not withheld else None,
-        integrity_flags=" ".join(report.flags),
-        score_evaluations=result.score_evaluations if result else 0,
-        train_seconds=result.train_seconds if result else None,
-        objective=meta.objective.mode,
-        metrics_initial=_metrics(meta, scores.initial),
-        metrics_final=_metrics(meta, scores.final),
-        metrics_best=_metrics(meta, scores.best),
-        metrics_test=_metrics(meta, scores.best, test=True),
+        stub_inert=meta.model.provider == "stub" and usage.calls > 0 and usage.inert == usage.calls,
+        failure_boundary=failure.boundary if failure else None,
+        failure_kind=failure.kind if failure else None,
+        stop_reason=meta.stop_reason or (result.stop_reason if result else None),
+        feedback=_feedback(failure, scores.best),
         hypervolume=front.hypervolume if front is not None and not withheld else None,
         hardware=result.hardware.name if result is not None and meta.timing_sensitive else "",
-        failure_boundary=failure.boundary if failure else None,
-        feedback=_feedback(failure, scores.best),
-        stub_inert=meta.model.provider == "stub" and usage.calls > 0 and usage.inert == usage.calls,
-        **_paths(run, job),
     )
 
 
-SHARED_WITH_ENTRY = tuple(
-    name for name in ManifestEntry.model_fields if name in Results.model_fields and name not in ("job_id", "status")
-)
-"""Columns that the manifest has too. They say what a job is."""
+def _resolved(meta: JobMeta) -> dict[str, Any]:
+    """The columns that say what the job was."""
+    return {
+        "resolved_optimizer": meta.optimizer.id,
+        "resolved_optimizer_kwargs": meta.optimizer.kwargs,
+        "resolved_guide": meta.guide,
+        "resolved_guide_kwargs": meta.guide_kwargs,
+        "resolved_logger": meta.logger,
+        "resolved_logger_kwargs": meta.logger_kwargs,
+        "resolved_trainer_kwargs": meta.params,
+        "model": meta.model.id,
+        "llm_provider": meta.model.provider,
+        "llm_model": meta.model.model,
+        "image_key": meta.image.key if meta.image else None,
+        "objective": meta.objective.mode,
+    }
+
+
+def _scores(meta: JobMeta, scores: Scores, *, withheld: bool) -> dict[str, Any]:
+    """The columns of scores and metrics."""
+    claims = meta.integrity_report.claims
+    return {
+        "score_initial": scores.initial.selection if scores.initial else None,
+        "score_final": scores.final.selection if scores.final else None,
+        "score_best": scores.best.selection if scores.best else None,
+        "score_test": scores.best.test if scores.best else None,
+        "score_claimed": claims["best"].score if "best" in claims and not withheld else None,
+        "integrity_flags": " ".join(meta.integrity_report.flags),
+        "metrics_initial": _metrics(meta, scores.initial),
+        "metrics_final": _metrics(meta, scores.final),
+        "metrics_best": _metrics(meta, scores.best),
+        "metrics_test": _metrics(meta, scores.best, test=True),
+    }
 
 
 def skipped_row(run_id: str, entry: ManifestEntry) -> Results:
@@ -125,8 +128,8 @@ def skipped_row(run_id: str, entry: ManifestEntry) -> Results:
 
 
 def with_known_hardware(rows: Sequence[Results]) -> list[Results]:
-    """`rows`, in which jobs without a score and a record of their hardware have that of their task's other jobs, where
-    these share one: a failed job is counted beside the mean of the jobs that count."""
+    """`rows`, in which failed jobs without a known hardware get that of the task's other jobs, if these have only one.
+    A failed job is counted beside the mean of jobs on its hardware."""
     known: dict[str, set[str]] = {}
     for row in rows:
         if row.hardware:
@@ -140,30 +143,25 @@ def with_known_hardware(rows: Sequence[Results]) -> list[Results]:
 
 
 def is_final(row: Results) -> bool:
-    """True for an ending that counts: ok, or the job's own failure. What was cut off (by the run's budget, too), never
-    ran, or failed at provider, sandbox or harness leaves the run unfinished."""
+    """Whether the job has finished: it is ok, or failed for a reason of its own. A job that was cut off (also by the
+    run's budget), was not executed, or failed at provider, sandbox or harness has not finished."""
     return is_whole(row) and not row.cut_by_run_budget
 
 
 def is_whole(row: Results) -> bool:
-    """The same, as far as the run's budget let it come."""
+    """As `is_final`, but true for a job that the run's budget cut."""
     if row.status == "skipped" or was_cut(row):
         return False
     return row.failure_boundary is None or not row.failure_boundary.is_infrastructure
 
 
 def was_cut(row: Results) -> bool:
-    """True for a search that was ended from outside: in order, or killed."""
+    """Whether the job was interrupted from outside: stopped, or killed."""
     return row.stop_reason == "interrupted" or row.failure_kind == "interrupted"
 
 
-def _selection(scores: StateScores | None) -> float | None:
-    return scores.selection if scores else None
-
-
 def _metrics(meta: JobMeta, scores: StateScores | None, *, test: bool = False) -> dict[str, float]:
-    """Official means of the metrics that the task declares, and of its own score among them; of no others, whatever the
-    sandbox says."""
+    """Official means of the metrics that the task declares, and of its own score. The sandbox can report others."""
     if scores is None or not meta.objective.metrics:
         return {}
     found = scores.metrics.get("test", {}) if test else scores.selection_metrics
@@ -171,19 +169,18 @@ def _metrics(meta: JobMeta, scores: StateScores | None, *, test: bool = False) -
 
 
 def _feedback(failure: Failure | None, best: StateScores | None) -> str:
-    """Why the job failed, or what the guide says of the best state: of the first example that it fails, else
-    of the first."""
+    """Why the job failed; or the guide's feedback on the best state, for the first failed example or else the first."""
     if failure is not None:
         return failure.message[:FEEDBACK_CHARACTERS]
     if best is None or not best.examples:
         return ""
-    # Held-out feedback stays out of tables: people read them while they tune.
+    # Held-out feedback stays out of tables, which people read while they tune.
     shown = [example for example in best.examples if example.split != "test"] or list(best.examples)
     chosen = next((example for example in shown if example.failed), shown[0])
     return chosen.feedback[:FEEDBACK_CHARACTERS]
 
 
-def _paths(run: RunLayout, job: JobLayout) -> dict[str, str | None]:
+def _paths(run: RunLayout, job: JobLayout) -> dict[str, Any]:
     """Paths of the files that exist, relative to the run."""
     files: dict[str, Path] = {
         "initial_state_path": job.initial_state,

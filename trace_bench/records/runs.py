@@ -1,14 +1,14 @@
-"""Runs on the disk: found by what a user types, and told in one line each. Nothing here writes.
+"""Finds runs by what a user types, and summarizes each in one line. Nothing here writes.
 
-A line is told from the small files of a run (lock, summary, both ends of the manifest and of the journal), so that a
-folder of many large runs is listed at once.
+A line needs only the small files of a run (lock, summary, both ends of the manifest and of the journal), so that a
+folder of many large runs is listed fast.
 """
 
 from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -24,39 +24,39 @@ from trace_bench.errors import ConfigError, HarnessError
 from trace_bench.records.reading import read_optional
 
 State = Literal["running", "finished", "unfinished", "planned", "damaged", "newer"]
-"""``running``: a controller is at work. ``finished``: every job has an ending that counts. ``unfinished``: it can be
-continued. ``planned``: no job was ever started. ``damaged``: a file is not what it should be. ``newer``:
-a later version of this program wrote it, and this one cannot read it."""
+"""``running``: a controller works in it. ``finished``: every job has finished. ``unfinished``: it can be continued.
+``planned``: no job was started. ``damaged``: a file is damaged. ``newer``: a later version of this program wrote it."""
 
 LATEST = "latest"
-NO_RUN = "it has no meta/ with a manifest, so it is no run"
+NO_RUN = "it has no meta/ with a manifest, so it is not a run"
 NO_FOLDER = "it is a file, and a run is a folder: an archive of one becomes that with trace-bench import"
 _HEAD = 4096
 _TAIL = 64
 _JOURNAL_TAIL = 1 << 16
 _MANY = 5
-"""Names listed in a sentence at most."""
+"""Names that a sentence lists at most."""
 
 
 class AmbiguousRun(ConfigError):
-    """The beginning of more than one run's id."""
+    """A text that the ids of several runs begin with."""
 
 
 @dataclass(frozen=True)
 class RunLine:
-    """One run in short.
+    """A summary of one run.
 
     Attributes:
-        run_id: the folder's name, by which `find_run` finds it.
-        jobs: planned ones.
-        skipped: those that a controller has ended without.
-        interrupted: those that were cut off, and run again when the run is continued.
-        infrastructure: those of `failed` that failed at provider, sandbox or harness.
-        flagged, unprotected: those whose scores are to be looked at, and those that a candidate could have written.
-        started_at: of the first controller; None if there never was one.
-        cost_usd: over all jobs that have ended.
-        replay_of: the run whose recorded calls it answers with; empty for one that is no replay.
-        damage: what is wrong, for ``damaged`` and ``newer``.
+        run_id: the name of the folder, by which `find_run` finds it.
+        jobs: planned jobs.
+        skipped: jobs that were not executed before a controller ended.
+        interrupted: jobs that were cut off, and run again when the run is continued.
+        infrastructure: jobs of `failed` that failed at provider, sandbox or harness.
+        flagged: jobs with integrity flags.
+        unprotected: jobs whose candidates could write their own scores.
+        started_at: when the first controller started; None if there was none.
+        cost_usd: of all jobs that have ended.
+        replay_of: the run whose recorded calls answer; empty if it is not a replay.
+        damage: the problem of a run that is ``damaged`` or ``newer``.
     """
 
     layout: RunLayout
@@ -78,7 +78,7 @@ class RunLine:
 
     @property
     def done(self) -> int:
-        """Jobs with a result that was not cut off."""
+        """Number of jobs with a result that was not cut off."""
         return self.ok + self.failed
 
 
@@ -96,15 +96,16 @@ class _Head:
 
 
 def is_run(folder: Path) -> bool:
-    """True if `folder` has what every run has from its first moment on, or what is left of it."""
+    """Whether `folder` is a run, also a new or a damaged one."""
     run = RunLayout(folder)
     known = (run.manifest, run.lock, run.config_snapshot, run.jobs)
     return _is_there(run.meta) and any(map(_is_there, known))
 
 
 def all_runs(runs_dir: Path) -> list[RunLayout]:
-    """The runs in `runs_dir`, of which there are none where there is no such folder. Those come first that a controller
-    is at work in, then by their last start, the newest first; at last the ones that never started.
+    """The runs in `runs_dir`; none if there is no such folder.
+
+    Runs in which a controller works come first, then those that were started last. Runs that never started are last.
 
     Raises:
         ConfigError: it is a file.
@@ -113,17 +114,17 @@ def all_runs(runs_dir: Path) -> list[RunLayout]:
         if not _is_there(runs_dir):
             return []
         raise ConfigError(f"{runs_dir}: is a file; name the folder of your runs with --runs-dir")
-    # A hidden one is being removed.
+    # A hidden folder is being removed.
     found = [RunLayout(folder) for folder in runs_dir.iterdir() if not folder.name.startswith(".") and is_run(folder)]
     return sorted(found, key=_age, reverse=True)
 
 
 def find_run(text: str, runs_dir: Path) -> RunLayout:
-    """The run that `text` means: an id in `runs_dir` or the beginning of only one, a run's folder, or ``latest``,
-    the first of `all_runs`.
+    """Find a run by its id in `runs_dir` or a unique beginning of it, by its folder, or by ``latest``: the first of
+    `all_runs`.
 
     Raises:
-        ConfigError: no run, or more than one.
+        ConfigError: no run matches, or more than one does.
     """
     exact = exact_run(text, runs_dir)
     if exact is not None:
@@ -153,22 +154,22 @@ def find_run(text: str, runs_dir: Path) -> RunLayout:
 
 
 def exact_run(text: str, runs_dir: Path) -> RunLayout | None:
-    """The run whose id or folder is `text`, or None."""
+    """Find a run by its whole id or its folder; None if there is none."""
     if not text or "\0" in text:
         return None
     places = [Path(text)] if "/" in text or text in (".", "..") else [runs_dir / text, Path(text)]
     for place in places:
         if is_run(place):
-            # Its name is its id, which "." does not tell; a link may have another.
+            # The name of the folder is the id: "." has none, and a link can have another.
             return RunLayout(place if place.name and not place.is_symlink() else place.resolve())
     return None
 
 
 def find_job(text: str, job_ids: Iterable[str], run_id: str) -> str:
-    """The one of `job_ids` that `text` is, or is the beginning of.
+    """Find the one of `job_ids` that is `text`, or begins with it.
 
     Raises:
-        ConfigError: none, or more than one.
+        ConfigError: none does, or more than one.
     """
     known = list(job_ids)
     begin = [job_id for job_id in known if text and job_id.startswith(text)]
@@ -188,7 +189,7 @@ def _no_run(path: Path) -> str:
 
 
 def _is_there(path: Path) -> bool:
-    with contextlib.suppress(OSError, ValueError):  # a name that no file can have
+    with contextlib.suppress(OSError, ValueError):  # an impossible name
         return path.exists()
     return False
 
@@ -214,22 +215,25 @@ def _age(run: RunLayout) -> tuple[bool, bool, str, str]:
     return running, started is not None, when.removesuffix("Z"), run.run_id
 
 
-# ------------------------------------------------------------------------------------------------------- telling
+# --------------------------------------------------------------------------------------------------- summarizing
 
 
-def describe(run: RunLayout, has_controller: Callable[[RunLayout], bool]) -> RunLine:
-    """`run` in one line. What is damaged is told, not raised."""
-    running = has_controller(run)
+def describe(run: RunLayout, *, running: bool = False) -> RunLine:
+    """Summarize a run. Damage is reported in the line, not raised.
+
+    Args:
+        running: a controller works in the run.
+    """
     try:
         return _describe(run, running=running)
     except NewerRun as error:
-        return RunLine(run, run.run_id, _name(run), "running" if running else "newer", damage=str(error))
+        return RunLine(run, run.run_id, _setting(run, "name"), "running" if running else "newer", damage=str(error))
     except HarnessError as error:
-        return RunLine(run, run.run_id, _name(run), "running" if running else "damaged", damage=str(error))
+        return RunLine(run, run.run_id, _setting(run, "name"), "running" if running else "damaged", damage=str(error))
 
 
 def run_id_of(run: RunLayout) -> str:
-    """The id that the run's sandboxes are labelled with: the manifest's, as a folder may have been renamed."""
+    """The id in the manifest, which labels the run's sandboxes. The folder can have been renamed."""
     try:
         head = _head(run)
     except HarnessError:
@@ -244,9 +248,12 @@ def _describe(run: RunLayout, *, running: bool) -> RunLine:
     if head is not None:
         check_version(head.schema_version, run.manifest)
     started = _started_at(run)
-    lock = _lock(run)
-    if lock is None and not running:
-        raise HarnessError(f"{run.lock}: it is missing")
+    try:
+        lock = read_versioned(Lock, run.lock)
+    except FileNotFoundError:
+        if not running:
+            raise HarnessError(f"{run.lock}: it is missing") from None
+        lock = None
     summary = read_optional(Summary, run.summary)
     counts = summary.counts if summary else {}
     total = summary.total_jobs if summary else _planned(run) if head else 0
@@ -256,12 +263,12 @@ def _describe(run: RunLayout, *, running: bool) -> RunLine:
     elif started is None:
         state = "planned"
     else:
-        # It is published when no job can profit from it any more.
+        # The salt is published when every job has finished.
         state = "finished" if lock is not None and lock.salt is not None else "unfinished"
     return RunLine(
         run,
         run.run_id,
-        _name(run),
+        _setting(run, "name"),
         state,
         jobs=total,
         ok=counts.get("ok", 0),
@@ -275,13 +282,6 @@ def _describe(run: RunLayout, *, running: bool) -> RunLine:
         cost_usd=summary.cost_usd if summary else 0.0,
         replay_of=_replay_of(run),
     )
-
-
-def _lock(run: RunLayout) -> Lock | None:
-    try:
-        return read_versioned(Lock, run.lock)
-    except FileNotFoundError:
-        return None
 
 
 def _head(run: RunLayout) -> _Head | None:
@@ -307,13 +307,13 @@ def _head(run: RunLayout) -> _Head | None:
         found.append(value[1].decode("utf-8", "replace"))
     if not end.rstrip().endswith(b"}"):
         raise HarnessError(f"{run.manifest}: its end is missing")
-    # Of a key of its own, and not of one of the first job's.
+    # The key of the manifest, and not of its first job.
     version = re.search(rb'"schema_version"\s*:\s*(\d{1,9})\b', start.split(b'"jobs"', 1)[0])
     return _Head(found[0], found[1], found[2], int(version[1]) if version else FIRST)
 
 
 def _planned(run: RunLayout) -> int:
-    """How many jobs the manifest has: read whole, which only a run without a summary needs."""
+    """The number of jobs in the manifest, for a run without a summary. This reads the whole manifest."""
     try:
         return len(loads(run.manifest.read_bytes())["jobs"])
     except (OSError, JsonError, KeyError, TypeError) as error:
@@ -321,20 +321,28 @@ def _planned(run: RunLayout) -> int:
 
 
 def _started_at(run: RunLayout) -> str | None:
-    """Time of the journal's first line; None before there is a whole one."""
+    """The time of the journal's first line; None if there is no complete line yet."""
     try:
         with run.events.open("rb") as file:
             line = file.readline(_HEAD)
+        if not line.endswith(b"\n"):
+            return None
+        value = loads(line)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise HarnessError(f"{run.events}: {error.strerror}") from None
-    return _time_of_first(run, line) if line.endswith(b"\n") else None
+    except JsonError as error:
+        raise HarnessError(f"{run.events}, line 1: {error}") from None
+    if not isinstance(value, dict) or not isinstance(value.get("t"), str):
+        raise HarnessError(f"{run.events}, line 1: it is not an event with a time")
+    return str(value["t"])
 
 
 def _last_start(run: RunLayout) -> str | None:
-    """Time of the journal's last ``run.start``; where the journal's end has none, that at which the manifest was
-    made, which every start does anew. None before there was a start."""
+    """The time of the journal's last ``run.start``; None before the first start.
+
+    If the end of the journal has none, it is the time of the manifest, which is made again at every start."""
     first = _started_at(run)
     if first is None:
         return None
@@ -354,28 +362,13 @@ def _last_start(run: RunLayout) -> str | None:
     return max(first, head.generated_at) if head else first
 
 
-def _time_of_first(run: RunLayout, line: bytes) -> str:
-    try:
-        value = loads(line)
-    except JsonError as error:
-        raise HarnessError(f"{run.events}, line 1: {error}") from None
-    if not isinstance(value, dict) or not isinstance(value.get("t"), str):
-        raise HarnessError(f"{run.events}, line 1: it is no event with a time")
-    return str(value["t"])
-
-
-def _name(run: RunLayout) -> str:
-    """`name` of the config; empty if it has none."""
-    return _setting(run, "name")
-
-
 def _replay_of(run: RunLayout) -> str:
-    """Name of the run that a replay repeats; empty for a run that is none."""
+    """The name of the run that a replay repeats; empty if the run is not a replay."""
     return Path(_setting(run, "replay_from")).name if _setting(run, "mode") == "replay" else ""
 
 
 def _setting(run: RunLayout, key: str) -> str:
-    """A text of the config; empty if there is none. Only that key of the snapshot is parsed."""
+    """A text key of the config; empty if there is none. Only this key of the snapshot is parsed."""
     try:
         text = run.config_snapshot.read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -90,7 +90,7 @@ def read_source(layout: RunLayout, audit: AuditReport | None = None) -> Source:
     def add_note(text: str) -> None:
         notes.append(text.replace(str(layout.root), layout.run_id))
 
-    line = describe(layout, has_controller)
+    line = describe(layout, running=has_controller(layout))
     if line.damage:
         add_note(line.damage)
     rows = tuple(with_known_hardware(read_rows(layout)))

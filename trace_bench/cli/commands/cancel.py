@@ -143,7 +143,7 @@ def _remove_sandboxes(
     from trace_bench.records.runs import describe
     from trace_bench.sandbox.labels import JOB, RUN
 
-    state = describe(layout, lambda _: False).state
+    state = describe(layout).state
     if state in ("finished", "planned"):
         raise ConfigError(f"run {run_id} is not running: it is {state}")
     backend = backend_for(config=config, run_id=run_id, layout=layout)

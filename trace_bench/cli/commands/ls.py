@@ -28,7 +28,7 @@ def ls(runs_dir: RunsDir = RUNS, as_json: Json = False) -> None:
     from trace_bench.records.integrity import PAGE
     from trace_bench.records.runs import all_runs, describe
 
-    lines = [describe(run, has_controller) for run in all_runs(runs_dir)]
+    lines = [describe(run, running=has_controller(run)) for run in all_runs(runs_dir)]
     if as_json:
         emit_json([_as_json(line) for line in lines])
     elif lines:
