@@ -123,6 +123,8 @@ class RunLayout:
     replay = Below("meta", "replay.json")
     """Of a replay: how it compares with the run that it repeats."""
     files_index = Below("meta", "files_index.json")
+    log = Below("meta", "controller.log")
+    """What the run's controllers did and decided; a log for people, from which nothing is derived."""
     jobs = Below("jobs")
     events = Below(EVENTS)
     results_csv = Below("results.csv")

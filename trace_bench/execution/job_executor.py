@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from dataclasses import dataclass
 
 from trace_bench.artifacts.records import Results
+from trace_bench.display.log import entry
 from trace_bench.errors import Boundary, EnvironmentUnavailable, Interrupted, TraceBenchError
 from trace_bench.execution.attempt import AttemptRunner
 from trace_bench.execution.decision import NOT_OF_THE_HOST, AttemptSummary, HostError, NextStep, decide, host_error_of
@@ -19,6 +21,8 @@ from trace_bench.planning.prepare import JobPlan
 from trace_bench.sandbox.base import Sandbox
 from trace_bench.scheduling.allocation import Allocation, Allocator
 from trace_bench.scheduling.outage import EngineOutage, LostHosts
+
+_LOG = logging.getLogger(__name__)
 
 FIRST_PAUSE = 1.0
 """Seconds before the first retry; doubled for each further one …"""
@@ -67,6 +71,9 @@ class JobExecutor:
                 return None if turn.row is None else self._ended(job, turn.row)
             assert turn.row is not None
             step = decide(summary)
+            _LOG.info(entry("attempt.decided", job_id=job.job_id, host=allocation.host.name or None,
+                            attempt=turn.attempts, status=turn.row.status, failure=turn.row.failure_kind,
+                            boundary=turn.row.failure_boundary, action=step.action, pause=step.pause))  # fmt: skip
             self._apply(step, job, allocation, turn.row, error)
             if step.action == "abort":
                 assert error is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -13,6 +14,7 @@ from trace_bench.artifacts.layout import JobLayout
 from trace_bench.artifacts.provenance import now
 from trace_bench.artifacts.records import Results, Usage
 from trace_bench.artifacts.writers import Journal
+from trace_bench.display.log import entry, logged_to_file
 from trace_bench.execution.events import (
     EventDispatcher,
     JobFinished,
@@ -36,6 +38,8 @@ from trace_bench.planning.planned_job import PlannedJob
 from trace_bench.planning.run_budget import RunBudget
 from trace_bench.secrets import known
 
+_LOG = logging.getLogger(__name__)
+
 LONG_DELAY = 1.0
 """Seconds from which on the delay of a model call is reported."""
 USAGE_EVERY = 1.0
@@ -56,6 +60,7 @@ class RunReporter:
         self._jobs = {job.job_id: job for job in plan.jobs}
         self._journal: Journal | None = None
         self._journal_lock = threading.Lock()
+        self._log = contextlib.ExitStack()
         self._spoken: set[str] = set()
         self._queued: set[str] = set()
         self._usage: dict[str, Usage] = {}
@@ -64,11 +69,16 @@ class RunReporter:
 
     @contextlib.contextmanager
     def journal(self) -> Iterator[None]:
-        """Keep the journal open; without it, nothing is written."""
-        with Journal(self._plan.layout.events) as journal:
+        """Keep the journal and the log open; without them, nothing is written."""
+        with Journal(self._plan.layout.events) as journal, self._log:
+            self._log.enter_context(logged_to_file(self._plan.layout.log))
             journal.forget()
             self._journal = journal
             yield
+
+    def close_log(self) -> None:
+        """Close the log, before the index of the run's files is made."""
+        self._log.close()
 
     def check(self) -> None:
         """
@@ -82,7 +92,9 @@ class RunReporter:
         self._events.close()
 
     def note(self, event: str, **fields: Any) -> None:
-        """Append a line to the journal. It includes the seconds of this controller: it may be the last one."""
+        """Append a line to the journal, and to the log. It includes the seconds of this controller: it may be the last
+        line."""
+        _LOG.info(entry(event, **fields))
         with self._journal_lock:  # lines are in the order of their times
             if self._journal is not None:
                 seconds = round(self._budget.elapsed, 6)
@@ -144,6 +156,7 @@ class RunReporter:
     def model_call_waits(self, job_id: str, seconds: float, why: str) -> None:
         """A model call of a job is delayed. Delays of less than `LONG_DELAY` are not reported."""
         if seconds >= LONG_DELAY and (job := self._jobs.get(job_id)) is not None:
+            _LOG.info(entry("model_call.delayed", job_id=job_id, pause=round(seconds, 3), why=why))
             self._events.notify(ModelCallDelayed(job, seconds, known.text(why)))
 
     def usage(self, running: Iterable[PlannedJob], gateway: Gateway) -> None:

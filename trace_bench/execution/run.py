@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from trace_bench.artifacts.derived import ReplayReport
 from trace_bench.artifacts.records import Results
+from trace_bench.display.log import entry
 from trace_bench.display.text import clean_line
 from trace_bench.errors import ExitCode, Interrupted, SandboxError, TraceBenchError
 from trace_bench.execution.attempt import AttemptRunner
@@ -40,6 +42,8 @@ from trace_bench.scheduling.allocation import Allocator
 from trace_bench.scheduling.outage import EngineOutage, LostHosts
 from trace_bench.scheduling.queue import JobQueue
 from trace_bench.secrets import known
+
+_LOG = logging.getLogger(__name__)
 
 
 class Run:
@@ -204,6 +208,8 @@ class Run:
                 reporter.note("sandbox.left", job_id=sandbox.labels.get(JOB), sandbox=sandbox.name, message=why)
 
     def _skip(self, jobs: JobQueue, reason: str) -> None:
+        if jobs:
+            _LOG.info(entry("jobs.skipped", jobs=len(jobs), reason=reason))
         for job in jobs:
             self._records.skip(job, reason)
 
@@ -223,6 +229,7 @@ class Run:
             cut = sum(map(was_cut, rows))
             reporter.note("run.end", finished=sum(map(is_final, rows)), interrupted=cut, jobs=len(rows),
                           **_end(failure))  # fmt: skip
+            reporter.close_log()
             replay = self._records.write_final(rows, outcomes, self._stop.forget_cancellations)
         end = RunEnded(
             plan.run_id,

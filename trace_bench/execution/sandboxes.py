@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from trace_bench.display.log import entry
 from trace_bench.errors import EnvironmentUnavailable, SandboxError
 from trace_bench.planning.prepare import JobPlan, most_seconds
 from trace_bench.sandbox.base import Backend, Sandbox, SandboxRequest, SeveralEngines
@@ -17,6 +19,8 @@ from trace_bench.sandbox.leases import Lease
 from trace_bench.sandbox.uids import UidBlock, UidBlocks
 from trace_bench.scheduling.allocation import Allocation
 from trace_bench.scheduling.starting import Start, StartGate
+
+_LOG = logging.getLogger(__name__)
 
 WORKER_COMMAND = ("python3", "-sP", "-m", "trace_bench.worker")
 
@@ -91,6 +95,9 @@ class Sandboxes:
                     raise
                 raise CreationRefused(error) from error
             gate.accepted()
+            _LOG.info(entry("sandbox.created", job_id=plan.spec.job_id, sandbox=made.name, host=host or None,
+                            image=plan.image_ref, uid_base=block.base, gpus=lease.devices or None,
+                            cores=lease.cpuset or None, waited=round(start.waited, 3)))  # fmt: skip
             with self._removed(made) as sandbox:
                 yield sandbox
 
