@@ -123,7 +123,11 @@ Quiet = Annotated[bool, Option("--quiet", "-q", help="Print the result only.")]
 Verbose = Annotated[
     int,
     Option(
-        "--verbose", "-v", count=True, show_default=False, help="Print lines, with each candidate; -vv: output and log too."
+        "--verbose",
+        "-v",
+        count=True,
+        show_default=False,
+        help="Print lines, with each candidate; -vv: output and log too.",
     ),
 ]
 Explain = Annotated[bool, Option("--explain", help="Print everything that there is to know, and the methods.")]
