@@ -18,9 +18,10 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.audit.reproduce import open_recording
 from trace_bench.cli.commands.diff import diff
 from trace_bench.cli.commands.export import export
-from trace_bench.cli.import_run import import_command
-from trace_bench.cli.rebuild import rebuild_command
-from trace_bench.cli.remove import gc_command, rm_command, seconds
+from trace_bench.cli.commands.gc import gc, seconds
+from trace_bench.cli.commands.import_ import import_
+from trace_bench.cli.commands.rebuild import rebuild as rebuild_command
+from trace_bench.cli.commands.rm import rm
 from trace_bench.errors import ConfigError, HarnessError
 from trace_bench.planning.ownership import alone_in
 from trace_bench.records.pack import pack
@@ -135,20 +136,20 @@ def test_a_history_that_breaks_its_schema_is_a_sentence(copied: RunLayout, tmp_p
 
 def test_import_refuses_limits_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="whole numbers from 1 on"):
-        import_command(tmp_path / "x", tmp_path, max_bytes=0, max_files=None, as_json=False)
+        import_(tmp_path / "x", tmp_path, max_bytes=0)
 
 
 def test_rebuild_exits_with_1_where_a_check_finds_something(run: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:
     text = {"jobs": False, "every": False, "as_json": False}
-    rebuild_command(str(run.root), Path("runs"), check=False, **text)
+    rebuild_command(str(run.root), runs_dir=Path("runs"), check=False, **text)
     capsys.readouterr()
-    assert rebuild_command(str(run.root), Path("runs"), check=True, **text) == 0
+    assert rebuild_command(str(run.root), runs_dir=Path("runs"), check=True, **text) == 0
     run.leaderboard.write_text("forged\n")
-    assert rebuild_command(str(run.root), Path("runs"), check=True, **text) == 1
+    assert rebuild_command(str(run.root), runs_dir=Path("runs"), check=True, **text) == 1
     out = capsys.readouterr().out
     assert "differs    leaderboard.csv\n" in out and "are not what they follow from" in out
     with alone_in(run), pytest.raises(ConfigError, match="a controller is at work in it"):
-        rebuild_command(str(run.root), Path("runs"), check=False, **text)
+        rebuild_command(str(run.root), runs_dir=Path("runs"), check=False, **text)
     assert run.leaderboard.read_text() == "forged\n"
 
 
@@ -181,14 +182,14 @@ def test_hostile_values_are_shown_harmless(copied: RunLayout, capsys: pytest.Cap
 def test_rm_removes_what_it_is_told_and_nothing_else(run: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:
     other = make_run(run.root.parent, "other", rows=[row(0)], planned=1)
     with pytest.raises(ConfigError, match="there is no run 'none'"):
-        rm_command(["other", "none"], run.root.parent, None, yes=True, as_json=False)
+        rm(["other", "none"], yes=True, runs_dir=run.root.parent, as_json=False)
     with (
         alone_in(other),
         pytest.raises(ConfigError, match="at work in it; wait until it has ended, or"),
     ):
-        rm_command(["other"], run.root.parent, None, yes=True, as_json=False)
+        rm(["other"], yes=True, runs_dir=run.root.parent, as_json=False)
     assert other.manifest.exists()
-    rm_command(["other", "other"], run.root.parent, None, yes=True, as_json=True)
+    rm(["other", "other"], yes=True, runs_dir=run.root.parent, as_json=True)
     (told,) = json.loads(capsys.readouterr().out)
     assert told["run_id"] == "other" and told["bytes"] > 1000
     assert [path.name for path in run.root.parent.iterdir()] == [run.run_id]
@@ -214,7 +215,7 @@ def test_rm_refuses_while_sandboxes_of_the_run_exist(run: RunLayout, monkeypatch
 
     monkeypatch.setattr("trace_bench.cli.sandboxes.own_sandboxes", lambda _: [Sandbox()])
     with pytest.raises(ConfigError, match=f"1 sandboxes of run {run.run_id} exist; .* trace-bench clean --run"):
-        rm_command([run.run_id], run.root.parent, None, yes=True, as_json=False)
+        rm([run.run_id], yes=True, runs_dir=run.root.parent, as_json=False)
     assert run.root.exists()
 
 
@@ -222,12 +223,11 @@ def test_gc_says_what_would_go_and_then_removes_it(run: RunLayout, capsys: pytes
     job = run.job(row(0).job_id)
     job.checkpoint.write_bytes(b"x" * (1 << 20))
     write_files_index(run)
-    how = {"evidence": False, "older_than": None, "keep": None}
-    gc_command(run.root.parent, dry_run=True, as_json=False, **how)  # type: ignore[arg-type]
+    gc(runs_dir=run.root.parent, dry_run=True)
     seen = capsys.readouterr()
     assert f"1.0 MiB  {job.checkpoint}  (the checkpoint of a finished run)" in seen.out and job.checkpoint.exists()
     assert seen.out.endswith("1.0 MiB in 1 places would be free\n") and "docker image prune" in seen.err
-    gc_command(run.root.parent, dry_run=False, as_json=True, **how)  # type: ignore[arg-type]
+    gc(runs_dir=run.root.parent, as_json=True)
     seen = capsys.readouterr()
     assert json.loads(seen.out)["bytes"] == 1 << 20 and not job.checkpoint.exists()
     assert f"the digest is another one now: {run.run_id}" in seen.err
@@ -239,7 +239,7 @@ def test_ages_are_numbers_with_a_unit() -> None:
         with pytest.raises(ConfigError, match="write 30d, 12h or 2w"):
             seconds(text)
     with pytest.raises(ConfigError, match="--keep"):
-        gc_command(Path("runs"), evidence=False, older_than=None, keep=-1, dry_run=True, as_json=False)
+        gc(keep=-1, dry_run=True)
 
 
 def test_a_secret_of_this_environment_is_in_no_table_that_is_written(copied: RunLayout, tmp_path: Path) -> None:

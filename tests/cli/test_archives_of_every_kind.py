@@ -12,9 +12,10 @@ from tests.analysis import kinds
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.cli.commands.diff import diff as diff_command
 from trace_bench.cli.commands.export import export as export_command
-from trace_bench.cli.import_run import import_command
-from trace_bench.cli.rebuild import rebuild_command
-from trace_bench.cli.remove import gc_command, rm_command
+from trace_bench.cli.commands.gc import gc
+from trace_bench.cli.commands.import_ import import_
+from trace_bench.cli.commands.rebuild import rebuild as rebuild_command
+from trace_bench.cli.commands.rm import rm
 from trace_bench.errors import TraceBenchError
 from trace_bench.planning.ownership import alone_in
 from trace_bench.records.reading import read_rows
@@ -42,9 +43,9 @@ def commands(run: RunLayout, out: Path) -> dict[str, Callable[[], object]]:
         "crate": lambda: export("crate.tar", ro_crate=True),
         "table": lambda: export("scores.parquet"),
         "steps": lambda: export("steps.csv", table="steps"),
-        "check": lambda: rebuild_command(text, runs, jobs=True, check=True, every=True, as_json=True),
+        "check": lambda: rebuild_command(text, jobs=True, check=True, every=True, runs_dir=runs, as_json=True),
         "diff": diff,
-        "gc": lambda: gc_command(runs, evidence=True, older_than="1s", keep=0, dry_run=True, as_json=True),
+        "gc": lambda: gc("1s", keep=0, evidence=True, dry_run=True, runs_dir=runs, as_json=True),
     }
 
 
@@ -100,12 +101,12 @@ def test_every_kind_of_run(kind: str, recorded: RunLayout, tmp_path: Path) -> No
 def test_a_run_of_any_kind_travels_and_is_rebuilt(kind: str, recorded: RunLayout, tmp_path: Path) -> None:
     run = kinds.make(kind, recorded, tmp_path / "runs")
     commands(run, tmp_path)["archive"]()
-    import_command(tmp_path / "run.tar", tmp_path / "there", max_bytes=None, max_files=None, as_json=True)
+    import_(tmp_path / "run.tar", tmp_path / "there", as_json=True)
     there = RunLayout(tmp_path / "there" / run.run_id)
     assert read_rows(there) == read_rows(run)
     rebuild(there)
     assert {file.found for file in rebuild(there, check=True)} == {"same"}
     with pytest.raises(TraceBenchError):
-        rm_command([str(there.root)], there.root, None, yes=False, as_json=True)
-    rm_command([str(there.root)], there.root, None, yes=True, as_json=True)
+        rm([str(there.root)], runs_dir=there.root, as_json=True)
+    rm([str(there.root)], yes=True, runs_dir=there.root, as_json=True)
     assert list((tmp_path / "there").iterdir()) == []

@@ -140,3 +140,8 @@ def number(value: float | None, decimals: int | None = None) -> str:
     if value is None:
         return "-"
     return f"{value:.6g}" if decimals is None else f"{value:.{decimals}f}"
+
+
+def megabytes(size: int) -> str:
+    """Bytes as MiB with one decimal."""
+    return f"{size / 2**20:.1f} MiB"

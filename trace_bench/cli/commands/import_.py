@@ -1,4 +1,4 @@
-"""``import``: see `trace_bench.cli.import_run`."""
+"""``import``: unpacks the run in an archive that ``export`` made, perhaps elsewhere."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Annotated
 from typer import Argument, Option
 
 from trace_bench.cli.options import RUNS, Json, RunsDir, whole_number
+from trace_bench.display.console import emit_json, emit_pairs, note
+from trace_bench.errors import ConfigError
 
 
 def import_(
@@ -27,6 +29,29 @@ def import_(
 
     Example: trace-bench import run.tar.gz
     """
-    from trace_bench.cli.import_run import import_command
+    from trace_bench.cli.commands.export import changed_sentence
+    from trace_bench.records.archive import ArchiveLimits, extract
 
-    import_command(archive, runs_dir, max_bytes=max_bytes, max_files=max_files, as_json=as_json)
+    if any(limit is not None and limit < 1 for limit in (max_bytes, max_files)):
+        raise ConfigError("--max-bytes and --max-files are whole numbers from 1 on")
+    usual = ArchiveLimits()
+    limits = ArchiveLimits(
+        total_bytes=max_bytes or usual.total_bytes,
+        file_bytes=max(max_bytes or 0, usual.file_bytes),
+        files=max_files or usual.files,
+    )
+    found = extract(archive, runs_dir, limits)
+    folder = str(found.run.root)
+    if as_json:
+        emit_json({"run_id": found.run.run_id, "path": folder, "digest": found.digest, "files": found.files,
+                   "bytes": found.bytes, "already": found.already, "changed": found.changed})  # fmt: skip
+    else:
+        emit_pairs([
+            ("run", found.run.run_id),
+            ("folder", folder + ("  (it was there already, and is equal)" if found.already else "")),
+            ("files", f"{found.files}, {found.bytes} bytes, all as their checksums say"),
+            ("digest", found.digest),
+        ])  # fmt: skip
+        note(f"its numbers are not checked yet: trace-bench audit {folder}")
+    if found.changed:
+        note(changed_sentence(found.changed))

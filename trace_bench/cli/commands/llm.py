@@ -11,6 +11,7 @@ from typer import Argument, Option
 
 from trace_bench.cli.options import RUNS, JobArgument, Json, RunArgument, RunsDir, whole_number
 from trace_bench.display.console import emit, emit_json, emit_table, note
+from trace_bench.display.table import megabytes
 from trace_bench.display.text import quoted
 from trace_bench.errors import ConfigError
 
@@ -114,9 +115,9 @@ def cache(clear: Annotated[bool, Option("--clear", help="Remove them all.")] = F
         emit_json({"folder": str(folder), "answers": len(files) - removed, "bytes": 0 if clear else size,
                    "removed": removed})  # fmt: skip
     elif clear:
-        emit(f"removed {removed} answers ({size / 2**20:.1f} MiB) from {folder}")
+        emit(f"removed {removed} answers ({megabytes(size)}) from {folder}")
     else:
-        emit(f"{len(files)} answers ({size / 2**20:.1f} MiB) in {folder}")
+        emit(f"{len(files)} answers ({megabytes(size)}) in {folder}")
 
 
 COMMANDS = (ls, show, cache)
