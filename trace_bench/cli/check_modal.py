@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from trace_bench.cli.conformance import CheckReport
-from trace_bench.cli.output import emit, note
 from trace_bench.config import load_config
 from trace_bench.config.models import RunConfig
+from trace_bench.display.console import emit, note_block
 from trace_bench.errors import ConfigError, ExitCode, TraceBenchError
 from trace_bench.images.pins import pushed
 from trace_bench.planning.backends import backend_of, registry_of
@@ -150,7 +150,7 @@ def guarded() -> int:
     try:
         return main()
     except TraceBenchError as error:
-        note(f"error: {error}")
+        note_block(f"error: {error}")
         return int(error.exit_code if isinstance(error, ConfigError) else ExitCode.ENVIRONMENT)
 
 

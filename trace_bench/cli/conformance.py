@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
-from trace_bench.artifacts.jsonio import printable
-from trace_bench.cli.output import emit, emit_json
+from trace_bench.display.console import emit, emit_json
 from trace_bench.errors import ConfigError, EnvironmentUnavailable, ExitCode, TraceBenchError
 
 _MARKS = {"passed": "ok     ", "failed": "FAILED ", "skipped": "skipped"}
@@ -37,7 +36,7 @@ class CheckReport:
         self.counts[state] += 1
         self.results.append({"check": check, "state": state, "detail": detail})
         if not self._silent:
-            emit(f"{_MARKS[state]} {check}" + (f": {printable(detail, 1000)}" if detail else ""))
+            emit(f"{_MARKS[state]} {check}" + (f": {detail}" if detail else ""))
 
     @contextlib.contextmanager
     def step(self, check: str) -> Iterator[Callable[[str], None]]:

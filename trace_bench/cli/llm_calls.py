@@ -97,11 +97,11 @@ def print_call(job_id: str, call: LlmCall, calls: Sequence[LlmCall], *, full: bo
     """Print `call`, a line of `calls`, and what was said in it; `full`: all of every text."""
     source, lines = source_of(call, calls), None if full else CLIPPED_LINES
     emit_pairs([
-        ("call", f"{call.n} of job {job_id}, attempt {call.attempt}, {quoted(call.request_id, 200)}"),
+        ("call", f"{call.n} of job {job_id}, attempt {call.attempt}, {call.request_id}"),
         ("time", call.t),
-        ("phase", quoted(call.phase, 200)),
-        ("slot", quoted(call.slot or "", 200)),
-        ("model", f"{quoted(call.model, 200)} ({quoted(call.provider, 60)})"),
+        ("phase", call.phase),
+        ("slot", call.slot or ""),
+        ("model", f"{call.model} ({call.provider})"),
         ("status", f"{call.status}, {call.latency:.2f} s"),
         ("tokens", "" if call.reused_from is not None else
          f"{call.prompt_tokens} prompt ({call.cached_tokens} cached), {call.completion_tokens} completion "
@@ -112,7 +112,7 @@ def print_call(job_id: str, call: LlmCall, calls: Sequence[LlmCall], *, full: bo
     ])  # fmt: skip
     if source.request is not None:
         emit()
-        emit(f"→ {source.request.method} {quoted(source.request.path, 200)}")
+        emit(f"→ {source.request.method} {source.request.path}")
         _print_parts(asked(source.request.body), lines)
     emit_block(f"\n← {source.status}")
     _print_parts(answered(source.response), lines)
@@ -124,7 +124,7 @@ def _tries(call: LlmCall) -> list[tuple[str, str]]:
     said = [
         f"{'no answer' if one.status is None else one.status} after {one.seconds:.2f} s"
         + (f", {one.waited:.2f} s later than could be" if one.waited else "")
-        + (f": {quoted(one.error, 200)}" if one.error else "")
+        + (f": {one.error}" if one.error else "")
         for one in call.tries
     ]
     return continued("tries", said)
@@ -136,14 +136,14 @@ def _settings(call: LlmCall) -> list[tuple[str, str]]:
     left_out = ("messages", "input", "prompt", "instructions", "tools", "model")
     given = {key: value for key, value in body.items() if key not in left_out}
     return [
-        (name, ", ".join(f"{quoted(key, 60)}={quoted(str(value), 100)}" for key, value in values.items()))
+        (name, ", ".join(f"{key}={value}" for key, value in values.items()))
         for name, values in (("request", given), ("sent", call.sent))
     ]
 
 
 def _print_parts(parts: Sequence[Part], lines: int | None) -> None:
     for part in parts:
-        emit(f"[{quoted(part.who, 40)}]")
+        emit(f"[{part.who}]")
         text = part.text if lines is None else part.text[:CLIPPED_CHARACTERS]
         shown = text.split("\n") if lines is None else text.split("\n")[:lines]
         for line in shown:

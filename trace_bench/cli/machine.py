@@ -14,7 +14,6 @@ from pathlib import Path
 from trace_bench import __version__
 from trace_bench.cli.places import places_for
 from trace_bench.config.places import DockerConfig
-from trace_bench.display.text import quoted
 from trace_bench.errors import EnvironmentUnavailable, TraceBenchError
 from trace_bench.execution.service_host import load_services
 from trace_bench.gateway.real import GET_LITELLM
@@ -59,7 +58,7 @@ def examine(backend: str, config: Path | None) -> Iterator[Finding]:
     name = backend_name(choice.backend)
     yield Finding("python", True, True, f"trace-bench {__version__} on Python {platform.python_version()}")
     if variable := os.environ.get(BACKEND_VARIABLE):
-        yield Finding("variable", True, False, f"{BACKEND_VARIABLE}={quoted(variable, 80)}, where nothing else says")
+        yield Finding("variable", True, False, f"{BACKEND_VARIABLE}={variable}, where nothing else says")
     if name != "docker":
         yield from _service(name, choice)
     elif choice.docker.hosts:
@@ -129,7 +128,7 @@ def _engine_facts(engine: Backend) -> tuple[str, str]:
     facts = engine.describe()
     known = _plain(facts)
     known["runtimes"] = "; ".join(str(runtime) for runtime in facts.get("runtime_details") or ())
-    first = [quoted(str(known[key]).partition(" (")[0], 30) for key in _FIRST_FACTS if key in known]
+    first = [str(known[key]).partition(" (")[0][:30] for key in _FIRST_FACTS if key in known]
     if "cpus" in known:
         first.append(f"{known['cpus']} cpus")
     if "memory_bytes" in known:
@@ -140,7 +139,7 @@ def _engine_facts(engine: Backend) -> tuple[str, str]:
 def _backend_facts(backend: Backend) -> tuple[str, str]:
     """What a backend says of itself and of its hosts, and the hosts alone."""
     hosts = "; ".join(map(host_sentence, backend.hosts()))
-    facts = ", ".join(f"{key} {quoted(str(value), 200)}" for key, value in _plain(backend.describe()).items())
+    facts = ", ".join(f"{key} {value}" for key, value in _plain(backend.describe()).items())
     return f"{facts}; {hosts}" if hosts else facts, hosts or facts
 
 
@@ -150,13 +149,13 @@ def _plain(facts: dict[str, object]) -> dict[str, str | int | float]:
 
 def _starts(engine: TriesStarts) -> str:
     """Start a sandbox, and say what was not in force in it."""
-    lacking = [f"{c.name} ({quoted(c.detail, 200)})" for c in engine.try_start() if not c.in_force]
+    lacking = [f"{c.name} ({c.detail})" for c in engine.try_start() if not c.in_force]
     return f"one starts; not in force: {'; '.join(lacking)}" if lacking else "one starts; all controls are in force"
 
 
 def _lacking(backend: Backend) -> tuple[str, str]:
     """Controls that the backend cannot put in force, with its reasons: what `require_controls` refuses."""
-    lacking = {name: quoted(why, 200) for name, why in backend.cannot.items() if name in CONTROLS}
+    lacking = {name: why for name, why in backend.cannot.items() if name in CONTROLS}
     if not lacking:
         return "all can be set", ""
     reasons = "; ".join(f"{name} ({why})" for name, why in lacking.items())
@@ -177,7 +176,7 @@ def host_sentence(host: Host) -> str:
         f"labels {' '.join(sorted(host.labels))}" if host.labels else "",
     ]
     said = ", ".join(part for part in parts if part)
-    return f"{quoted(host.name, 60) or 'here'}: {said or 'no limits known'}"
+    return f"{host.name or 'here'}: {said or 'no limits known'}"
 
 
 # ---------------------------------------------------------------------------------------------------- everything else

@@ -65,12 +65,11 @@ def folders(roots: list[Path] | None) -> list[Path] | None:
     Raises:
         ConfigError: one of them is no folder.
     """
-    from trace_bench.display.text import quoted
 
     for root in roots or []:
         if not root.is_dir():
             what = "it is a file" if root.exists() else "there is no such folder"
-            raise ConfigError(f"--root {quoted(str(root))}: {what}; name a folder that holds task folders")
+            raise ConfigError(f"--root {root}: {what}; name a folder that holds task folders")
     return roots
 
 

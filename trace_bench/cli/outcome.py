@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from trace_bench.analysis.leaderboard_table import leaderboard_lines, left_out_sentence
-from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
 from trace_bench.cli.displays import why
-from trace_bench.cli.output import emit
 from trace_bench.cli.show_run import unprotected_sentence
 from trace_bench.cli.tally import Totals, ending_of
 from trace_bench.display import console
+from trace_bench.display.console import emit, emit_block
 from trace_bench.display.table import dollars
 from trace_bench.records.integrity import flags_sentence
 from trace_bench.records.leaderboard import hardware_sentence, shown_to_people
@@ -33,7 +32,7 @@ def print_outcome(layout: RunLayout, rows: Sequence[Results], planned: int, *, t
     unprotected = any(row.integrity == "unprotected" for row in ended)
     ranked = shown_to_people(rows)
     traded = any(row.objective != "scalar" for row in ended)
-    emit("\n".join(leaderboard_lines(ranked, console.screen(), several_objectives=traded)))
+    emit_block("\n".join(leaderboard_lines(ranked, console.screen(), several_objectives=traded)))
     for sentence in (
         flags_sentence(rows),
         left_out_sentence(ranked),
@@ -42,7 +41,7 @@ def print_outcome(layout: RunLayout, rows: Sequence[Results], planned: int, *, t
         inert_sentence(ended),
     ):
         if sentence:
-            emit(printable(sentence, 2000))
+            emit(sentence)
     emit()
     emit(counts_text(rows, planned))
     _print_failures([row for row in rows if ending_of(row) == "failed"], layout)
@@ -90,8 +89,8 @@ def _spent(rows: Sequence[Results], label: str) -> dict[str, str]:
 
 def _print_failures(failed: Sequence[Results], layout: RunLayout) -> None:
     for row in sorted(failed, key=is_final, reverse=True)[:FAILURES]:  # results first, then what says nothing
-        where = f"{printable(row.task_id)}  {printable(row.trainer_id)}  {printable(row.variant, 200)}"
-        where += "" if row.model == "stub" else f"  {printable(row.model)}"
+        where = f"{row.task_id}  {row.trainer_id}  {row.variant}"
+        where += "" if row.model == "stub" else f"  {row.model}"
         emit(f"{'failed' if is_final(row) else 'broke':<11} {row.job_id}  {where}  seed {row.seed}  {why(row)}")
     if len(failed) > FAILURES:
         emit(f"and {len(failed) - FAILURES} more: trace-bench show {shlex.quote(str(layout.root))}")

@@ -7,7 +7,6 @@ from pathlib import Path
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.config import load_config
 from trace_bench.display.console import note
-from trace_bench.display.text import quoted
 from trace_bench.planning.backends import BackendChoice, backend_choice_of_run, connect_backend, has_unknown_hosts
 from trace_bench.sandbox.backends import AUTO
 from trace_bench.sandbox.base import Backend, SeveralEngines
@@ -32,10 +31,7 @@ def places_for(
         return BackendChoice(backend=backend)
     places = backend_choice_of_run(run_id, layout)
     if layout is not None and has_unknown_hosts(layout):
-        note(
-            f"run {quoted(run_id)} was on hosts that nothing here says are yours; they are not asked: name them "
-            "with --config"
-        )
+        note(f"run {run_id} was on hosts that nothing here says are yours; they are not asked: name them with --config")
     return places if backend in (AUTO, places.backend) else places.model_copy(update={"backend": backend})
 
 
@@ -50,5 +46,5 @@ def backend_for(
     found = connect_backend(places_for(backend, config, run_id, layout))
     if isinstance(found, SeveralEngines):
         for name, why in found.unreachable().items():
-            note(f"host {quoted(name)} is left out: {quoted(why, 400)}")
+            note(f"host {name} is left out: {why}")
     return found

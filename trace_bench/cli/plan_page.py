@@ -13,7 +13,6 @@ from trace_bench.config.models import RunConfig
 from trace_bench.display.console import emit, emit_block, emit_json, note
 from trace_bench.display.table import Table, dollars
 from trace_bench.display.terminal import plain_lines
-from trace_bench.display.text import quoted
 from trace_bench.execution.events import JobView
 from trace_bench.execution.outlook import Bound, HostOutlook, Outlook, outlook_of
 from trace_bench.execution.start import dry_run
@@ -51,7 +50,7 @@ def print_dry_run(
         return
     for warning in plan.warnings:
         if warning not in config.warnings:
-            note(f"warning: {quoted(warning, 2000)}")
+            note(f"warning: {warning}")
     if plan.continued:
         print_plan(plan.jobs, {"run": layout.run_id, "folder": layout.root, "manifest": layout.manifest})
     else:
@@ -66,10 +65,10 @@ def print_plan(jobs: Sequence[JobView], paths: Mapping[str, str | Path]) -> None
         (
             job.decision,
             job.job_id,
-            quoted(job.task_id),
-            quoted(job.trainer_id),
+            job.task_id,
+            job.trainer_id,
             job.variant,
-            *([quoted(job.model)] if named else []),
+            *([job.model] if named else []),
             f"seed {job.seed}",
             job.reason,
         )
@@ -93,9 +92,9 @@ def print_outlook(plan: RunPlan, outlook: Outlook) -> None:
 
 def _lines(plan: RunPlan, outlook: Outlook) -> Iterator[tuple[str, str]]:
     for family, image in sorted(plan.lock.images.items()):
-        yield "image", f"{quoted(family, 100)}  {quoted(image.ref, 300) or 'to be built'}"
+        yield "image", f"{family}  {image.ref or 'to be built'}"
     if outlook.problem:
-        yield "hosts", f"not known: {quoted(outlook.problem, 400)}"
+        yield "hosts", f"not known: {outlook.problem}"
     if len(outlook.hosts) > 1 or any(each.host.name or each.why_not for each in outlook.hosts):
         for each in outlook.hosts:
             yield "host", _host_line(each)
@@ -108,7 +107,7 @@ def _lines(plan: RunPlan, outlook: Outlook) -> Iterator[tuple[str, str]]:
 
 
 def _host_line(each: HostOutlook) -> str:
-    not_taken = [f"not {_jobs(count)}: {quoted(why, 200)}" for why, count in each.why_not.items()]
+    not_taken = [f"not {_jobs(count)}: {why}" for why, count in each.why_not.items()]
     return "; ".join([host_sentence(each.host), f"takes {_jobs(each.takes)}", *not_taken])
 
 

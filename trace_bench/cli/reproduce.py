@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from trace_bench.artifacts.jsonio import dumps, printable
+from trace_bench.artifacts.jsonio import dumps
 from trace_bench.artifacts.reproduction import JobReproduction, Pin, Reproduction
 from trace_bench.audit.reproduce import (
     REPRODUCTIONS,
@@ -23,9 +23,10 @@ from trace_bench.audit.reproduce import (
     write_report,
 )
 from trace_bench.cli.displays import Display, alert
-from trace_bench.cli.output import emit, emit_json, note
 from trace_bench.cli.run import Shown, check_runs_dir, display_for
 from trace_bench.cli.signals import RunInterrupted, StopOnSignals
+from trace_bench.display.console import emit, emit_json, note
+from trace_bench.display.text import quoted
 from trace_bench.errors import ConfigError, ExitCode, Interrupted, TraceBenchError
 from trace_bench.execution.events import Event, JobSkipped, RunStarted, Subscriber
 from trace_bench.planning.recording import Recording
@@ -133,7 +134,7 @@ def _asked_for(recording: Recording, jobs: Sequence[str], where: str | None) -> 
             frame[column] = [getattr(rows[job_id], column) if job_id in rows else "" for job_id in frame["job_id"]]
         wanted &= set(meant.of(frame.assign(run_id=run_id))["job_id"])
     if not wanted:
-        raise ConfigError(f"option --where: no job of run {printable(run_id)} fits {printable(where or '')!r}")
+        raise ConfigError(f"option --where: no job of run {run_id} fits {where or ''!r}")
     return wanted
 
 
@@ -180,7 +181,7 @@ def _scored(prepared: Prepared) -> Reproduction:
 
 
 def _print_pins(prepared: Prepared, score_only: bool) -> None:
-    run = printable(prepared.recording.layout.run_id)
+    run = prepared.recording.layout.run_id
     what = "saved states of" if score_only else "jobs of"
     emit(f"{what} {run}, {len(prepared.chosen)} jobs, on backend {prepared.plan.backend.name}")
     for pin in _brief(prepared.pins):
@@ -194,7 +195,7 @@ def _brief(pins: Sequence[Pin]) -> list[str]:
     for pin in pins:
         if pin.what != "package":
             word = "unknown" if pin.same is None else "same" if pin.same else "other"
-            name = f"{pin.what} {printable(pin.name)}".strip()
+            name = f"{pin.what} {pin.name}".strip()
             lines.append(f"{word:8s} {name}" + (f": {pin.says}" if pin.says else ""))
     packages = [pin for pin in pins if pin.what == "package"]
     if packages:
@@ -208,8 +209,8 @@ def _brief(pins: Sequence[Pin]) -> list[str]:
 def _print_jobs(report: Reproduction) -> None:
     for job in report.jobs:
         word = f"within {job.tolerance:g}" if job.verdict == "within" else _WORDS[job.verdict]
-        who = f"{printable(job.task_id)} {printable(job.trainer_id)}"
-        variant = f" {printable(job.variant)}" if job.variant else ""
+        who = f"{job.task_id} {job.trainer_id}"
+        variant = f" {job.variant}" if job.variant else ""
         emit(f"{word:13s} {job.job_id}  {who}{variant} seed {job.seed}")
         for line in _details(job):
             emit(f"{'':13s} {line}")
@@ -218,10 +219,10 @@ def _print_jobs(report: Reproduction) -> None:
 def _details(job: JobReproduction) -> list[str]:
     if job.verdict == "equal":
         return []
-    lines = [printable(job.why, 500)] if job.why else []
-    told = [f"{printable(d.what)}: was {_text(d.recorded)}, is {_text(d.replayed)}" for d in job.differences[:SHOWN]]
+    lines = [job.why] if job.why else []
+    told = [f"{d.what}: was {_text(d.recorded)}, is {_text(d.replayed)}" for d in job.differences[:SHOWN]]
     told += [
-        f"{score.state} state, {score.split}, {printable(score.metric)} ({score.file}): was "
+        f"{score.state} state, {score.split}, {score.metric} ({score.file}): was "
         f"{_number(score.recorded)}, is {_number(score.found)}"
         for score in job.scores
         if score.verdict in ("differs", "within")
@@ -246,7 +247,7 @@ def _summary(report: Reproduction) -> str:
 
 
 def _text(value: Any) -> str:
-    return printable(value if isinstance(value, str) else dumps(value), 200)
+    return quoted(value if isinstance(value, str) else dumps(value), 200)
 
 
 def _number(value: float | None) -> str:

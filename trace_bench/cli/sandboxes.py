@@ -10,7 +10,6 @@ from typing import Protocol, runtime_checkable
 
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.display.console import note
-from trace_bench.display.text import quoted
 from trace_bench.errors import ConfigError, EnvironmentUnavailable, SandboxError, TraceBenchError
 from trace_bench.records.runs import LATEST, AmbiguousRun, exact_run, find_run, run_id_of
 from trace_bench.sandbox.base import Backend, Sandbox
@@ -76,7 +75,7 @@ class RunNamed:
             return self.run_id
         if isinstance(self.problem, AmbiguousRun) or self.text in ("", LATEST):
             raise self.problem
-        raise ConfigError(f"no sandbox belongs to a run {quoted(self.text)!r}, and {self.problem}") from None
+        raise ConfigError(f"no sandbox belongs to a run {self.text!r}, and {self.problem}") from None
 
 
 def own_sandboxes(backend: Backend) -> list[Sandbox]:
@@ -88,7 +87,7 @@ def own_sandboxes(backend: Backend) -> list[Sandbox]:
     found = backend.find({OWNER: owner()})
     if isinstance(backend, SeveralHosts):
         for name, why in backend.unreachable().items():
-            note(f"host {quoted(name, 80)} does not answer, and what is there is not known: {quoted(why, 400)}")
+            note(f"host {name} does not answer, and what is there is not known: {why}")
     return found
 
 
@@ -115,14 +114,14 @@ def remove_each(
     """
     failed: list[str] = []
     for sandbox in found:
-        name = quoted(sandbox.name, 160)
+        name = sandbox.name
         try:
             with held(backend, sandbox):
                 remove(sandbox)
         except ControllerAlive:
             note(f"left alone: {name} belongs to a controller that is running")
         except (TraceBenchError, OSError) as error:
-            failed.append(f"{name}: {quoted(str(error), 400)}")
+            failed.append(f"{name}: {error}")
     if not failed:
         return None
     return EnvironmentUnavailable(

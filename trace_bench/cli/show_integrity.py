@@ -10,7 +10,6 @@ from trace_bench.artifacts.outputs import StateKind
 from trace_bench.artifacts.records import Attempt, IntegrityReport, JobMeta
 from trace_bench.display.console import emit, emit_pairs, emit_table
 from trace_bench.display.table import Table, number
-from trace_bench.display.text import quoted
 from trace_bench.records.integrity import FLAGS, PAGE
 
 SIGNS = 20
@@ -129,7 +128,7 @@ def _evidence(attempt: Attempt) -> Iterator[tuple[str, str]]:
     rest = attempt.model_dump(mode="json", exclude=set(_IN_TABLE))
     for key, text in _flat(rest):
         key = key.removeprefix("evidence.")
-        yield name, f"{key}: {quoted(text, 2000)}"
+        yield name, f"{key}: {text}"
         name = ""
 
 

@@ -22,7 +22,6 @@ from trace_bench.cli.tally import number as finite
 from trace_bench.config.objectives import SCORE
 from trace_bench.display.console import emit, emit_block, emit_json, emit_pairs, emit_table
 from trace_bench.display.table import Table, dollars, number
-from trace_bench.display.text import quoted
 from trace_bench.errors import Boundary, HarnessError
 from trace_bench.planning.ownership import has_controller
 from trace_bench.records.changes import change
@@ -34,7 +33,6 @@ STEPS = 5
 """Last lines of the history that are shown, with the best one, unless all are asked for."""
 CHANGED = 200
 """Lines of a change that are shown unless all are asked for."""
-_LONG = 100_000
 """Characters of a line that comes out of a sandbox."""
 
 REMEDIES: Mapping[Boundary, str] = {
@@ -201,14 +199,14 @@ def _identity(entry: ManifestEntry, meta: JobMeta | None) -> list[tuple[str, str
         ("job", entry.job_id),
         ("task", entry.task_id),
         ("eval_kwargs", _json(entry.eval_kwargs)),
-        ("trainer", f"{quoted(entry.trainer_id, 200)}, variant {quoted(entry.variant, 400)}"),
+        ("trainer", f"{entry.trainer_id}, variant {entry.variant}"),
         ("parameters", _json(entry.resolved_trainer_kwargs)),
-        ("optimizer", f"{quoted(entry.resolved_optimizer)} {_json(entry.resolved_optimizer_kwargs)}".rstrip()),
+        ("optimizer", f"{entry.resolved_optimizer} {_json(entry.resolved_optimizer_kwargs)}".rstrip()),
         ("seed", str(entry.seed)),
-        ("model", quoted(_model_name(model) if model else entry.model, 400)),
+        ("model", _model_name(model) if model else entry.model),
         ("sampling", _json(model.sampling) if model else ""),
         ("fingerprint", entry.fingerprint),
-        ("image", quoted(f"{meta.image.ref}  ({meta.image.key})", 400) if meta and meta.image else ""),
+        ("image", f"{meta.image.ref}  ({meta.image.key})" if meta and meta.image else ""),
         ("backend", f"{meta.backend}, {meta.integrity}" if meta else entry.integrity),
     ]
 
@@ -222,19 +220,19 @@ def _model_name(model: ModelRef) -> str:
 def _outcome(job: _Job) -> list[tuple[str, str]]:
     row, meta, state = job.row, job.meta, job.line.state
     failure = job.failure if state in ("failed", "interrupted") else None
-    why = quoted(note_of(job.line), 400) if state != "failed" else ""
+    why = note_of(job.line) if state != "failed" else ""
     pairs = [("status", f"{state}, {why}" if why else state)]
     if row is not None:
         pairs += _measured(job, row)
         if state == "ok":
-            pairs.append(("feedback", quoted(row.feedback, 2000)))
+            pairs.append(("feedback", row.feedback))
     if failure is not None:
         pairs += [
-            ("failure", f"{failure.boundary}: {quoted(failure.kind)}"),
-            ("message", quoted(failure.message, 4000)),
+            ("failure", f"{failure.boundary}: {failure.kind}"),
+            ("message", failure.message),
             ("remedy", "" if failure.kind == "interrupted" else REMEDIES[failure.boundary]),
         ]
-    return pairs + continued("warnings", [quoted(text, 2000) for text in (meta.warnings if meta else ())])
+    return pairs + continued("warnings", meta.warnings if meta else ())
 
 
 def _measured(job: _Job, row: Results) -> list[tuple[str, str]]:
@@ -257,7 +255,7 @@ def _measured(job: _Job, row: Results) -> list[tuple[str, str]]:
         ("tokens", tokens),
         ("calls", f"{row.llm_calls}{_tries(row)}"),
         ("cost", f"{dollars(row.cost_usd)} USD"),
-        ("hardware", quoted(job.result.hardware.name, 600) if job.result is not None else ""),
+        ("hardware", job.result.hardware.name if job.result is not None else ""),
         ("inert", "the stub model was never given a variable that it could change" if row.stub_inert else ""),
     ]
 
@@ -266,12 +264,12 @@ def _objective(meta: JobMeta) -> str:
     """What states were compared by, where it is not the task's own score."""
     objective = meta.objective
     if objective.mode == "scalar":
-        return "" if objective.score_key == SCORE else quoted(f"the metric {objective.score_key} alone")
+        return "" if objective.score_key == SCORE else f"the metric {objective.score_key} alone"
     weights = ", ".join(f"{name} {weight:g}" for name, weight in objective.weights.items())
     if objective.mode == "weighted":
-        return quoted(f"weighted sum: {weights}", 400)
+        return f"weighted sum: {weights}"
     fronts = ", ".join(objective.pareto_metrics)
-    return quoted(f"pareto over {fronts}; tie-break {objective.tie_break}; score by weights {weights}", 400)
+    return f"pareto over {fronts}; tie-break {objective.tie_break}; score by weights {weights}"
 
 
 def _tries(row: Results) -> str:
@@ -295,7 +293,7 @@ def _metrics(job: _Job) -> list[tuple[str, ...]]:
     objective = job.meta.objective
     directions = {SCORE: objective.score_direction, **{key: each.direction for key, each in objective.metrics.items()}}
     return [
-        (state, f"{quoted(name, 60)} {'↑' if direction == 'maximize' else '↓'}", *(
+        (state, f"{name} {'↑' if direction == 'maximize' else '↓'}", *(
             number(found.metrics.get(split, {}).get(name)) for split in ("train", "validate", "test")
         ))
         for state, found in _states(job.scores)
@@ -335,7 +333,7 @@ def _history(history: History) -> list[tuple[str, ...]]:
 def _short(value: object) -> str:
     if value is None:
         return "-"
-    return f"{value:.6g}" if isinstance(value, float) else quoted(str(value), 60)
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _print_change(job: _Job, *, every: bool) -> None:
@@ -344,9 +342,9 @@ def _print_change(job: _Job, *, every: bool) -> None:
     changed = change(job.initial, job.best)
     emit_block("\nchange from the initial to the best state" if changed else "\nthe best state is the initial one")
     for name, lines in changed.items():
-        emit(f"  {quoted(name, 200)}")
+        emit(f"  {name}")
         for line in lines if every else lines[:CHANGED]:
-            emit(f"    {quoted(line, _LONG)}".rstrip())
+            emit(f"    {line}".rstrip())
         if not every and len(lines) > CHANGED:
             emit(f"    … {len(lines) - CHANGED} more lines; --all shows them")
 
@@ -361,7 +359,7 @@ def _files(job: _Job) -> list[str]:
 
 
 def _json(value: Mapping[str, Any]) -> str:
-    return quoted(json.dumps(value, ensure_ascii=False), 4000) if value else ""
+    return json.dumps(value, ensure_ascii=False) if value else ""
 
 
 def _as_json(job: _Job) -> dict[str, Any]:

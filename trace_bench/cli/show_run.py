@@ -69,7 +69,7 @@ def show_run(layout: RunLayout, *, every: bool, status: str | None, as_json: boo
     if shown:
         _print_jobs(shown)
         if flagged := flags_sentence(line.row for line in shown if line.row is not None):
-            emit(quoted(flagged, 2000))
+            emit(flagged)
     else:
         emit("no job is " + " or ".join(states) if states else "no jobs")
     if len(shown) < len(chosen):
@@ -77,7 +77,7 @@ def show_run(layout: RunLayout, *, every: bool, status: str | None, as_json: boo
     if not states:
         _print_leaderboard(run.ended)
     if run.about.damage:
-        note(f"damaged: {quoted(run.about.damage, 400)}")
+        note(f"damaged: {run.about.damage}")
 
 
 def _states(status: str | None) -> list[str]:
@@ -86,7 +86,7 @@ def _states(status: str | None) -> list[str]:
     wanted = [word for word in re.split(r"[,+\s]+", status) if word]
     unknown = [word for word in wanted if word not in JOB_STATES]
     if unknown or not wanted:
-        name = quoted(unknown[0] if unknown else status)
+        name = unknown[0] if unknown else status
         raise ConfigError(f"--status: no job is ever {name!r}; known are {', '.join(JOB_STATES)}")
     return wanted
 
@@ -108,9 +108,9 @@ def _head(run: _Run) -> list[tuple[str, str]]:
     yields = yields_of(about.layout, (line.entry.job_id for line in run.lines if line.row is not None))
     spent = summary.token_totals
     so_far = ", of jobs that have ended" if about.state == "running" else ""
-    flags = ", ".join(f"{count} {quoted(flag, 60)}" for flag, count in summary.flags.items())
+    flags = ", ".join(f"{count} {flag}" for flag, count in summary.flags.items())
     return [
-        ("run", quoted(manifest.run_id, 128) + (f"  ({quoted(about.name, 200)})" if about.name else "")),
+        ("run", manifest.run_id + (f"  ({about.name})" if about.name else "")),
         ("state", about.state),
         ("replay of", about.replay_of),
         ("folder", str(about.layout.root)),
@@ -126,7 +126,7 @@ def _head(run: _Run) -> list[tuple[str, str]]:
         ("proposals", told({kind: sum(each) for kind, each in yields.items()})),
         ("tokens", f"{spent.total} ({spent.prompt} in, {spent.completion} out) in {summary.llm_calls} calls{so_far}"),
         ("cost", f"{dollars(summary.cost_usd)} USD{so_far}"),
-        *continued("warnings", [quoted(text, 2000) for text in manifest.warnings]),
+        *continued("warnings", manifest.warnings),
     ]
 
 
@@ -150,7 +150,7 @@ def _failures(summary: Summary, *, infrastructure: bool) -> str:
     """Failed jobs by kind: those that are results, or those that say nothing of a trainer."""
     infra = tuple(f"{boundary}:" for boundary in Boundary if boundary.is_infrastructure)
     kinds = {kind: count for kind, count in summary.failures.items() if kind.startswith(infra) == infrastructure}
-    counts = ", ".join(f"{count} {quoted(kind)}" for kind, count in kinds.items())
+    counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     return f"{counts}; no results of a trainer, and in no mean" if counts and infrastructure else counts
 
 
@@ -160,7 +160,7 @@ def _backend(layout: RunLayout) -> str:
         found = read_model(EnvInfo, layout.env.read_bytes()).backend
     except (OSError, JsonError):
         return ""
-    return " ".join(quoted(str(found[key]), 60) for key in ("backend", "engine") if found.get(key))
+    return " ".join(str(found[key]) for key in ("backend", "engine") if found.get(key))
 
 
 def moment(text: str) -> str:
@@ -168,7 +168,7 @@ def moment(text: str) -> str:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        return quoted(text, 40)
+        return text
     return (found.astimezone(UTC) if found.tzinfo else found).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -238,7 +238,7 @@ def _jobs_table(lines: Sequence[JobLine], *, arrows: bool) -> Table:
             (
                 entry.job_id,
                 entry.task_id,
-                quoted(entry.trainer_id, 60) + (UNPROTECTED if entry.integrity == "unprotected" else ""),
+                entry.trainer_id + (UNPROTECTED if entry.integrity == "unprotected" else ""),
                 entry.variant,
                 entry.model,
                 entry.seed,

@@ -10,7 +10,6 @@ from typer import Argument, Option
 from trace_bench.cli import complete
 from trace_bench.cli.options import BackendOption, DataRoot, Json, NoBuild, Roots, given, whole_number
 from trace_bench.display.console import emit, emit_json, note
-from trace_bench.display.text import quoted
 from trace_bench.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -73,6 +72,6 @@ def _print(row: Mapping[str, Any]) -> None:
     if not row["programs"] and not row["problems"]:
         emit("    it has no programs to run")
     for problem in row["problems"]:
-        emit(f"    problem: {quoted(problem, 1000)}")
+        emit(f"    problem: {problem}")
     for remark in row["remarks"]:
-        emit(f"    missing: {quoted(remark)}")
+        emit(f"    missing: {remark}")

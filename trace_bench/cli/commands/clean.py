@@ -9,7 +9,6 @@ from typer import Option
 
 from trace_bench.cli.options import RUNS, BackendLookedAt, HostsOf, Json, RunsDir
 from trace_bench.display.console import emit, emit_json, note
-from trace_bench.display.text import quoted
 
 if TYPE_CHECKING:
     from trace_bench.sandbox.base import Sandbox
@@ -42,12 +41,12 @@ def clean(
 
     def remove(sandbox: Sandbox) -> None:
         if expired and sandbox.status() in ("running", "created"):
-            note(f"left alone: {quoted(sandbox.name, 160)} has not ended; run may adopt it")
+            note(f"left alone: {sandbox.name} has not ended; run may adopt it")
             return
         sandbox.remove()
         removed.append({"run_id": sandbox.labels.get(RUN), "job_id": sandbox.labels.get(JOB), "name": sandbox.name})
         if not as_json:
-            emit(f"removed {quoted(sandbox.name, 160)}")
+            emit(f"removed {sandbox.name}")
 
     failure = remove_each(made_them, sandboxes_of(made_them, named), remove)
     if not expired:
@@ -72,7 +71,7 @@ def clean_services(run: str | None, runs_dir: Path, removed: list[Removed], *, a
         for found in sorted(service.left(f"{LABELS['owner']}={owner()}", LABELS["run"])):
             if run is not None and found != run:
                 continue
-            shown, layout = quoted(found, 160), RunLayout(runs_dir / found)
+            shown, layout = found, RunLayout(runs_dir / found)
             if layout.root.is_dir() and has_controller(layout):
                 note(f"left alone: what {service.name} does for {shown} belongs to a controller that is running")
             elif run is None and not layout.root.is_dir():

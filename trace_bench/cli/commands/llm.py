@@ -12,7 +12,6 @@ from typer import Argument, Option
 from trace_bench.cli.options import RUNS, JobArgument, Json, RunArgument, RunsDir, whole_number
 from trace_bench.display.console import emit, emit_json, emit_table, note
 from trace_bench.display.table import megabytes
-from trace_bench.display.text import quoted
 from trace_bench.errors import ConfigError
 
 PHASES = ("build", "train", "score")
@@ -39,7 +38,7 @@ def ls(
     from trace_bench.records.runs import find_run
 
     if phase is not None and phase not in PHASES:
-        raise ConfigError(f"--phase: there is no phase {quoted(phase)!r}; known are {', '.join(PHASES)}")
+        raise ConfigError(f"--phase: there is no phase {phase!r}; known are {', '.join(PHASES)}")
     layout = find_run(run, runs_dir)
     calls = [
         (entry.job_id, call)

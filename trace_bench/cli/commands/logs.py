@@ -143,9 +143,7 @@ def _event_line(event: Mapping[str, Any]) -> str:
     words.append(quoted(str(event.get("event")), 100).ljust(11))
     if job := quoted(str(event.get("job_id", "")), 40):
         words.append(job)
-    words.append(
-        " ".join(f"{quoted(k, 60)}={_field(v)}" for k, v in event.items() if k not in ("t", "event", "job_id"))
-    )
+    words.append(" ".join(f"{k}={_field(v)}" for k, v in event.items() if k not in ("t", "event", "job_id")))
     return "  ".join(words).rstrip()
 
 

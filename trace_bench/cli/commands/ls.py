@@ -10,7 +10,6 @@ from trace_bench.cli.options import RUNS, Json, RunsDir
 from trace_bench.display import console
 from trace_bench.display.console import emit, emit_json, emit_table, note
 from trace_bench.display.table import Column, Table, dollars
-from trace_bench.display.text import quoted
 
 if TYPE_CHECKING:
     from trace_bench.records.runs import RunLine
@@ -39,7 +38,7 @@ def ls(runs_dir: RunsDir = RUNS, as_json: Json = False) -> None:
         note(f"there are no runs in {runs_dir}; trace-bench run makes one")
     for line in lines:
         if line.damage:
-            note(f"{'newer' if line.state == 'newer' else 'damaged'}: {quoted(line.damage, 400)}")
+            note(f"{'newer' if line.state == 'newer' else 'damaged'}: {line.damage}")
 
 
 def _table(lines: Sequence[RunLine]) -> Table:

@@ -10,7 +10,6 @@ from typer import Argument, Option
 
 from trace_bench.cli.options import RUNS, Json, RunArgument, RunsDir
 from trace_bench.display.console import emit, emit_json, note
-from trace_bench.display.text import quoted
 from trace_bench.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ def _print(run_id: str, done: Mirrored, *, changed: bool, as_json: bool) -> None
         changed: print how many jobs have changed, too. While a run is followed, that is the last look's number only.
     """
     for problem in done.problems:
-        note(f"warning: {quoted(problem, 500)}")
+        note(f"warning: {problem}")
     if as_json:
         emit_json(
             {"run_id": run_id, "place": done.place, "jobs": done.jobs, "changed": done.changed,
@@ -82,6 +81,4 @@ def _print(run_id: str, done: Mirrored, *, changed: bool, as_json: bool) -> None
         )  # fmt: skip
     else:
         jobs = "1 job" if done.jobs == 1 else f"{done.jobs} jobs"
-        emit(
-            f"{run_id}: {jobs} at {quoted(done.place, 500)}" + (f", {done.changed} of them changed" if changed else "")
-        )
+        emit(f"{run_id}: {jobs} at {done.place}" + (f", {done.changed} of them changed" if changed else ""))

@@ -14,7 +14,7 @@ from trace_bench.cli import collect_garbage
 from trace_bench.cli.options import RUNS, BackendLookedAt, HostsOf, Json, RunsDir
 from trace_bench.display.console import emit, emit_json, emit_table, note, takes_escapes
 from trace_bench.display.table import Table, dollars
-from trace_bench.display.text import escape_json, quoted
+from trace_bench.display.text import escape_json
 from trace_bench.errors import SandboxError
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _row(backend: Backend, sandbox: Sandbox, runs_dir: Path, now: float) -> dict
     try:
         controller = "alive" if controller_is_alive(backend, sandbox) else "dead"
     except SandboxError as error:
-        note(f"{quoted(sandbox.name, 160)}: {error}")
+        note(f"{sandbox.name}: {error}")
         controller = None
     seconds = age(sandbox.labels, now)
     run_id, job_id = sandbox.labels.get(RUN), sandbox.labels.get(JOB)

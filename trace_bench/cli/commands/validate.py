@@ -24,7 +24,6 @@ from trace_bench.cli.options import (
     whole_number,
 )
 from trace_bench.display.console import emit, emit_json, note
-from trace_bench.display.text import quoted
 from trace_bench.errors import ConfigError, ExitCode
 
 if TYPE_CHECKING:
@@ -108,7 +107,7 @@ def _build(
     with stopping("stopping: the builds are ended and their sandboxes removed") as stop_wanted:
         plan = plan_config(config, suites=suites, roots=roots, build=images, say=note)
         for warning in plan.warnings:
-            note(f"warning: {quoted(warning, 2000)}")
+            note(f"warning: {warning}")
         if not quiet:
             for name in _trainers(config):
                 emit(f"OK trainer {name}")
