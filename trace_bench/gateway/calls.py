@@ -60,6 +60,7 @@ class JobCalls:
         self._cache_model = identity_of(self.provider, self.model) if self.cache is not None else {}
         self._under_way: dict[Path, PendingRecord] = {}
         self._sent = 0
+        self._records = isinstance(self.provider, Recovering)
         restored = self.cassette.restored
         self._refusals = sum(call.refused for call in restored)
         self._unslotted = sum(call.slot is None and call.reused_from is None for call in restored)
@@ -176,7 +177,7 @@ class JobCalls:
     def _pay(self, call: Call, request: ProviderRequest) -> tuple[LlmCall, ProviderReply]:
         """Ask the provider, and record its answer or its failure."""
         head = self._head(call)
-        record = self._record(head) if isinstance(self.provider, Recovering) else None
+        record = self._record(head) if self._records else None
         started = time.monotonic()
         failure: ProviderError | None = None
         try:

@@ -24,6 +24,8 @@ def masked(reply_to: Callable[[], ProviderReply]) -> ProviderReply:
     except Refusal as error:
         raise Refusal(error.status, error.code, known.text(error.message), param=error.param) from None
     body = cast(dict[str, Any], known.value(reply.body))
+    if body is reply.body:
+        return reply  # no secret is known
     sent = cast(dict[str, Any], known.value(reply.sent))
     return replace(reply, body=body, sent=sent, tries=_tries(reply.tries))
 
