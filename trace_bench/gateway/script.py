@@ -70,16 +70,6 @@ class Part(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
-    def exactly_one(self, *names: str) -> None:
-        """Raises ValueError unless exactly one of the keys `names` is given."""
-        given = [name for name in names if self._value_of(name) is not None]
-        if len(given) != 1:
-            found = " and ".join(map(repr, given)) or "none"
-            raise ValueError(f"takes exactly one of {', '.join(names)}, and has {found}")
-
-    def _value_of(self, key: str) -> Any:
-        return next(getattr(self, n) for n, f in type(self).model_fields.items() if key in (n, f.alias))
-
 
 class Match(Part):
     """Which requests a rule is for. A condition that is not given is not checked."""
@@ -115,7 +105,7 @@ class Step(Part):
 
     @model_validator(mode="after")
     def _one(self) -> Self:
-        self.exactly_one("add", "towards", "value", "alternative")
+        _exactly_one(add=self.add, towards=self.towards, value=self.value, alternative=self.alternative)
         if self.towards is None and "share" in self.model_fields_set:
             raise ValueError("'share' goes with 'towards'")
         return self
@@ -155,9 +145,9 @@ class Rule(Part):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        answers = (self.text, self.json_, self.tools, self.steps)
-        if self.fail is None or self.fail.tries is not None or any(answer is not None for answer in answers):
-            self.exactly_one("text", "json", "tools", "set")
+        answers = {"text": self.text, "json": self.json_, "tools": self.tools, "set": self.steps}
+        if self.fail is None or self.fail.tries is not None or any(answer is not None for answer in answers.values()):
+            _exactly_one(**answers)
         known = {*FIELDS, *(re.compile(self.match.regex).groupindex if self.match.regex else ())}
         values = [step.value for step in (self.steps or {}).values()]
         arguments = [tool.arguments for tool in self.tools or ()]
@@ -259,6 +249,14 @@ def _problem(source: Source, error: Mapping[str, Any]) -> Problem:
     if error["type"] == "missing":
         return source.problem(path[:-1], f"{source.shown(path)} is missing; add it")
     return sentence(source, {**error, "loc": path})
+
+
+def _exactly_one(**values: object) -> None:
+    """Raises ValueError unless exactly one of the keys is given."""
+    given = [name for name, value in values.items() if value is not None]
+    if len(given) != 1:
+        found = " and ".join(map(repr, given)) or "none"
+        raise ValueError(f"takes exactly one of {', '.join(values)}, and has {found}")
 
 
 def _strings(value: Any) -> Iterator[str]:
