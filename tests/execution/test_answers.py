@@ -188,7 +188,7 @@ def test_calls_that_wait_for_room_in_a_budget_when_a_session_ends_are_never_made
         while asked._under_way < 5:
             assert time.monotonic() < deadline
             time.sleep(0.01)
-        asked.leave()
+        asked.refuse_new_calls()
         provider.release()
         assert asked.wait(PATIENCE) == 0
     assert len(provider.asked) == len(cassette(tmp_path)) == 1
@@ -271,7 +271,7 @@ def test_a_sandbox_that_asks_without_end_is_told_off(tmp_path: Path, monkeypatch
         with pytest.raises(ProtocolError, match="more LLM calls under way"):
             for n in range(answers.MOST_THREADS + 10):
                 asked.ask(LlmRequest(str(n), "POST", "/v1/chat/completions", {}, b"x" * 500))
-        asked.leave()
+        asked.refuse_new_calls()
         provider.release()
         assert asked.wait(PATIENCE) == 0
 
@@ -284,4 +284,4 @@ def test_headers_and_paths_count_towards_what_a_sandbox_may_have_waiting(
         asked = Answers(scope, lambda request, response: None)
         with pytest.raises(ProtocolError, match="more LLM calls under way"):
             asked.ask(LlmRequest("1", "POST", "/v1/x", {"x-trace-bench-variables": "x" * 2000}, b""))
-        asked.leave()
+        asked.refuse_new_calls()

@@ -253,7 +253,7 @@ def test_who_leaves_stops_what_is_under_way(opened: Open) -> None:
     thread = threading.Thread(target=asked, args=(desk, 1))
     thread.start()
     assert begun.wait(30)
-    desk.leave()
+    desk.refuse_new_calls()
     thread.join(30)
     assert not thread.is_alive() and desk.provider_failures() == ()
 

@@ -40,7 +40,7 @@ class Serves(Protocol):
 
     def handle(self, request: LlmRequest) -> LlmResponse: ...
 
-    def leave(self) -> None: ...
+    def refuse_new_calls(self) -> None: ...
 
     def provider_failures(self) -> tuple[str, ...]: ...
 
@@ -92,17 +92,17 @@ class Answers:
         if error is not None and (quiet or not isinstance(error, SandboxError)):
             raise error
 
-    def leave(self) -> None:
+    def refuse_new_calls(self) -> None:
         """The session is over: nothing is sent any more, and calls that wait are not begun. Does not block."""
         with self._changed:
             self._left = True
             self._waiting.clear()
             self._changed.notify_all()
-        self._scope.leave()
+        self._scope.refuse_new_calls()
 
     def wait(self, seconds: float, *, hurry: Callable[[], bool] = lambda: False) -> int:
         """Wait until the calls under way are in the cassette, for `seconds` at most, and for no longer than
-        `AFTER_A_KILL` once `hurry` says so. To be called after `leave`.
+        `AFTER_A_KILL` once `hurry` says so. To be called after `refuse_new_calls`.
 
         Returns:
             the number of calls whose answers are lost.

@@ -283,10 +283,10 @@ class ServiceDesk:
         code = {429: "budget_exhausted", 502: "service_failure"}.get(line.status, "bad_request")
         return refused(Refusal(line.status, code, str(line.answer.get("message", ""))))
 
-    def leave(self) -> None:
+    def refuse_new_calls(self) -> None:
         """The session is over: what is under way is stopped."""
         self._left.set()
-        self._scope.leave()
+        self._scope.refuse_new_calls()
 
     def provider_failures(self) -> tuple[str, ...]:
         """Why requests of this attempt got no answer. Not empty means: the attempt failed at ``provider``."""

@@ -116,7 +116,7 @@ class Session:
         try:
             yield
         finally:
-            self.answers.leave()
+            self.answers.refuse_new_calls()
             self.connection.end()
 
     def _hand_over(self) -> None:

@@ -221,7 +221,7 @@ class Scope:
         """Take over recorded answers that no request was for: they were paid for, and count."""
         self._calls.carry_over(calls)
 
-    def leave(self) -> None:
+    def refuse_new_calls(self) -> None:
         """Begin no further call: the session has ended. Calls under way go on."""
         self._meter.stop()
 
