@@ -375,7 +375,7 @@ def test_without_the_salt_held_out_scores_cannot_be_checked(run: RunLayout, repr
         (("first", "-o", "runs/first/again"), "lies inside the recorded run; name a folder elsewhere with --output"),
         (("first", "-o", "tasks"), "option --output: tasks exists, and is not an empty folder; name a new one"),
         (("first", "--job", "zzz"), "'zzz'"),
-        (("first", "--where", "seed=77"), "option --where: no job of run first fits 'seed=77'"),
+        (("first", "--where", "seed=77"), "option --where: no job of run first matches 'seed=77'"),
         (("first", "--where", "speed=1"), "jobs have no 'speed'"),
         (("first", "--workers", "0"), "max_workers"),
         (("first", "--allow-weaker", "fire"), "there is no control 'fire'"),

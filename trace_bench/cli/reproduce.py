@@ -1,4 +1,4 @@
-"""``reproduce``: a run, or its scores, made again here, job by job."""
+"""``reproduce``: repeat a run or its scores here, and compare job by job."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_bench.artifacts.jsonio import dumps
-from trace_bench.artifacts.reproduction import JobReproduction, Pin, Reproduction
+from trace_bench.artifacts.reproduction import JobReproduction, Reproduction
 from trace_bench.audit.reproduce import (
     REPRODUCTIONS,
     Options,
@@ -33,14 +33,13 @@ from trace_bench.planning.recording import Recording
 from trace_bench.records.runs import find_job
 
 SHOWN = 3
-"""Differences of one job that are printed; the report has more."""
-_WORDS = {"equal": "equal", "within": "within", "differs": "differs", "not_replayed": "not replayed"}
+"""Differences of one job that are printed; the report lists more."""
 _STOPPING = "stopping: running jobs are ended and their sandboxes removed"
 
 
 @dataclass(frozen=True)
 class Given:
-    """What of which run is made again, and where the outcome goes, as the user says it."""
+    """The user's arguments: a run, some of its jobs, and the folder for the result."""
 
     run: str
     runs_dir: Path
@@ -60,14 +59,14 @@ def reproduce_command(
     build: bool,
     as_json: bool,
 ) -> int:
-    """Make the run, or the scores of its saved states, again; returns the exit code.
+    """Repeat the run or the scoring of its saved states; returns the exit code.
 
     Raises:
         TraceBenchError: with its own exit code.
     """
     with contextlib.ExitStack() as unpacked:
         recording, folder = _opened(given, unpacked)
-        jobs = _asked_for(recording, given.jobs, given.where)
+        jobs = _chosen_jobs(recording, given.jobs, given.where)
         options = Options(overrides, roots, jobs, allow_weaker, pull, build)
         prepared = prepare(recording, folder, options, note)
         check_runs_dir(prepared.plan.config)
@@ -75,7 +74,7 @@ def reproduce_command(
     if not as_json:
         _print_pins(prepared, score_only)
     if prepared.plan.backend.integrity != "protected":
-        note("warning: programs of the run, which may be anybody's, run as you on this backend")
+        note("warning: programs of the run, which can be untrusted, run as your user on this backend")
     report = _scored(prepared) if score_only else _replayed(prepared, Shown(quiet=as_json))
     path = write_report(report, folder)
     if as_json:
@@ -88,7 +87,7 @@ def reproduce_command(
 
 
 def _opened(given: Given, unpacked: contextlib.ExitStack) -> tuple[Recording, Path]:
-    """The run, and the folder for what comes of it. An archive is unpacked there; `unpacked` takes that back."""
+    """The run, and the folder for the result. An archive is unpacked there; `unpacked` removes that again."""
     if Path(given.run).is_file():
         from trace_bench.records.archive import extract
 
@@ -108,11 +107,11 @@ def _remove_if_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-def _asked_for(recording: Recording, jobs: Sequence[str], where: str | None) -> set[str] | None:
-    """Ids of the jobs that are meant; None for all.
+def _chosen_jobs(recording: Recording, jobs: Sequence[str], where: str | None) -> set[str] | None:
+    """Ids of the jobs to repeat; None for all.
 
     Raises:
-        ConfigError: a job is not there, or none is meant.
+        ConfigError: a job does not exist, or no job matches.
     """
     if not jobs and where is None:
         return None
@@ -123,7 +122,6 @@ def _asked_for(recording: Recording, jobs: Sequence[str], where: str | None) -> 
 
         from trace_bench.analysis.where import KEYS, parse_where
 
-        meant = parse_where(where)
         of_rows = ("backend", "hardware")
         columns = [column for column in KEYS.values() if column not in ("run_id", *of_rows)]
         frame = pd.DataFrame(
@@ -132,7 +130,7 @@ def _asked_for(recording: Recording, jobs: Sequence[str], where: str | None) -> 
         rows = recording.rows
         for column in of_rows:
             frame[column] = [getattr(rows[job_id], column) if job_id in rows else "" for job_id in frame["job_id"]]
-        wanted &= set(meant.of(frame.assign(run_id=run_id))["job_id"])
+        wanted &= set(parse_where(where).of(frame.assign(run_id=run_id))["job_id"])
     if not wanted:
         raise ConfigError(f"option --where: no job of run {run_id} fits {where or ''!r}")
     return wanted
@@ -161,7 +159,7 @@ def _replayed(prepared: Prepared, shown: Shown) -> Reproduction:
         return report
     except Interrupted as error:
         code = int(ExitCode.INTERRUPTED)
-        raise RunInterrupted("interrupted; nothing is compared: run the same command again") from error
+        raise RunInterrupted("interrupted; nothing was compared: run the same command again") from error
     except TraceBenchError as error:
         code = int(error.exit_code)
         raise
@@ -181,37 +179,27 @@ def _scored(prepared: Prepared) -> Reproduction:
 
 
 def _print_pins(prepared: Prepared, score_only: bool) -> None:
-    run = prepared.recording.layout.run_id
+    """Print what is the same here as in the recording. All packages share one line."""
     what = "saved states of" if score_only else "jobs of"
-    emit(f"{what} {run}, {len(prepared.chosen)} jobs, on backend {prepared.plan.backend.name}")
-    for pin in _brief(prepared.pins):
-        emit("  " + pin)
-    emit()
-
-
-def _brief(pins: Sequence[Pin]) -> list[str]:
-    """A line for each; packages, of which there are many, share one."""
-    lines = []
-    for pin in pins:
+    run_id, backend = prepared.recording.layout.run_id, prepared.plan.backend.name
+    emit(f"{what} {run_id}, {len(prepared.chosen)} jobs, on backend {backend}")
+    packages = [pin for pin in prepared.pins if pin.what == "package"]
+    for pin in prepared.pins:
         if pin.what != "package":
             word = "unknown" if pin.same is None else "same" if pin.same else "other"
-            name = f"{pin.what} {pin.name}".strip()
-            lines.append(f"{word:8s} {name}" + (f": {pin.says}" if pin.says else ""))
-    packages = [pin for pin in pins if pin.what == "package"]
+            emit(f"  {word:8s} {pin.what} {pin.name}".rstrip() + (f": {pin.says}" if pin.says else ""))
     if packages:
-        other = [pin.says for pin in packages if not pin.same]
-        lines.append(
-            f"{'other' if other else 'same':8s} {len(packages)} packages" + (f": {'; '.join(other)}" if other else "")
-        )
-    return lines
+        differing = "; ".join(pin.says for pin in packages if not pin.same)
+        word = "other" if differing else "same"
+        emit(f"  {word:8s} {len(packages)} packages" + (f": {differing}" if differing else ""))
+    emit()
 
 
 def _print_jobs(report: Reproduction) -> None:
     for job in report.jobs:
-        word = f"within {job.tolerance:g}" if job.verdict == "within" else _WORDS[job.verdict]
-        who = f"{job.task_id} {job.trainer_id}"
+        word = f"within {job.tolerance:g}" if job.verdict == "within" else job.verdict.replace("_", " ")
         variant = f" {job.variant}" if job.variant else ""
-        emit(f"{word:13s} {job.job_id}  {who}{variant} seed {job.seed}")
+        emit(f"{word:13s} {job.job_id}  {job.task_id} {job.trainer_id}{variant} seed {job.seed}")
         for line in _details(job):
             emit(f"{'':13s} {line}")
 
@@ -219,36 +207,32 @@ def _print_jobs(report: Reproduction) -> None:
 def _details(job: JobReproduction) -> list[str]:
     if job.verdict == "equal":
         return []
-    lines = [job.why] if job.why else []
-    told = [f"{d.what}: was {_text(d.recorded)}, is {_text(d.replayed)}" for d in job.differences[:SHOWN]]
-    told += [
-        f"{score.state} state, {score.split}, {score.metric} ({score.file}): was "
-        f"{_number(score.recorded)}, is {_number(score.found)}"
+    differences = [f"{d.what}: was {_value(d.recorded)}, is {_value(d.replayed)}" for d in job.differences[:SHOWN]]
+    differences += [
+        f"{score.state} state, {score.split}, {score.metric} ({score.file}): was {_value(score.recorded)}, is "
+        f"{_value(score.found)}"
         for score in job.scores
         if score.verdict in ("differs", "within")
     ]
-    lines += told[:SHOWN] + ([f"and {len(told) - SHOWN} more, in the report"] if len(told) > SHOWN else [])
+    lines = [quoted(job.why, 500)] if job.why else []
+    lines += differences[:SHOWN]
+    if len(differences) > SHOWN:
+        lines.append(f"and {len(differences) - SHOWN} more, in the report")
     if job.verdict == "differs":
-        because = [f"may be because {reason}" for reason in job.reasons]
-        lines += because or ["nothing that determines the job is known to be otherwise here"]
+        reasons = [f"may be because {reason}" for reason in job.reasons]
+        lines += reasons or ["no difference is known in what determines the job"]
     return lines
 
 
 def _summary(report: Reproduction) -> str:
     counts = report.counts
-    equal = counts.get("equal", 0) + counts.get("within", 0)
-    what = "jobs" if report.mode == "replay" else "jobs' scores"
-    told = f"{equal} of {len(report.jobs)} {what} came out equal ({counts.get('equal', 0)} to the bit)"
-    if counts.get("differs"):
-        told += f", {counts['differs']} differ"
-    if counts.get("not_replayed"):
-        told += f", {counts['not_replayed']} could not be {'replayed' if report.mode == 'replay' else 'scored'}"
-    return told
+    exact, within, differ, missing = (counts.get(name, 0) for name in ("equal", "within", "differs", "not_replayed"))
+    what, done = ("jobs", "replayed") if report.mode == "replay" else ("jobs' scores", "scored")
+    text = f"{exact + within} of {len(report.jobs)} {what} came out equal ({exact} to the bit)"
+    return text + (f", {differ} differ" if differ else "") + (f", {missing} could not be {done}" if missing else "")
 
 
-def _text(value: Any) -> str:
+def _value(value: Any) -> str:
+    if value is None:
+        return "none"
     return quoted(value if isinstance(value, str) else dumps(value), 200)
-
-
-def _number(value: float | None) -> str:
-    return "none" if value is None else repr(value)
