@@ -166,7 +166,7 @@ class Client:
 class Straight:
     """A provider that asks the server, and does nothing else."""
 
-    name, paid, wants_hints, quick = "straight", True, False, False
+    name, paid, uses_hints, quick = "straight", True, False, False
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -438,7 +438,7 @@ def child(folder: Path, port: int, calls: int) -> None:
 class Computed:
     """A provider that answers at once and for nothing."""
 
-    name, paid, wants_hints, quick = "computed", False, False, True
+    name, paid, uses_hints, quick = "computed", False, False, True
 
     def complete(self, request: Any) -> Any:
         from trace_bench.gateway.base import ProviderReply

@@ -133,7 +133,7 @@ class Waiting:
         asked: how many calls have reached it.
     """
 
-    name, paid, wants_hints, quick = "waiting", True, False, False
+    name, paid, uses_hints, quick = "waiting", True, False, False
 
     def __init__(self, answer: Callable[[ProviderRequest], ProviderReply] | None = None) -> None:
         self._answer = answer or (lambda request: reply(text_of(request)))

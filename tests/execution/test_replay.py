@@ -32,7 +32,7 @@ LLM = {"provider": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1", 
 class Paid:
     """A real model's provider that never gives an answer twice."""
 
-    name, paid, wants_hints, quick = "paid", True, False, True
+    name, paid, uses_hints, quick = "paid", True, False, True
 
     def __init__(self) -> None:
         self._numbers = itertools.count()

@@ -140,7 +140,7 @@ class Tokens:
 
     name = "tokens"
     paid = True
-    wants_hints = False
+    uses_hints = False
     quick = True
 
     def __init__(self) -> None:
@@ -297,7 +297,7 @@ class Uneven:
 
     name = "uneven"
     paid = True
-    wants_hints = False
+    uses_hints = False
     quick = True
 
     def complete(self, request: ProviderRequest) -> ProviderReply:

@@ -35,7 +35,7 @@ class Scripted:
 
     name = "scripted"
     paid = True
-    wants_hints = False
+    uses_hints = False
     quick = True
 
     def __init__(self, *replies: ProviderReply | ProviderError, seed: int | None = None) -> None:

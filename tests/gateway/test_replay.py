@@ -31,7 +31,7 @@ JOB = "0123456789ab"
 class Answers:
     """A provider that gives what is listed, one after another: a status, or a refusal of the gateway's own."""
 
-    name, paid, wants_hints, quick = "answers", False, False, True
+    name, paid, uses_hints, quick = "answers", False, False, True
 
     def __init__(self, *given: int | Refusal) -> None:
         self._given = list(given)

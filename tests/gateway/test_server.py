@@ -38,7 +38,7 @@ class CountingProvider:
 
     name = "counting"
     paid = True
-    wants_hints = False
+    uses_hints = False
     quick = True
 
     def __init__(self, *, seconds: float = 0.0, fail: int = 0, status: int = 200) -> None:

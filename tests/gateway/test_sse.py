@@ -27,7 +27,7 @@ class Parrot:
 
     name = "parrot"
     paid = True
-    wants_hints = False
+    uses_hints = False
     quick = True
 
     def __init__(self, body: Any, status: int = 200) -> None:

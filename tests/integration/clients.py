@@ -82,7 +82,7 @@ class Clerk:
 
     name = "clerk"
     paid = True
-    wants_hints = False
+    uses_hints = False
     quick = False
 
     def __init__(self, outsiders: Callable[[], Any] = lambda: None) -> None:

@@ -147,7 +147,7 @@ class Provider(Protocol):
     name: str
     paid: bool
     """True if an answer costs money: its cassette line is then flushed to the disk before the sandbox gets it."""
-    wants_hints: bool
+    uses_hints: bool
     """True if it uses the private headers of a request. Only built-in models get them."""
     quick: bool
     """True if an answer takes only computing time, so that no other call has to go on meanwhile."""

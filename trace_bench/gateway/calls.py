@@ -131,14 +131,14 @@ class JobCalls:
             self.model,
             self.seed,
             call.request_hash,
-            Hints(call.slot, call.variables) if self.provider.wants_hints else None,
+            Hints(call.slot, call.variables) if self.provider.uses_hints else None,
             seed_of(self.seed, call.request_hash, sample),
             job_id=self.job_id,
             phase=call.request.phase,
             draw=draw,
             number=self._number(call),
         )
-        expected = estimate(self.provider, request) if self.meter.wants_estimates else (0, 0.0)
+        expected = estimate(self.provider, request) if self.meter.needs_estimates else (0, 0.0)
         hold = self.meter.hold(call.request.phase, *expected)
         try:
             line = self._cached_or_paid(call, request, sample)

@@ -95,7 +95,7 @@ def checked(path: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[
     return body, tuple(left_out)
 
 
-def wants_stream(path: str, given: Mapping[str, Any]) -> tuple[bool, bool]:
+def stream_options(path: str, given: Mapping[str, Any]) -> tuple[bool, bool]:
     """Whether the answer is sent as events, and whether the last event has the usage.
 
     Raises:

@@ -68,7 +68,7 @@ class Account:
     def __init__(self, owner: str, limits: Limits) -> None:
         self._owner = owner
         self._limits = [(unit, limit) for unit in UNITS if (limit := getattr(limits, unit)) is not None]
-        self.wants_estimates = any(unit != "calls" for unit, _ in self._limits)
+        self.needs_estimates = any(unit != "calls" for unit, _ in self._limits)
         """Whether the budget needs estimates of calls."""
         self._changed = threading.Condition()
         self._spent = NOTHING
@@ -160,7 +160,7 @@ class Meter:
         """The session has ended, so that no call may begin."""
         self.cut_by_run = False
         """The run's budget refused a call of this job."""
-        self.wants_estimates = any(account.wants_estimates for account in self._accounts)
+        self.needs_estimates = any(account.needs_estimates for account in self._accounts)
         """Whether a budget needs estimates of calls."""
         for call in before:
             self.note(call)

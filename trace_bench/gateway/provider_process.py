@@ -170,7 +170,7 @@ class RealProvider:
     """One real model. It shares its process with the other models of the run."""
 
     paid = True
-    wants_hints = False
+    uses_hints = False
     quick = False
 
     def __init__(self, process: ProviderProcess, model: RealModel) -> None:

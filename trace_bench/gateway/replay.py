@@ -45,7 +45,7 @@ class ReplayProvider:
 
     name = "replay"
     paid = False
-    wants_hints = True
+    uses_hints = True
     quick = True
 
     def __init__(self, recorded: Callable[[str], RecordedJob], *, keep: int = 16) -> None:

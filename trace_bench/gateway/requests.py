@@ -89,7 +89,7 @@ def check(request: LlmRequest, model: ModelRef, limits: GatewayLimits) -> Call:
     slot = headers.get(SLOT_HEADER)
     if slot is not None and (len(slot) > MAX_SLOT or not slot.isprintable() or not slot):
         raise Refusal(400, "bad_slot", f"a slot has 1 to {MAX_SLOT} printable characters")
-    stream, include_usage = fields.wants_stream(path, given)
+    stream, include_usage = fields.stream_options(path, given)
     body, left_out = fields.checked(path, given)
     hashed, variables = request_hash("POST", path, body), headers.get(VARIABLES_HEADER)
     return Call(request, path, body, slot, hashed, variables, stream, include_usage, left_out)

@@ -32,7 +32,7 @@ class ScriptedProvider:
     """The provider behind a model ``scripted:FILE``."""
 
     name = "scripted"
-    wants_hints = True
+    uses_hints = True
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules

@@ -103,7 +103,7 @@ class Gateway:
             )
             on_failure.pop_all()
         # A call may have to wait for the outcome of other jobs' calls where they share a budget.
-        shares_budget = self._run_meter is not None and self._run_meter.wants_estimates
+        shares_budget = self._run_meter is not None and self._run_meter.needs_estimates
         return Scope(calls, quick=provider.quick and not shares_budget, on_close=lambda: self._closed(job_id))
 
     def usage(self) -> dict[str, Usage]:

@@ -37,7 +37,7 @@ class StubProvider:
 
     name = "stub"
     paid = False
-    wants_hints = True
+    uses_hints = True
     quick = True
 
     def complete(self, request: ProviderRequest) -> ProviderReply:
