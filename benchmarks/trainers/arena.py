@@ -21,8 +21,7 @@ from trace_bench.suites.registry import resolve as find_task
 from trace_bench.suites.spec import Task, load_task_spec, resolve_eval_kwargs
 from trace_bench.trainers.base import Budget, Rollout, Slot, State, Step, StopTraining, selection_of
 from trace_bench.worker.evaluate import evaluate_state, mean_score
-from trace_bench.worker.objective import with_objective
-from trace_bench.worker.problem import BuildContext, CandidateError, Limits, Problem, Value
+from trace_bench.worker.problem import BuildContext, CandidateError, Limits, Problem, Value, with_objective
 from trace_bench.worker.search_loop import run_search
 
 Answer = Callable[[random.Random, Sequence[Mapping[str, Any]], "Arena"], str]

@@ -93,7 +93,7 @@ def slow(build: str, said: str) -> Any:
         slow("def build(context): raise ProblemError('no data\\x1b[2J')", "task: task_build: no data\\x1b[2J"),
         slow("def build(context): os._exit(3)", "task: build_died: the build process exited with code 3"),
         ("def build(context): time.sleep(600)", "task: build_timeout: build took more than score_timeout = 2 s"),
-        slow("def build(context): return 5", "returned int where a Problem is due"),
+        slow("def build(context): return 5", "returned int where a Problem is expected"),
         slow("def build(context): return problem(train=())", "task: task_build: the problem has no training example"),
     ],
 )

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from trace_bench.suites.task_folder import build, load_module, oriented
+from trace_bench.suites.task_builder import build
+from trace_bench.suites.task_folder import load_module, oriented
 from trace_bench.worker.problem import BuildContext, Problem, ProblemError, Programs
 
 TOML = """
@@ -33,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
     ("source", "says"),
     [
         ("x = 1\n", "problem.py defines no build(context)"),
-        ("def build(context):\n    return 3\n", "build() returned int where a Problem is due"),
+        ("def build(context):\n    return 3\n", "build() returned int where a Problem is expected"),
         ("def build(context):\n    return context.nothing\n", "problem.py, line 2: AttributeError"),
         ("\nraise KeyError('x')\n", "problem.py, line 2: KeyError: 'x'"),
         ("def build(context:\n", "problem.py, line 1: SyntaxError"),

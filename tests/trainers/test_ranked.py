@@ -9,8 +9,7 @@ import pytest
 from tests.trainers.memory_context import MemoryContext
 from trace_bench.trainers.base import Budget, Rollout, Search, Step
 from trace_bench.trainers.population import Population
-from trace_bench.worker.objective import with_objective
-from trace_bench.worker.problem import Parameter, Problem, examples
+from trace_bench.worker.problem import Parameter, Problem, examples, with_objective
 
 METRICS = {name: {"direction": "minimize", "failure": 9.0} for name in ("loss", "size")}
 POINTS = {"seed": (5, 5), "a": (1, 6), "b": (4, 4), "c": (6, 1), "d": (6, 6)}

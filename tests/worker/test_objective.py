@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from trace_bench.worker.evaluate import evaluate_example, mean_metrics, mean_score
 from trace_bench.worker.minibatch_graph import MinibatchGraph
-from trace_bench.worker.objective import Front, dominates, fronts, oriented_point, ranking, with_objective
-from trace_bench.worker.problem import CandidateError, Parameter, Problem, ProblemError, examples
+from trace_bench.worker.objective import Front, dominates, fronts, oriented_point, ranking
+from trace_bench.worker.problem import CandidateError, Parameter, Problem, ProblemError, examples, with_objective
 
 LOSS_AND_HITS: dict[str, Any] = {
     "loss": {"direction": "minimize", "failure": 50.0, "reference": None, "range": [40.0, 0.0]},
@@ -185,23 +185,24 @@ def test_the_best_of_a_front_is_the_first_of_the_ranking_whenever_it_is_asked(
     vectors: list[dict[str, float]], tie_break: str
 ) -> None:
     made = problem(mode="pareto", weights={"loss": 1.0, "hits": 1.0}, tie_break=tie_break)
-    front = Front[int](made, seed=3)
+    front = Front[int](made.comparison, made.metrics, seed=3)
     for number, vector in enumerate(vectors):
-        assert front.add(vector, number) == ranking(made, vectors[: number + 1], seed=3)[0]
+        assert front.add(vector, number) == ranking(made.comparison, made.metrics, vectors[: number + 1], seed=3)[0]
 
 
 @given(VECTORS)
 def test_the_best_by_a_sum_with_all_weights_above_zero_is_never_dominated(vectors: list[dict[str, float]]) -> None:
     made = problem(mode="pareto", weights={"loss": 1.0, "hits": 0.25})
     sums = [made.comparison.scalar(vector, made.metrics) for vector in vectors]
-    assert ranking(made, vectors, seed=0)[0] == sums.index(max(sums))
+    assert ranking(made.comparison, made.metrics, vectors, seed=0)[0] == sums.index(max(sums))
 
 
 def test_tie_breaks_choose_differently_among_states_that_none_dominates() -> None:
     vectors = [{"score": 0.0, "loss": float(i), "hits": float(h)} for i, h in enumerate([0, 5, 6, 6.5])]
 
     def order(**given: Any) -> list[int]:
-        return ranking(problem(mode="pareto", weights={"loss": 1.0, "hits": 1.0}, **given), vectors, seed=1)
+        made = problem(mode="pareto", weights={"loss": 1.0, "hits": 1.0}, **given)
+        return ranking(made.comparison, made.metrics, vectors, seed=1)
 
     assert order()[0] == 1
     assert order(tie_break="lexicographic") == [0, 1, 2, 3]

@@ -1,10 +1,7 @@
-"""Builds a problem from a task folder, whichever form the folder has.
+"""What builders read of a task folder: its scoring, its own modules, and the place of a fault in them.
 
-A folder with ``[kernel]`` in its ``task.toml`` holds a file of KernelBench (`trace_bench.suites.kernelbench`); one with
-``[lean]`` a program to translate to Lean (`trace_bench.suites.veribench`); one with ``[candidates]`` is a code task
-(`trace_bench.suites.code_task`); foreign code has a table ``[foreign]`` (`trace_bench.suites.llm4ad.compat`); any other
-ships a ``problem.py`` with ``build(context) -> Problem``. A task's own modules are trusted, and are imported in the
-phases only, under a private name, so that a task called ``random`` or ``json`` shadows nothing.
+A task's own modules are trusted. They are imported in the phases only, under a private name, so that a task called
+``random`` or ``json`` shadows nothing.
 """
 
 from __future__ import annotations
@@ -14,13 +11,12 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 
-from trace_bench.worker.objective import metrics_of
-from trace_bench.worker.problem import BuildContext, Direction, Problem, ProblemError
+from trace_bench.worker.problem import BuildContext, Direction, ProblemError
 
 
 @dataclass(frozen=True)
@@ -36,51 +32,6 @@ class Scoring:
     failure: float
     best_known: float | None
     score_range: tuple[float, float] | None
-
-
-def build(context: BuildContext) -> Problem:
-    """Build the problem of `context.task_dir`.
-
-    Raises:
-        ProblemError: the folder or the arguments are at fault; the message names file and line.
-    """
-    if "kernel" in context.spec:
-        from trace_bench.suites.kernelbench.problem import build as build_kernel
-
-        return _measured(build_kernel(context), context)
-    if "lean" in context.spec:
-        from trace_bench.suites.veribench.problem import build as build_lean
-
-        return _measured(build_lean(context), context)
-    if "candidates" in context.spec:
-        from trace_bench.suites import code_task
-
-        return _measured(code_task.build(context), context)
-    if "foreign" in context.spec:
-        from trace_bench.suites.llm4ad.compat import build as build_foreign
-
-        return build_foreign(context)
-    path = context.task_dir / "problem.py"
-    builder = getattr(load_module(path), "build", None)
-    if not callable(builder):
-        raise ProblemError(f"{place(path)} defines no build(context); see docs/design/job-contract.md")
-    try:
-        problem = builder(context)
-    except ProblemError:
-        raise
-    except Exception as error:
-        raise task_fault(path, error) from error
-    if not isinstance(problem, Problem):
-        raise ProblemError(f"{place(path)}: build() returned {type(problem).__name__} where a Problem is due")
-    return _measured(problem, context)
-
-
-def _measured(problem: Problem, context: BuildContext) -> Problem:
-    """`problem` with the metrics that the task spec declares. What they are compared by, the run says."""
-    try:
-        return replace(problem, metrics=metrics_of(problem, context.spec.get("metrics", {})))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ProblemError(f"task.toml, [metrics]: {type(error).__name__}: {error}") from error
 
 
 def scoring(context: BuildContext) -> Scoring:

@@ -192,7 +192,8 @@ class Population:
         problem = self._search.problem
         if problem.comparison.mode != "pareto":
             return sorted(scored, key=lambda c: (c.mean, c.created), reverse=True)
-        order = ranking(problem, [means(c.vectors) for c in scored], self._search.seed, [c.created for c in scored])
+        vectors, created = [means(c.vectors) for c in scored], [c.created for c in scored]
+        order = ranking(problem.comparison, problem.metrics, vectors, self._search.seed, created)
         return [scored[i] for i in order]
 
 

@@ -11,11 +11,8 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
-
-if TYPE_CHECKING:
-    from trace_bench.worker.problem import Problem
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeVar
 
 SCORE = "score"
 """The task's own score, which is a metric like any other where a task declares more."""
@@ -82,16 +79,9 @@ def weighted_sum(weights: Mapping[str, float], values: Vector, metrics: Mapping[
     return total
 
 
-def with_objective(problem: Problem, given: Mapping[str, Any]) -> Problem:
-    """`problem`, compared by the ``objective`` of a ``job.json``; unchanged for a task that declares no metrics.
-
-    Direction, failure score and score range become those of the number that states are compared by, and the statement
-    says what it is.
-    """
-    if not given.get("metrics"):
-        return problem
-    metrics = metrics_of(problem, given["metrics"])
-    objective = Objective(
+def objective_of(given: Mapping[str, Any]) -> Objective:
+    """The ``objective`` of a ``job.json``."""
+    return Objective(
         mode=given["mode"],
         score_key=given["score_key"],
         weights=dict(given["weights"]),
@@ -100,25 +90,14 @@ def with_objective(problem: Problem, given: Mapping[str, Any]) -> Problem:
         missing_value=given["missing_value"],
         seed=given["seed"],
     )
-    key = metrics[objective.score_key]
-    failures = {name: metric.failure for name, metric in metrics.items()}
-    return replace(
-        problem,
-        metrics=metrics,
-        comparison=objective,
-        direction=key.direction if objective.mode == "scalar" else "maximize",
-        failure_score=objective.scalar(failures, metrics),
-        score_range=key.range if objective.mode == "scalar" else _sum_of_ranges(objective.weights, metrics),
-        objective="\n\n".join(part for part in (problem.objective.rstrip(), _told(objective, metrics)) if part),
-    )
 
 
-def metrics_of(problem: Problem, tables: Mapping[str, Mapping[str, Any]]) -> dict[str, Metric]:
-    """What `tables` (``[metrics]`` of a task spec, or of an objective) declare, and before them the task's own score;
-    nothing for a task that declares none."""
+def metrics_of(score: Metric, tables: Mapping[str, Mapping[str, Any]]) -> dict[str, Metric]:
+    """What `tables` (``[metrics]`` of a task spec, or of an objective) declare, after the task's own `score`; nothing
+    for a task that declares none."""
     if not tables:
         return {}
-    metrics = {SCORE: Metric(problem.direction, problem.failure_score, range=problem.score_range)}
+    metrics = {SCORE: score}
     for name, table in tables.items():
         low, high = sorted(table.get("range") or (0.0, 0.0))
         span = (low, high) if table["direction"] == "maximize" else (high, low)
@@ -128,7 +107,7 @@ def metrics_of(problem: Problem, tables: Mapping[str, Mapping[str, Any]]) -> dic
     return metrics
 
 
-def _sum_of_ranges(weights: Mapping[str, float], metrics: Mapping[str, Metric]) -> tuple[float, float] | None:
+def sum_of_ranges(weights: Mapping[str, float], metrics: Mapping[str, Metric]) -> tuple[float, float] | None:
     """(worst, best) of the weighted sum, if every part of it has a range."""
     spans = {name: metrics[name].range for name, weight in weights.items() if weight}
     if not all(spans.values()):
@@ -137,8 +116,8 @@ def _sum_of_ranges(weights: Mapping[str, float], metrics: Mapping[str, Metric]) 
     return (min(ends), max(ends))
 
 
-def _told(objective: Objective, metrics: Mapping[str, Metric]) -> str:
-    """What the statement says of the objective; nothing where the score is the task's own."""
+def statement_of(objective: Objective, metrics: Mapping[str, Metric]) -> str:
+    """What the optimizer reads of the objective; nothing where the score is the task's own."""
     if objective.mode == "scalar":
         if objective.score_key == SCORE:
             return ""
@@ -190,28 +169,34 @@ def fronts(points: Sequence[Sequence[float]]) -> list[list[int]]:
     return found
 
 
-def ranking(problem: Problem, vectors: Sequence[Vector], seed: int, numbers: Sequence[int] | None = None) -> list[int]:
+def ranking(
+    objective: Objective,
+    metrics: Mapping[str, Metric],
+    vectors: Sequence[Vector],
+    seed: int,
+    numbers: Sequence[int] | None = None,
+) -> list[int]:
     """Indices of `vectors`, best first: by front, within a front by the tie-break, then by their order.
 
     Args:
-        problem: of mode ``pareto``.
+        objective: of mode ``pareto``.
         seed: the job's, for ``random_seeded`` without a seed of its own.
         numbers: of the states, in order of creation; None for 0, 1, 2, …
     """
-    names, metrics = problem.comparison.pareto_metrics, problem.metrics
-    points = [oriented_point(vector, names, metrics) for vector in vectors]
+    points = [oriented_point(vector, objective.pareto_metrics, metrics) for vector in vectors]
     numbers = range(len(vectors)) if numbers is None else numbers
-    keys = [tie_key(problem, vector, number, seed) for number, vector in zip(numbers, vectors, strict=True)]
+    keys = [tie_key(objective, metrics, vector, number, seed) for number, vector in zip(numbers, vectors, strict=True)]
     return [i for front in fronts(points) for i in sorted(front, key=lambda i: (_descending(keys[i]), i))]
 
 
-def tie_key(problem: Problem, vector: Vector, number: int, seed: int) -> tuple[float, ...]:
+def tie_key(
+    objective: Objective, metrics: Mapping[str, Metric], vector: Vector, number: int, seed: int
+) -> tuple[float, ...]:
     """What decides between states that do not dominate each other; the greatest is best.
 
     Args:
         number: of the state, in order of creation.
     """
-    objective, metrics = problem.comparison, problem.metrics
     match objective.tie_break:
         case "lexicographic":
             return oriented_point(vector, objective.pareto_metrics, metrics)
@@ -236,16 +221,15 @@ class _Member(Generic[T]):
 class Front(Generic[T]):
     """The items that no other one dominates, and the best of them by the tie-break; of equal ones the first."""
 
-    def __init__(self, problem: Problem, seed: int) -> None:
-        self._problem, self._seed = problem, seed
+    def __init__(self, objective: Objective, metrics: Mapping[str, Metric], seed: int) -> None:
+        self._objective, self._metrics, self._seed = objective, metrics, seed
         self._members: list[_Member[T]] = []
         self._seen = 0
 
     def add(self, vector: Vector, item: T) -> T:
         """Take `item` in, unless it is dominated; returns the best item of all so far."""
-        objective = self._problem.comparison
-        point = oriented_point(vector, objective.pareto_metrics, self._problem.metrics)
-        key = tie_key(self._problem, vector, self._seen, self._seed)
+        point = oriented_point(vector, self._objective.pareto_metrics, self._metrics)
+        key = tie_key(self._objective, self._metrics, vector, self._seen, self._seed)
         self._seen += 1
         if not any(dominates(member.point, point) for member in self._members):
             kept = [member for member in self._members if not dominates(point, member.point)]

@@ -12,13 +12,21 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
 from trace_bench.errors import SandboxError
-from trace_bench.worker.objective import Metric, Objective, Vector
+from trace_bench.worker.objective import (
+    Metric,
+    Objective,
+    Vector,
+    metrics_of,
+    objective_of,
+    statement_of,
+    sum_of_ranges,
+)
 from trace_bench.worker.sentences import sentence
 
 MOST_FILES = 4
@@ -253,7 +261,7 @@ class BuildContext:
         seed: of the job; everything random about train and validation data comes from it.
         programs: opens candidate programs.
         test_seed: of held-out data; None except in the score phase once training is over.
-        services: asks what the task's suite declares that the host does for its jobs; None where nobody does.
+        services: asks the services that the task's suite declares; None where there are none.
     """
 
     task_dir: Path
@@ -265,8 +273,8 @@ class BuildContext:
     services: AsksServices | None = None
 
 
-def _unheard(message: str) -> None:
-    """Where nobody records warnings."""
+def _ignored(message: str) -> None:
+    """The default of `Problem.warn`: warnings are not recorded."""
 
 
 @dataclass(frozen=True)
@@ -300,7 +308,7 @@ class Problem:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     comparison: Objective = field(default_factory=Objective)
-    warn: Callable[[str], None] = field(default=_unheard, compare=False, repr=False)
+    warn: Callable[[str], None] = field(default=_ignored, compare=False, repr=False)
 
     @property
     def trainable(self) -> tuple[Parameter, ...]:
@@ -313,6 +321,34 @@ class Problem:
     def better(self, a: float, b: float) -> bool:
         """True if score `a` is strictly better than score `b`."""
         return a > b if self.direction == "maximize" else a < b
+
+    @property
+    def score_metric(self) -> Metric:
+        """The task's own score as a metric."""
+        return Metric(self.direction, self.failure_score, range=self.score_range)
+
+
+def with_objective(problem: Problem, given: Mapping[str, Any]) -> Problem:
+    """`problem`, compared by the ``objective`` of a ``job.json``; unchanged for a task that declares no metrics.
+
+    Direction, failure score and score range become those of the number that states are compared by, and the statement
+    says what it is.
+    """
+    if not given.get("metrics"):
+        return problem
+    metrics = metrics_of(problem.score_metric, given["metrics"])
+    objective = objective_of(given)
+    key = metrics[objective.score_key]
+    failures = {name: metric.failure for name, metric in metrics.items()}
+    return replace(
+        problem,
+        metrics=metrics,
+        comparison=objective,
+        direction=key.direction if objective.mode == "scalar" else "maximize",
+        failure_score=objective.scalar(failures, metrics),
+        score_range=key.range if objective.mode == "scalar" else sum_of_ranges(objective.weights, metrics),
+        objective="\n\n".join(filter(None, (problem.objective.rstrip(), statement_of(objective, metrics)))),
+    )
 
 
 def checked_score(value: object, what: str = "the score") -> float:

@@ -1,5 +1,5 @@
 """Builds the problems of the ``internal`` suite, and of task folders that belong to no other."""
 
-from trace_bench.suites.task_folder import build
+from trace_bench.suites.task_builder import build
 
 __all__ = ["build"]

@@ -1,5 +1,5 @@
 """Builds the problems of the ``llm4ad`` suite."""
 
-from trace_bench.suites.task_folder import build
+from trace_bench.suites.task_builder import build
 
 __all__ = ["build"]

@@ -16,8 +16,7 @@ from trace_bench.errors import TraceBenchError
 from trace_bench.worker.candidates import CandidatePrograms, SpawnerClient
 from trace_bench.worker.exit_codes import SUPERVISOR_GONE
 from trace_bench.worker.frames import JsonReader, pack_json
-from trace_bench.worker.objective import with_objective
-from trace_bench.worker.problem import BuildContext, DeviceLost, Problem, ProblemError
+from trace_bench.worker.problem import BuildContext, DeviceLost, Problem, ProblemError, with_objective
 from trace_bench.worker.reports import DEVICE_LOST
 from trace_bench.worker.seeding import seed_generators
 from trace_bench.worker.services import Services

@@ -133,7 +133,9 @@ class WorkerTrainContext:
         self._link = link
         self._problem = problem
         self._best: Best | None = None
-        self._front = Front[Best](problem, self.seed) if problem.comparison.mode == "pareto" else None
+        self._front = (
+            Front[Best](problem.comparison, problem.metrics, self.seed) if problem.comparison.mode == "pareto" else None
+        )
         self._started = time.monotonic()
         self._stop: str | None = None
         self._stop_at: Mapping[str, Any] | None = job.get("stop_at")
