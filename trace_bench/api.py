@@ -106,7 +106,7 @@ def _shown(progress: Subscriber | bool | None) -> Iterator[tuple[Subscriber, Cal
 
 
 def open_run(name: str | Path, *, runs_dir: str | Path = "runs") -> RunResult:
-    """What a run has come to: a finished one, one that was killed, or one that is still going on.
+    """The result of a run that has finished, was killed, or is still running.
 
     Args:
         name: its folder, its id or the beginning of it, or ``latest``.

@@ -33,7 +33,7 @@ def in_notebook() -> bool:
 
 
 class NotebookTable(LiveTable):
-    """The live table of a terminal as HTML. Made in the thread of the cell that it belongs to.
+    """The live table of a terminal as HTML. Create it in the thread of the cell that shows it.
 
     Args:
         publish: shows a bundle ``{media type: text}`` and, when it is called again, shows another in its place. None is

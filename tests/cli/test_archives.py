@@ -99,7 +99,7 @@ def test_an_archive_with_a_key_in_it_is_warned_of(
         (run.jobs / name).write_text(text)
     export(str(run.root), tmp_path / "y.tar", runs_dir=Path("runs"), **EXPORT)  # type: ignore[arg-type]
     warned = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: 2 files")]
-    assert len(warned) == 1 and "jobs/form.txt, jobs/own.txt; give it to nobody" in warned[0]
+    assert len(warned) == 1 and "jobs/form.txt, jobs/own.txt; do not share it" in warned[0]
 
 
 def test_folders_deeper_than_any_stack_are_walked(run: RunLayout, tmp_path: Path) -> None:

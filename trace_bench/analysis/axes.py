@@ -1,4 +1,7 @@
-"""In what two parts differ besides their scores. It is told before any number: what has two causes has none."""
+"""The axes in which two parts differ besides their scores.
+
+They are shown before any number, because a difference with two possible causes cannot be put down to one of them.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ class UnfairComparison(TraceBenchError):
 @dataclass(frozen=True)
 class Axis:
     """One thing that differs. `counts`: it can change scores by itself; else `why` says what it follows from, or what
-    it changes instead. `unknown`: it cannot be told whether it differs, and `why` says which file is missing."""
+    it changes instead. `unknown`: it is not known whether it differs, and `why` names the missing file."""
 
     name: str
     baseline: str
@@ -42,7 +45,7 @@ class Axis:
 def axes(baseline: ComparisonGroup, other: ComparisonGroup) -> list[Axis]:
     """What differs between two parts; what follows from another axis does not count again.
 
-    A trainer and its parameters are one axis, the way: trainers share no parameters that could be held equal.
+    A trainer and its parameters are one axis: trainers share no parameters that could be held equal.
     """
     found = [*_of_jobs(baseline, other)]
     a, b = baseline.source, other.source
@@ -59,22 +62,22 @@ def warning(differing: Sequence[Axis], names: tuple[str, str]) -> str | None:
     counting = [axis.name for axis in differing if axis.counts]
     unknown = [f"{axis.name}: {axis.why}" for axis in differing if axis.unknown]
     who = " and ".join(repr(name) for name in names)
-    told = []
+    sentences = []
     if len(counting) > 1:
-        told.append(
+        sentences.append(
             f"{who} differ in {len(counting)} axes ({', '.join(counting)}); no difference of scores can be put down to"
             " one of them"
         )
     if unknown:
-        told.append(f"it is not known in what {who} differ besides ({'; '.join(unknown)})")
-    return "; ".join(told) or None
+        sentences.append(f"it is not known in what {who} differ besides ({'; '.join(unknown)})")
+    return "; ".join(sentences) or None
 
 
 def refusal(parts: Sequence[ComparisonGroup]) -> str | None:
     """A sentence if any part differs from the first in more than one axis that counts, or may."""
     found = [warning(axes(parts[0], part), (parts[0].name, part.name)) for part in parts[1:]]
-    told = "; ".join(text for text in found if text)
-    return f"{told}; leave out --strict to compare them nevertheless" if told else None
+    why = "; ".join(text for text in found if text)
+    return f"{why}; leave out --strict to compare them nevertheless" if why else None
 
 
 # ----------------------------------------------------------------------------------------------------- of the jobs
@@ -100,20 +103,20 @@ def _of_jobs(a: ComparisonGroup, b: ComparisonGroup) -> Iterable[Axis]:
 
 
 def _models(part: ComparisonGroup) -> dict[str, Any]:
-    """Identity by id: provider, model and sampling, as far as the lock has them."""
+    """By id: provider, model and sampling, as far as the lock records them."""
     known = {model.id: model.model_dump() for model in part.source.lock.models} if part.source.lock else {}
     return {name: known.get(name) for name in sorted(set(part.jobs["model"]))}
 
 
 def _same_names(a: Mapping[str, Any], b: Mapping[str, Any]) -> str:
-    """In what models of one name differ, where both locks know them."""
+    """The differences between models of one name, where both locks record them."""
     differing = [name for name in a if a[name] and b.get(name) and a[name] != b[name]]
     keys = {key for name in differing for key in a[name] if b[name].get(key) != a[name][key]}
     return f"{', '.join(sorted(keys))} of {_names(differing)}" if differing else ""
 
 
 def _parameters(a: ComparisonGroup, b: ComparisonGroup, shared: set[str], *, follows: bool) -> Iterable[Axis]:
-    """Of the trainers that both have; where there are none, of all."""
+    """The parameters of the trainers that both parts have; where there are none, of all trainers."""
     keys = [OPTIMIZER, PARAMETERS]
     sides = []
     for part in (a, b):
@@ -126,7 +129,7 @@ def _parameters(a: ComparisonGroup, b: ComparisonGroup, shared: set[str], *, fol
 
 
 def _different(a: set[tuple[str, str, str]], b: set[tuple[str, str, str]]) -> tuple[str, str]:
-    """The parameters in which two ways differ; of several ways, how many there are."""
+    """The parameters in which two configurations differ; of several configurations, their number."""
     if len(a) != 1 or len(b) != 1:
         only = [_optimizers(side) for side in (a, b)]
         extra = [f"; optimizer {text}" if only[0] != only[1] else "" for text in only]
@@ -145,9 +148,9 @@ def _optimizers(side: set[tuple[str, str, str]]) -> str:
     return _names({loads(optimizer)[0] for _, optimizer, _ in side})
 
 
-def _flat(way: tuple[str, str, str]) -> dict[str, str]:
-    optimizer, optimizer_kwargs = loads(way[1])
-    params, guide, guide_kwargs = loads(way[2])
+def _flat(configuration: tuple[str, str, str]) -> dict[str, str]:
+    optimizer, optimizer_kwargs = loads(configuration[1])
+    params, guide, guide_kwargs = loads(configuration[2])
     named = {**params, "optimizer": optimizer, "guide": guide}
     named |= {f"optimizer.{key}": value for key, value in optimizer_kwargs.items()}
     named |= {f"guide.{key}": value for key, value in guide_kwargs.items()}
@@ -245,7 +248,7 @@ def _set(flat: Sequence[Mapping[str, Any]], key: str) -> bool:
 
 
 def _sandboxes(part: ComparisonGroup, tasks: set[str]) -> dict[str, Any]:
-    """What single tasks' sandboxes have otherwise than the run's."""
+    """Settings of the sandboxes of single tasks that differ from those of the run."""
     names = tasks | {task.partition(":")[2] for task in tasks}
     entries = part.source.snapshot.get("tasks")
     found: dict[str, Any] = {}
@@ -258,7 +261,7 @@ def _sandboxes(part: ComparisonGroup, tasks: set[str]) -> dict[str, Any]:
 
 
 def _of_models(a: ComparisonGroup, b: ComparisonGroup, already: set[str]) -> Iterable[Axis]:
-    """Where models of one name are asked; the rest of their identity is in the lock, and was looked at."""
+    """The endpoints of models of one name. Their other properties are in the lock, and are compared above."""
     sides = _of_each_model(a, b, lambda key: key not in _NOT_THE_MODEL and not key.startswith((*_PATIENCE, "prices")))
     if "model" not in already and sides[0] != sides[1]:
         names = sorted(key for key in {**sides[0], **sides[1]} if sides[0].get(key) != sides[1].get(key))
@@ -267,7 +270,7 @@ def _of_models(a: ComparisonGroup, b: ComparisonGroup, already: set[str]) -> Ite
 
 
 def _of_each_model(a: ComparisonGroup, b: ComparisonGroup, wanted: Callable[[str], bool]) -> list[dict[str, Any]]:
-    """Of the models that both parts have, what each config says and both versions of the program know."""
+    """Settings in each config of the models that both parts use, as far as both versions of the program know them."""
     sides: list[dict[str, dict[str, Any]]] = []
     for part in (a, b):
         snapshot = part.source.snapshot
@@ -291,7 +294,7 @@ def _of_each_model(a: ComparisonGroup, b: ComparisonGroup, wanted: Callable[[str
 
 
 def _prices(a: ComparisonGroup, b: ComparisonGroup) -> list[dict[str, Any]]:
-    """By what a budget in dollars is reckoned; without one, prices change no score."""
+    """Prices, where a budget in dollars depends on them. Without such a budget, prices change no score."""
     budgets = [part.source.snapshot.get("budget") for part in (a, b)]
     found: list[dict[str, Any]] = [{}, {}]
     if any(isinstance(budget, Mapping) and budget.get("usd") is not None for budget in budgets):
@@ -304,7 +307,7 @@ def _prices(a: ComparisonGroup, b: ComparisonGroup) -> list[dict[str, Any]]:
 
 
 def _unknown(a: Source, b: Source) -> Iterable[Axis]:
-    """What records that a run lacks would have said."""
+    """Axes that are not known because a run lacks the file that records them."""
     for name, file, missing in (
         ("code, images, content of tasks", a.layout.lock.name, [source.lock is None for source in (a, b)]),
         ("budgets, limits, splits, objective", a.layout.config_snapshot.name, [not s.snapshot for s in (a, b)]),
@@ -350,7 +353,7 @@ _NO_SCORE = {
 
 
 def _config(a: Source, b: Source, counting: Sequence[str]) -> Iterable[Axis]:
-    """The whole config: it follows from what was told already, but for what has no axis of its own."""
+    """The whole config. It follows from the other axes, except for keys that have no axis of their own."""
     hashes = [source.manifest.config_hash if source.manifest else "" for source in (a, b)]
     if hashes[0] == hashes[1]:
         return

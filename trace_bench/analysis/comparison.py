@@ -20,7 +20,7 @@ from trace_bench.artifacts.contract import Direction
 from trace_bench.errors import ConfigError
 
 Verdict = Literal["win", "tie", "loss"]
-_WAYS = {"trainer_id": "trainer", "model": "model", "optimizer_key": "optimizer", "parameters_key": "parameters"}
+_DIMENSIONS = {"trainer_id": "trainer", "model": "model", "optimizer_key": "optimizer", "parameters_key": "parameters"}
 
 
 @dataclass(frozen=True)
@@ -112,9 +112,8 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a part's jobs: how many count, and by outcome. `unprotected` ones with a score
-    count only if asked for; `flagged` ones count, and are to be looked at. `hardware` is that of the scores that depend
-    on it."""
+    """The outcomes of a part's jobs. `counted` jobs are in the comparison; `unprotected` jobs with a score count only
+    on demand; `flagged` jobs count, and need a look. `hardware` is that of the scores that depend on it."""
 
     name: str
     run_id: str
@@ -189,7 +188,7 @@ def compare(
         _groups(parts[0], part, scored[0], frame, dims) for part, frame in zip(parts[1:], scored[1:], strict=True)
     ]
     tests = sum(len(groups.units) for groups in grouped)
-    matched = ("task", "seed", *(_WAYS[dim] for dim in dims))
+    matched = ("task", "seed", *(_DIMENSIONS[dim] for dim in dims))
     results = [
         _comparison(parts[0], part, groups, what, matched, level, tests, len(grouped))
         for part, groups in zip(parts[1:], grouped, strict=True)
@@ -230,7 +229,7 @@ def _groups(a: ComparisonGroup, b: ComparisonGroup, x: pd.DataFrame, y: pd.DataF
 
 
 def _refuse_several(a: ComparisonGroup, b: ComparisonGroup, dims: tuple[str, ...]) -> None:
-    names = ", ".join(_WAYS[dim] for dim in dims)
+    names = ", ".join(_DIMENSIONS[dim] for dim in dims)
     several = [part for part in (a, b) if part.jobs.duplicated([UNIT, "seed"]).any()]
     who = " and ".join(repr(part.name) for part in several or (a, b))
     raise ConfigError(

@@ -24,14 +24,14 @@ from trace_bench.records.rows import skipped_row
 
 UNIT, TRAINER, MODEL, OPTIMIZER, PARAMETERS = "unit", "trainer_id", "model", "optimizer_key", "parameters_key"
 """`UNIT` is a task with its arguments."""
-WAY = (TRAINER, MODEL, OPTIMIZER, PARAMETERS)
-"""What a way of solving a task is made of."""
+CONFIGURATION = (TRAINER, MODEL, OPTIMIZER, PARAMETERS)
+"""Columns that make up a configuration."""
 
 
 @dataclass(frozen=True)
 class Source:
     """One run, read once. `jobs` has a row for each planned job, those too that have no ending yet (outcome
-    ``pending``); beside the columns of `jobs_frame` it has `UNIT` and those of `WAY`."""
+    ``pending``); beside the columns of `jobs_frame` it has `UNIT` and those of `CONFIGURATION`."""
 
     layout: RunLayout
     jobs: pd.DataFrame
@@ -69,7 +69,7 @@ class ComparisonGroup:
         return dict(Counter(self.jobs["outcome"]).most_common())
 
     def failures(self) -> dict[str, int]:
-        """Failed jobs by ``boundary:kind``, whoever's fault it was."""
+        """Failed jobs by ``boundary:kind``, infrastructure included."""
         failed = self.jobs[self.jobs["outcome"].isin(["failed", "infrastructure"])]
         return dict(
             Counter(f"{b}:{k}" for b, k in zip(failed["failure_boundary"], failed["failure_kind"], strict=True))
@@ -218,14 +218,19 @@ SPLIT_BY = ("variant", "model", "optimizer", "guide", "trainer")
 
 
 def pairing(parts: Sequence[pd.DataFrame]) -> tuple[str, ...]:
-    """What pairs must share besides task and seed, so that each part has one job for it: the fewest of `WAY`."""
+    """The fewest columns of `CONFIGURATION` that pairs must share besides task and seed, so that each part has one job
+    for a pair."""
     by_size = sorted(
-        (tuple(way for bit, way in enumerate(WAY) if mask >> bit & 1) for mask in range(1 << len(WAY))), key=len
+        (
+            tuple(column for bit, column in enumerate(CONFIGURATION) if mask >> bit & 1)
+            for mask in range(1 << len(CONFIGURATION))
+        ),
+        key=len,
     )
     for dims in by_size:
         if not any(jobs.duplicated([UNIT, "seed", *dims]).any() for jobs in parts):
             return dims
-    return WAY
+    return CONFIGURATION
 
 
 def _can_be_paired(parts: Sequence[pd.DataFrame]) -> bool:
@@ -240,11 +245,13 @@ def _can_be_paired(parts: Sequence[pd.DataFrame]) -> bool:
 def _known(part: ComparisonGroup, wheres: Sequence[Where]) -> str:
     """What the keys of the conditions are in the run."""
     names = sorted({key for where in wheres for key in where.patterns})
-    told = []
+    sentences = []
     for name in names:
         values = sorted(set(part.source.jobs[KEYS[name]].astype(str)))
-        told.append(f"{name} is " + ", ".join(quoted(value, 60) for value in values[:5]) + (" …" if values[5:] else ""))
-    return f"; in {part.source.layout.run_id} {'; '.join(told)}" if told and len(part.source.jobs) else ""
+        sentences.append(
+            f"{name} is " + ", ".join(quoted(value, 60) for value in values[:5]) + (" …" if values[5:] else "")
+        )
+    return f"; in {part.source.layout.run_id} {'; '.join(sentences)}" if sentences and len(part.source.jobs) else ""
 
 
 def _check_apart(parts: Sequence[ComparisonGroup]) -> None:

@@ -24,7 +24,7 @@ _LAYOUT: dict[str, Any] = {
     "shrink": {"task": 16, "note": 20, "part": 16, "run": 10, "axis": 8},
     "drop": ("detectable", "p", "run", "other", "baseline", "n"),
 }
-_TOLD = {"win": "better", "tie": "equal", "loss": "worse"}
+_VERDICTS = {"win": "better", "tie": "equal", "loss": "worse"}
 
 
 Block = str | Table
@@ -86,9 +86,9 @@ def difference_table(done: Compared, labels: Sequence[str]) -> Table:
     for label, one in zip(labels[1:], done.comparisons, strict=True):
         several = len({task.task_id for task in one.tasks}) < len(one.tasks)
         for task in one.tasks:
-            told = _row(task, several)
-            task_name = told[0].removesuffix(" ↑") if done.metric.scale_free else told[0]
-            rows.append((label, task_name, *told[1:6], told[7], told[8]))
+            name_, *rest = _row(task, several)
+            task_name = name_.removesuffix(" ↑") if done.metric.scale_free else name_
+            rows.append((label, task_name, *rest[:5], *rest[6:8]))
         rows += [(label, *row) for row in over_tasks(done, one)]
     return Table.of(header, rows, header[2:8], **_LAYOUT)
 
@@ -106,8 +106,8 @@ def over_tasks(done: Compared, one: Comparison) -> Iterable[tuple[str, ...]]:
         yield f"these {len(one.tasks)} tasks", str(_pairs(one)), *shared, "-", p_value(one.these.p_adjusted), verdict
     if one.alike is not None:
         effect, p = one.alike.effect, one.alike.p_adjusted
-        told = ("-", "-", signed(effect.mean), interval(effect), p_value(p), _verdict(effect.mean, p, done.alpha))
-        yield "tasks like these", str(effect.n), *told
+        found = (signed(effect.mean), interval(effect), p_value(p), _verdict(effect.mean, p, done.alpha))
+        yield "tasks like these", str(effect.n), "-", "-", *found
 
 
 def _verdict(difference: float | None, p: float, alpha: float) -> str:
@@ -133,7 +133,7 @@ def caveats(done: Compared) -> str:
 
 
 def labels_of(done: Compared) -> list[str]:
-    """The parts as people call them: without the keys of their names, if that tells them apart."""
+    """Short names of the parts: without the keys of their conditions, if the names still differ."""
     names = [name(part.name) for part in done.parts]
     bare = [re.sub(r"(^|[ ,])(?:trainer|variant|model|optimizer)=", r"\1 ", text).replace(", ", " ") for text in names]
     bare = [" ".join(text.split()) for text in bare]
@@ -246,7 +246,7 @@ def _row(task: TaskDifference, several: bool) -> tuple[str, ...]:
         interval(effect),
         p_value(effect.p),
         p_value(task.p_adjusted),
-        _TOLD[task.verdict] if task.significant else "equal" if effect.mean == effect.se == 0 else "undecided",
+        _VERDICTS[task.verdict] if task.significant else "equal" if effect.mean == effect.se == 0 else "undecided",
         short(task.detectable),
     )
 

@@ -24,11 +24,11 @@ from trace_bench.records.tables import COLUMNS
 NORMALISED = "normalised"
 """The metric that is 1 at a task's bound or target and 0 for a failure, so that tasks can be averaged."""
 SCORE = "score"
-"""How a task's own score is called among metrics."""
-WHO = ("run_id", "job_id", "task_id", "suite", "trainer_id", "variant", "model", "seed")
-"""Columns by which every frame says which job a row is of."""
+"""Name of a task's own score among its metrics."""
+IDENTITY = ("run_id", "job_id", "task_id", "suite", "trainer_id", "variant", "model", "seed")
+"""Columns of every frame that identify the job of a row."""
 OUTCOMES = ("ok", "failed", "infrastructure", "interrupted", "skipped")
-"""What came of a job. ``failed`` is a failure of its own (task, trainer, candidate, limits); ``infrastructure`` one of
+"""Outcomes of a job. ``failed`` is a failure of its own (task, trainer, candidate, limits); ``infrastructure`` one of
 provider, sandbox or harness, which says nothing of a trainer; ``interrupted`` was cut off."""
 
 _STEP = {
@@ -88,13 +88,13 @@ def outcome_of(row: Results) -> str:
 def scores_frame(rows: Sequence[Results]) -> pd.DataFrame:
     """Official scores in long form, one row per job, state, split and metric that has a value.
 
-    Columns: `WHO`, ``outcome``, ``state`` (``initial``, ``final``, ``best``), ``split`` (``selection``: validation
+    Columns: `IDENTITY`, ``outcome``, ``state`` (``initial``, ``final``, ``best``), ``split`` (``selection``: validation
     data, or training data of a task without any; ``test``: held-out data), ``metric`` (``score`` is what states are
     compared by), ``direction`` of the job's score, ``value`` in natural units.
     """
     found: list[tuple[Any, ...]] = []
     for row in rows:
-        who = tuple(getattr(row, name) for name in WHO)
+        who = tuple(getattr(row, name) for name in IDENTITY)
         outcome = outcome_of(row)
         places = (("initial", "selection", "initial"), ("final", "selection", "final"), ("best", "selection", "best"),
                   ("best", "test", "test"))  # fmt: skip
@@ -107,7 +107,7 @@ def scores_frame(rows: Sequence[Results]) -> pd.DataFrame:
                 for metric, value in values.items()
                 if value is not None
             ]
-    columns = [*WHO, "outcome", "state", "split", "metric", "direction", "value"]
+    columns = [*IDENTITY, "outcome", "state", "split", "metric", "direction", "value"]
     frame = pd.DataFrame.from_records(found, columns=columns)
     return frame.astype({"seed": "int64", "value": "float64"})
 
@@ -115,8 +115,8 @@ def scores_frame(rows: Sequence[Results]) -> pd.DataFrame:
 def steps_frame(run: RunLayout, rows: Sequence[Results], *, parameters: bool = False) -> pd.DataFrame:
     """One row per evaluated candidate, from ``state_history.jsonl``: what training saw, and no official score.
 
-    Columns: `WHO`, ``line`` (from 1) and what `HistoryLine` says; spent calls, tokens, dollars, evaluations and seconds
-    are cumulative. The unfinished last line of a job that was killed is left out.
+    Columns: `IDENTITY`, ``line`` (from 1) and what `HistoryLine` says; spent calls, tokens, dollars, evaluations
+    and seconds are cumulative. The unfinished last line of a job that was killed is left out.
 
     Args:
         parameters: the candidates themselves too, as a column of mappings.
@@ -131,8 +131,8 @@ def steps_frame(run: RunLayout, rows: Sequence[Results], *, parameters: bool = F
 def calls_frame(run: RunLayout, rows: Sequence[Results]) -> pd.DataFrame:
     """One row per line of the cassettes, ``llm.jsonl``, without requests and answers.
 
-    Columns: `WHO` and what `LlmCall` says; ``called_model`` is the model that was asked, ``tries`` how many requests
-    that took.
+    Columns: `IDENTITY` and what `LlmCall` says; ``called_model`` is the model that was called, ``tries`` the number of
+    requests.
 
     Raises:
         HarnessError: a line that is not the last one is damaged.
@@ -157,11 +157,11 @@ _DEFAULTS: Mapping[str, Any] = {"int64": 0, "float64": 0.0, "bool": False}
 
 
 def _lines_frame(lines: Iterable[tuple[Results, dict[str, Any]]], types: Mapping[str, str]) -> pd.DataFrame:
-    columns: dict[str, list[Any]] = {name: [] for name in (*WHO, *types)}
+    columns: dict[str, list[Any]] = {name: [] for name in (*IDENTITY, *types)}
     for row, line in lines:
-        for name in WHO:
+        for name in IDENTITY:
             columns[name].append(getattr(row, name))
         for name in types:
             columns[name].append(line[name])
     frame = pd.DataFrame(columns)
-    return frame.astype({**dict.fromkeys(WHO, "object"), "seed": "int64", **types})
+    return frame.astype({**dict.fromkeys(IDENTITY, "object"), "seed": "int64", **types})

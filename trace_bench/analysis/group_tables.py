@@ -159,7 +159,7 @@ def _left_out(group: Group) -> str | None:
 
 
 def notes(summary: Summary) -> list[str]:
-    """What is to be known of the tables, a sentence each; the methods come after it."""
+    """Facts that a reader needs to read the tables, a sentence each."""
     found = []
     groups = summary.groups
     if any(group.aside for group in groups):
@@ -240,11 +240,11 @@ def records(summary: Summary) -> list[dict[str, Any]]:
 
 def _record(group: Group) -> dict[str, Any]:
     plain = {f.name: getattr(group, f.name) for f in fields(group) if f.name not in ("constants", *_ESTIMATES)}
-    told = {name: _told(getattr(group, name)) for name in _ESTIMATES}
-    return {"keys": dict(group.keys), "shared": dict(group.constants)} | plain | told
+    estimates = {name: _as_json(getattr(group, name)) for name in _ESTIMATES}
+    return {"keys": dict(group.keys), "shared": dict(group.constants)} | plain | estimates
 
 
-def _told(found: Estimate) -> dict[str, Any]:
+def _as_json(found: Estimate) -> dict[str, Any]:
     return asdict(found) | {"coverage": found.coverage, "iqm_coverage": found.iqm_coverage}
 
 

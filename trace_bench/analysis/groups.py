@@ -1,11 +1,11 @@
-"""The jobs of a run in groups (a task and a trainer, say), and what each group comes to.
+"""The jobs of a run in groups (by task and trainer, for example), with the means of each group.
 
 Only seeds are averaged, and tasks where they are not among what groups are made by. Whatever else differs between the
 jobs of a group (variant, parameters, optimizer, guide, model, arguments; hardware, of a task whose scores depend on it)
 becomes a column that groups are made by, too.
 
-What counts is an ok job with a score, of which no candidate can have written the score itself. All others are counted
-beside it, by what came of them, and are in no mean.
+A job counts if it is ok and has a score that no candidate could have written itself. Other jobs are counted apart by
+their outcome, and are in no mean.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ LABELS: Mapping[str, str] = {column: key for key, column in KEYS.items()} | {
     "_guide_kwargs": "guide_kwargs",
     "_eval_kwargs": "eval_kwargs",
 }
-"""Columns by which jobs can be grouped, and what users call them."""
-WAY = (
+"""Columns by which jobs can be grouped, and their names for users."""
+CONFIGURATION = (
     "trainer_id",
     "variant",
     "_parameters",
@@ -56,7 +56,7 @@ ASIDE = ("failed", "infrastructure", "interrupted", "skipped", PENDING)
 
 @dataclass(frozen=True)
 class Group:
-    """What the jobs of one group come to.
+    """The means of one group of jobs.
 
     Scores are means in natural units; `direction` says which way is better. Improvements and everything normalised are
     better when larger. An `Estimate` has its own `n`: not every job has every score.
@@ -72,7 +72,7 @@ class Group:
         tasks: how many have jobs that count; `tasks_without` of them have no normalised score.
         tokens, cost_usd, seconds: means over the jobs that count; where tasks are averaged, over those as the scores.
         per_dollar: improvement for each dollar.
-        total_cost_usd: of all its jobs, whatever came of them.
+        total_cost_usd: of all its jobs, also those that do not count.
         counted: jobs that count, of `jobs`; `aside` are others by outcome (`ASIDE`), `unprotected` and `unscored` ok
             jobs that do not count.
         failures: boundary:kind of those that failed for a reason of their own, and `infrastructure` of the others.
@@ -113,7 +113,7 @@ class Summary:
     """A run by groups.
 
     Attributes:
-        by: what was asked for, and `joined` what had to be joined to it.
+        by: the columns that were requested, and `joined` those that had to be added.
         averaged: tasks are averaged, so that only normalised scores are.
         unprotected: unprotected jobs count.
     """
@@ -146,7 +146,7 @@ def jobs_of(run: RunLayout) -> pd.DataFrame:
 def summarise_groups(
     jobs: pd.DataFrame, by: Sequence[str], *, level: float = LEVEL, unprotected: bool = False, run_id: str = ""
 ) -> Summary:
-    """What the groups of `jobs` (see `jobs_of`) come to, in the order in which the run has them.
+    """The groups of `jobs` (see `jobs_of`) with their means, in the order of the run.
 
     Args:
         by: columns of `KEYS`.
@@ -163,7 +163,7 @@ def summarise_groups(
         _bounds=jobs.get("_bounds"),
     )
     averaged = "task_id" not in by
-    same = [*WAY] if averaged else [*_TASK, *WAY]
+    same = [*CONFIGURATION] if averaged else [*_TASK, *CONFIGURATION]
     if len(set(jobs["hardware"]) - {""}) < 2:
         same.remove("hardware")  # tasks whose scores depend on none are averaged with those that were on one
     joined = _differing(jobs, by, [column for column in same if column not in by])
@@ -347,7 +347,7 @@ def _texts(values: pd.Series) -> list[str]:
 
 
 def _differing(jobs: pd.DataFrame, by: Sequence[str], columns: Sequence[str]) -> list[str]:
-    """Those of `columns` that are needed to tell the jobs of a group apart, each only where those before it do not."""
+    """The columns that distinguish jobs within a group. A column is left out where those before it already do."""
     keys, joined = list(by), []
     for column in columns:
         if (jobs.groupby(keys, sort=False, dropna=False)[column].nunique(dropna=False) > 1).any():

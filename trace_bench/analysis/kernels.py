@@ -38,7 +38,7 @@ KEYS = {
 
 @dataclass(frozen=True)
 class Speedups:
-    """What one way of solving the problems of one level comes to. Higher is better everywhere.
+    """Speed-ups of one configuration on the problems of one level. Higher is better everywhere.
 
     Attributes:
         keys: by the names of `KEYS`.
@@ -68,12 +68,12 @@ def speedups(jobs: pd.DataFrame, counts: Sequence[bool], *, level: float = LEVEL
         return []
     of_level = able["task_id"].str.partition(":")[2].str.partition("/")[0]
     found = []
-    for (name, *way), members in able.assign(_level=of_level).groupby(["_level", *KEYS.values()], sort=False):
+    for (name, *configuration), members in able.assign(_level=of_level).groupby(["_level", *KEYS.values()], sort=False):
         values, tasks = members["_score"].to_numpy(), members["task_id"].to_numpy()
         fast = {p: _mean(tasks, (values > p).astype(float), level, (0.0, 1.0)) for p in SPEEDS}
         solved = values > 0
         logarithm = _mean(tasks[solved], np.log(values[solved]), level)
-        keys = dict(zip(KEYS, map(str, way), strict=True))
+        keys = dict(zip(KEYS, map(str, configuration), strict=True))
         found.append(Speedups(str(name), keys, fast, _exponential(logarithm), len(set(tasks))))
     return found
 
@@ -128,14 +128,14 @@ def records(found: Sequence[Speedups]) -> list[dict[str, Any]]:
             "level": one.level,
             **one.keys,
             "problems": one.problems,
-            **{f"fast_{p}": _told(estimate) for p, estimate in one.fast.items()},
-            "geometric_mean": _told(one.geometric_mean),
+            **{f"fast_{p}": _as_json(estimate) for p, estimate in one.fast.items()},
+            "geometric_mean": _as_json(one.geometric_mean),
         }
         for one in found
     ]
 
 
-def _told(found: Estimate) -> dict[str, Any]:
+def _as_json(found: Estimate) -> dict[str, Any]:
     return {"n": found.n, "unit": found.unit, "mean": found.mean, "interval": found.interval}
 
 

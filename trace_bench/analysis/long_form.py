@@ -51,7 +51,7 @@ def scores_of(run: RunLayout, row: Results) -> list[Row]:
 
     Splits are ``train``, ``validate`` and ``test`` where the job's ``result.json`` is there, with the number of
     `examples` that the value is the mean of, and those of them that the candidate failed on. Of a job without it, or
-    whose record does not fit its row, the row alone is told: ``selection`` is validation data, or training data of a
+    whose record does not fit its row, only the row is used: ``selection`` is validation data, or training data of a
     task without any, and the numbers of examples are missing.
     """
     from trace_bench.analysis.frames import outcome_of

@@ -35,10 +35,10 @@ def yields_of(run: RunLayout, job_ids: Iterable[str]) -> dict[str, list[int]]:
     return {kind: [one[kind] for one in found] for kind in KINDS}
 
 
-def told(counts: Mapping[str, int]) -> str:
+def proposals_text(counts: Mapping[str, int]) -> str:
     """``34 new, 5 duplicate, 2 unusable``; empty where there was no proposal.
 
-    >>> told({"new": 3, "duplicate": 0, "unusable": 1}), told({"new": 0})
+    >>> proposals_text({"new": 3, "duplicate": 0, "unusable": 1}), proposals_text({"new": 0})
     ('3 new, 0 duplicate, 1 unusable', '')
     """
     return ", ".join(f"{counts.get(kind, 0)} {kind}" for kind in KINDS) if any(counts.values()) else ""

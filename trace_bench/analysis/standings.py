@@ -1,9 +1,9 @@
 """``leaderboard.md``: who leads over all tasks of a run, by the normalised score on held-out data.
 
-A way of solving tasks (trainer, variant, optimizer, model, guide) is ranked by the mean over tasks of each task's mean
+A configuration (trainer, variant, optimizer, model, guide) is ranked by the mean over tasks of each task's mean
 over seeds, with Student's t interval over the tasks. Only tasks whose score is normalised and that have held-out data
-take part, and only ways that have a result on every one of them are ranked against each other; others are listed below.
-Of the other tasks the best ways are listed, each in its own units.
+take part, and only configurations that have a result on every one of them are ranked. Others are listed below.
+Of the other tasks the best configurations are listed, each in its own units.
 
 The page follows from the rows alone, so that anybody can derive it again. It is made without pandas and without
 ``scipy.stats``, which a run would have to wait for at its end.
@@ -38,16 +38,16 @@ from trace_bench.records.rows import is_final, with_known_hardware
 
 NORMALISED = "normalised"
 _NUMERIC = frozenset({"#", "held-out", "covers", "validation", "mean", "seeds", "failed", "unfinished", "usd per job"})
-Way = tuple[str, ...]
+Configuration = tuple[str, ...]
 Task = tuple[str, str]
 
 
 @dataclass(frozen=True)
 class Standing:
-    """A way of solving tasks, over all tasks that take part.
+    """A configuration over all tasks that take part.
 
     Attributes:
-        rank: from 1, equal means share one; None for a way that does not cover every task.
+        rank: from 1, equal means share one; None for a configuration that does not cover every task.
         test: normalised held-out scores, and `validation` those of the same states on the selection split: better when
             larger, 1 is a task's bound or target.
         tasks: how many of those that take part it has a result on.
@@ -77,7 +77,7 @@ class Standings:
 
     Attributes:
         tasks: names of the tasks that take part.
-        others: the best ways of each task that does not, in its own units.
+        others: the best configurations of each other task, in its own units.
         left_out: jobs that do not count only because a candidate could have written their score.
         hardware: of the scores that depend on it.
     """
@@ -100,14 +100,14 @@ def standings_of(rows: Sequence[Results], *, unprotected: bool = False, failed: 
     counted = [row for row in rows if counts(row, unprotected=unprotected, failed=failed)]
     tasks = sorted({_task(keys[row.job_id]) for row in counted if _held_out(row) is not None})
     part = set(tasks)
-    ways: dict[Way, list[tuple[Task, Results]]] = defaultdict(list)
+    configurations: dict[Configuration, list[tuple[Task, Results]]] = defaultdict(list)
     for row in rows:
         key = keys[row.job_id]
         if _task(key) in part:
-            ways[key[2:]].append((_task(key), row))
+            configurations[key[2:]].append((_task(key), row))
     able = {row.job_id for row in counted}
     variants = variants_told(keys.values())
-    made = [_standing(members, able, variants[way]) for way, members in ways.items()]
+    made = [_standing(members, able, variants[key]) for key, members in configurations.items()]
     shown = sorted(
         (standing for standing in made if standing.tasks),
         key=lambda s: (-s.tasks, -_mean(s.test), s.trainer_id, s.variant, s.optimizer, s.model),

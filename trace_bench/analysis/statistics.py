@@ -44,7 +44,8 @@ _LARGE = 1e100
 
 @dataclass(frozen=True)
 class Estimate:
-    """What `n` values say. Numbers are in the units of the values; None is what so few values do not tell.
+    """Mean and interquartile mean of `n` values with their intervals, in the units of the values. None marks what so
+    few values do not determine.
 
     Attributes:
         se: standard error of the mean.

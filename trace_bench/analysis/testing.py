@@ -1,4 +1,4 @@
-"""Tests of the differences between two ways of solving the same tasks, each by scipy.
+"""Tests of the differences between two configurations on the same tasks, each by SciPy.
 
 A *group* is one task. Paired: an array of differences, one for each pair (task and seed), better when larger. Unpaired:
 two arrays. The assumption of every permutation test here is that under the null hypothesis a pair's two scores could as
@@ -56,7 +56,7 @@ class Effect:
     Attributes:
         n: pairs, or tasks; `n_baseline` too where there are no pairs.
         sd: of the differences; None for fewer than two, and where there are no pairs.
-        se: standard error of `mean`; None where it cannot be told. `df` are its degrees of freedom.
+        se: standard error of `mean`; None where it is not determined. `df` are its degrees of freedom.
         low, high: interval of `mean`; None where there is none.
         p: of the permutation test, two-sided.
         smallest_p: that `n` allows, whatever the scores.
@@ -81,7 +81,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Share:
-    """A probability with its interval, None where resamples cannot tell: all are the same, or of single scores.
+    """A probability with its interval; None where resamples do not determine it: all are the same, or of single scores.
 
     Attributes:
         scores: the fewest that one side has of a task.
@@ -414,7 +414,7 @@ def _mean_difference(y: Array, x: Array, axis: int = -1) -> Any:
 
 
 def _finite(value: float) -> float | None:
-    """None for what so few values do not tell, or a double does not hold."""
+    """None for a value that is not determined, or beyond a double."""
     return float(value) if math.isfinite(value) else None
 
 

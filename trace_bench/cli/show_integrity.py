@@ -13,10 +13,10 @@ from trace_bench.display.table import Table, number
 from trace_bench.records.integrity import FLAGS, PAGE
 
 SIGNS = 20
-"""Signs of one state that are shown unless all are asked for."""
+"""Signs of one state that are shown without ``--all``."""
 _STATES: tuple[StateKind, ...] = ("initial", "best", "final")
 _IN_TABLE = frozenset({"number", "started_at", "ended_at", "status", "failure", "sandbox_id"})
-"""Of an attempt, what the table of attempts shows or nobody needs; all else is evidence."""
+"""Of an attempt, what the table of attempts shows, or what is not needed. All else is evidence."""
 
 Pairs = list[tuple[str, str]]
 
@@ -86,7 +86,7 @@ def _claims(report: IntegrityReport) -> list[tuple[str, ...]]:
 
 
 def _apart(claimed: float, found: float | None) -> tuple[str, str]:
-    """The two with as many digits as it takes to tell them apart."""
+    """Both scores, with enough digits to differ where they do."""
     if found is not None and claimed != found and number(claimed) == number(found):
         return repr(claimed), repr(found)
     return number(claimed), number(found)

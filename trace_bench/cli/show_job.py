@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trace_bench.analysis.proposals import proposals_of, told
+from trace_bench.analysis.proposals import proposals_of, proposals_text
 from trace_bench.artifacts.contract import ModelRef, Value
 from trace_bench.artifacts.jsonio import json_objects
 from trace_bench.artifacts.layout import RESULT, JobLayout, RunLayout
@@ -251,7 +251,7 @@ def _measured(job: _Job, row: Results) -> list[tuple[str, str]]:
         ("held-out", "" if row.score_test is None else number(row.score_test)),
         ("time", "" if row.time_seconds is None else f"{row.time_seconds:.1f} s"),
         ("evaluations", evaluations if row.score_evaluations else str(row.evaluations)),
-        ("proposals", told(proposals_of(job.files))),
+        ("proposals", proposals_text(proposals_of(job.files))),
         ("tokens", tokens),
         ("calls", f"{row.llm_calls}{_tries(row)}"),
         ("cost", f"{dollars(row.cost_usd)} USD"),

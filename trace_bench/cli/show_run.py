@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from trace_bench.analysis.leaderboard_table import BETTER, leaderboard_lines, left_out_sentence
-from trace_bench.analysis.proposals import told, yields_of
+from trace_bench.analysis.proposals import proposals_text, yields_of
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.derived import Summary
 from trace_bench.artifacts.jsonio import JsonError, read_model
@@ -123,7 +123,7 @@ def _head(run: _Run) -> list[tuple[str, str]]:
         ("infrastructure", _failures(summary, infrastructure=True)),
         ("unprotected", f"{summary.unprotected_jobs} of {summary.total_jobs} jobs" if summary.unprotected_jobs else ""),
         ("flagged", f"{summary.flagged_jobs} of {summary.total_jobs} jobs: {flags}" if flags else ""),
-        ("proposals", told({kind: sum(each) for kind, each in yields.items()})),
+        ("proposals", proposals_text({kind: sum(each) for kind, each in yields.items()})),
         ("tokens", f"{spent.total} ({spent.prompt} in, {spent.completion} out) in {summary.llm_calls} calls{so_far}"),
         ("cost", f"{dollars(summary.cost_usd)} USD{so_far}"),
         *continued("warnings", manifest.warnings),

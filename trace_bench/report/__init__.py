@@ -1,7 +1,7 @@
 """A page, or a Markdown text, that shows what runs came to.
 
 `read_source` reads a run, `Report.of` puts several side by side, `page` and `markdown` write them down. Both derive
-from the files of the runs alone and tell no time of their own: equal files give equal bytes.
+from the files of the runs alone and contain no time of their own: equal files give equal bytes.
 """
 
 from trace_bench.report.content import Report, Source, read_source

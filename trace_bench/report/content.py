@@ -210,7 +210,7 @@ def _task_labels(rows: Sequence[Row]) -> list[str]:
 
 
 def _configuration_labels(named: Sequence[tuple[int, Row]], sources: Sequence[Source]) -> list[str]:
-    """Trainer, and as much of the rest as tells configurations apart."""
+    """The trainer, with those properties that distinguish configurations."""
     rows = [row for _, row in named]
     variants: dict[str, set[str]] = {}
     for row in rows:

@@ -54,7 +54,7 @@ def wrapped(configuration: str, width: int) -> str:
 
 
 def short(task: str, tasks: Iterable[str]) -> str:
-    """The last part of a task's name, if that alone tells it from the others."""
+    """The last part of a task's name, if no other task has the same."""
     ends = [_end(other) for other in tasks]
     return _end(task) if ends.count(_end(task)) == 1 else task
 

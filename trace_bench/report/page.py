@@ -1,4 +1,4 @@
-"""The report as one page: no server is asked for anything, and nothing that a run says is markup or a program in it.
+"""The report as one page: it loads nothing from a server, and no text of a run is markup or a program in it.
 
 The page forbids itself all loading (its content security policy); plotly's program is inlined once. Texts of runs are
 escaped where they are written as HTML, and the pictures' data stand in a block of JSON that cannot end early.
@@ -269,7 +269,7 @@ def _curves(report: Report, style: Style, drawn: list[Figure]) -> str:
         html += "<h3>What a job cost</h3>" + _figure(figure, drawn)
     costs = tables.costs(report)
     if costs.rows:
-        caption = _note("Sums over all jobs that ran, whatever came of them.")
+        caption = _note("Sums over all jobs that ran, whatever their outcome.")
         html += _folded("what was spent, by task and configuration", _table(costs) + caption)
     return html or _note(NOTHING)
 

@@ -326,8 +326,8 @@ def _evidence(claim: Claim) -> str:
     """Where it is, what is there, and what should be; the first of them."""
     texts = []
     for one in claim.evidence:
-        due = "" if one.due is None else f", should be {_plain(one.due)}"
-        texts.append(f"{' '.join(part for part in (one.file, one.key) if part)} is {_plain(one.was)}{due}")
+        expected = "" if one.due is None else f", should be {_plain(one.due)}"
+        texts.append(f"{' '.join(part for part in (one.file, one.key) if part)} is {_plain(one.was)}{expected}")
     more = claim.found - len(claim.evidence)
     return clean_line("; ".join(texts), 1000) + (f" … {more} more" if texts and more > 0 else "")
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from trace_bench.audit.job_diff import Difference, Job
 
 SHOWN = 200
-"""Lines of a state's diff, unless all are asked for."""
+"""Lines of a state's diff without ``--all``."""
 
 
 def diff(
@@ -111,7 +111,7 @@ def _text(value: Any) -> str:
 
 
 def _sentence(difference: Difference) -> str:
-    """Where two values part; those with an inside are told by what differs in it first."""
+    """The first difference of two values; of objects and lists, the first item that differs."""
     from trace_bench.gateway.differences import first_difference
 
     what = difference.what

@@ -100,12 +100,12 @@ def _export_archive(
 
             beside = crate_metadata(layout, license_url)
         made = pack(layout, output, beside=beside)
-        telling = _telling_a_secret(layout)
+        secret_files = _files_with_secrets(layout)
     if as_json:
         emit_json({"path": str(made.path), "sha256": made.sha256, "digest": made.digest, "run_id": layout.run_id,
                    "finished": line.state == "finished", "files": made.files, "bytes": made.bytes,
                    "changed": made.changed, "left_out": made.left_out,
-                   "secrets": telling})  # fmt: skip
+                   "secrets": secret_files})  # fmt: skip
     else:
         emit_pairs([
             ("archive", f"{output}  ({output.stat().st_size} bytes)"),
@@ -117,15 +117,15 @@ def _export_archive(
         note(f"left out: {what}")
     if made.changed:
         note(changed_sentence(made.changed))
-    if telling:
-        names = ", ".join(telling[:SHOWN]) + (" …" if len(telling) > SHOWN else "")
+    if secret_files:
+        names = ", ".join(secret_files[:SHOWN]) + (" …" if len(secret_files) > SHOWN else "")
         note(
-            f"warning: {len(telling)} files, and so the archive, hold what looks like a key or token: {names}; give it "
-            "to nobody before trace-bench audit has said what"
+            f"warning: {len(secret_files)} files, and so the archive, hold what looks like a key or token: {names}; do "
+            "not share it before trace-bench audit has named them"
         )
 
 
-def _telling_a_secret(layout: RunLayout) -> list[str]:
+def _files_with_secrets(layout: RunLayout) -> list[str]:
     """Files with something in them that looks like a key, or is the value of a secret variable of this environment."""
     from trace_bench.audit.secrets import Scanner
     from trace_bench.records.digest import regular_files
@@ -167,9 +167,9 @@ def _export_table(layout: RunLayout, output: Path, table: str, where: str | None
         raise HarnessError(
             f"{layout.root}: a file holds what its schema does not allow ({error}); trace-bench audit names it"
         ) from None
-    told: dict[str, Any] = {"path": str(output), "table": table, "jobs": len(rows), "rows": count,
+    summary: dict[str, Any] = {"path": str(output), "table": table, "jobs": len(rows), "rows": count,
                             "columns": list(columns)}  # fmt: skip
     if as_json:
-        emit_json(told)
+        emit_json(summary)
     else:
         emit(f"{output}: {count} rows of table {table}, of {len(rows)} jobs")
