@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from trace_bench.display.log import entry, logged_to, logged_to_file
+from trace_bench.display.log import entry, logged_aside, logged_to, logged_to_file
 from trace_bench.secrets import known
 
 LOG = logging.getLogger("trace_bench.somewhere.module")
@@ -58,3 +59,21 @@ def test_a_log_that_cannot_be_written_ends_nothing(tmp_path: Path) -> None:
 
     with logged_to(full):
         LOG.info("goes nowhere")
+
+
+def test_a_terminal_that_stands_still_holds_up_no_thread_that_logs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trace_bench.display.log.MOST_PENDING", 50)
+    lines: list[str] = []
+    moves = threading.Event()
+
+    def write(line: str) -> None:
+        moves.wait(20)
+        lines.append(line)
+
+    with logged_aside(write):
+        for number in range(1000):
+            LOG.info(entry("step", number=number))
+        assert not lines
+        moves.set()
+    numbers = [int(line.rpartition("=")[2]) for line in lines]
+    assert numbers == sorted(numbers) and 50 <= len(numbers) < 100

@@ -19,7 +19,7 @@ from trace_bench.cli.signals import RunInterrupted, StopOnSignals
 from trace_bench.config import load_config, parse_config
 from trace_bench.config.models import RunConfig
 from trace_bench.display.console import note, note_block, takes_escapes
-from trace_bench.display.log import logged_to
+from trace_bench.display.log import logged_aside
 from trace_bench.errors import ConfigError, EnvironmentUnavailable, ExitCode, Interrupted, TraceBenchError
 from trace_bench.execution.start import run_config
 from trace_bench.mirrors.attached import mirrored, with_warnings
@@ -63,7 +63,7 @@ def run_and_show(config: RunConfig, shown: Shown, *, roots: Sequence[Path], buil
     """
     display = display_for(shown, config.warnings)
     stop = StopOnSignals(display.alert)
-    log = logged_to(lambda line: display.note(f"log    {line}")) if shown.verbosity > 1 else contextlib.nullcontext()
+    log = logged_aside(lambda line: display.note(f"log    {line}")) if shown.verbosity > 1 else contextlib.nullcontext()
     with mirrored(config, display.notify, note) as subscriber, log, _closed(display, config), stop:
         result = run_config(
             config, roots=roots, build=build, subscriber=subscriber, say=shown.say, stop_wanted=stop.wanted

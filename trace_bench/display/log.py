@@ -7,8 +7,11 @@ leaves the program. A log that cannot be written ends no run.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
+import queue
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +23,7 @@ from trace_bench.display.text import clean_line
 PACKAGE = "trace_bench"
 _FIELD = 400
 """Characters of one value."""
+MOST_PENDING = 10_000
 
 
 def entry(event: str, **values: Any) -> str:
@@ -61,6 +65,30 @@ def logged_to(write: Callable[[str], object]) -> Iterator[None]:
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level)
+
+
+@contextmanager
+def logged_aside(write: Callable[[str], object]) -> Iterator[None]:
+    """As `logged_to`, with `write` called from a thread of its own.
+
+    For a terminal, which may stand still: the threads that log keep sandboxes alive, and must not wait for it. When
+    `MOST_PENDING` lines are pending, further ones are dropped.
+    """
+    pending: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+
+    def work() -> None:
+        with contextlib.suppress(OSError, ValueError):  # the terminal is gone
+            while (line := pending.get()) is not None:
+                write(line)
+
+    thread = threading.Thread(target=work, name="log", daemon=True)
+    thread.start()
+    try:
+        with logged_to(lambda line: pending.put(line) if pending.qsize() < MOST_PENDING else None):
+            yield
+    finally:
+        pending.put(None)
+        thread.join()
 
 
 class _Lines(logging.Handler):

@@ -43,6 +43,8 @@ SETTINGS = {
 }
 """Of the client, where the user has not set them: we try again ourselves."""
 PARENT = "mlflow.parentRunId"
+QUIET_LOGGERS = ("mlflow", "urllib3", "alembic")
+"""Of the client's packages. The logger of this package is left alone."""
 T = TypeVar("T")
 
 
@@ -268,10 +270,11 @@ class MlflowMirror:
 
 
 def _client(uri: str) -> Any:
-    logging.disable(logging.CRITICAL)  # what the client says of its tries we say in a sentence
     warnings.simplefilter("ignore")
     from mlflow import MlflowClient
 
+    for name in QUIET_LOGGERS:  # a failed request becomes one sentence of ours
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     return MlflowClient(tracking_uri=uri)
 
 
