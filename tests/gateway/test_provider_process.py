@@ -700,6 +700,41 @@ def test_a_process_that_hangs_is_replaced(
     ]
 
 
+STOPS_IN_A_MESSAGE = """
+import os, signal, struct, sys, types
+
+if "trace_bench.gateway.litellm_worker" in sys.orig_argv:
+    class Call:
+        def __init__(self, model, path, body, added): self.body = body
+
+    class Caller:
+        def __init__(self, models): pass
+
+        async def ask(self, call):
+            os.write(0, struct.pack("!i", 1000) + b"{")
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    module = types.ModuleType("trace_bench.gateway.litellm_calls")
+    module.Answer, module.Call, module.Caller = None, Call, Caller
+    sys.modules[module.__name__] = module
+"""
+
+
+def test_a_process_that_hangs_in_the_middle_of_a_message_is_replaced(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(STOPS_IN_A_MESSAGE)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(provider_process, "WATCH_SECONDS", 0.1)
+    monkeypatch.setattr(provider_process, "SILENCE_SECONDS", 1.0)
+    model = replace(_models("http://127.0.0.1:9/v1")["plain"], retries=0)
+    with (
+        ProviderProcess([model], tmp_path / "limits", backoff=QUICKLY) as process,
+        pytest.raises(ProviderError, match="it said nothing for 1 seconds"),
+    ):
+        _ask(process)
+
+
 @pytest.mark.usefixtures("libraries")
 def test_close_ends_the_process_and_the_calls_under_way(
     server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -36,10 +36,10 @@ def is_unfinished(name: str) -> bool:
     return name.endswith(".tmp") or (name.startswith(".") and name[1:] in OUT_FILES)
 
 
-def asked_beside(cassette: Path) -> Path:
+def pending_beside(cassette: Path) -> Path:
     """The folder of calls that are with a provider and have no line in `cassette` yet.
 
-    >>> asked_beside(Path("jobs/0123456789ab/llm.jsonl")).as_posix()
+    >>> pending_beside(Path("jobs/0123456789ab/llm.jsonl")).as_posix()
     'jobs/0123456789ab/llm.asked'
     """
     return cassette.with_suffix(".asked")
@@ -66,8 +66,8 @@ class JobLayout:
     events = Below(EVENTS)
     stdout = Below(STDOUT)
     cassette = Below("llm.jsonl")
-    asked = Below("llm.asked")
-    """A file for each call that is with a provider (`asked_beside`); gone once its line is in the cassette."""
+    pending = Below("llm.asked")
+    """A file for each call that is with a provider (`pending_beside`); gone once its line is in the cassette."""
     services = Below("services.jsonl")
     """Requests of the job to services of the host, and their answers."""
     service_files = Below("services")

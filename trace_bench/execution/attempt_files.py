@@ -58,7 +58,7 @@ def keep_attempt(job: JobLayout, *, calls: bool = False) -> Kept:
     moves = {job.results: folder / job.results.name}
     moves |= {source: out / name for name, source in _places(job).items()}
     if calls:
-        moves |= {path: folder / path.name for path in (job.cassette, job.asked, job.checkpoint, job.services)}
+        moves |= {path: folder / path.name for path in (job.cassette, job.pending, job.checkpoint, job.services)}
     for source, target in moves.items():
         if source.exists() and not target.exists():
             make_folders(target.parent)

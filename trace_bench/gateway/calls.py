@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trace_bench.artifacts.contract import ModelRef
-from trace_bench.artifacts.layout import asked_beside
+from trace_bench.artifacts.layout import pending_beside
 from trace_bench.artifacts.records import LlmCall, LlmTry
 from trace_bench.gateway.base import (
     GatewayLimits,
@@ -55,8 +55,8 @@ class JobCalls:
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
-        self._folder = asked_beside(self.cassette.path)
-        self._recovery = Recovery(self._folder, self.cassette, self.meter, self.provider, self.model.id)
+        self._folder = pending_beside(self.cassette.path)
+        self.recovery = Recovery(self._folder, self.cassette, self.meter, self.provider, self.model.id)
         self._cache_model = identity_of(self.provider, self.model) if self.cache is not None else {}
         self._under_way: dict[Path, PendingRecord] = {}
         self._sent = 0
@@ -101,14 +101,6 @@ class JobCalls:
             mark = {"attempt": self.attempt, "unasked": True, "replayed_from": recorded.n, "reused_from": None}
             self.meter.note(self.cassette.add({**dict(recorded), **mark}))
 
-    def recover(self) -> None:
-        """Bring calls of earlier attempts into the cassette, before any is looked for there.
-
-        Raises:
-            SessionEnded: the session ended meanwhile.
-        """
-        self._recovery.recover(wait=True)
-
     def give_up(self) -> None:
         """Record that the answers of calls under way are lost: the job has ended without them."""
         with self._lock:
@@ -117,11 +109,6 @@ class JobCalls:
         for record in given_up:
             if record.path.exists():  # else nothing was sent
                 record.on_lost(())
-
-    @property
-    def lost(self) -> list[LlmCall]:
-        """Lines of requests that were sent and whose answers are not known, over all attempts."""
-        return self._recovery.lost
 
     def _within_budget(self, call: Call, draw: int) -> LlmCall:
         sample = f"#{draw}" if call.slot is None else call.slot
@@ -201,7 +188,7 @@ class JobCalls:
         """Where the call `head` is recorded while it is under way."""
 
         def on_lost(tries: tuple[LlmTry, ...]) -> None:
-            self._recovery.note_lost(head, tries)
+            self.recovery.note_lost(head, tries)
             path.unlink(missing_ok=True)
 
         with self._lock:

@@ -349,6 +349,8 @@ class _Child:
             broken = self._read_all()
         except (EOFError, ConnectionError):
             pass
+        except BlockingIOError:
+            broken = f"it said nothing for {SILENCE_SECONDS:g} seconds"
         except Exception as error:  # an odd message must not leave callers waiting
             if "end of file" not in str(error):
                 broken = f"{type(error).__name__}: {error}"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from trace_bench.artifacts.contract import Budget, ModelRef
-from trace_bench.artifacts.layout import asked_beside
+from trace_bench.artifacts.layout import pending_beside
 from trace_bench.artifacts.records import LlmCall, Usage
 from trace_bench.artifacts.usage import NO_ANSWER, is_lost, usage_of
 from trace_bench.display.text import quoted
@@ -197,7 +197,7 @@ class Scope:
             f"the gateway left '{quoted(name, 60)}' out of {count} request{'s' if count > 1 else ''}"
             for name, count in sorted(counts.items())
         ]
-        if lost := self._calls.lost:
+        if lost := self._calls.recovery.lost:
             spent = usage_of(lost)
             sent = "1 request was" if len(lost) == 1 else f"{len(lost)} requests were"
             answers = "answer is" if len(lost) == 1 else "answers are"
@@ -233,7 +233,7 @@ class Scope:
         """Flush the cassette to the disk and stop serving."""
         self._cassette.close()
         with contextlib.suppress(OSError):
-            asked_beside(self._cassette.path).rmdir()  # unless calls are still under way
+            pending_beside(self._cassette.path).rmdir()  # unless calls are still under way
         self._on_close()
 
     def __enter__(self) -> Scope:
@@ -244,7 +244,7 @@ class Scope:
 
     def _answer(self, call: Call) -> LlmCall:
         calls, attempt = self._calls, self._calls.attempt
-        calls.recover()
+        calls.recovery.recover(wait=True)
         if (recorded := self._cassette.resent(attempt, call.request.id)) is not None:
             return recorded
         with self._lock:
