@@ -20,7 +20,7 @@ from trace_bench.cli.commands.show import show
 from trace_bench.cli.outcome import counts_text, print_outcome
 from trace_bench.cli.tally import Totals
 from trace_bench.display.terminal import Screen
-from trace_bench.records.leaderboard import LeaderboardRow, rank, shown_to_people
+from trace_bench.records.leaderboard import LeaderboardRow, displayed_leaderboard, rank
 from trace_bench.records.reading import read_rows
 from trace_bench.records.rows import is_final
 
@@ -89,9 +89,9 @@ def test_none_of_the_others_alone_makes_a_leaderboard(row: Results) -> None:
 
 
 def test_people_see_unprotected_jobs_ranked_only_where_there_are_no_others() -> None:
-    assert only(shown_to_people(ROWS)).score_best == 3.0
-    assert only(shown_to_people(ROWS[10:])).score_best == FAR
-    assert shown_to_people(ROWS[10:11]) == []
+    assert only(displayed_leaderboard(ROWS)).score_best == 3.0
+    assert only(displayed_leaderboard(ROWS[10:])).score_best == FAR
+    assert displayed_leaderboard(ROWS[10:11]) == []
 
 
 def test_the_leaderboard_file_has_the_mean_and_what_was_left_out(run: RunLayout) -> None:

@@ -12,7 +12,7 @@ from trace_bench.display.table import UNPROTECTED, Column, Table, dollars, numbe
 from trace_bench.display.terminal import Screen, plain_lines, state_shared, terminal_lines
 from trace_bench.display.text import clean_line
 from trace_bench.records.integrity import MARK
-from trace_bench.records.leaderboard import LeaderboardRow, hardware_sentence, shown_to_people, task_names
+from trace_bench.records.leaderboard import LeaderboardRow, displayed_leaderboard, hardware_sentence, task_names
 from trace_bench.records.rows import is_final
 
 EMPTY = "No job qualifies for the leaderboard: failed and unprotected jobs are left out, and those that were cut off."
@@ -135,7 +135,7 @@ def left_out_sentence(rows: Sequence[LeaderboardRow]) -> str:
 
 def run_html(run_id: str, rows: Sequence[Results], planned: int) -> str:
     """The outcome of a run's jobs and its leaderboard, as HTML for a notebook."""
-    board = shown_to_people(rows)
+    board = displayed_leaderboard(rows)
     table = leaderboard_table(board)
     named = [(f"{row[0]} ({BETTER[of.score_direction]})", *row[1:]) for row, of in zip(table.rows, board, strict=True)]
     whole = Table.of(table.columns, named).only(_IN_NOTEBOOKS).first(MOST_ROWS)

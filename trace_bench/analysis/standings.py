@@ -32,7 +32,7 @@ from trace_bench.records.leaderboard import (
     hardware_sentence,
     rank,
     task_names,
-    variants_told,
+    variant_names,
 )
 from trace_bench.records.rows import is_final, with_known_hardware
 
@@ -106,7 +106,7 @@ def standings_of(rows: Sequence[Results], *, unprotected: bool = False, failed: 
         if _task(key) in part:
             configurations[key[2:]].append((_task(key), row))
     able = {row.job_id for row in counted}
-    variants = variants_told(keys.values())
+    variants = variant_names(keys.values())
     made = [_standing(members, able, variants[key]) for key, members in configurations.items()]
     shown = sorted(
         (standing for standing in made if standing.tasks),

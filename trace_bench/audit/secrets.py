@@ -1,4 +1,4 @@
-"""Looks for keys and tokens in what passes by, in blocks: what has the form of one, and values of this environment."""
+"""Searches blocks of bytes for secrets: texts with the form of a key or token, and values of this environment."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from trace_bench.secrets import Secrets, secrets_in
 
 OVERLAP = 4096
-"""Bytes of a block that are looked at again with the next one."""
+"""Bytes at the end of a block that are searched again with the next one."""
 
 _B = rb"(?<![A-Za-z0-9_\-])"
 FORMATS: tuple[tuple[str, tuple[bytes, ...], re.Pattern[bytes]], ...] = tuple(
@@ -33,15 +33,15 @@ FORMATS: tuple[tuple[str, tuple[bytes, ...], re.Pattern[bytes]], ...] = tuple(
         ("web token", (b"eyJ",), _B + rb"eyJ[A-Za-z0-9_\-]{10,}\.eyJ[A-Za-z0-9_\-]{10,}\.[A-Za-z0-9_\-]{10,}"),
     )
 )
-"""Name, what every match holds (cheap to look for), and the form."""
+"""Name, texts that every match contains (cheap to search for), and the form."""
 _OF_HERE = "value of a variable of this environment"
 
 
 class Scanner:
-    """Looks through one file after another.
+    """Searches one file after another.
 
     Args:
-        environ: values of its variables whose names say that they are secret are looked for too.
+        environ: the values of its variables with secret-sounding names are searched for too.
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
@@ -50,23 +50,23 @@ class Scanner:
         self.begin()
 
     def begin(self) -> None:
-        """A new file."""
+        """Start a new file."""
         self._held = b""
         self._offset = 0
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
 
     def feed(self, block: bytes) -> Iterator[tuple[int, str, str]]:
-        """What is found: the place in bytes, what it is, and how it begins."""
+        """Search the next block. Returns the position in bytes, the kind, and the beginning of each secret."""
         seen, start = self._held + block, self._offset - len(self._held)
         for name, needles, form in FORMATS:
             if not any(needle in seen for needle in needles):
                 continue
             for found in form.finditer(seen):
-                if (place := start + found.start()) not in self._told:
-                    self._told.add(place)
+                if (place := start + found.start()) not in self._reported:
+                    self._reported.add(place)
                     yield place, name, f"{found[0][:4].decode('latin-1')}…"
-        if -1 not in self._told and self._ours.data(seen) != seen:
-            self._told.add(-1)
+        if -1 not in self._reported and self._ours.data(seen) != seen:
+            self._reported.add(-1)
             yield start, _OF_HERE, "***"
         self._offset += len(block)
         self._held = seen[-OVERLAP:]

@@ -16,7 +16,7 @@ from trace_bench.display import console
 from trace_bench.display.console import emit, emit_block
 from trace_bench.display.table import dollars
 from trace_bench.records.integrity import flags_sentence
-from trace_bench.records.leaderboard import hardware_sentence, shown_to_people
+from trace_bench.records.leaderboard import displayed_leaderboard, hardware_sentence
 from trace_bench.records.rows import is_final
 
 FAILURES = 10
@@ -30,7 +30,7 @@ def print_outcome(layout: RunLayout, rows: Sequence[Results], planned: int, *, t
     """
     ended = [row for row in rows if row.status != "skipped"]
     unprotected = any(row.integrity == "unprotected" for row in ended)
-    ranked = shown_to_people(rows)
+    ranked = displayed_leaderboard(rows)
     traded = any(row.objective != "scalar" for row in ended)
     emit_block("\n".join(leaderboard_lines(ranked, console.screen(), several_objectives=traded)))
     for sentence in (

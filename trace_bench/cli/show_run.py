@@ -27,7 +27,7 @@ from trace_bench.errors import Boundary, ConfigError
 from trace_bench.planning.ownership import has_controller
 from trace_bench.records.integrity import MARK, flags_of, flags_sentence
 from trace_bench.records.job_states import JOB_STATES, Course, JobLine, job_lines
-from trace_bench.records.leaderboard import hardware_sentence, shown_to_people
+from trace_bench.records.leaderboard import displayed_leaderboard, hardware_sentence
 from trace_bench.records.runs import RunLine, describe
 from trace_bench.records.tables import summarise
 
@@ -259,7 +259,7 @@ def _print_leaderboard(rows: Sequence[Results]) -> None:
     ended = [row for row in rows if row.status != "skipped"]
     if not ended:
         return
-    ranked = shown_to_people(rows)
+    ranked = displayed_leaderboard(rows)
     emit_block("\nleaderboard")
     traded = any(row.objective != "scalar" for row in ended)
     emit_block("\n".join(leaderboard_lines(ranked, console.screen(), several_objectives=traded)))
@@ -311,7 +311,7 @@ def _as_json(run: _Run, chosen: Sequence[JobLine]) -> dict[str, Any]:
         "warnings": list(manifest.warnings),
         "damage": about.damage,
         "jobs": [job_json(line) for line in chosen],
-        "leaderboard": [asdict(row) for row in shown_to_people(run.ended)],
+        "leaderboard": [asdict(row) for row in displayed_leaderboard(run.ended)],
     }
 
 

@@ -1,6 +1,7 @@
-"""What a job's record says about how far its scores are to be believed.
+"""Reports how far the scores of a job can be trusted.
 
-Official scores are what the scorer found; nothing here changes one. A flag says: look at this job before you quote it.
+Official scores are those that the scorer found; nothing here changes them. A flag means: look at the job before you
+quote its score.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ FLAGS: Mapping[str, str] = {
 """Every flag by name, and what it means. Documented in ``docs/design/integrity.md``."""
 
 MARK = " !"
-"""Behind the score of a flagged job, in every table."""
+"""Mark behind the score of a flagged job, in every table."""
 WITHHELD = frozenset({"scorer_changed", "not_recorded"})
-"""Kinds of failures after which no score of the job counts, and none is shown, whatever was written."""
+"""Kinds of failures after which no score of the job counts or is shown."""
 TOLERANCE = 1e-9
 PAGE = "docs/design/integrity.md"
 
@@ -38,9 +39,9 @@ def integrity_report(
     """The report on one job.
 
     Args:
-        tolerance: relative, of the task: what the score of one example may differ by from one process to the next.
-        comparable: the same state must come to the same scores again. Where that is not so (scores depend on time, or
-            on what a model answers) claims are recorded beside what was found, and flag nothing.
+        tolerance: relative difference that the task allows between two scores of one example.
+        comparable: the same state must get the same scores again. Otherwise (if scores depend on time, or on the
+            answers of a model) differing claims are recorded, and cause no flag.
     """
     if result is None:
         return IntegrityReport()
@@ -68,12 +69,12 @@ def integrity_report(
 
 
 def is_withheld(failure: Failure | None, report: IntegrityReport) -> bool:
-    """True for a job of which no score may be shown: its scorer was changed, or it is a replay that was not one."""
+    """Whether no score of the job may be shown: its scorer was changed, or a replay lacked recorded answers."""
     return "scorer_changed" in report.flags or (failure is not None and failure.kind in WITHHELD)
 
 
 def flags_of(row: Results) -> list[str]:
-    """The flags of a row, those that this version knows first; of others, which may be anything, a few."""
+    """The flags of a row: the known ones first, then a few of the others, which are untrusted."""
     words = set(row.integrity_flags.split())
     return [flag for flag in FLAGS if flag in words] + sorted({word[:60] for word in words - FLAGS.keys()})[:9]
 
@@ -86,15 +87,15 @@ def flag_counts(rows: Iterable[Results]) -> dict[str, int]:
 
 
 def flags_sentence(rows: Iterable[Results]) -> str:
-    """What the mark in a table of `rows` means; empty where none is marked."""
+    """The explanation of the mark in a table of `rows`; empty if no row is flagged."""
     rows = list(rows)
     counts = flag_counts(rows)
     if not counts:
         return ""
     number = sum(bool(row.integrity_flags) for row in rows)
     jobs = "1 job is" if number == 1 else f"{number} jobs are"
-    told = ", ".join(f"{count} {flag}" for flag, count in counts.items())
-    return f"!: {jobs} flagged ({told}): look at the job before you quote its score; show RUN JOB says why, and {PAGE}"
+    names = ", ".join(f"{count} {flag}" for flag, count in counts.items())
+    return f"!: {jobs} flagged ({names}): look at the job before you quote its score; show RUN JOB says why, and {PAGE}"
 
 
 def _changed(files: ScorerFiles | None) -> bool:
@@ -102,8 +103,7 @@ def _changed(files: ScorerFiles | None) -> bool:
 
 
 def _scored(result: WorkerResult, kind: StateKind, claim: Claim) -> list[float]:
-    """What the scorer found for each of the claim's examples, repeated ones as often; empty where it did not score all
-    of them."""
+    """The official score of each example of the claim, with repetitions; empty if the scorer did not score all."""
     scores: StateScores | None = getattr(result.scores, kind)
     if scores is None:
         return []
@@ -114,7 +114,7 @@ def _scored(result: WorkerResult, kind: StateKind, claim: Claim) -> list[float]:
 
 
 def _mean(scores: Sequence[float]) -> float:
-    """Finite for finite scores, whose sum may not be."""
+    """The mean, which is finite for finite scores also if their sum is not."""
     plain = sum(scores) / len(scores)
     if math.isfinite(plain):
         return plain
@@ -123,10 +123,10 @@ def _mean(scores: Sequence[float]) -> float:
 
 
 def _differs(claimed: float, scores: Sequence[float], tolerance: float) -> bool:
-    """Whether `claimed` can be no mean of `scores`, each of which may have been otherwise by `tolerance` of itself.
+    """Whether `claimed` cannot be the mean of `scores`, each of which can differ by `tolerance` of itself.
 
-    Measured by the scores and not by their mean, which is small where they cancel. What adding them up in another order
-    may change, is no difference.
+    The tolerance is relative to the sizes of the scores, not to their mean, which is small if they cancel. The effect
+    of another order of addition is allowed too.
     """
     if tolerance >= 1:
         return False

@@ -1,13 +1,13 @@
-"""Who leads on each task.
+"""Ranks the configurations of each task.
 
-One row per task and way of solving it (trainer, variant, optimizer, model, guide), over its seeds. Rows are ranked
-within a task by the *mean* of `score_best` over seeds, not by the luckiest seed, in the task's direction;
-equal means share a rank. Where scores depend on how fast the machine is, those of each hardware are ranked apart. The
-best state is picked on validation data, so `score_test`, where a task has it, is the number to quote.
+One row per task and configuration (trainer, variant, optimizer, model, guide), over its seeds. Rows are ranked within a
+task by the *mean* of `score_best` over seeds, not by the luckiest seed, in the task's direction. Equal means share a
+rank. Where scores depend on the speed of the machine, each hardware is ranked separately. The best state is chosen on
+validation data, so that `score_test`, where a task has it, is the number to quote.
 
-A seed that failed at provider, sandbox or harness, was cut off, or never ran says nothing of the trainer: it is in no
-mean, and counted beside it. So is a seed that failed for a reason of its own, which does say something: a mean over the
-seeds that a trainer came through with is not the mean of all.
+A seed that failed at provider, sandbox or harness, was cut off, or was not executed is in no mean, and is counted
+separately: it says nothing about the trainer. A seed that failed for a reason of its own is counted separately too, and
+does say something: the mean over the other seeds is not the mean over all.
 """
 
 from __future__ import annotations
@@ -27,13 +27,19 @@ from trace_bench.records.rows import is_final, with_known_hardware
 
 @dataclass(frozen=True)
 class LeaderboardRow:
-    """Scores are in the task's natural units. `best_job_id` is the job of the best seed, `score_std` the
-    sample standard deviation over seeds (None for one), `jobs` how many seeds counted, of `seeds` that have a row.
-    `failed_jobs` of the others failed for a reason of their own; `unfinished_jobs` say nothing (provider, sandbox,
-    harness, cut off, never ran). `flagged_jobs` of those that count have flags, all of them in `integrity_flags`.
-    `metrics` are means over seeds of the best states' metrics, `hypervolume` that of their fronts. What was spent
-    (`evaluations` and `train_seconds` in training, calls, tokens, dollars, seconds of the job) is a mean over the seeds
-    that count. `hardware` is as in `Results`."""
+    """One configuration on one task. Scores are in the task's natural units; costs are means over the seeds that count.
+
+    Attributes:
+        jobs: seeds that count, of `seeds` that have a row.
+        failed_jobs: seeds that do not count, as they failed for a reason of their own.
+        unfinished_jobs: seeds that failed at provider, sandbox or harness, were cut off, or were not executed.
+        score_std: sample standard deviation over seeds; None for one seed.
+        best_job_id: the job of the best seed.
+        flagged_jobs: seeds that count and have integrity flags; `integrity_flags` names all these flags.
+        evaluations, train_seconds: of training alone.
+        metrics, hypervolume: means over the best states and their fronts.
+        hardware: as in `Results`.
+    """
 
     rank: int
     task_id: str
@@ -76,13 +82,13 @@ def rank(rows: Iterable[Results], *, unprotected: bool = False, failed: bool = F
     """The leaderboard of `rows`, by task and rank.
 
     Args:
-        unprotected: count jobs whose score a candidate could have written itself.
-        failed: count failed jobs that were scored nevertheless (a timeout), unless infrastructure failed them.
+        unprotected: count jobs whose candidates could write their own scores.
+        failed: count failed jobs with a score (after a timeout), unless infrastructure caused the failure.
     """
     groups: dict[tuple[str, ...], list[Results]] = defaultdict(list)
     for row in with_known_hardware(list(rows)):
         groups[group_of(row)].append(row)
-    variants = variants_told(groups)
+    variants = variant_names(groups)
     tasks: dict[tuple[str, str], list[LeaderboardRow]] = defaultdict(list)
     for key, members in groups.items():
         counted = [row for row in members if counts(row, unprotected=unprotected, failed=failed)]
@@ -94,38 +100,40 @@ def rank(rows: Iterable[Results], *, unprotected: bool = False, failed: bool = F
     return ranked
 
 
-def shown_to_people(rows: Sequence[Results]) -> list[LeaderboardRow]:
-    """The leaderboard that commands print: unprotected jobs are in it only where there are no others."""
+def displayed_leaderboard(rows: Sequence[Results]) -> list[LeaderboardRow]:
+    """The leaderboard that commands print: with unprotected jobs only if there are no others."""
     ended = [row for row in rows if row.status != "skipped"]
     return rank(rows, unprotected=bool(ended) and all(row.integrity == "unprotected" for row in ended))
 
 
 def counts(row: Results, *, unprotected: bool, failed: bool) -> bool:
-    """Whether the score of `row` is one of the trainer's on this task, to be ranked and averaged."""
+    """Whether the score of `row` is ranked and averaged."""
     if row.score_best is None or not is_final(row):
         return False
     return (row.integrity == "protected" or unprotected) and (row.status == "ok" or failed)
 
 
 def group_of(row: Results) -> tuple[str, ...]:
-    """What must be equal for scores to be comparable or averaged: the task with its arguments (and the hardware, where
-    scores depend on it), then the way, its guide last."""
+    """The key of rows whose scores are averaged: the task, its arguments (with the hardware, if scores depend on it),
+    then the configuration, whose last part is the guide."""
     task_arguments = canonical(row.eval_kwargs).decode() + row.hardware
     optimizer = canonical(row.resolved_optimizer_kwargs).decode()
     parameters = canonical(row.resolved_trainer_kwargs).decode()
-    way = (row.trainer_id, row.variant, parameters, row.resolved_optimizer, optimizer, row.model, _guide(row))
-    return (row.task_id, task_arguments, *way)
+    return (
+        row.task_id, task_arguments, row.trainer_id, row.variant, parameters, row.resolved_optimizer, optimizer,
+        row.model, _guide(row),
+    )  # fmt: skip
 
 
-def variants_told(keys: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
-    """The variant of each way, of what `group_of` says; with the guide where ways differ in nothing else."""
-    ways = {key[2:] for key in keys}
-    guides = Counter(way[:-1] for way in ways)
-    return {way: way[1] if guides[way[:-1]] == 1 else f"{way[1]},guide={way[-1]}" for way in ways}
+def variant_names(keys: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
+    """The displayed variant by configuration, for keys of `group_of`; with the guide if nothing else differs."""
+    configurations = {key[2:] for key in keys}
+    guides = Counter(one[:-1] for one in configurations)
+    return {one: one[1] if guides[one[:-1]] == 1 else f"{one[1]},guide={one[-1]}" for one in configurations}
 
 
 def task_names(rows: Sequence[LeaderboardRow]) -> list[str]:
-    """The task of each row, with the hardware where rows of the task differ in it."""
+    """The task of each row, with the hardware if rows of the task differ in it."""
     known = {(row.task_id, row.hardware) for row in rows}
     several = Counter(task_id for task_id, _ in known)
     return [
@@ -135,7 +143,7 @@ def task_names(rows: Sequence[LeaderboardRow]) -> list[str]:
 
 
 def hardware_sentence(hardware: Iterable[str]) -> str:
-    """What a reader has to know of scores that were measured on several kinds of `hardware`; empty for one."""
+    """The caveat on scores that were measured on several kinds of `hardware`; empty for one kind."""
     known = sorted({name for name in hardware if name})
     if len(known) < 2:
         return ""
@@ -146,13 +154,13 @@ def hardware_sentence(hardware: Iterable[str]) -> str:
 
 
 def _guide(row: Results) -> str:
-    """Rows of the first versions do not say it; there was no choice."""
+    """The guide; rows of the first versions have none, as there was only one."""
     name = row.resolved_guide or "default"
     return f"{name} {canonical(row.resolved_guide_kwargs).decode()}" if row.resolved_guide_kwargs else name
 
 
 def _row(members: list[Results], everyone: Sequence[Results], variant: str) -> LeaderboardRow:
-    """`members` count; `everyone` is them and the others of the same way."""
+    """The row of the jobs `members`, which count. `everyone` also has the other jobs of the configuration."""
     flags = flag_counts(members)
     counted = {row.job_id for row in members}
     others = [row for row in everyone if row.job_id not in counted]

@@ -28,7 +28,7 @@ from trace_bench.display.names import parameters_of, shared_parameters, shortene
 from trace_bench.display.text import clean_line
 from trace_bench.errors import HarnessError
 from trace_bench.records.job_states import Course
-from trace_bench.records.leaderboard import LeaderboardRow, hardware_sentence, shown_to_people
+from trace_bench.records.leaderboard import LeaderboardRow, displayed_leaderboard, hardware_sentence
 from trace_bench.records.reading import read_manifest, read_rows
 from trace_bench.records.rows import with_known_hardware
 from trace_bench.records.runs import RunLine, describe
@@ -189,7 +189,7 @@ class Report:
         return "higher is better" if self.signs.get(task, 1.0) > 0 else "lower is better"
 
     def leaderboards(self) -> list[tuple[Source, list[LeaderboardRow]]]:
-        return [(source, shown_to_people(source.rows)) for source in self.sources]
+        return [(source, displayed_leaderboard(source.rows)) for source in self.sources]
 
 
 # ---------------------------------------------------------------------------------------------------------- labels
