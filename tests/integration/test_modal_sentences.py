@@ -46,7 +46,10 @@ def told(folder: Path, says: str, code: int, done: Any) -> None:
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        (dict.fromkeys(TOKENS), "Modal does not accept the credentials .*modal token set, or MODAL_TOKEN_ID and MODAL_TOKEN_SECRET"),
+        (
+            dict.fromkeys(TOKENS),
+            "Modal does not accept the credentials .*modal token set, or MODAL_TOKEN_ID and MODAL_TOKEN_SECRET",
+        ),
         ({"MODAL_TOKEN_SECRET": "as-of-another"}, "Modal does not accept the credentials .*modal token set"),
     ],
     ids=["no token", "a wrong token"],
