@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.cli.sample_run import STEP, failed, job, row, skipped
-from trace_bench.cli.tally import Tally, Totals, ending_of, number
+from trace_bench.artifacts.jsonio import finite_number
+from trace_bench.cli.tally import Tally, Totals, ending_of
 from trace_bench.execution.events import (
     CandidateEvaluated,
     JobFinished,
@@ -118,7 +119,7 @@ def test_another_attempt_begins_without_a_step() -> None:
 
 @pytest.mark.parametrize("value", ["1", None, True, math.nan, math.inf, 10**400, [], {}])
 def test_what_is_no_number_is_not_taken_for_one(value: object) -> None:
-    assert number(value) is None
+    assert finite_number(value) is None
     one = job(1)
     tally = Tally([one], workers=1)
     tally.apply(JobStarted(one))

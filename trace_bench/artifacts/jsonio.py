@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
@@ -68,6 +69,13 @@ def loads(data: bytes | str, *, max_depth: int = MAX_DEPTH) -> Any:
         _check_depth(value, max_depth)
     _check_characters(text, value)
     return value
+
+
+def finite_number(value: object) -> int | float | None:
+    """`value` if it is a finite number that JSON and a double can hold, else None; for values from a sandbox."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if abs(value) <= sys.float_info.max and (isinstance(value, float) or abs(value) < 1 << 63) else None
 
 
 def json_objects(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:

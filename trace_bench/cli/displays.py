@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from trace_bench.artifacts.jsonio import printable
+from trace_bench.artifacts.jsonio import finite_number, printable
 from trace_bench.artifacts.records import Results
 from trace_bench.cli import json_events
 from trace_bench.cli.output import emit, harmless, note
-from trace_bench.cli.tally import ending_of, number
+from trace_bench.cli.tally import ending_of
 from trace_bench.display.table import dollars
 from trace_bench.execution.events import (
     CandidateEvaluated,
@@ -142,7 +142,7 @@ class Lines(Display):
             case RunEnded() if self._skipped > SKIPS:
                 self.note(f"skip   and {self._skipped - SKIPS} more")
             case CandidateEvaluated(job, line) if self._verbosity:
-                step, score, best = (_short(number(line.get(name))) for name in ("step", "score", "best_score"))
+                step, score, best = (_short(finite_number(line.get(name))) for name in ("step", "score", "best_score"))
                 self.note(f"step   {job.job_id[:SHORT]}  step {step}  score {score}  best {best}")
             case SandboxEvent(job, line) if self._verbosity and line.get("event") in SHOWN_EVENTS:
                 self.note(f"event  {job.job_id[:SHORT]}  {line['event']}  {_fields(line)}".rstrip())

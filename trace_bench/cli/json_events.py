@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from trace_bench.artifacts.jsonio import finite_number
 from trace_bench.artifacts.records import Results
-from trace_bench.cli.tally import Totals, number
+from trace_bench.cli.tally import Totals
 from trace_bench.errors import ExitCode
 from trace_bench.execution.events import (
     CandidateEvaluated,
@@ -101,7 +102,7 @@ def _step(job: JobView, step: Mapping[str, Any]) -> Fields:
     """A line of ``state_history.jsonl`` without its parameters."""
     return {
         "job_id": job.job_id,
-        **{name: number(step.get(name)) for name in _STEP_NUMBERS},
+        **{name: finite_number(step.get(name)) for name in _STEP_NUMBERS},
         **{name: _text(step.get(name)) for name in _STEP_TEXTS},
         "parents": _texts(step.get("parents")),
         "accepted": accepted if isinstance(accepted := step.get("accepted"), bool) else None,

@@ -10,15 +10,14 @@ from typing import Any
 
 from trace_bench.analysis.proposals import proposals_of, proposals_text
 from trace_bench.artifacts.contract import ModelRef, Value
-from trace_bench.artifacts.jsonio import json_objects
+from trace_bench.artifacts.jsonio import finite_number, json_objects
 from trace_bench.artifacts.layout import RESULT, JobLayout, RunLayout
 from trace_bench.artifacts.outputs import Failure, Scores, StateScores, WorkerResult
 from trace_bench.artifacts.records import IntegrityReport, JobMeta, ManifestEntry, Results
 from trace_bench.artifacts.yamlio import read_state
 from trace_bench.cli.lookup import jobs_named
 from trace_bench.cli.show_integrity import print_evidence, print_integrity
-from trace_bench.cli.show_run import continued, job_json, moment, note_of, scores
-from trace_bench.cli.tally import number as finite
+from trace_bench.cli.show_run import continued, job_json, moment, scores
 from trace_bench.config.objectives import SCORE
 from trace_bench.display.console import emit, emit_block, emit_json, emit_pairs, emit_table
 from trace_bench.display.table import Table, dollars, number
@@ -174,7 +173,7 @@ def read_history(path: Path, *, every: bool) -> History:
 
 def _best_line(lines: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """The first line whose own score is the last one's best so far; the first that knows of it where none is."""
-    best = finite(lines[-1].get("best_score")) if lines else None
+    best = finite_number(lines[-1].get("best_score")) if lines else None
     if best is None:
         return None
     knowing = [line for line in lines if line.get("best_score") == best]
@@ -220,7 +219,7 @@ def _model_name(model: ModelRef) -> str:
 def _outcome(job: _Job) -> list[tuple[str, str]]:
     row, meta, state = job.row, job.meta, job.line.state
     failure = job.failure if state in ("failed", "interrupted") else None
-    why = note_of(job.line) if state != "failed" else ""
+    why = job.line.note if state != "failed" else ""
     pairs = [("status", f"{state}, {why}" if why else state)]
     if row is not None:
         pairs += _measured(job, row)

@@ -17,7 +17,6 @@ from trace_bench.artifacts.jsonio import JsonError, read_model
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import EnvInfo, Manifest, Results
 from trace_bench.cli.lookup import manifest_of
-from trace_bench.cli.tally import number as finite
 from trace_bench.display import console
 from trace_bench.display.console import emit, emit_block, emit_json, emit_pairs, emit_table, note
 from trace_bench.display.table import UNPROTECTED, Column, Table, dollars, number
@@ -172,20 +171,6 @@ def moment(text: str) -> str:
     return (found.astimezone(UTC) if found.tzinfo else found).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def note_of(line: JobLine) -> str:
-    """Why a job is not ok, how far it is, or that its result is an earlier one's. Untrusted text."""
-    if line.state == "running" and line.step is not None:
-        step, best = finite(line.step.get("step")), finite(line.step.get("best_score"))
-        return f"step {'-' if step is None else step}, best so far {number(best)}"
-    if line.state == "ok" and line.row is not None and line.row.cut_by_run_budget:
-        return "cut off by the run's budget; a larger one continues it"
-    if line.state == "ok" and line.row is not None and line.row.stop_reason == "budget":
-        return "ended by its budget"
-    if line.state == "ok" and line.entry.decision == "reuse":
-        return "reused"
-    return line.note
-
-
 def scores(row: Results | None, direction: Direction, *, arrow: bool = True) -> str:
     """Initial and best score, which way is better, and whether it is flagged."""
     mark = MARK if row is not None and row.integrity_flags else ""
@@ -248,7 +233,7 @@ def _jobs_table(lines: Sequence[JobLine], *, arrows: bool) -> Table:
                 number(row.time_seconds, 1) if row else None,
                 row.total_tokens if row else None,
                 dollars(row.cost_usd) if row and row.cost_usd else None,
-                "; ".join(filter(None, (" ".join(flags_of(row)) if row is not None else "", note_of(line)))),
+                "; ".join(filter(None, (" ".join(flags_of(row)) if row is not None else "", line.note))),
             )
         )
     shrink = {"note": 14, "variant": 16, "trainer": 8, "model": 8}
@@ -327,7 +312,7 @@ def job_json(line: JobLine) -> dict[str, Any]:
         "seed": entry.seed,
         "status": line.state,
         "decision": entry.decision,
-        "note": note_of(line) or None,
+        "note": line.note or None,
         "flags": flags_of(line.row) if line.row is not None else [],
         "step": line.step,
         "row": line.row.model_dump(mode="json") if line.row else None,

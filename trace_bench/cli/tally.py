@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from trace_bench.artifacts.contract import Direction
+from trace_bench.artifacts.jsonio import finite_number
 from trace_bench.artifacts.records import Results
 from trace_bench.execution.events import (
     CandidateEvaluated,
@@ -96,12 +96,12 @@ class Running:
 
     def evaluated(self, step: Mapping[str, Any]) -> None:
         """Take over what `step`, an unvalidated line of the history, says."""
-        step_number, best = number(step.get("step")), number(step.get("best_score"))
+        step_number, best = finite_number(step.get("step")), finite_number(step.get("best_score"))
         self.step = self.step if step_number is None else int(step_number)
         self.best = self.best if best is None else float(best)
         if not self.metered:
             self.tokens = _count(step.get("prompt_tokens")) + _count(step.get("completion_tokens"))
-            self.cost_usd = max(0.0, float(number(step.get("cost_usd")) or 0))
+            self.cost_usd = max(0.0, float(finite_number(step.get("cost_usd")) or 0))
 
 
 @dataclass
@@ -216,15 +216,8 @@ class Tally:
         return (mean * self.waiting + rest) / max(1, self.workers)
 
 
-def number(value: object) -> int | float | None:
-    """`value` if it is a finite number that JSON and a double can hold, else None: it comes from a sandbox."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return value if abs(value) <= sys.float_info.max and (isinstance(value, float) or abs(value) < 1 << 63) else None
-
-
 def _count(value: object) -> int:
-    found = number(value)
+    found = finite_number(value)
     return int(found) if found is not None and found > 0 else 0
 
 

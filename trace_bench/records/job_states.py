@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from trace_bench.artifacts.jsonio import JsonError, loads
+from trace_bench.artifacts.jsonio import JsonError, finite_number, loads
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.records import Manifest, ManifestEntry, Results
 from trace_bench.artifacts.writers import read_journal
+from trace_bench.display.table import number
 from trace_bench.records.reading import read_rows
 from trace_bench.records.rows import was_cut
 
@@ -78,9 +79,16 @@ class JobLine:
 
     @property
     def note(self) -> str:
-        """Why it is not ok, or how far it is. Untrusted text."""
+        """Why it is not ok, how far it is, or that its result is an earlier one's. Untrusted text."""
         if self.state == "running" and self.step is not None:
-            return f"step {self.step.get('step')}, best so far {self.step.get('best_score')}"
+            step, best = (finite_number(self.step.get(name)) for name in ("step", "best_score"))
+            return f"step {'-' if step is None else step}, best so far {number(best)}"
+        if self.state == "ok" and self.row is not None and self.row.cut_by_run_budget:
+            return "cut off by the run's budget; a larger one continues it"
+        if self.state == "ok" and self.row is not None and self.row.stop_reason == "budget":
+            return "ended by its budget"
+        if self.state == "ok" and self.entry.decision == "reuse":
+            return "reused"
         if self.state == "interrupted":
             return "cut off; it runs again when the run is continued"
         if self.state == "skipped":

@@ -116,7 +116,7 @@ def _row(backend: Backend, sandbox: Sandbox, runs_dir: Path, now: float) -> dict
 def _cost(run_id: str | None, job_id: str | None, runs_dir: Path) -> float | None:
     """US dollars that the models of a job cost until its last evaluated candidate; None where the run is not in
     `runs_dir`, or nothing was evaluated. One small read, however long the run is."""
-    from trace_bench.cli.tally import number
+    from trace_bench.artifacts.jsonio import finite_number
     from trace_bench.records.job_states import last_step
     from trace_bench.records.runs import exact_run
 
@@ -124,7 +124,7 @@ def _cost(run_id: str | None, job_id: str | None, runs_dir: Path) -> float | Non
     if layout is None or not job_id or "/" in job_id:
         return None
     step = last_step(layout.job(job_id))
-    cost = number(step.get("cost_usd")) if step is not None else None
+    cost = finite_number(step.get("cost_usd")) if step is not None else None
     return None if cost is None else max(0.0, float(cost))
 
 
