@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from trace_bench.errors import ConfigError
-from trace_bench.suites import execution
+from trace_bench.suites import code_execution
+from trace_bench.worker import source_scan
 
 BUILDER = "build_trace_problem"
 FAILURE = -1_000_000.0
@@ -51,7 +52,7 @@ def described(folder: Path, module: str) -> dict[str, Any]:
     """
     path = folder / module
     tree = _parsed(path)
-    builder = next((n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == BUILDER), None)
+    builder = source_scan.functions(tree).get(BUILDER)
     if builder is None:
         raise ConfigError(f"{path}: defines no function {BUILDER} at its top level")
     said = _literals(tree)
@@ -87,7 +88,7 @@ def signs_of_execution(folder: Path) -> Iterator[str]:
     Raises:
         ConfigError: a Python file of it cannot be read, or is not Python.
     """
-    sources: dict[str, execution.Source] = {}
+    sources: dict[str, code_execution.SourceFile] = {}
     for path in sorted(folder.rglob("*")):
         parts = path.relative_to(folder).parts
         if any(part.startswith(".") or part == "__pycache__" for part in parts) or not path.is_file():
@@ -98,21 +99,17 @@ def signs_of_execution(folder: Path) -> Iterator[str]:
         elif path.suffix == ".py":
             is_package = path.name == "__init__.py"
             module = ".".join(parts[:-1] if is_package else [*parts[:-1], path.stem])
-            sources[name] = execution.Source(module, is_package, _parsed(path))
-    for name, line, what in execution.signs(sources):
+            sources[name] = code_execution.SourceFile(module, is_package, _parsed(path))
+    for name, line, what in code_execution.findings(sources):
         yield f"{name}, line {line}: {what}"
 
 
 def changed_arguments(source: str, entry: str) -> list[int]:
     """Positions of the arguments that the function `entry` of `source` changes in place, as far as it says so."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):
-        return []
-    function = next((n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == entry), None)
+    function = source_scan.functions(source).get(entry)
     if function is None:
         return []
-    names = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
+    names = source_scan.positional(function)
     changed: set[str] = set()
     rebound: set[str] = set()
     for node in ast.walk(function):
@@ -162,23 +159,16 @@ def _text(said: dict[str, Any], *names: str) -> str:
 def _arguments(builder: ast.FunctionDef) -> tuple[dict[str, dict[str, Any]], bool]:
     """The arguments that the builder names with a plain default, as ``[eval_kwargs]`` has them; and whether it takes
     others too."""
-    arguments = builder.args
-    positional = [*arguments.posonlyargs, *arguments.args]
-    without: list[ast.expr | None] = [None] * (len(positional) - len(arguments.defaults))
-    pairs = [*zip(positional, [*without, *arguments.defaults], strict=True),
-             *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]  # fmt: skip
     found: dict[str, dict[str, Any]] = {}
-    free = arguments.kwarg is not None
-    for argument, default in pairs:
+    free = builder.args.kwarg is not None
+    for argument, default in source_scan.defaults(builder):
         value: Any = None
         if default is not None:
             try:
                 value = ast.literal_eval(default)
             except (ValueError, TypeError):
                 value = None
-        named = (
-            {n.id for n in ast.walk(argument.annotation) if isinstance(n, ast.Name)} if argument.annotation else set()
-        )
+        named = source_scan.names_in(argument.annotation)
         kind = _TYPES.get(type(value)) or next((t for t in _TYPES.values() if t in named), None)
         if kind == "int" and "float" in named:
             kind = "float"

@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 
 from trace_bench.suites.spec import TaskSpec
+from trace_bench.worker import source_scan
 
 SHORTEST_STATEMENT = 400
 
@@ -43,7 +44,7 @@ def lint(folder: Path, spec: TaskSpec) -> list[str]:
 
 def _signature(folder: Path, spec: TaskSpec) -> list[str]:
     assert spec.candidates is not None
-    wanted = _function(spec.signature or "", spec.entry)
+    wanted = source_scan.functions(spec.signature or "").get(spec.entry or "")
     if wanted is None:
         return [f"signature is no Python function named {spec.entry}"]
     found = []
@@ -56,7 +57,7 @@ def _signature(folder: Path, spec: TaskSpec) -> list[str]:
     for name in (spec.candidates.template, *spec.candidates.proposals()):
         if name in broken:
             continue
-        function = _function((folder / name).read_text(encoding="utf-8"), spec.entry)
+        function = source_scan.functions((folder / name).read_bytes()).get(spec.entry or "")
         if function is None:
             found.append(f"{name} defines no {spec.entry}")
         elif [argument.arg for argument in function.args.args] != arguments:
@@ -64,11 +65,3 @@ def _signature(folder: Path, spec: TaskSpec) -> list[str]:
         elif not ast.get_docstring(function):
             found.append(f"{name}: {spec.entry} has no docstring that says what it does")
     return found
-
-
-def _function(source: str, name: str | None) -> ast.FunctionDef | None:
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return None
-    return next((n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == name), None)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from trace_bench.errors import ConfigError
 from trace_bench.trainers.base import Param
+from trace_bench.worker import source_scan
 
 VARIABLE = "OPENTRACE"
 PREFIX = "opto:"
@@ -127,9 +128,8 @@ def _residue(name: str) -> bool:
 
 
 def _classes(name: str, content: bytes) -> Iterator[_Class]:
-    try:
-        tree = ast.parse(content)
-    except (SyntaxError, ValueError):
+    tree = source_scan.parse(content)
+    if tree is None:
         return
     module = name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     for node in tree.body:
@@ -161,13 +161,7 @@ def _lineage(found: _Class, classes: Mapping[str, _Class]) -> Iterator[_Class]:
 
 
 def _params(train: ast.FunctionDef) -> Iterator[Param]:
-    arguments = train.args
-    positional = [*arguments.posonlyargs, *arguments.args]
-    defaults: list[ast.expr | None] = [None] * (len(positional) - len(arguments.defaults))
-    pairs = zip(
-        [*positional, *arguments.kwonlyargs], [*defaults, *arguments.defaults, *arguments.kw_defaults], strict=True
-    )
-    for argument, default in pairs:
+    for argument, default in source_scan.defaults(train):
         if argument.arg in GIVEN or default is None:
             continue
         try:
@@ -183,8 +177,6 @@ def _params(train: ast.FunctionDef) -> Iterator[Param]:
 
 def _annotated(annotation: ast.expr | None) -> type | None:
     """The one plain type that an annotation names, as in ``int``, ``Optional[int]``, ``int | None``."""
-    names = (
-        {node.id for node in ast.walk(annotation) if isinstance(node, ast.Name)} if annotation is not None else set()
-    )
+    names = source_scan.names_in(annotation)
     named = [kind for kind in (bool, int, float, str) if kind.__name__ in names]
     return named[0] if len(named) == 1 else None

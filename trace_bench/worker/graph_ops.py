@@ -8,13 +8,13 @@ or the error.
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from trace_bench.errors import HarnessError, TaskError, TraceBenchError
+from trace_bench.worker import source_scan
 from trace_bench.worker.graph import Opto
 from trace_bench.worker.graph_nodes import GraphNodes
 from trace_bench.worker.problem import CandidateError, Parameter, Program, Programs
@@ -168,8 +168,6 @@ def _argument_names(fn: Callable[..., Any]) -> list[str]:
 def _signature_names(signature: str) -> list[str]:
     """Argument names of the ``def`` in the task's own signature text, which is parsed and never run."""
     for source in (signature, f"{signature}\n    pass"):
-        with contextlib.suppress(SyntaxError):
-            for node in ast.walk(ast.parse(source)):
-                if isinstance(node, ast.FunctionDef):
-                    return [a.arg for a in (*node.args.posonlyargs, *node.args.args)]
+        for function in source_scan.functions(source).values():
+            return source_scan.positional(function)
     return []

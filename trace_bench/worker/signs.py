@@ -1,4 +1,4 @@
-"""What in a candidate's source honest programs seldom need: a lint for whoever reads the scores, and no defence.
+"""What in a candidate's source honest programs seldom need: a lint for readers of the scores, and no defence.
 
 What a candidate can do is bounded by its process (``docs/design/worker.md``), whatever its source looks like. Signs
 tell which sources are worth reading. They come from the syntax tree alone: nothing is executed.
@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from trace_bench.worker import source_scan
 from trace_bench.worker.sentences import visible
 
 KINDS = {
@@ -142,14 +143,7 @@ class _Reader:
         self._names: dict[str, str] = {}
         nodes = list(ast.walk(tree))
         for node in nodes:
-            if isinstance(node, ast.Import):
-                for alias in node.names:
-                    self._names[alias.asname or alias.name.partition(".")[0]] = (
-                        alias.name if alias.asname else alias.name.partition(".")[0]
-                    )
-            elif isinstance(node, ast.ImportFrom):
-                for alias in node.names:
-                    self._names[alias.asname or alias.name] = f"{node.module or ''}.{alias.name}"
+            self._names.update(source_scan.imported(node))
         self._aliases: set[str] = set()
         for node in nodes:
             if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
@@ -181,29 +175,24 @@ class _Reader:
             elif isinstance(node, ast.Global | ast.Nonlocal):
                 shared.update(node.names)
             elif isinstance(node, ast.Import | ast.ImportFrom):
-                shared.update(a.asname or a.name.partition(".")[0] for a in node.names)
+                shared.update(name for name, _ in source_scan.imported(node))
         return frozenset(names - shared)
 
     def _origin(self, node: ast.AST, bound: frozenset[str]) -> str | None:
         """``os.path.join`` for an expression that is one; builtins by their full name."""
-        trail = []
-        while isinstance(node, ast.Attribute):
-            trail.append(node.attr)
-            node = node.value
-        if not isinstance(node, ast.Name) or node.id in bound:
+        root, trail = source_scan.chain(node)
+        if not isinstance(root, ast.Name) or root.id in bound:
             return None
-        start = self._names.get(node.id, f"builtins.{node.id}")
+        start = self._names.get(root.id, f"builtins.{root.id}")
         if start == "builtins.__builtins__" and trail:
             start = "builtins"
-        return ".".join([start, *reversed(trail)])
+        return ".".join([start, *trail])
 
     def _kinds(self, node: ast.AST, bound: frozenset[str]) -> Iterator[str]:
-        if isinstance(node, ast.Import):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            module = f"{node.module or ''}." if isinstance(node, ast.ImportFrom) else ""
             for alias in node.names:
-                yield from _kind_of(alias.name)
-        elif isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                yield from _kind_of(f"{node.module or ''}.{alias.name}")
+                yield from _kind_of(module + alias.name)
         elif isinstance(node, ast.Name):
             origin = self._origin(node, bound)
             if isinstance(node.ctx, ast.Load) and origin is not None:
@@ -247,9 +236,7 @@ class _Reader:
         """True for a module, a member of one, or the builtins; not for an item or the result of a call."""
         while isinstance(node, ast.Subscript):
             node = node.value
-        root = node
-        while isinstance(root, ast.Attribute):
-            root = root.value
+        root, _ = source_scan.chain(node)
         if not isinstance(root, ast.Name) or root.id in bound:
             return False
         return root.id in self._names or root.id == "__builtins__"

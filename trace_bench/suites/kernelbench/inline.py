@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from trace_bench.worker import source_scan
 from trace_bench.worker.problem import CandidateError
 
 MODULE = "trace_bench_extension"
@@ -70,9 +71,8 @@ def extension_of(source: str, architecture: str = "") -> Extension | None:
         return None
     if len(source) > _MOST:
         raise CandidateError("compile", f"a kernel that calls load_inline has {_MOST} characters at most")
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = source_scan.parse(source)
+    if tree is None:
         return None  # said when it is loaded
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _name(node.func) == "load_inline"]
     if not calls:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from trace_bench.worker import source_scan
+
 _NO_COMPUTING = frozenset({
     "arange", "as_tensor", "cat", "device", "empty", "empty_like", "empty_strided", "enable_grad", "full", "full_like",
     "inference_mode", "is_tensor", "manual_seed", "no_grad", "ones", "ones_like", "rand", "rand_like", "randn",
@@ -22,9 +24,8 @@ _METHODS = frozenset({
 def is_from_scratch(source: str) -> bool:
     """Whether no operator of PyTorch computes in the methods and functions of `source`, ``__init__`` left out: what it
     computes, it computes in a language of kernels. Arithmetic with ``+``, ``*`` and the like is not looked at."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = source_scan.parse(source)
+    if tree is None:
         return False
     own = dict(_names_of_torch(tree))
     layers = set(_layers(tree, own))
@@ -36,13 +37,9 @@ def is_from_scratch(source: str) -> bool:
 def _names_of_torch(tree: ast.Module) -> Iterator[tuple[str, str]]:
     """What is bound to torch, or to a part of it."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for name in node.names:
-                if name.name.partition(".")[0] == "torch":
-                    yield (name.asname, name.name) if name.asname else ("torch", "torch")
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "torch":
-            for name in node.names:
-                yield name.asname or name.name, f"{node.module}.{name.name}"
+        for name, origin in source_scan.imported(node):
+            if origin.partition(".")[0] == "torch":
+                yield name, origin
 
 
 def _is_kernel(function: ast.FunctionDef) -> bool:

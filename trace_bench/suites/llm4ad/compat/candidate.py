@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import math
 import time
 from collections.abc import Callable
 from typing import Any
 
 from trace_bench.suites.llm4ad.compat.session import Session
+from trace_bench.worker import source_scan
 from trace_bench.worker.codec import CodecError, encode
 from trace_bench.worker.problem import CandidateError, Limits, ProblemError, Program
 
@@ -99,7 +99,8 @@ class Candidate:
 
     def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         if self._names is None:
-            self._names = _parameters(self._source, self.__name__)
+            function = source_scan.functions(self._source).get(self.__name__)
+            self._names = [] if function is None else source_scan.positional(function)
         if not self._names:
             return (*args, *kwargs.values())  # there is no such function, which its process finds out
         rest = self._names[len(args) : len(args) + len(kwargs)]
@@ -233,15 +234,3 @@ def _cannot_cross(args: tuple[Any, ...]) -> str:
     except CodecError as error:
         return str(error)
     return ""
-
-
-def _parameters(source: str, entry: str) -> list[str]:
-    """The names of what the function `entry` takes by position; empty where the source defines no such function."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and node.name == entry:
-            return [a.arg for a in (*node.args.posonlyargs, *node.args.args)]
-    return []

@@ -16,6 +16,7 @@ from trace_bench.suites.llm4ad.compat.modules import World
 from trace_bench.suites.llm4ad.compat.opto_trace import Node, held
 from trace_bench.suites.llm4ad.compat.session import Session
 from trace_bench.suites.task_folder import place, scoring, task_fault
+from trace_bench.worker import source_scan
 from trace_bench.worker.problem import (
     BuildContext,
     CandidateError,
@@ -113,23 +114,16 @@ def _parameter(name: str, node: Node, entry: Any, where: str) -> Parameter:
     if not isinstance(value, str):
         kind = "int" if isinstance(value, int) else "float"
     else:
-        defined = _defined(value)
+        defined = list(source_scan.functions(value))
         found = entry if isinstance(entry, str) and entry in defined else defined[0] if len(defined) == 1 else None
         kind = "code" if found else "text"
-    signature = _signature(str(value), found) if found else ""
+    signature = signature_of(str(value), found) if found else ""
     return Parameter(name, value, kind, description=node.description, entry=found, signature=signature)
 
 
-def _defined(source: str) -> list[str]:
-    try:
-        return [n.name for n in ast.parse(source).body if isinstance(n, ast.FunctionDef)]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
-
-
-def _signature(source: str, entry: str) -> str:
+def signature_of(source: str, entry: str) -> str:
     """The header and docstring of the function `entry`."""
-    function = next(n for n in ast.parse(source).body if isinstance(n, ast.FunctionDef) and n.name == entry)
+    function = source_scan.functions(source)[entry]
     documented = ast.get_docstring(function) is not None
     function.body = function.body[:1] if documented else [ast.Expr(ast.Constant(...))]
     function.decorator_list = []

@@ -3,7 +3,6 @@ those import its search methods, and these much else."""
 
 from __future__ import annotations
 
-import ast
 import importlib
 import importlib.util
 from dataclasses import dataclass
@@ -12,10 +11,11 @@ from typing import Any
 
 from trace_bench.suites.llm4ad.compat import session
 from trace_bench.suites.llm4ad.compat.candidate import judged, missing
-from trace_bench.suites.llm4ad.compat.folder import _signature
+from trace_bench.suites.llm4ad.compat.folder import signature_of
 from trace_bench.suites.llm4ad.compat.modules import World
 from trace_bench.suites.llm4ad.compat.session import Session
 from trace_bench.suites.task_folder import scoring
+from trace_bench.worker import source_scan
 from trace_bench.worker.problem import BuildContext, Example, Parameter, Problem, ProblemError
 
 PARAMETER = "code"
@@ -33,11 +33,11 @@ def build(context: BuildContext) -> Problem:
         evaluation = _evaluation(world, str(table["module"]), str(table["evaluation"]), session.arguments(context))
     template = str(evaluation.template_program).strip() + "\n"
     entry = str(context.spec["entry"])
-    if entry not in [n.name for n in ast.parse(template).body if isinstance(n, ast.FunctionDef)]:
+    if entry not in source_scan.functions(template):
         raise ProblemError(f"the template of llm4ad's {table['module']} defines no {entry}")
     score = scoring(context)
     seconds = float(context.eval_kwargs.get("timeout_seconds") or context.spec["limits"]["wall_seconds"])
-    signature = _signature(template, entry)
+    signature = signature_of(template, entry)
     stated = f"{str(evaluation.task_description).strip()}\n\nWrite Python source that defines `{entry}`:\n\n{signature}"
     return Problem(
         parameters=(Parameter(PARAMETER, template, "code", f"Python source that defines {entry}", entry=entry,

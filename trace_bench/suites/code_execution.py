@@ -12,6 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from trace_bench.worker import source_scan
+
 _KNOWN = {
     "__future__", "abc", "array", "ast", "base64", "binascii", "bisect", "bz2", "calendar", "cmath", "collections",
     "colorsys", "concurrent.futures", "contextlib", "copy", "csv", "dataclasses", "datetime", "decimal", "difflib",
@@ -49,7 +51,7 @@ _DOTS = 4
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceFile:
     """One file: the dotted name of its module below the folder (of ``__init__.py``, that of its own folder), whether
     it is one, and what is in it."""
 
@@ -58,8 +60,8 @@ class Source:
     tree: ast.Module
 
 
-def signs(files: Mapping[str, Source]) -> Iterator[tuple[str, int, str]]:
-    """The signs of the files of one folder, by their names: (file, line, what), in order."""
+def findings(files: Mapping[str, SourceFile]) -> Iterator[tuple[str, int, str]]:
+    """Where the files of one folder may execute source: (file, line, what), in order. `files` are by name."""
     own = {""}
     for source in files.values():
         parts = source.module.split(".")
@@ -71,7 +73,7 @@ def signs(files: Mapping[str, Source]) -> Iterator[tuple[str, int, str]]:
 
 
 class _File:
-    def __init__(self, source: Source, own: set[str], aliases: Mapping[str, set[str]]) -> None:
+    def __init__(self, source: SourceFile, own: set[str], aliases: Mapping[str, set[str]]) -> None:
         self._source = source
         self._own = own
         self._aliases = aliases
@@ -206,14 +208,9 @@ def _aliases(trees: list[ast.Module]) -> dict[str, set[str]]:
     found: dict[str, set[str]] = defaultdict(set)
     assigned: list[tuple[str, ast.expr]] = []
     for node in (n for tree in trees for n in ast.walk(tree)):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                found[alias.asname or alias.name.partition(".")[0]].add(
-                    alias.name if alias.asname else alias.name.partition(".")[0]
-                )
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            for alias in node.names:
-                found[alias.asname or alias.name].add(f"{node.module}.{alias.name}")
+        if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and not node.level):
+            for name, origin in source_scan.imported(node):
+                found[name].add(origin)
         elif isinstance(node, ast.ImportFrom):
             assigned += [(a.asname, ast.Name(a.name, ast.Load())) for a in node.names if a.asname]
         elif isinstance(node, ast.Assign):
@@ -235,11 +232,8 @@ def _last(target: ast.expr) -> str:
 
 def _resolved(node: ast.AST, aliases: Mapping[str, set[str]]) -> set[str]:
     """The dotted names that a name or a chain of attributes may stand for; none for anything else."""
-    trail: list[str] = []
-    while isinstance(node, ast.Attribute):
-        trail.append(node.attr)
-        node = node.value
-    first = {node.id, *aliases.get(node.id, ())} if isinstance(node, ast.Name) else {""}
-    for attribute in reversed(trail):
+    root, trail = source_scan.chain(node)
+    first = {root.id, *aliases.get(root.id, ())} if isinstance(root, ast.Name) else {""}
+    for attribute in trail:
         first = {f"{dotted}.{attribute}" for dotted in first} | set(aliases.get(attribute, ()))
     return first - {""}
