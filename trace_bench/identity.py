@@ -155,7 +155,7 @@ class FingerprintPrefix:
     """All that determines a result but the job itself, hashed once for all jobs that share it.
 
     Args:
-        task_hash: `trace_bench.suites.spec.content_hash` of the task folder.
+        task_hash: `trace_bench.suites.task_files.content_hash` of the task folder.
         image_key: of the image pin.
         sources_hash: content hash of the worker, suite and trainer sources.
         limits: those that can change a score: time limits, the candidate's limits, the sandbox's resources.

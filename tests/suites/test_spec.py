@@ -11,15 +11,10 @@ from typing import Any
 import pytest
 
 from trace_bench.errors import ConfigError
-from trace_bench.suites import spec as spec_module
+from trace_bench.suites import task_files
 from trace_bench.suites.registry import discover
-from trace_bench.suites.spec import (
-    TaskSpec,
-    content_hash,
-    load_task_spec,
-    pack_task,
-    resolve_eval_kwargs,
-)
+from trace_bench.suites.spec import TaskSpec, load_task_spec, resolve_eval_kwargs
+from trace_bench.suites.task_files import content_hash, pack_task
 
 GOOD = '''\
 title = "Packing"
@@ -299,6 +294,6 @@ def test_what_is_no_plain_file_is_refused(make: Any, part: str, folder: Path) ->
 
 def test_a_task_folder_has_a_limit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (folder / "data.bin").open("wb") as file:
-        file.truncate(spec_module.MAX_TASK_BYTES)
+        file.truncate(task_files.MAX_TASK_BYTES)
     with pytest.raises(ConfigError, match="holds 64 MiB; a task folder may hold 64 MiB"):
         pack_task(folder)

@@ -19,7 +19,8 @@ from trace_bench.suites import user_data
 from trace_bench.suites.data_files import DataError, Files, Numbers
 from trace_bench.suites.judge import Judge
 from trace_bench.suites.registry import resolve as find_task
-from trace_bench.suites.spec import Task, content_hash, load_task_spec, pack_task
+from trace_bench.suites.spec import Task, load_task_spec
+from trace_bench.suites.task_files import content_hash, pack_task
 from trace_bench.worker.folders import HELD_OUT, let_in, unpack
 from trace_bench.worker.problem import CandidateError, Problem, ProblemError
 

@@ -48,7 +48,8 @@ from trace_bench.planning.resume import (
 )
 from trace_bench.planning.run_budget import RunBudget, Spent, limits_of, spent_before
 from trace_bench.sandbox.base import Backend, Host
-from trace_bench.suites.spec import Task, pack_task
+from trace_bench.suites.spec import Task
+from trace_bench.suites.task_files import pack_task
 
 
 def jobs_of(config: RunConfig, resolved: Resolved) -> list[Job]:

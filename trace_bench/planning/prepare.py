@@ -72,7 +72,7 @@ class Material:
     blob: bytes
 
 
-def prepare(
+def prepare(  # long, as it lists the fields of three values
     job: Job,
     material: Material,
     image: ImageRecord,

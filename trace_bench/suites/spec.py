@@ -5,13 +5,9 @@ The format is in ``docs/design/job-contract.md`` ("Task folders").
 
 from __future__ import annotations
 
-import hashlib
-import io
 import re
-import stat
-import tarfile
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,12 +20,12 @@ from trace_bench.errors import ConfigError
 from trace_bench.suites import foreign
 from trace_bench.suites.base import Suite
 from trace_bench.suites.kernelbench import described as kernelbench
+from trace_bench.suites.task_files import content_hash
 from trace_bench.suites.terminal_bench import described as harbor
+from trace_bench.suites.toml_lines import at_line, find_line, syntax_error
 from trace_bench.suites.veribench import described as veribench
 
 SPEC_FILE = "task.toml"
-MAX_TASK_BYTES = 64 << 20
-"""Of all files of a task folder together."""
 
 COMMON_EVAL_KWARGS = (
     Argument("num_train", int, None, minimum=1),
@@ -372,7 +368,7 @@ def load_task_spec(folder: Path) -> TaskSpec:
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(_toml_sentence(path, text, str(error))) from None
+        raise ConfigError(syntax_error(path, text, str(error))) from None
     except RecursionError:
         raise ConfigError(f"{path}: is nested too deeply to be a task spec") from None
     if harbor.is_harbor_task(folder):
@@ -431,92 +427,6 @@ def resolve_eval_kwargs(spec: TaskSpec, given: Mapping[str, Any], where: Where) 
     return {name: value for name, value in values.items() if value is not None or name not in optional} | free
 
 
-def task_files(folder: Path) -> list[tuple[str, Path]]:
-    """``(relative path, path)`` of every file of a task folder, sorted by relative path.
-
-    Hidden files, ``__pycache__`` and ``*.pyc`` are not part of a task.
-
-    Raises:
-        ConfigError: the folder holds a link, a device, a name that is not UTF-8, or more than `MAX_TASK_BYTES`.
-    """
-    files = sorted(_walk(folder, ""))
-    total = sum(path.stat().st_size for _, path in files)
-    if total > MAX_TASK_BYTES:
-        raise ConfigError(
-            f"{folder}: holds {total / 2**20:.0f} MiB; a task folder may hold {MAX_TASK_BYTES >> 20} MiB, "
-            "so fetch large data when the image is built"
-        )
-    return files
-
-
-def content_hash(folder: Path, data: Sequence[tuple[str, bytes]] = ()) -> str:
-    """SHA-256 over relative paths and bytes of a task folder and its data: what a job's result depends on."""
-    digest = hashlib.sha256(b"trace-bench/task/1\n")
-    for name, source in _members(folder, data):
-        content = _content(source)
-        # Lengths keep two different folders from having one stream of bytes.
-        digest.update(f"{len(name.encode())}:{name}:{len(content)}:".encode())
-        digest.update(content)
-    return digest.hexdigest()
-
-
-def pack_task(folder: Path, data: Sequence[tuple[str, bytes]] = ()) -> bytes:
-    """The task folder with its data as a tar that depends on nothing but its content: sorted, uid 0, mtime 0, modes
-    0644 and 0755.
-
-    No file is executable: task code is imported, never executed.
-    """
-    files = _members(folder, data)
-    if harbor.is_harbor_task(folder):
-        files = [(name, source) for name, source in files if name in harbor.SENT]
-    folders = {str(parent) for name, _ in files for parent in Path(name).parents if str(parent) != "."}
-    members: list[tuple[str, Path | bytes | None]] = [*((name, None) for name in folders), *files]
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        for name, source in sorted(members, key=lambda m: m[0]):
-            info = tarfile.TarInfo(name)
-            if source is None:
-                info.type, info.mode = tarfile.DIRTYPE, 0o755
-                tar.addfile(info)
-            else:
-                content = _content(source)
-                info.mode, info.size = 0o644, len(content)
-                tar.addfile(info, io.BytesIO(content))
-    return buffer.getvalue()
-
-
-def _members(folder: Path, data: Sequence[tuple[str, bytes]]) -> list[tuple[str, Path | bytes]]:
-    files = kernelbench.members(folder) if folder.is_file() else task_files(folder)
-    return [*files, *data]
-
-
-def _content(source: Path | bytes) -> bytes:
-    return source if isinstance(source, bytes) else source.read_bytes()
-
-
-def _walk(folder: Path, prefix: str) -> Iterator[tuple[str, Path]]:
-    try:
-        children = sorted(folder.iterdir())
-    except OSError as error:
-        raise ConfigError(f"{folder}: cannot be listed: {error.strerror or error}") from None
-    for child in children:
-        if child.name.startswith(".") or child.name == "__pycache__" or child.suffix == ".pyc":
-            continue
-        name = prefix + child.name
-        try:
-            name.encode()
-        except UnicodeEncodeError:
-            raise ConfigError(f"{folder}: holds a file whose name is not UTF-8; rename it") from None
-        mode = child.lstat().st_mode
-        if stat.S_ISDIR(mode):
-            yield from _walk(child, f"{name}/")
-        elif stat.S_ISREG(mode):
-            yield name, child
-        else:
-            kind = "a link" if stat.S_ISLNK(mode) else "not a plain file"
-            raise ConfigError(f"{child}: is {kind}; a task folder holds plain files and folders only, so copy the file")
-
-
 def _check_files(folder: Path, text: str, spec: TaskSpec) -> None:
     problems: list[str] = []
     names: list[str] = []
@@ -531,7 +441,7 @@ def _check_files(folder: Path, text: str, spec: TaskSpec) -> None:
         needed += ["program.py", "cases.toml"] if spec.lean is not None else []
         names = [spec.candidates.template, *spec.candidates.proposals()]
     for name in names:
-        place = _place(folder / SPEC_FILE, _find_line(text, ("candidates", "template")))
+        place = at_line(folder / SPEC_FILE, find_line(text, ("candidates", "template")))
         path = Path(name)
         if path.is_absolute() or ".." in path.parts:
             problems.append(f"{place}: {name!r} leaves the task folder; give a path inside it")
@@ -546,18 +456,10 @@ def _check_files(folder: Path, text: str, spec: TaskSpec) -> None:
         raise ConfigError("\n".join(problems))
 
 
-def _toml_sentence(path: Path, text: str, message: str) -> str:
-    match = re.search(r" \(at line (\d+), column (\d+)\)$", message)
-    if match:
-        return f"{path}, line {match[1]}: is not valid TOML: {message[: match.start()]} (column {match[2]})"
-    message = message.removesuffix(" (at end of document)")
-    return f"{path}, line {max(1, len(text.splitlines()))}: is not valid TOML: {message} at the end of the file"
-
-
 def _spec_sentence(path: Path, text: str, error: Mapping[str, Any]) -> str:
     location = tuple(str(part) for part in error["loc"])
     shown = ".".join(location)
-    place = _place(path, _find_line(text, location))
+    place = at_line(path, find_line(text, location))
     kind, context = error["type"], error.get("ctx", {})
     if kind == "extra_forbidden":
         return f"{place}: unknown key {shown!r}{hint(location[-1], _known_keys(location[:-1]))}"
@@ -585,31 +487,3 @@ def _known_keys(location: tuple[str, ...]) -> list[str]:
     }
     model = tables[location[0]] if location and location[0] in tables else TaskSpec
     return [field.alias or name for name, field in model.model_fields.items()]
-
-
-def _place(path: Path, line: int | None) -> str:
-    return f"{path}, line {line}" if line else str(path)
-
-
-def _find_line(text: str, location: tuple[str, ...]) -> int | None:
-    """The line that `location` is written on, as far as plain ``[table]`` headers and ``key =`` lines show it."""
-    keys = [part for part in location if not part.isdigit()]
-    if not keys:
-        return None
-    table, best, in_string = "", None, ""
-    for number, line in enumerate(text.splitlines(), start=1):
-        if in_string:
-            in_string = "" if in_string in line else in_string
-            continue
-        if header := re.match(r"^\s*\[\s*([^\[\]]+?)\s*\]", line):
-            table = header[1].replace(" ", "").replace('"', "")
-            if table == ".".join(keys) or (best is None and table == ".".join(keys[:-1])):
-                best = number
-        elif key := re.match(r"""^\s*["']?([A-Za-z0-9_.-]+)["']?\s*=""", line):
-            full = f"{table}.{key[1]}" if table else key[1]
-            if full == ".".join(keys) or (full == ".".join(keys[:-1]) and best is None):
-                best = number
-            for quote in ('"""', "'''"):
-                if line.count(quote) == 1:
-                    in_string = quote
-    return best

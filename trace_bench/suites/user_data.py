@@ -14,7 +14,8 @@ from pathlib import Path
 
 from trace_bench.errors import ConfigError
 from trace_bench.suites.data_files import FOLDER
-from trace_bench.suites.spec import MAX_TASK_BYTES, DataSpec
+from trace_bench.suites.spec import DataSpec
+from trace_bench.suites.task_files import MAX_TASK_BYTES
 
 _DEALT = ("train", "test", "validate")
 """The first files go to training, to the test and to validation, then round again."""

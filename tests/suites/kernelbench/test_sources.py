@@ -12,7 +12,8 @@ import pytest
 from trace_bench.errors import ConfigError
 from trace_bench.suites.kernelbench.sources import parsed_constants, with_constants
 from trace_bench.suites.registry import discover, resolve
-from trace_bench.suites.spec import load_task_spec, pack_task, resolve_eval_kwargs
+from trace_bench.suites.spec import load_task_spec, resolve_eval_kwargs
+from trace_bench.suites.task_files import pack_task
 from trace_bench.worker.problem import ProblemError
 
 FILE = """

@@ -14,7 +14,8 @@ from tests.suites.conftest import build_folder
 from trace_bench.errors import ConfigError
 from trace_bench.suites.registry import discover, resolve
 from trace_bench.suites.service import ModelAddress, ServiceCall, ServiceError
-from trace_bench.suites.spec import content_hash, load_task_spec, pack_task
+from trace_bench.suites.spec import load_task_spec
+from trace_bench.suites.task_files import content_hash, pack_task
 from trace_bench.suites.terminal_bench.described import COMMON, DATASET
 from trace_bench.suites.terminal_bench.host import _arguments, _task, _variables
 from trace_bench.suites.terminal_bench.problem import LONGEST_FEEDBACK, TrialGuide, feedback, reward_of

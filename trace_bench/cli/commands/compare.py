@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FORMATS = ("table", "md", "json")
 
 
-def compare(
+def compare(  # long, as it has many options
     runs: Annotated[
         list[str],
         Argument(metavar="RUN...", help="Runs by folder, id or the beginning of it; the first is the baseline."),

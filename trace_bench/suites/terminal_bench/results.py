@@ -151,8 +151,7 @@ def read_trial(job: Path, redact: Redact = str, *, has_model: bool = False) -> T
 
     An agent that ran out of time (``AgentTimeoutError``) is judged all the same: Harbor runs the tests on what it has
     done so far. Such a trial counts if it has rewards, and has a note. If the agent has a model that never answered, it
-    does not
-    count: that is the fault of the provider.
+    does not count: that is the fault of the provider.
 
     Args:
         has_model: the agent asks a model.
@@ -160,20 +159,10 @@ def read_trial(job: Path, redact: Redact = str, *, has_model: bool = False) -> T
     Raises:
         TrialError: the trial failed, or its result cannot be read.
     """
-    folders = trial_folders(job)
-    if len(folders) > 1:
-        raise TrialError(
-            "task", f"one trial was asked for and Harbor ran {len(folders)}; name one task of the data set"
-        )
-    if not folders:
+    found = _result(job)
+    if found is None:
         return None
-    folder = folders[0]
-    content = _read(folder / "result.json", LONGEST_RESULT)
-    if content is None:
-        return None
-    result = _json(content)
-    if not isinstance(result, dict):
-        raise TrialError("infrastructure", "Harbor's result of the trial cannot be read; run the trial again")
+    folder, result = found
     trajectory, size = _trajectory(folder)
     steps = last_steps(trajectory) if trajectory is not None else []
     notes: list[str] = []
@@ -209,6 +198,22 @@ def read_trial(job: Path, redact: Redact = str, *, has_model: bool = False) -> T
         task=str(result.get("task_name", "")),
         checksum=str(result.get("task_checksum", "")),
     )
+
+
+def _result(job: Path) -> tuple[Path, dict[str, Any]] | None:
+    """The folder of the one trial of a job, and its result; None if there is none."""
+    folders = trial_folders(job)
+    if len(folders) > 1:
+        raise TrialError(
+            "task", f"one trial was asked for and Harbor ran {len(folders)}; name one task of the data set"
+        )
+    content = _read(folders[0] / "result.json", LONGEST_RESULT) if folders else None
+    if content is None:
+        return None
+    result = _json(content)
+    if not isinstance(result, dict):
+        raise TrialError("infrastructure", "Harbor's result of the trial cannot be read; run the trial again")
+    return folders[0], result
 
 
 def trial_folders(job: Path) -> list[Path]:

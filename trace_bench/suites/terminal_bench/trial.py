@@ -106,7 +106,7 @@ class HarborAgent:
     arguments: Mapping[str, object] = field(default_factory=dict)
 
 
-def run_trial(
+def run_trial(  # long, as what it starts is removed in one block
     harbor: Harbor,
     task: LocalTask | DatasetTask,
     agent: HarborAgent,
