@@ -79,6 +79,12 @@ class Answer:
     estimated: bool = False
 
 
+_FUNCTIONS = {
+    CHAT: litellm.acompletion,
+    COMPLETIONS: litellm.atext_completion,
+    RESPONSES: litellm.aresponses,
+    EMBEDDINGS: litellm.aembedding,
+}
 _SENT: ContextVar[list[bool]] = ContextVar("sent")
 
 
@@ -132,8 +138,8 @@ class Caller:
         while True:
             try:
                 async with asyncio.timeout(call.model.timeout):
-                    body, usage = await self._send(call)
-                answer = await self._answer(call, body, usage)
+                    body = await self._send(call)
+                answer = await self._answer(call, body)
                 self._not_taken[call.model.id] |= call.suspected
                 return answer
             except TryFailed:
@@ -153,8 +159,8 @@ class Caller:
                     return self._refused(400, error)  # litellm cannot word the request
                 return self._refused(*self._failure(call, error))
 
-    async def _send(self, call: Call) -> tuple[dict[str, Any], object]:
-        """The answer's body, and its usage as the provider gave it."""
+    async def _send(self, call: Call) -> dict[str, Any]:
+        """The answer's body, with the usage that the provider reported."""
         model, path = call.model, call.path
         body = copy.deepcopy({name: value for name, value in call.body.items() if name != "model"})
         arguments: dict[str, Any] = copy.deepcopy(dict(model.options))
@@ -168,31 +174,26 @@ class Caller:
             timeout=model.timeout,
             max_retries=0,
         )
-        if path == CHAT:
-            response = await litellm.acompletion(**arguments, num_retries=0, _skip_mcp_handler=True)
-            if not call.body.get("stream"):
-                answer = _plain(response)
-                return answer, answer.get("usage")
+        if path != RESPONSES:
+            arguments["num_retries"] = 0
+        if path in (CHAT, RESPONSES):
+            arguments["_skip_mcp_handler"] = True
+        response = await _FUNCTIONS[path](**arguments)
+        if call.body.get("stream"):
             chunks = [chunk async for chunk in response]
-            whole = litellm.stream_chunk_builder(
-                chunks, messages=call.body.get("messages"), logging_obj=getattr(response, "logging_obj", None)
-            )
-            usage = _streamed_usage(response)
-            return {**_plain(whole), "usage": usage}, usage
-        if path == COMPLETIONS:
-            answer = _plain(await litellm.atext_completion(**arguments, num_retries=0))
-            return answer, answer.get("usage")
+            log = getattr(response, "logging_obj", None)
+            whole = litellm.stream_chunk_builder(chunks, messages=call.body.get("messages"), logging_obj=log)
+            return {**_plain(whole), "usage": _streamed_usage(response)}
+        answer = _plain(response)
         if path == RESPONSES:
-            answer = _plain(await litellm.aresponses(**arguments, _skip_mcp_handler=True))
-            return {**answer, "id": _own_id(str(answer.get("id")))}, answer.get("usage")
-        answer = _plain(await litellm.aembedding(**arguments, num_retries=0))
-        return answer, answer.get("usage")
+            answer["id"] = _own_id(str(answer.get("id")))
+        return answer
 
-    async def _answer(self, call: Call, body: dict[str, Any], usage: object) -> Answer:
+    async def _answer(self, call: Call, body: dict[str, Any]) -> Answer:
         wanted = {RESPONSES: "output", EMBEDDINGS: "data"}.get(call.path, "choices")
         if not isinstance(body.get(wanted), list) or not body[wanted]:
             raise TryFailed(f"an answer without {wanted}", status=200)
-        body = _pruned({**body, "usage": usage})
+        body = _pruned(body)
         try:
             jsonio.loads(jsonio.dumps(body), max_depth=jsonio.MAX_DEPTH_INSIDE)
         except (ValueError, TypeError, RecursionError) as error:
@@ -283,21 +284,20 @@ def _plain(response: Any) -> dict[str, Any]:
 
 def _pruned(body: dict[str, Any]) -> dict[str, Any]:
     """`body` without what litellm adds: nulls for missing fields, and fields for its own use."""
-    kept = {name: value for name, value in body.items() if value is not None and name != "provider_specific_fields"}
+    kept = _without_nulls(body)
     for choice in kept.get("choices", ()):
-        if not isinstance(choice, dict):
-            continue
-        choice.pop("provider_specific_fields", None)
-        message = choice.get("message")
-        if isinstance(message, dict):
-            choice["message"] = {
-                name: value
-                for name, value in message.items()
-                if name == "content" or (value is not None and name != "provider_specific_fields")
-            }
+        if isinstance(choice, dict):
+            choice.pop("provider_specific_fields", None)
+            if isinstance(message := choice.get("message"), dict):
+                choice["message"] = _without_nulls(message, keep="content")
     if isinstance(kept.get("usage"), dict):
-        kept["usage"] = {name: value for name, value in kept["usage"].items() if value is not None}
+        kept["usage"] = _without_nulls(kept["usage"])
     return kept
+
+
+def _without_nulls(part: Mapping[str, Any], keep: str = "") -> dict[str, Any]:
+    own = "provider_specific_fields"
+    return {name: value for name, value in part.items() if name == keep or (value is not None and name != own)}
 
 
 def _streamed_usage(stream: Any) -> dict[str, Any] | None:
