@@ -11,26 +11,22 @@ from trace_bench.sandbox.conformance.lab import ECHO, PATIENCE, SLEEP, Lab, rais
 
 
 def stream_carries_all_bytes_exactly(lab: Lab) -> None:
-    data = bytes(range(256)) * 3 + "Grüße, 世界 🚀\r\n\x00\x04\x1a".encode() + b"\x10\x11\xff\xfe"
-    with lab.running(ECHO) as (_, stream):
-        assert read_until(stream, b"ready\n") == b"ready\n"
-        stream.write(data)
-        assert read_bytes(stream, len(data)) == data
+    _assert_echoed(lab, bytes(range(256)) * 3 + "Grüße, 世界 🚀\r\n\x00\x04\x1a".encode() + b"\x10\x11\xff\xfe")
 
 
 def stream_carries_a_megabyte_both_ways(lab: Lab) -> None:
-    data = secrets.token_bytes(1 << 20)
-    with lab.running(ECHO) as (_, stream):
-        read_until(stream, b"ready\n")
-        stream.write(data)
-        assert read_bytes(stream, len(data)) == data
+    _assert_echoed(lab, secrets.token_bytes(1 << 20))
 
 
 def writer_takes_in_what_arrives_so_that_full_pipes_do_not_block(lab: Lab) -> None:
-    data = secrets.token_bytes(12 << 20)
+    _assert_echoed(lab, secrets.token_bytes(12 << 20))
+
+
+def _assert_echoed(lab: Lab, data: bytes) -> None:
+    """In one thread: a writer that did not read the echo would never return."""
     with lab.running(ECHO) as (_, stream):
-        read_until(stream, b"ready\n")
-        stream.write(data)  # one thread: a writer that did not read would never return
+        assert read_until(stream, b"ready\n") == b"ready\n"
+        stream.write(data)
         assert read_bytes(stream, len(data)) == data
 
 
