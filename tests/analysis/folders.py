@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.artifacts.samples import HASH, META, RESULT, RESULTS
+from tests.tables import refresh_tables
 from trace_bench.artifacts.layout import RESULT as RESULT_FILE
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.outputs import WorkerResult
@@ -14,7 +15,6 @@ from trace_bench.artifacts.records import EnvInfo, JobMeta, Lock, Manifest, Mani
 from trace_bench.artifacts.writers import Journal, write_json, write_text
 from trace_bench.artifacts.yamlio import write_state
 from trace_bench.records.rows import is_final
-from trace_bench.records.tables import refresh_tables
 
 RUN = "20260102-030405-0123abcd"
 

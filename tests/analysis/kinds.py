@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.tables import refresh_tables
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.versions import SCHEMA_VERSION
 from trace_bench.artifacts.writers import write_json
 from trace_bench.records.reading import read_rows
-from trace_bench.records.tables import refresh_tables, write_files_index, write_tables
+from trace_bench.records.tables import write_files_index, write_tables
 
 FIRST_VERSION = Path(__file__).parents[1] / "data" / "run-v1"
 

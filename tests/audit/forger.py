@@ -15,12 +15,13 @@ from typing import Any
 
 import yaml
 
+from tests.tables import refresh_tables
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.records import JobMeta
 from trace_bench.artifacts.writers import write_json
 from trace_bench.records.pareto import pareto_front
 from trace_bench.records.parquet import write_parquet
-from trace_bench.records.tables import refresh_tables, write_files_index
+from trace_bench.records.tables import write_files_index
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,12 @@ def checked(folder: Path, *lines: dict[str, Any]) -> Findings:
     return findings
 
 
+def contradicted(findings: Findings) -> set[str]:
+    return {claim.claim for claim in findings.claims() if claim.verdict == "contradicted"}
+
+
 def test_an_honest_record_is_verified(tmp_path: Path) -> None:
-    assert not checked(tmp_path, HONEST, AGAIN).is_wrong(CLAIM)
+    assert CLAIM not in contradicted(checked(tmp_path, HONEST, AGAIN))
 
 
 @pytest.mark.parametrize(
@@ -53,11 +57,11 @@ def test_an_honest_record_is_verified(tmp_path: Path) -> None:
     ids=["number", "request", "usage", "no such calls", "another answer", "another phase", "no such line"],
 )
 def test_a_record_that_was_changed_is_contradicted(lines: list[dict[str, Any]], tmp_path: Path) -> None:
-    assert checked(tmp_path, *lines).is_wrong(CLAIM)
+    assert CLAIM in contradicted(checked(tmp_path, *lines))
 
 
 def test_a_line_that_is_none_breaks_the_schema(tmp_path: Path) -> None:
-    assert checked(tmp_path, {"n": 1}).is_wrong("files.schemas")
+    assert "files.schemas" in contradicted(checked(tmp_path, {"n": 1}))
 
 
 def test_a_job_that_asked_nothing_has_no_record(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from tests.analysis.folders import RUN, entry, job_id, make_run
 from tests.artifacts.samples import EVENT, HASH, HISTORY, META, RESULT, RESULTS, TIME
 from tests.cli.sample_run import Terminal, job, start
 from tests.hostile_texts import FORGED, TEXTS, poisoned
+from tests.tables import refresh_tables
 from trace_bench.artifacts.layout import RESULT as RESULT_FILE
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.outputs import BuildReport, Failure, WorkerResult
@@ -53,7 +54,6 @@ from trace_bench.execution.events import (
 )
 from trace_bench.execution.validate import ProblemCheck
 from trace_bench.records.reading import read_rows
-from trace_bench.records.tables import refresh_tables
 from trace_bench.sandbox import labels
 
 OURS = re.compile(r"\x1b\[[01]m")

@@ -20,6 +20,7 @@ import pytest
 from tests.execution.bench import Bench, ControllerDied, attempts, entries, read, table
 from tests.execution.simulated import SimulatedBackend, SimulatedSandbox
 from tests.execution.supervisor import Script
+from tests.tables import refresh_tables
 from trace_bench.artifacts import provenance
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.provenance import package_versions
@@ -28,7 +29,6 @@ from trace_bench.errors import EnvironmentUnavailable
 from trace_bench.execution import supervision
 from trace_bench.planning import planner
 from trace_bench.planning.resume import is_recorded
-from trace_bench.records.tables import refresh_tables
 from trace_bench.sandbox.base import SandboxRequest
 from trace_bench.sandbox.labels import JOB
 

@@ -19,6 +19,7 @@ from tests.analysis.folders import job_id, make_run
 from tests.artifacts.archives import GOOD, chunked, of_files
 from tests.artifacts.samples import EVENT, HASH, HISTORY, META, RESULT, STATES
 from tests.execution.readers import all_read
+from tests.tables import refresh_tables
 from trace_bench.artifacts.collector import CollectLimits, collect
 from trace_bench.artifacts.outputs import Failure
 from trace_bench.artifacts.records import JobMeta, Results, Usage
@@ -26,7 +27,6 @@ from trace_bench.artifacts.schema import validate
 from trace_bench.errors import Boundary, CollectError
 from trace_bench.execution.outcome import AttemptOutcome, record_attempt
 from trace_bench.records import parquet
-from trace_bench.records.tables import refresh_tables
 
 ODD: tuple[Any, ...] = (
     None, True, 0, -1, 10**299, -(10**299), 1.7e308, -1.7e308, 5e-324, "", " ", "x" * 300, "\x1b[2J\u202e\r\n\x00\x9b",

@@ -15,6 +15,7 @@ from tests.execution.bench import Bench, attempts, entries, journal, read, table
 from tests.execution.listening import Listener
 from tests.execution.simulated import SimulatedSandbox
 from tests.execution.supervisor import Script
+from tests.tables import refresh_tables
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.errors import ExitCode, Interrupted, TraceBenchError
 from trace_bench.execution.cancel import ask_to_cancel
@@ -27,7 +28,6 @@ from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
 from trace_bench.records.job_states import Course, job_lines
 from trace_bench.records.reading import read_manifest, read_rows
-from trace_bench.records.tables import refresh_tables
 from trace_bench.sandbox.base import SandboxRequest
 from trace_bench.sandbox.errors import EngineGone, ImageMissing
 from trace_bench.sandbox.labels import JOB, sandbox_name

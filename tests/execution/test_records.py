@@ -13,13 +13,13 @@ import pytest
 from tests.execution.bench import Bench, attempts, entries, fingerprints_of_files, journal, read, table
 from tests.execution.listening import Listener
 from tests.execution.supervisor import Script, scores_of
+from tests.tables import refresh_tables
 from trace_bench.artifacts import schema
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Manifest
 from trace_bench.execution import start
 from trace_bench.records import tables
 from trace_bench.records.reading import read_manifest
-from trace_bench.records.tables import refresh_tables
 
 
 def sampled(bench: Bench, look: Callable[[RunLayout], Any]) -> list[Any]:

@@ -13,6 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from tests.artifacts.samples import ENTRY, HASH, RESULTS, TIME
+from tests.tables import refresh_tables
 from trace_bench.analysis.leaderboard_table import leaderboard_lines
 from trace_bench.artifacts import schema
 from trace_bench.artifacts.layout import RunLayout
@@ -24,7 +25,7 @@ from trace_bench.records import tables as tables_module
 from trace_bench.records.leaderboard import LeaderboardRow, rank
 from trace_bench.records.parquet import write_parquet
 from trace_bench.records.reading import read_rows
-from trace_bench.records.tables import COLUMNS, LiveTables, refresh_tables, write_files_index
+from trace_bench.records.tables import COLUMNS, LiveTables, write_files_index
 
 FIRST_COLUMNS = (
     "run_id,job_id,task_id,suite,trainer_id,variant,seed,status,failure_kind,stop_reason,integrity,score_initial,"

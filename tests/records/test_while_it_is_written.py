@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.console import here
+from tests.tables import refresh_tables
 from trace_bench.artifacts.folder_lock import open_folder
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.writers import write_json
@@ -18,7 +19,6 @@ from trace_bench.audit.verify import audit
 from trace_bench.execution.result import RunResult
 from trace_bench.records.parquet import write_parquet
 from trace_bench.records.reading import read_row
-from trace_bench.records.tables import refresh_tables
 
 SCORES = ("score_initial", "score_final", "score_best")
 

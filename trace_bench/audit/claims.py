@@ -127,9 +127,6 @@ class Findings:
         """Check that two values are equal as JSON (`same`)."""
         return self.check(same(found, expected), claim, key, found, expected)
 
-    def is_wrong(self, claim: str) -> bool:
-        return self._entries[claim].problems > 0
-
     def claims(self) -> tuple[Claim, ...]:
         """The verdicts on all claims, in order."""
         return tuple(_verdict_on(name, entry) for name, entry in self._entries.items())

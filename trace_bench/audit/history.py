@@ -10,11 +10,12 @@ from typing import Any
 
 from trace_bench.artifacts.jsonio import dumps, loads
 from trace_bench.artifacts.outputs import HistoryLine, States, WorkerResult
-from trace_bench.artifacts.records import JobMeta, Results, Usage
+from trace_bench.artifacts.records import JobMeta, Results
 from trace_bench.artifacts.yamlio import dump_state
 from trace_bench.audit.cassette import Calls, Group
 from trace_bench.audit.claims import Findings
 from trace_bench.audit.reading import Folder, JsonLines, Unreadable, parse_model, parse_state
+from trace_bench.records.integrity import scoring_used_model
 
 HISTORY, STATES = "derivation.history", "derivation.states"
 _GROWING = ("evaluations", "llm_calls", "prompt_tokens", "completion_tokens", "cost_usd", "seconds")
@@ -134,7 +135,11 @@ def _is_reachable(prompt: int, completion: int, groups: Sequence[Group]) -> bool
 def check_seen_scores(history: History, result: WorkerResult, meta: JobMeta, at: Findings) -> None:
     """The score that the search saw for a saved state, on all examples of the selection split, is the score that the
     scorer found. A job where these differ has a flag."""
-    if "claim_differs" in meta.integrity_report.flags or meta.timing_sensitive or scoring_calls(meta):
+    if (
+        "claim_differs" in meta.integrity_report.flags
+        or meta.timing_sensitive
+        or scoring_used_model(meta.usage_by_phase)
+    ):
         return
     for kind, (number, seen) in history.seen.items():
         scores = getattr(result.scores, kind)
@@ -145,12 +150,6 @@ def check_seen_scores(history: History, result: WorkerResult, meta: JobMeta, at:
         allowed = (meta.tolerance + 1e-12 * len(sizes)) * (math.fsum(sizes) / len(sizes)) if sizes else 0.0
         close = abs(seen - scores.selection) <= 2 * allowed
         at.check(close, HISTORY, f"line {number}: score", seen, scores.selection)
-
-
-def scoring_calls(meta: JobMeta) -> bool:
-    """Whether models were called while the job was scored, so that scores can change from one time to the next."""
-    scoring = meta.usage_by_phase.get("score", Usage())
-    return bool(scoring.calls or scoring.reused or scoring.refused)
 
 
 def check_state_file(folder: Folder, at: Findings, expected: dict[str, Any] | None) -> bool:

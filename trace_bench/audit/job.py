@@ -23,7 +23,7 @@ from trace_bench.audit.reading import Unreadable
 from trace_bench.audit.run import AuditedRun, as_json
 from trace_bench.audit.services import check_services
 from trace_bench.errors import Boundary
-from trace_bench.records.integrity import integrity_report, is_withheld
+from trace_bench.records.integrity import integrity_report, is_withheld, job_integrity
 from trace_bench.records.pareto import pareto_front
 from trace_bench.records.rows import results_row
 from trace_bench.secrets import MASK
@@ -296,8 +296,7 @@ def _check_integrity(job: AuditedJob, row: Results) -> None:
         return
     if result is not None and meta.failure is not None and meta.failure.kind == "not_recorded":
         result = result.model_copy(update={"scores": Scores()})
-    comparable = not (meta.timing_sensitive or history.scoring_calls(meta))
-    expected = integrity_report(result, meta.tolerance, comparable=comparable)
+    expected = job_integrity(result, meta, meta.usage_by_phase)
     for name in type(expected).model_fields:
         one, other = getattr(meta.integrity_report, name), getattr(expected, name)
         job.at_meta.equal(INTEGRITY, f"integrity_report.{name}", as_json(one), as_json(other))

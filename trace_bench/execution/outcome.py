@@ -19,7 +19,7 @@ from trace_bench.execution.attempt_files import publish
 from trace_bench.execution.checkpoint import CheckpointFile
 from trace_bench.execution.evidence import kind_of
 from trace_bench.execution.tensorboard import write_events
-from trace_bench.records.integrity import integrity_report
+from trace_bench.records.integrity import job_integrity
 from trace_bench.records.pareto import pareto_front
 from trace_bench.records.rows import is_final, results_row
 from trace_bench.secrets import known
@@ -134,7 +134,6 @@ def _meta_update(number: int, meta: JobMeta, outcome: AttemptOutcome, usage: Usa
     cut = outcome.cut_by_run_budget or ("budget" in outcome.stops_sent and stop_reason == "budget")
     of_checkpoint = outcome.checkpoint.warnings if outcome.checkpoint is not None else []
     of_sandbox = result.warnings if result is not None else ()
-    comparable = not (meta.timing_sensitive or _scoring_used_a_model(outcome.usage_by_phase))
     return {
         "status": status,
         "failure": failure,
@@ -149,12 +148,6 @@ def _meta_update(number: int, meta: JobMeta, outcome: AttemptOutcome, usage: Usa
         "usage": usage,
         "usage_by_phase": dict(outcome.usage_by_phase),
         "warnings": (*meta.warnings, *outcome.warnings, *of_checkpoint, *of_sandbox),
-        "integrity_report": integrity_report(result, meta.tolerance, comparable=comparable),
+        "integrity_report": job_integrity(result, meta, outcome.usage_by_phase),
         "cpu_model": (result.hardware.cpu if result is not None else "") or cpu_model(),
     }
-
-
-def _scoring_used_a_model(usage: Mapping[str, Usage]) -> bool:
-    """Whether scoring called a model: its answers may differ from those that training got."""
-    scoring = usage.get("score", Usage())
-    return bool(scoring.calls or scoring.reused or scoring.refused)

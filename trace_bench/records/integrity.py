@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from trace_bench.artifacts.outputs import Claim, Failure, ScorerFiles, StateKind, StateScores, WorkerResult
-from trace_bench.artifacts.records import IntegrityReport, Results
+from trace_bench.artifacts.records import IntegrityReport, JobMeta, Results, Usage
 
 FLAGS: Mapping[str, str] = {
     "claim_differs": "training said of a saved state what the scorer did not find on the same examples",
@@ -66,6 +66,18 @@ def integrity_report(
         found={kind: _mean(scores) for kind, scores in scored.items()},
         flags=tuple(flag for flag in FLAGS if raised[flag]),
     )
+
+
+def job_integrity(result: WorkerResult | None, meta: JobMeta, usage_by_phase: Mapping[str, Usage]) -> IntegrityReport:
+    """The report for the record `meta` of a job, whose phases used models as `usage_by_phase` says."""
+    comparable = not (meta.timing_sensitive or scoring_used_model(usage_by_phase))
+    return integrity_report(result, meta.tolerance, comparable=comparable)
+
+
+def scoring_used_model(usage_by_phase: Mapping[str, Usage]) -> bool:
+    """Whether scoring called a model, whose answers can differ from those during training."""
+    scoring = usage_by_phase.get("score", Usage())
+    return bool(scoring.calls or scoring.reused or scoring.refused)
 
 
 def is_withheld(failure: Failure | None, report: IntegrityReport) -> bool:

@@ -22,7 +22,6 @@ from trace_bench.records.digest import files_index, unfinished
 from trace_bench.records.integrity import flag_counts
 from trace_bench.records.leaderboard import LeaderboardRow, rank
 from trace_bench.records.metric_columns import metric_columns
-from trace_bench.records.reading import manifest_and_rows
 from trace_bench.records.rows import was_cut
 from trace_bench.resources import package_hash
 
@@ -117,17 +116,6 @@ def write_all_tables(run: RunLayout, rows: Sequence[Results], manifest: Manifest
     planned, tags = (len(manifest.jobs), manifest.tags) if manifest is not None else (len(rows), ())
     write_tables(run, rows, planned, tags)
     write_standings(run, rows)
-
-
-def refresh_tables(run: RunLayout) -> list[Results]:
-    """Write the tables of `run` again from its job files; returns the rows.
-
-    Raises:
-        HarnessError: a ``results.json`` or the manifest is damaged.
-    """
-    manifest, rows = manifest_and_rows(run)
-    write_all_tables(run, rows, manifest)
-    return rows
 
 
 def preload_standings() -> None:
