@@ -16,7 +16,7 @@ import pytest
 from trace_bench.artifacts.contract import Budget, ModelRef
 from trace_bench.artifacts.layout import JobLayout
 from trace_bench.errors import ConfigError, HarnessError
-from trace_bench.execution.model_door import ModelDoor
+from trace_bench.execution.model_server import ModelServer
 from trace_bench.execution.service_host import LABELS, ServiceDesk, ServiceHost, load_services
 from trace_bench.gateway.base import LlmRequest, LlmResponse
 from trace_bench.gateway.server import Gateway
@@ -262,7 +262,7 @@ def test_what_a_killed_controller_left_is_looked_for_before_the_first_job() -> N
     service = Doubling()
     ServiceHost("run-1", {"m:C": service}).sweep()
     assert service.swept == ["trace-bench.service.run=run-1"]
-    ServiceHost("run-1", {"m:C": service}, asked=False).sweep()
+    ServiceHost("run-1", {"m:C": service}, needed=False).sweep()
     assert len(service.swept) == 1
 
 
@@ -322,9 +322,9 @@ def test_a_budget_that_ends_during_a_call_ends_training(opened: Open) -> None:
 
 
 def test_bodies_without_a_length_are_refused() -> None:
-    door = ModelDoor()
+    door = ModelServer()
     try:
-        with door.guest(None, "train", "x", "stub") as (address, _):  # type: ignore[arg-type]
+        with door.access(None, "train", "x", "stub") as (address, _):  # type: ignore[arg-type]
             host = address.base_url.removeprefix("http://").removesuffix("/v1")
             connection = http.client.HTTPConnection(host, timeout=30)
             connection.putrequest("POST", "/v1/chat/completions")
