@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +16,15 @@ from trace_bench.artifacts.contract import Budget, ModelRef
 from trace_bench.gateway.base import LlmRequest, LlmResponse, Provider
 from trace_bench.gateway.server import Gateway, Scope
 from trace_bench.gateway.stub import StubProvider
-from trace_bench.gateway.variables import encode_variables
 
 STUB = ModelRef(id="stub")
 X = {"name": "x", "kind": "float", "value": 1.0, "bounds": [0.0, 10.0]}
 _numbers = itertools.count(1)
+
+
+def encode_variables(variables: Sequence[Mapping[str, Any]]) -> str:
+    """The value of the variables header, as the worker sends it."""
+    return base64.b64encode(zlib.compress(json.dumps(list(variables)).encode())).decode()
 
 
 def chat(

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.gateway.conftest import encode_variables
 from trace_bench.artifacts.contract import ModelRef
 from trace_bench.errors import ConfigError
 from trace_bench.gateway.base import Hints, LlmRequest, ProviderError, ProviderReply, ProviderRequest, Refusal
 from trace_bench.gateway.script import parse_rules, read_script
 from trace_bench.gateway.scripted import ScriptedProvider
 from trace_bench.gateway.server import Gateway
-from trace_bench.gateway.variables import encode_variables
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

@@ -17,13 +17,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.gateway.conftest import STUB, OpenScope, chat, error, suggestion
+from tests.gateway.conftest import STUB, OpenScope, chat, encode_variables, error, suggestion
 from trace_bench.gateway.base import LlmRequest, LlmResponse
 from trace_bench.gateway.bodies import count_tokens
 from trace_bench.gateway.draws import Draws
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider, changed, propose
-from trace_bench.gateway.variables import Variable, encode_variables
+from trace_bench.gateway.variables import Variable
 
 finite = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300)
 seeds = st.integers(min_value=0, max_value=2**63)

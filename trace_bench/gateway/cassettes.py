@@ -65,15 +65,11 @@ class Cassette:
         self._repeated: Counter[tuple[int, str]] = Counter()
         self._unanswered: Counter[tuple[int, str, str]] = Counter()
         self._replayed: dict[int, int] = {}
-        self.torn = self._journal.torn
         self.restored: tuple[LlmCall, ...] = self._restore(path)
 
     @property
     def path(self) -> Path:
         return self._journal.path
-
-    def __len__(self) -> int:
-        return len(self._places)
 
     @property
     def size(self) -> int:

@@ -6,7 +6,7 @@ import base64
 import binascii
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, StrictFloat, StrictInt, StrictStr, TypeAdapter, ValidationError, model_validator
 from pydantic.dataclasses import dataclass
@@ -54,13 +54,8 @@ class Variable:
 _VARIABLES = TypeAdapter(list[Variable])
 
 
-def encode_variables(variables: Sequence[Mapping[str, Any]]) -> str:
-    """The value of the variables header: base64 of zlib of the JSON list."""
-    return base64.b64encode(zlib.compress(jsonio.dumps(list(variables)).encode("utf-8"))).decode("ascii")
-
-
 def variables_of(request: ProviderRequest) -> list[Variable]:
-    """The variables that the header of `request` describes; none without a header.
+    """The variables that the header of `request` describes: base64 of zlib of a JSON list. None without a header.
 
     Raises:
         Refusal: 400, the header cannot be unpacked, is too large, or does not describe variables.
