@@ -1,6 +1,6 @@
 """Named, typed arguments: the parameters of trainers and optimizers, and the ``eval_kwargs`` of tasks.
 
-One set of rules for all of them: aliases, nearest names, types, bounds, choices, defaults. Whoever calls says
+One set of rules for all of them: aliases, nearest names, types, bounds, choices, defaults. The caller says
 where a key was written, so that every sentence can name file and line. Standard library only.
 """
 

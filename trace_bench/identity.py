@@ -271,7 +271,7 @@ def test_seed(salt: str, task_id: str, seed: int) -> int:
 
 
 def salt_commitment(salt: str) -> str:
-    """SHA-256 (hex) that is published while `salt` is not: whoever sees both knows that it was this one from the
+    """SHA-256 (hex) that is published while `salt` is not: with both, a reader knows that it was this one from the
     start."""
     return hashlib.sha256(b"trace-bench/salt/1\n" + salt.encode()).hexdigest()
 

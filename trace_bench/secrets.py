@@ -1,7 +1,7 @@
 """Masks the secrets that this process knows, by value, in everything that a run writes or says.
 
 A process has one environment, and so one collection of `known` secrets: writers, the collector and the console all
-ask it, and none of them has to be told. While nothing is known, masking costs nothing; after that, a search per secret.
+ask it. While nothing is known, masking costs nothing. After that it costs a search per secret.
 
 A secret is at least `SHORTEST` characters long and no plain number, so that no count is ever masked. It is found in
 UTF-8, as JSON escapes it (once, and as text inside of JSON), percent-encoded, and with quotes doubled as in CSV.
@@ -33,7 +33,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def is_secret(value: str) -> bool:
-    """Whether `value` can be told from ordinary text."""
+    """Whether `value` differs from ordinary text."""
     text = value.strip()
     if len(text) < SHORTEST or _NUMBER.fullmatch(text) or text.lower() in _ORDINARY:
         return False
@@ -55,7 +55,7 @@ class Secrets:
         self._bytes: tuple[bytes, ...] = ()
 
     def add(self, values: Iterable[str]) -> None:
-        """Mask `values` from now on, as far as they can be told from ordinary text."""
+        """Mask `values` from now on, as far as they differ from ordinary text."""
         with self._lock:
             new = {value.strip() for value in values if is_secret(value)} - self._values
             if not new:

@@ -28,7 +28,7 @@ class Evidence(Model):
 
 
 class Claim(Model):
-    """One thing that a run claims of itself, and what became of checking it.
+    """One claim of a run about itself, and the result of the check.
 
     Attributes:
         claim: its name, ``group.what``; stable.
@@ -48,7 +48,8 @@ class AuditReport(Model):
 
     Attributes:
         digest: of every file of the run as it is (`trace_bench.records.digest.run_digest`); what an author quotes.
-        code_version: of whoever audits, and `sources_hash` of the code that this version would run in sandboxes.
+        code_version: of the installation that audits.
+        sources_hash: of the code that this installation would run in sandboxes.
     """
 
     run_id: str

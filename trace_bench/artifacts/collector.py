@@ -32,7 +32,7 @@ from trace_bench.secrets import known
 
 M = TypeVar("M", bound=BaseModel)
 _TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
-"""A text of JSON; one without an end goes on to the end of all, so that nobody looks for it again."""
+"""A text of JSON. One without an end takes the rest, so that it is not searched again."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def collect(chunks: Iterator[bytes], dest: Path, limits: CollectLimits | None = 
 
 @dataclass
 class _Intake:
-    """Writes entries below `root`, which nobody else can write to."""
+    """Writes entries below `root`, which no other user can write to."""
 
     root: Path
     limits: CollectLimits

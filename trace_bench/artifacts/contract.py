@@ -169,7 +169,7 @@ class ObjectiveSpec(Model):
 
 
 class JobSpec(Model):
-    """``job.json``: all that a sandbox is told. No token, no test seed, no address.
+    """``job.json``: everything that a sandbox gets to know. No token, no test seed, no address.
 
     Attributes:
         objective: what states are compared by.

@@ -1,4 +1,4 @@
-"""Names in an archive that somebody else made: which of them may become files of ours."""
+"""Names in an untrusted archive: which of them may become files."""
 
 from __future__ import annotations
 

@@ -305,7 +305,7 @@ class PhaseEnd(Model):
 
 
 class WorkerEvidence(Model):
-    """What the supervisor knows of how things ended. `memory` is None where it cannot be told."""
+    """What the supervisor knows about the ends of phases. `memory` is None where it is not known."""
 
     phases: dict[Name, PhaseEnd] = {}
     memory: MemoryAccount | None = None

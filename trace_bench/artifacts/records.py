@@ -103,7 +103,8 @@ class LlmCall(Model):
         estimated: the provider reported no usage; the tokens are the gateway's own count. With status 502: the request
             was sent and its answer is lost; it may have been paid, and the tokens are those that a budget sets aside.
         cached: the answer came from the response cache of earlier runs, and cost nothing.
-        refused: the gateway said no, at the end of a budget say; nobody was asked, and `request` is not kept.
+        refused: the gateway refused the call, for example at the end of a budget. No provider was asked, and
+            `request` is not kept.
         replayed_from: line of the recorded cassette that the answer, its tokens, cost and latency are of.
         unasked: a recorded line that no request of the replay was for, as what had asked it came to nothing.
     """
@@ -218,7 +219,7 @@ class Attempt(Model):
 
 
 class JobMeta(Model):
-    """``job_meta.json``: what a job is, where it ran, and what became of it.
+    """``job_meta.json``: what a job is, where it ran, and its outcome.
 
     Attributes:
         host: name of the host that its last attempt was on; None where the backend has but one.

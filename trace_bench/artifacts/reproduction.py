@@ -20,7 +20,7 @@ class Pin(Model):
     Attributes:
         what: ``backend`` is where jobs ran, ``limits`` stands for budget, splits and limits of the jobs.
         name: of the image's family, the task, the package; else empty.
-        same: None where it cannot be told.
+        same: None where it is not known.
         says: what is otherwise, in a sentence; empty where nothing is to be said.
     """
 

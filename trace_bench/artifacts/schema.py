@@ -25,14 +25,14 @@ from trace_bench.resources import data_dir
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _TITLES: dict[str, tuple[Any, str]] = {
-    "job": (contract.JobSpec, "job.json: what a sandbox is told"),
+    "job": (contract.JobSpec, "job.json: what a sandbox gets to know"),
     "event": (outputs.Event, "a line of events.jsonl"),
     "checkpoint": (outputs.CheckpointHead | outputs.CheckpointLine, "a line of checkpoint.jsonl"),
     "history": (outputs.HistoryLine, "a line of state_history.jsonl"),
     "state": (contract.State, "a saved state: parameter name to value"),
     "states": (outputs.States, "states.json: the states a sandbox hands back"),
     "result": (outputs.WorkerResult, "result.json: what a sandbox found"),
-    "job_meta": (records.JobMeta, "job_meta.json: what a job is and what became of it"),
+    "job_meta": (records.JobMeta, "job_meta.json: what a job is, and its outcome"),
     "results": (records.Results, "results.json: one row of results.csv"),
     "pareto": (derived.ParetoFront, "pareto.json: the states of a search that none dominates"),
     "llm_call": (records.LlmCall, "a line of llm.jsonl, the cassette"),

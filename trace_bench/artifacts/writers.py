@@ -150,7 +150,7 @@ def is_torn(rest: bytes) -> bool:
 
 
 def repair_journal(path: Path) -> None:
-    """Cut off the unfinished end of a JSONL file that nobody writes any more; one that is damaged is left as it is."""
+    """Cut off the unfinished end of a JSONL file that is written no more. A damaged file is left as it is."""
     with contextlib.suppress(FileNotFoundError, IsADirectoryError, HarnessError):
         found = read_journal(path)
         size = sum(place.size for place in found.places)

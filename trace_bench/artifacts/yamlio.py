@@ -97,7 +97,7 @@ def _value(value: Value) -> str:
 
 
 def _is_literal(text: str) -> bool:
-    """True for what reads in a block as it is. Source that somebody wrote to be misread is quoted, with escapes."""
+    """True for what reads in a block as it is. Source that is written to be misread is quoted, with escapes."""
     return _LITERAL.fullmatch(text) is not None and HIDDEN.search(text) is None
 
 

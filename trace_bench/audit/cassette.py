@@ -59,7 +59,7 @@ class Calls:
         usage, by_phase: as in `JobMeta`.
         refused: lines of refused calls.
         attempts: the last attempt that made a call.
-        prompt, completion, usd: what the job was told that its calls cost. A repeated answer counts each time.
+        prompt, completion, usd: the cost of its calls as reported to the job. A repeated answer counts each time.
         whole: every line could be read.
         unanswered: attempts in which a call got no answer.
         groups: calls that overlapped, in order.
@@ -149,7 +149,7 @@ class _Reader:
         spent = Spent(call.prompt_tokens, call.completion_tokens, call.cost_usd)
         if is_answer(call):
             self._answers.append(_Interval(time, time - call.latency, spent))
-        if is_lost(call):  # the job was not told its cost
+        if is_lost(call):  # its cost was not reported to the job
             spent = Spent()
         elif call.status == NO_ANSWER:
             calls.unanswered.add(call.attempt)

@@ -74,15 +74,14 @@ def _config(file: str, root: Table, overrides: Mapping[str, Any], problems: list
         config = RunConfig.model_validate(top)
     except ValidationError as error:
         # A list with wrong entries is called too short as well, once they are not counted: that is no second problem.
-        told = [e for e in error.errors(include_url=False) if e["type"] != "too_short" or not e["input"]]
-        found = [sentence(source, dict(e)) for e in told]
+        shown = [e for e in error.errors(include_url=False) if e["type"] != "too_short" or not e["input"]]
+        found = [sentence(source, dict(e)) for e in shown]
         # What is said of a secret is enough: a second sentence about its key adds nothing.
         problems += [problem for problem in found if not any(shown in problem.text for shown in hidden)]
         raise _error(source, problems) from None
     if problems:
         raise _error(source, problems)
-    config._source = Source(file, top, warnings)
-    return config
+    return config.changed(source=Source(file, top, warnings))
 
 
 def _error(source: Source, problems: list[Problem]) -> ConfigError:

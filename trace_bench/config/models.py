@@ -7,7 +7,8 @@ A new key is one field here and one line in ``docs/reference/config.md``; a seco
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -455,6 +456,15 @@ class RunConfig(Section):
     def warnings(self) -> tuple[str, ...]:
         """What was read in a way that the user should know of; recorded with the run."""
         return self._source.warnings
+
+    def changed(
+        self, changes: Mapping[str, Any] | None = None, *, warnings: Iterable[str] = (), source: Source | None = None
+    ) -> RunConfig:
+        """A copy with `changes` of fields, further `warnings`, and another `source` if one is given."""
+        made = self.model_copy(update=dict(changes or {}))
+        source = source or self._source
+        made._source = replace(source, warnings=tuple(dict.fromkeys((*source.warnings, *warnings))))
+        return made
 
     def to_snapshot(self) -> dict[str, Any]:
         """Plain data that loads again to an equal config: every key, defaults included, but for ``mirrors``."""

@@ -156,7 +156,7 @@ def _set(top: Table, text: str, problems: list[Problem]) -> None:
         problems.append(Problem(None, f"{text!r} is no parameter; write KEY=VALUE, such as num_steps=3", origin))
         return
     given = Table({key: value})
-    problems += [Problem(None, told, origin) for told in find_secrets(Source(root=given)).values()]
+    problems += [Problem(None, text, origin) for text in find_secrets(Source(root=given)).values()]
     if "trainers" not in top:
         top["trainers"] = _default_trainers()
     rows = top["trainers"] if isinstance(top["trainers"], Rows) else Rows()
@@ -234,9 +234,9 @@ def _mirror_to(top: Table, names: Iterable[str]) -> None:
     """Make copies on the mirrors `names` too; what the file says of one stays."""
     if not names:
         return
-    told = top.setdefault("mirrors", Table())
-    if isinstance(told, Table):  # what is none is refused
+    mirrors = top.setdefault("mirrors", Table())
+    if isinstance(mirrors, Table):  # any other value is refused later
         for name in names:
-            if name not in told:
-                told[name] = Table()
-                told.origins[name] = option("mirror")
+            if name not in mirrors:
+                mirrors[name] = Table()
+                mirrors.origins[name] = option("mirror")

@@ -1,7 +1,7 @@
 """Where jobs run, and how many at a time: the sections ``docker``, ``modal`` and ``scheduling`` of a config.
 
-They are about the machines of whoever runs a config, and no part of what is run: they change no job's id, no
-fingerprint and not the config's hash, and nobody takes them over from somebody else's run.
+They are about the user's machines and no part of what is run: they change no job's id, no
+fingerprint and not the config's hash, and a replay does not take them over from the recorded run.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def resolve(config: RunConfig, roots: Sequence[Path] = (), *, lost_task: str | N
     trainers = _trainers(config, problems)
     missing_tasks = any(entry.id not in tasks for entry in config.tasks)
     missing_trainers = any(entry.id not in trainers for entry in config.trainers)
-    # What is missing has been told above, in more words than a lookup in the rest could.
+    # What is missing is reported above, in more words than a lookup in the rest could.
     if not missing_tasks:
         resolve_tasks(config, tasks, problems)
     if not missing_trainers:
@@ -74,7 +74,7 @@ def _missing_roots(config: RunConfig) -> list[str]:
 
 
 def _unknown_suites(config: RunConfig) -> list[str]:
-    """A limit of a suite that is not there would hold for nobody, and nobody would notice."""
+    """Problems with limits of suites that do not exist: such a limit would silently have no effect."""
     known = suite_names()
     return [
         f"{config.source.where(('scheduling', 'suites', name))}: there is no suite {name!r}{hint(name, known)}"

@@ -66,9 +66,8 @@ def select(config: RunConfig, roots: Sequence[Path] = ()) -> RunConfig:
         raise ConfigError("\n".join(dict.fromkeys(problems)))
     if not chosen:
         raise ConfigError(f"{config.source.where(('tasks',))} selects no task")
-    selected = config.model_copy(update={"tasks": tuple(task for _, task in chosen)})
-    selected._source = _moved(config.source, [(index, task.id) for index, task in chosen])
-    return selected
+    source = _moved(config.source, [(index, task.id) for index, task in chosen])
+    return config.changed({"tasks": tuple(task for _, task in chosen)}, source=source)
 
 
 def fitting(selector: str, entries: Sequence[TaskEntry]) -> list[TaskEntry]:

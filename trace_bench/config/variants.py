@@ -110,7 +110,7 @@ class _Entry:
                 self._optimizer_part(variant, path), (*path, "optimizer_kwargs"), optimizer_arguments, optimizer_owner
             )
             self._not_in_the_way_of_options(own, path)
-            told = given | {f"optimizer.{key}": value for key, value in optimizer_given.items()}
+            written = given | {f"optimizer.{key}": value for key, value in optimizer_given.items()}
             params = _filled(self._arguments, shared | on_entry | given)
             optimizer_kwargs = _filled(optimizer_arguments, shared_optimizer | entry_optimizer | optimizer_given)
             idle.look(self._arguments, params, on_entry, given)
@@ -128,11 +128,11 @@ class _Entry:
                     trainer=self._index,
                     trainer_id=self._entry.id,
                     index=number,
-                    label=_label(told),
+                    label=_label(written),
                     params=params,
                     optimizer=optimizer,
                     optimizer_kwargs=optimizer_kwargs,
-                    given=freeze(told),
+                    given=freeze(written),
                     guide_kwargs=guide_kwargs,
                 )
             )

@@ -141,7 +141,7 @@ def record(pin: ImagePin, base: Base | None = None, *, home: Path | None = None)
 
 @contextmanager
 def building(home: Path | None = None) -> Iterator[None]:
-    """Held by whoever builds or changes the lock: two runs that start at once make a base once."""
+    """Hold the lock of builds and of changes: two runs that start at once make one base."""
     folder = data_home(home)
     try:
         folder.mkdir(parents=True, exist_ok=True)

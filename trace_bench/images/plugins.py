@@ -117,7 +117,7 @@ def _found(name: str, tops: list[str]) -> Iterator[tuple[str, Path]]:
         spec = importlib.util.find_spec(top)
         if spec is None or spec.origin is None:
             raise ConfigError(
-                f"the files of the package {name} cannot be told: {top} is a namespace that several packages may "
+                f"the files of the package {name} cannot be found out: {top} is a namespace that several packages may "
                 "share; install it otherwise than editable"
             )
         origin = Path(spec.origin)

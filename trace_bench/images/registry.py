@@ -1,4 +1,4 @@
-"""Images by digest: push what was built, pull what somebody else pushed."""
+"""Images by digest: push what was built, pull what was pushed."""
 
 from __future__ import annotations
 

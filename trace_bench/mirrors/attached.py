@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from trace_bench.artifacts.layout import RunLayout
@@ -40,11 +40,9 @@ def with_warnings(config: RunConfig, environ: Mapping[str, str]) -> RunConfig:
             why = f"no server is named: write tracking_uri, or set {URI_VARIABLE}"
     if why is None:
         return config
-    found = config.model_copy(update={"mirrors": config.mirrors.model_copy(update={"mlflow": None})})
     place = config.source.where(("mirrors", "mlflow"))
     note = f"{place}: the run is not mirrored, as {why}; or copy it later: trace-bench mirror mlflow RUN"
-    found._source = replace(config.source, warnings=(*config.source.warnings, note))
-    return found
+    return config.changed({"mirrors": config.mirrors.model_copy(update={"mlflow": None})}, warnings=[note])
 
 
 @contextlib.contextmanager
@@ -101,7 +99,7 @@ class Attached:
         return made
 
     def ended(self, patience: float) -> str:
-        """What became of it, in a line, after at most `patience` seconds, or until the user has had enough."""
+        """The result of the mirror in one line, after at most `patience` seconds or Ctrl-C."""
         if self.process is None:
             return f"mirror {self.name}: it did not start ({self.trouble}); {self._again()}"
         until = time.monotonic() + patience
@@ -110,7 +108,7 @@ class Attached:
                 time.sleep(min(_GLANCE, left))
         code = self.process.poll()
         if code is None:
-            self.process.returncode = 0  # it goes on alone, and nobody is to be warned of that
+            self.process.returncode = 0  # it goes on alone; Python would warn of that
             return f"mirror {self.name}: still at work in process {self.process.pid}, and goes on alone; see {self.log}"
         said = self._last_line()
         if code == 0:

@@ -31,7 +31,7 @@ def follow(
     """Look at `run` again and again until no controller is at work in it and all of it is copied.
 
     Args:
-        say: told of each new trouble.
+        say: called with each new error.
 
     Raises:
         MirrorError, HarnessError: the last look's, `patience` seconds after the run's end.

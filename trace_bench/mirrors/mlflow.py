@@ -3,8 +3,8 @@
 Runs are found again by tags: ``trace_bench.run_id`` and, of a job, ``trace_bench.job_id``. Further tags of a job say
 how far its copy is: ``trace_bench.history`` (lines copied and their SHA-256), ``trace_bench.results`` (SHA-256 of
 ``results.json``) and ``trace_bench.files`` (the same, once its files are copied). What has only grown is added to. A
-job that was run again is another one, and MLflow cannot take back what it was told: its old copy is deleted and made
-anew. Times are those of the files, so that a value that is told twice is one value.
+job that was run again is another one, and MLflow cannot take back what was logged: the old copy is deleted and made
+anew. Times are those of the files, so that a value that is logged twice is one value.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class MlflowMirror:
     # -- a job -----------------------------------------------------------------------------------------------------
 
     def _job(self, run: RunLayout, entry: ManifestEntry, job: content.JobContent, problems: list[str]) -> bool:
-        """Bring the copy of a job up to date; True if anything was told."""
+        """Bring the copy of a job up to date; True if anything was logged."""
         copy = self._copies.get(entry.job_id)
         if copy is not None and not job.continues(copy.history, copy.results):
             self._asked(self._client.delete_run, copy.run_id)
@@ -177,23 +177,23 @@ class MlflowMirror:
             tags = {**job.tags, PARENT: self._parent.run_id}
             copy = self._create(job.name, job.started_at, tags)
             self._copies[entry.job_id] = copy
-        told = False
+        logged = False
         if copy.history != job.history or copy.results != job.results:
             metrics = [*job.steps_after(copy.history), *job.metrics]
             params = {} if copy.history else job.params
             self._log(copy.run_id, metrics, params, {**job.tags, "trace_bench.history": job.history})
             copy.history = job.history
-            told = True
+            logged = True
         wanted = job.ended and self._files and copy.files != job.results
         if wanted and self._upload(copy, run.job(entry.job_id).root, job.files, problems):
             copy.files = job.results
             self._log(copy.run_id, [], {}, {"trace_bench.files": job.results})
-            told = True
+            logged = True
         if job.ended and copy.results != job.results:
             self._end(copy.run_id, job.status, job.ended_at)
             self._log(copy.run_id, [], {}, {"trace_bench.results": job.results})
             copy.results = job.results
-        return told
+        return logged
 
     # -- the server ------------------------------------------------------------------------------------------------
 

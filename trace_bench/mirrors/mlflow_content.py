@@ -1,4 +1,4 @@
-"""What an MLflow server is told about a run and its jobs, made of their files alone. Nothing here knows the client.
+"""What is logged to an MLflow server about a run and its jobs, made of their files alone, without the client.
 
 Times are milliseconds since 1970, as MLflow has them.
 """

@@ -82,7 +82,7 @@ def find_kind(name: str) -> Kind:
 
 
 def log_of(run: RunLayout, name: str) -> Path:
-    """Where a mirror that a run has started says what became of it: outside of the run, whose files are its own."""
+    """The log of a mirror that a run has started: outside of the run's folder."""
     return _place(run, name, "log")
 
 

@@ -4,7 +4,7 @@ what is really asked. The key alone stays where it is; the config says at most w
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 from urllib.parse import urlsplit
@@ -41,7 +41,7 @@ def with_models(config: RunConfig, environ: Mapping[str, str]) -> RunConfig:
         environ: variables of this process. ``.env`` files are read too (see `variables_of`).
 
     Raises:
-        ConfigError: a model is missing, its provider cannot be told, or two models have one id; one line each.
+        ConfigError: a model is missing, its provider is not known, or two models have one id; one line each.
     """
     if config.mode != "real":
         if same := [*_same_ids(config, list(config.llms))]:
@@ -56,10 +56,7 @@ def with_models(config: RunConfig, environ: Mapping[str, str]) -> RunConfig:
     if problems:
         raise ConfigError("\n".join(dict.fromkeys(problems)))
     filled: dict[str, Any] = {"llms": tuple(completed)} if config.llms else {"llm": completed[0]}
-    whole = config.model_copy(update=filled)
-    warnings = tuple(dict.fromkeys((*config.source.warnings, *notes)))
-    whole._source = replace(config.source, warnings=warnings)
-    return whole
+    return config.changed(filled, warnings=notes)
 
 
 def missing_keys(config: RunConfig, environ: Mapping[str, str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""One controller per run: whoever works in a run's folder holds its lock."""
+"""One controller per run: a controller that works in a run's folder holds its lock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trace_bench.errors import ConfigError
 __all__ = ["alone_in", "has_controller", "refuse_a_second"]
 
 _PATIENCE = 0.5
-"""Seconds that a controller tries: somebody who only looks holds the lock for an instant."""
+"""Seconds that a controller tries: a command that only looks holds the lock for an instant."""
 
 
 @contextlib.contextmanager
@@ -40,7 +40,7 @@ def alone_in(layout: RunLayout) -> Iterator[None]:
 
 
 def refuse_a_second(layout: RunLayout) -> None:
-    """As `alone_in`, for whoever writes nothing there, but would say what a controller of theirs would do.
+    """As `alone_in`, for a caller that writes nothing there and reports what a controller would do.
 
     Raises:
         ConfigError: a controller is at work in the run's folder.

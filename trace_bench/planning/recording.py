@@ -17,7 +17,7 @@ from trace_bench.config import parse_config
 from trace_bench.config.frozen import thaw
 from trace_bench.config.models import LlmConfig, RunConfig
 from trace_bench.config.reader import read
-from trace_bench.config.source import Problem, Source
+from trace_bench.config.source import Problem
 from trace_bench.display.text import quoted
 from trace_bench.errors import ConfigError, HarnessError
 from trace_bench.gateway.recorded import read_calls
@@ -40,8 +40,8 @@ LOST_TASK = (
 OF_THIS_RUN = ("run_id", "runs_dir", "resume", "mode", "replay_from", "replay_services")
 """Keys of a snapshot that a replay of it does not take over."""
 OF_THE_MACHINE = ("task_roots", "data_root", "images", "llm_cache", "mirrors", "docker", "modal", "scheduling")
-"""Nor these: where scorers, their data and images come from, and who is told, is for those to say whose machine it is.
-The run may be a stranger's."""
+"""Nor these keys: where scorers, their data and images come from, and which servers get copies, is decided by the owner
+of the machine. The run may be untrusted."""
 OF_THE_HOST = ("allow_weaker", "runtime")
 """Likewise, of its sections ``sandbox``."""
 
@@ -101,9 +101,8 @@ class Recording:
                 f"say --backend {backend}; if not, trace-bench reproduce makes it again in sandboxes"
             )
         config = replace(self, snapshot=hardened(self.snapshot)).config(overrides)
-        told = (f"{key} of {run} is not taken over; {remedy}" for key, remedy in self._left_out(overrides))
-        config._source = replace(config.source, warnings=(*config.source.warnings, *told))
-        return config
+        texts = (f"{key} of {run} is not taken over; {remedy}" for key, remedy in self._left_out(overrides))
+        return config.changed(warnings=texts)
 
     def _left_out(self, overrides: Mapping[str, Any]) -> list[tuple[str, str]]:
         """Keys that were given and are not taken over, each with what to do about it."""
@@ -125,20 +124,18 @@ class Recording:
         """`config` with the models and the time limit of this run where it names none: they are part of what jobs are
         called, and clocks are not consulted."""
         changes: dict[str, Any] = {"replay_from": str(self.layout.root.resolve())}
-        source = config.source
+        warnings: tuple[str, ...] = ()
         if self.mode == "stub" and (config.llm or config.llms):
             changes |= {"llm": None, "llms": ()}
             key = "llm" if config.llm else "llms"
-            told = f"{source.where((key,))}: {key} is not used, as {self.layout.run_id} was recorded in mode stub"
-            source = Source(source.file, source.root, (*source.warnings, told))
+            where = config.source.where((key,))
+            warnings = (f"{where}: {key} is not used, as {self.layout.run_id} was recorded in mode stub",)
         elif not config.llms and (config.llm is None or config.llm.model is None):
             theirs = self.config({})
             changes |= {"llm": _filled(config.llm, theirs.llm), "llms": theirs.llms}
         if "job_timeout" not in config.source.root and "job_timeout" in self.snapshot:
             changes["job_timeout"] = self.snapshot["job_timeout"]
-        fitted = config.model_copy(update=changes)
-        fitted._source = source
-        return fitted
+        return config.changed(changes, warnings=warnings)
 
     def check(self, jobs: Sequence[Job], where: str) -> None:
         """Whether this run has `jobs`, and their cassettes can be read.
@@ -148,10 +145,12 @@ class Recording:
         """
         missing = [job for job in jobs if job.job_id not in self.jobs]
         if missing:
-            told = [f"{where}: {self.layout.root} has no job {job.job_id}: {self._why(job)}" for job in missing[:SHOWN]]
+            texts = [
+                f"{where}: {self.layout.root} has no job {job.job_id}: {self._why(job)}" for job in missing[:SHOWN]
+            ]
             if len(missing) > SHOWN:
-                told.append(f"{where}: and {len(missing) - SHOWN} more of {len(jobs)} jobs are not in it")
-            raise ConfigError("\n".join(told))
+                texts.append(f"{where}: and {len(missing) - SHOWN} more of {len(jobs)} jobs are not in it")
+            raise ConfigError("\n".join(texts))
         lacking = [job.job_id for job in jobs if job.job_id in self.lacking]
         if len(lacking) == len(jobs):
             raise ConfigError(
@@ -321,8 +320,8 @@ def _read(layout: RunLayout) -> Recording:
 
 
 def _snapshot(path: Path) -> Mapping[str, Any]:
-    """A config as plain data, read as carefully as any: the run may be somebody else's. Each key has its own name: a
-    second one (``task-roots``) would slip past whoever looks for it."""
+    """A config as plain data, read as carefully as any: the run may be untrusted. Each key has its own name: a
+    second one (``task-roots``) would be missed by a search for the key."""
     if not path.is_file():
         raise HarnessError(f"{path}: it is missing")
     problems: list[Problem] = []

@@ -94,7 +94,7 @@ def spent_before(layout: RunLayout, job_ids: Iterable[str], limits: RunBudgetCon
 
 def _seconds(layout: RunLayout) -> float:
     """What each controller says in its last line of the journal. Lines that say nothing of it are of older code: there
-    the times of the lines tell, as far as nobody set the clock."""
+    the times of the lines count, unless the clock was set."""
     try:
         lines = read_journal(layout.events).lines
     except HarnessError:

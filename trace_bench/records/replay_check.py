@@ -95,14 +95,14 @@ def sentences(report: ReplayReport, shown: int = 5) -> list[str]:
     """A report as lines of text: how many jobs are equal, and the first differences."""
     how = "to the bit" if report.exact == report.jobs else f"{report.exact} of them compared to the bit"
     tail = f", {report.skipped} could not be replayed" if report.skipped else ""
-    told = [f"replay of {report.recorded_run}: {report.equal} of {report.jobs} jobs came out equal ({how}){tail}"]
-    told += [
+    lines = [f"replay of {report.recorded_run}: {report.equal} of {report.jobs} jobs came out equal ({how}){tail}"]
+    lines += [
         f"differs     {d.job_id}  {d.what}: was {_text(d.recorded)}, is {_text(d.replayed)}"
         for d in report.differences[:shown]
     ]
     if report.differing and len(report.differences) > shown:
-        told.append(f"and more, in {report.differing} jobs")
-    return told
+        lines.append(f"and more, in {report.differing} jobs")
+    return lines
 
 
 def same(one: Any, other: Any, tolerance: float) -> bool:
