@@ -93,8 +93,3 @@ def test_values_of_parameters_keep_their_type() -> None:
     )
     parameters = jsonio.read_model(HistoryLine, line).parameters
     assert {name: type(value) for name, value in parameters.items()} == {"i": int, "f": float, "s": str}
-
-
-def test_printable_cuts_and_escapes() -> None:
-    assert jsonio.printable("a\x1b[31m\n\u202eb") == "a\\x1b[31m\\n\\u202eb"
-    assert len(jsonio.printable("x" * 1000)) == 120

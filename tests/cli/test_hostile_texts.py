@@ -35,8 +35,8 @@ from trace_bench.cli.commands.show import show
 from trace_bench.cli.displays import JsonLines, Lines
 from trace_bench.cli.live import LiveTable
 from trace_bench.cli.outcome import print_outcome
-from trace_bench.cli.output import emit, note
 from trace_bench.cli.problem_checks import problem_text, report_text
+from trace_bench.display.console import emit, emit_block, note
 from trace_bench.display.terminal import Screen
 from trace_bench.display.text import HIDDEN
 from trace_bench.errors import Boundary
@@ -265,7 +265,7 @@ def test_what_was_forgotten_is_stopped_at_the_door(capsys: pytest.CaptureFixture
         said = capsys.readouterr()
         for out in (said.out, said.err):
             assert HIDDEN.search(OURS.sub("", out)) is None
-    emit("a\x1b[2J\x1b[1mb\x1b[0m\tc\n\x9b")
+    emit_block("a\x1b[2J\x1b[1mb\x1b[0m\tc\n\x9b")
     assert capsys.readouterr().out == "a\\x1b[2J\x1b[1mb\x1b[0m\tc\n\\x9b\n"
 
 

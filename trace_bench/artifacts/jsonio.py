@@ -119,9 +119,6 @@ def json_path(location: Iterable[str | int]) -> str:
     return path
 
 
-printable = quoted
-
-
 def _refuse_constant(name: str) -> float:
     raise JsonError(f"{name} is not a number")
 

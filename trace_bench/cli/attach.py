@@ -20,7 +20,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from trace_bench.artifacts.contract import Direction
-from trace_bench.artifacts.jsonio import json_objects, printable
+from trace_bench.artifacts.jsonio import json_objects
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import LlmCall, Manifest, ManifestEntry, Results
 from trace_bench.artifacts.usage import Tally
@@ -28,9 +28,9 @@ from trace_bench.cli.displays import Display, JsonLines
 from trace_bench.cli.follow import Audience, GrowingFile
 from trace_bench.cli.lookup import manifest_of
 from trace_bench.cli.outcome import print_outcome
-from trace_bench.cli.output import note
 from trace_bench.cli.run import Shown, display_for
 from trace_bench.cli.signals import RunInterrupted
+from trace_bench.display.console import note
 from trace_bench.errors import ConfigError, ExitCode, HarnessError
 from trace_bench.execution.events import (
     CandidateEvaluated,
@@ -277,9 +277,9 @@ def attach_command(run: str, runs_dir: Path, shown: Shown) -> int:
         taken = "recorded" if layout.replay.exists() else "spent"
         print_outcome(layout, display.end.rows, len(display.end.rows), taken=taken)
     if error and code == ExitCode.INTERRUPTED:
-        raise RunInterrupted(printable(error, 2000))  # which says it, and once
+        raise RunInterrupted(error)  # which says it, and once
     if error:
-        note(f"error: {printable(error, 2000)}")
+        note(f"error: {error}")
     return code
 
 
@@ -289,8 +289,8 @@ def _watch(watch: Watch, display: Display) -> tuple[int, str | None]:
     while not watch.begin():
         if not has_controller(layout):
             raise ConfigError(
-                f"run {printable(layout.run_id)} has not been started; trace-bench run --config FILE --run-id "
-                f"{printable(layout.run_id)} does that"
+                f"run {layout.run_id} has not been started; trace-bench run --config FILE --run-id "
+                f"{layout.run_id} does that"
             )
         time.sleep(INTERVAL)
     interval = INTERVAL

@@ -11,12 +11,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from trace_bench.artifacts.jsonio import finite_number, printable
+from trace_bench.artifacts.jsonio import finite_number
 from trace_bench.artifacts.records import Results
 from trace_bench.cli import json_events
-from trace_bench.cli.output import emit, harmless, note
 from trace_bench.cli.tally import ending_of
+from trace_bench.display.console import emit, note
 from trace_bench.display.table import dollars
+from trace_bench.display.text import clean_line, escape_line
 from trace_bench.execution.events import (
     CandidateEvaluated,
     Event,
@@ -35,7 +36,6 @@ from trace_bench.execution.events import (
     SandboxUp,
 )
 from trace_bench.records.integrity import flags_of
-from trace_bench.secrets import known
 
 SHORT = 8
 """Characters of a job id in front of a line of its output."""
@@ -68,7 +68,7 @@ class Display:
                 self.start = event
                 for warning in warnings:
                     if warning not in self._shown_warnings:
-                        self.note(f"warning: {printable(warning, LINE)}")
+                        self.note(f"warning: {warning}")
             case RunEnded(left=left):
                 self.end = event
                 if left:
@@ -122,7 +122,7 @@ class Lines(Display):
             case JobStarted(job, adopted):
                 self.note(f"start  {name_of(job)}" + ("  adopted" if adopted else ""))
             case SandboxUp(job, host) if host or self._verbosity:
-                self.note(f"up     {name_of(job)}" + (f"  on {printable(host, 80)}" if host else ""))
+                self.note(f"up     {name_of(job)}" + (f"  on {host}" if host else ""))
             case ModelCallDelayed(job, seconds, reason):
                 last, now = self._delays.get(job.job_id), self._clock()
                 if self._verbosity or last is None or now - last >= DELAYS_APART:
@@ -137,7 +137,7 @@ class Lines(Display):
             case JobSkipped(job, row):
                 self._skipped += 1
                 if self._skipped <= SKIPS:
-                    reason = first_sentence(row.feedback) or printable(job.reason)
+                    reason = first_sentence(row.feedback) or job.reason
                     self._job_ended(f"skip   {name_of(job)}  {reason}".rstrip(), row)
             case RunEnded() if self._skipped > SKIPS:
                 self.note(f"skip   and {self._skipped - SKIPS} more")
@@ -197,7 +197,7 @@ def _finished(job: JobView, row: Results) -> str:
 def alert(text: str) -> None:
     """A line to stderr from a handler of a signal: what the thread was writing may be half written, and locked."""
     with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
-        os.write(sys.stderr.fileno(), f"{harmless(known.text(text))}\n".encode())
+        os.write(sys.stderr.fileno(), f"{clean_line(text)}\n".encode("utf-8", "backslashreplace"))
 
 
 class Output:
@@ -224,42 +224,39 @@ class Output:
     def _shown(self, job_id: str, phase: str, line: str) -> list[str]:
         line = line.removesuffix("\r")
         parts = [line[at : at + LINE] for at in range(0, len(line), LINE)] or [""]
-        prefix = f"{job_id[:SHORT]} {printable(phase, 20)} | "
+        prefix = f"{job_id[:SHORT]} {phase} | "
         return [prefix + escaped(part) for part in parts]
 
 
 def escaped(text: str) -> str:
     """`text` without anything that moves a cursor; tabs are spaces."""
-    return printable(text.replace("\t", "    "), 10 * len(text) + 1)
+    return escape_line(text.replace("\t", "    "))
 
 
 def name_of(job: JobView) -> str:
     """A job on one line, for people; the stub is not named."""
-    model = "" if job.model == "stub" else f"  {printable(job.model)}"
-    return (
-        f"{job.job_id}  {printable(job.task_id)}  {printable(job.trainer_id)}  {printable(job.variant, 200)}"
-        f"{model}  seed {job.seed}"
-    )
+    model = "" if job.model == "stub" else f"  {job.model}"
+    return f"{job.job_id}  {job.task_id}  {job.trainer_id}  {job.variant}{model}  seed {job.seed}"
 
 
 def why(row: Results) -> str:
     """``boundary: kind: first sentence`` of a failed job."""
-    return f"{row.failure_boundary}: {printable(row.failure_kind or '?')}: {first_sentence(row.feedback)}"
+    return f"{row.failure_boundary}: {row.failure_kind or '?'}: {first_sentence(row.feedback)}"
 
 
 def lacking(host: str) -> str:
     """What a job waits for that others may have, of `host` if there are several."""
-    return "for GPUs, cores or quiet that others have" + (f", on {printable(host, 80)}" if host else "")
+    return "for GPUs, cores or quiet that others have" + (f", on {host}" if host else "")
 
 
 def wait(seconds: float, why: str) -> str:
     """How long a model call waits, and why, safe to show."""
-    return f"{seconds:.0f} s for its model: {printable(why, 200)}"
+    return f"{seconds:.0f} s for its model: {why}"
 
 
 def first_sentence(text: str) -> str:
     """Of what a sandbox said, up to the end of its first sentence or line, safe to show."""
-    return printable(re.split(r"(?<=[.!?])\s|[\r\n]", text.strip(), maxsplit=1)[0], 300)
+    return re.split(r"(?<=[.!?])\s|[\r\n]", text.strip(), maxsplit=1)[0][:300]
 
 
 def score(value: float | None) -> str:
@@ -282,7 +279,7 @@ def _end_of(row: Results) -> str:
 
 
 def _flags(row: Results) -> str:
-    return f"  ! {printable(' '.join(flags_of(row)), 300)}" if row.integrity_flags else ""
+    return f"  ! {' '.join(flags_of(row))}" if row.integrity_flags else ""
 
 
 def _short(value: int | float | None) -> str:
@@ -295,7 +292,7 @@ def _fields(line: Mapping[str, Any]) -> str:
     for key, value in line.items():
         if key not in ("t", "event"):
             text = value if isinstance(value, str) else _compact(value)
-            shown.append(f"{printable(key, 40)}={printable(text, 300)}")
+            shown.append(f"{key}={text}")
     return " ".join(shown)
 
 

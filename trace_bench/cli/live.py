@@ -19,13 +19,12 @@ from rich.live import Live
 from rich.text import Text
 
 from trace_bench.artifacts.contract import Direction
-from trace_bench.artifacts.jsonio import printable
 from trace_bench.cli.displays import Display, lacking, name_of, score, wait, why
-from trace_bench.cli.output import harmless
 from trace_bench.cli.tally import Running, Tally, TaskBest, ending_of
 from trace_bench.display.names import shared_parameters, without
 from trace_bench.display.table import UNPROTECTED, Table, dollars
 from trace_bench.display.terminal import fit
+from trace_bench.display.text import clean_line
 from trace_bench.execution.events import Event, JobFinished, JobQueued, JobRetried, RunStarted
 from trace_bench.records.integrity import MARK
 
@@ -83,7 +82,7 @@ class LiveTable(Display):
             case JobFinished(job, row) if ending_of(row) == "failed":
                 self._add(f"failed {name_of(job)}  {why(row)}", "red")
             case JobFinished(job, row) if ending_of(row) == "interrupted":
-                self._add(f"cut    {job.job_id}  {printable(job.task_id)}", "yellow")
+                self._add(f"cut    {job.job_id}  {job.task_id}", "yellow")
 
     def note(self, text: str) -> None:
         self._add(text, "")
@@ -104,7 +103,9 @@ class LiveTable(Display):
     # -- drawing -------------------------------------------------------------------------------------------------
 
     def _add(self, text: str, style: str) -> None:
-        self._above.append(Text(harmless(text), style=style))  # takes no lock: a handler of a signal may be the caller
+        self._above.append(
+            Text(clean_line(text), style=style)
+        )  # takes no lock: a handler of a signal may be the caller
 
     def _draw(self) -> None:
         live = Live(
@@ -164,7 +165,7 @@ def _shares(space: int, running: int, tasks: int) -> tuple[int, int]:
 
 def _header(tally: Tally, run_id: str) -> tuple[Text, Text]:
     eta = tally.eta()
-    first = f"run {printable(run_id)}   elapsed {duration(tally.elapsed)}"
+    first = f"run {run_id}   elapsed {duration(tally.elapsed)}"
     if eta is not None and eta >= 1:  # less is said of jobs that take longer than the mean
         first += f"   ETA {duration(eta)}"
     first += f"   {tally.tokens:,} tokens   ${dollars(tally.cost_usd)}"
@@ -191,7 +192,7 @@ def _shared(tally: Tally) -> frozenset[str]:
 
 
 def _variant(text: str, shared: frozenset[str]) -> str:
-    return "" if text in shared else printable(without(text, shared), 60)
+    return "" if text in shared else without(text, shared)
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]], space: int, width: int) -> list[RenderableType]:
@@ -213,12 +214,12 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]], space: int, wid
 def _running_row(running: Running, shared: frozenset[str], several: bool, now: float) -> tuple[str, ...]:
     job = running.job
     return (
-        printable(job.task_id, 80),
-        printable(job.trainer_id, 60),
+        job.task_id,
+        job.trainer_id,
         _variant(job.variant, shared),
-        printable(job.model, 60) if several else "",
+        job.model if several else "",
         str(job.seed),
-        printable(running.host, 60),
+        running.host,
         "-" if running.step is None else str(running.step),
         _best(running.best, job.score_direction),
         f"${dollars(running.cost_usd)}" if running.cost_usd else "",
@@ -236,11 +237,11 @@ def _waits(running: Running, now: float) -> str:
 def _task_row(task: TaskBest, shared: frozenset[str], several: bool) -> tuple[str, ...]:
     row = task.row
     return (
-        printable(task.task_id, 80),
+        task.task_id,
         _best(task.score, task.direction) + (MARK if row and row.integrity_flags else ""),
-        printable(row.trainer_id, 60) + (UNPROTECTED if row.integrity == "unprotected" else "") if row else "",
+        row.trainer_id + (UNPROTECTED if row.integrity == "unprotected" else "") if row else "",
         _variant(row.variant, shared) if row else "",
-        printable(row.model, 60) if row and several else "",
+        row.model if row and several else "",
         f"{task.done}/{task.planned}",
     )
 
@@ -250,7 +251,7 @@ def _best(value: float | None, direction: Direction) -> str:
 
 
 def _line(text: str, style: str) -> Text:
-    return Text(text, style=style, no_wrap=True, overflow="ellipsis")
+    return Text(clean_line(text), style=style, no_wrap=True, overflow="ellipsis")
 
 
 def duration(seconds: float) -> str:

@@ -6,7 +6,6 @@ from typing import Any
 
 from trace_bench.artifacts.jsonio import dumps
 from trace_bench.artifacts.outputs import BuildReport, ProgramReport
-from trace_bench.display.text import quoted
 from trace_bench.execution.validate import ProblemCheck
 from trace_bench.suites.lint import lint
 from trace_bench.suites.spec import Task
@@ -19,10 +18,10 @@ SPLITS = ("train", "validate", "test")
 
 def problem_text(check: ProblemCheck, *, with_kwargs: bool) -> str:
     """``OK``, ``WARN`` or ``FAIL``, and what was built or why not. `with_kwargs`: the task has several problems."""
-    name = quoted(check.task_id) + (f" {quoted(dumps(check.eval_kwargs), 300)}" if with_kwargs else "")
+    name = check.task_id + (f" {dumps(check.eval_kwargs)}" if with_kwargs else "")
     if check.failure is not None:
         failure = check.failure
-        return f"FAIL task {name}: {failure.boundary}: {quoted(failure.kind)}: {quoted(failure.message, 2000)}"
+        return f"FAIL task {name}: {failure.boundary}: {failure.kind}: {failure.message}"
     assert check.report is not None
     if (warning := _warning(check)) is not None:
         return f"WARN task {name}: {warning}  ({report_text(check.report)})"
@@ -113,5 +112,5 @@ def program_text(program: ProgramReport) -> str:
         parts.append(f"normalised {share:.3f}")
     parts.append(f"{program.seconds:.2f} s")
     if program.failed:
-        parts.append(f"fails on {program.failed} of {program.examples}: {quoted(program.feedback, 200)}")
+        parts.append(f"fails on {program.failed} of {program.examples}: {program.feedback[:200]}")
     return "  ".join(parts)

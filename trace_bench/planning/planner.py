@@ -10,7 +10,6 @@ from pathlib import Path
 
 from trace_bench import __version__
 from trace_bench.artifacts.contract import Direction
-from trace_bench.artifacts.jsonio import printable
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.provenance import package_versions
 from trace_bench.artifacts.records import GitInfo, Lock, ModelPrices, Results
@@ -295,7 +294,7 @@ def _unreachable_hosts(earlier: EarlierRun | None, hosts: Sequence[Host]) -> lis
     """Warnings about hosts that may have sandboxes of the run, and are not among `hosts`."""
     names = earlier.unreachable_hosts([host.name for host in hosts]) if earlier is not None else []
     return [
-        f"jobs were under way on {f'host {printable(name, 100)}' if name else 'the only host of then'} when the last "
+        f"jobs were under way on {f'host {name}' if name else 'the only host of then'} when the last "
         "controller ended, and it is not among the hosts that answer now: they begin anew, their sandboxes there end "
         "by themselves, and trace-bench clean --config with a config that names it removes what is left of them"
         for name in names
