@@ -191,7 +191,7 @@ def _ps(run: RunLayout) -> None:
         labels={labels.RUN: text, labels.JOB: text}, name=text, host=text, status=lambda: "running"
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("trace_bench.cli.places.backend_for", lambda *_: None)
+        patch.setattr("trace_bench.cli.backends.backend_for", lambda *_: None)
         patch.setattr("trace_bench.cli.sandboxes.own_sandboxes", lambda _: [sandbox])
         patch.setattr("trace_bench.cli.sandboxes.controller_is_alive", lambda *_: True)
         ps(None, run.root.parent, "docker", None)

@@ -19,7 +19,7 @@ import pytest
 
 from tests.engines import OtherEngine, engines
 from tests.ssh_server import ssh_server
-from trace_bench.cli.places import backend_for
+from trace_bench.cli.backends import backend_for
 from trace_bench.config.places import DockerHostConfig
 from trace_bench.errors import EnvironmentUnavailable, Interrupted, SandboxError
 from trace_bench.images.build import KEY_LABEL

@@ -12,17 +12,17 @@ from trace_bench.errors import ExitCode, TraceBenchError
 
 
 def main() -> None:
-    """Entry point: every error that is the user's or the machine's is a sentence and an exit code."""
+    """Run the command line. An error of the user or the machine becomes a sentence and an exit code."""
     hurry()
     sys.excepthook = _defect
     code = _code()
-    # The interpreter ends with a look for garbage among all there is. Nothing of it would be used any more.
+    # Without this, the interpreter looks for garbage once more before it ends, for nothing.
     gc.freeze()
     sys.exit(code)
 
 
 def hurry() -> None:
-    """Settings of this process that make its start faster; before the first import of what is large."""
+    """Make the start of this process faster; to be called before the first large import."""
     # What is imported stays: looking for garbage among it again and again costs a fifth of the start. Commands that
     # take long call `collect_garbage`.
     gc.disable()
@@ -52,7 +52,7 @@ def _code() -> int:
 
 
 def _defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Python's own words on an error that nobody expected, with secrets masked."""
+    """Print the traceback of a defect, with secrets masked."""
     import traceback
 
     from trace_bench.display.console import note_block

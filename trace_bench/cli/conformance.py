@@ -60,7 +60,7 @@ def conformance_command(
         ConfigError: no check has such a name. EnvironmentUnavailable: the backend does not work here, or there is no
             image to run the checks with.
     """
-    from trace_bench.cli.places import backend_for
+    from trace_bench.cli.backends import backend_for
     from trace_bench.sandbox.conformance import CHECKS, Lab, examine
 
     checks = [check for check in CHECKS if only is None or only in check.name]

@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 from trace_bench import __version__
-from trace_bench.cli.places import places_for
+from trace_bench.cli.backends import choose_backend
 from trace_bench.config.places import DockerConfig
 from trace_bench.errors import EnvironmentUnavailable, TraceBenchError
 from trace_bench.execution.service_host import load_services
@@ -54,7 +54,7 @@ def examine(backend: str, config: Path | None) -> Iterator[Finding]:
     Raises:
         ConfigError: the config is wrong, or no backend has that name.
     """
-    choice = places_for(backend, config)
+    choice = choose_backend(backend, config)
     name = backend_name(choice.backend)
     yield Finding("python", True, True, f"trace-bench {__version__} on Python {platform.python_version()}")
     if variable := os.environ.get(BACKEND_VARIABLE):
@@ -112,7 +112,7 @@ def _engine(
 
 
 def _service(name: str, choice: BackendChoice) -> Iterator[Finding]:
-    """A backend that is no engine. One that does not answer is not asked again, which may take a minute."""
+    """A backend that is no engine. One that does not answer is not examined further, which may take a minute."""
     try:
         backend = connect_backend(choice)
         said = _backend_facts(backend)

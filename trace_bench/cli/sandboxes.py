@@ -59,8 +59,8 @@ class RunNamed:
         return cls(text, run_id_of(layout), layout)
 
     @property
-    def place(self) -> tuple[str, RunLayout | None]:
-        """Its id and folder, for `trace_bench.cli.places`."""
+    def id_and_folder(self) -> tuple[str, RunLayout | None]:
+        """What `trace_bench.cli.backends` finds the run's backend by."""
         return self.run_id, self.layout
 
     def choose(self, found: Sequence[Sandbox]) -> str:
@@ -159,9 +159,9 @@ def controller_is_alive(backend: Backend, sandbox: Sandbox) -> bool:
 
 
 def _uid_base(sandbox: Sandbox) -> int | None:
-    """None if it was never started: nobody has uids of it."""
-    told = sandbox.labels.get(UID_BASE)
+    """The first uid of a sandbox; None if it was never started."""
+    label = sandbox.labels.get(UID_BASE)
     base = uid_base(sandbox.labels)
-    if told is not None and base is None:
-        raise SandboxError(f"its label {UID_BASE} is {told[:40]!r}, which is no number")
+    if label is not None and base is None:
+        raise SandboxError(f"its label {UID_BASE} is {label[:40]!r}, which is no number")
     return base

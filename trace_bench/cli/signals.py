@@ -21,14 +21,14 @@ _STOPPING = (
 
 
 class RunInterrupted(TraceBenchError):
-    """`Interrupted` on its way to the terminal: on a KeyboardInterrupt, which that is, typer ends without a word."""
+    """An `Interrupted` that is printed. Typer prints nothing of a KeyboardInterrupt, which `Interrupted` is."""
 
     exit_code = ExitCode.INTERRUPTED
 
 
 @contextmanager
 def stopping(sentence: str) -> Iterator[Callable[[], str | None]]:
-    """`StopOnSignals` that says `sentence`; yields what says whether to stop.
+    """`StopOnSignals` that prints `sentence` at a signal; yields its method `wanted`.
 
     Raises:
         RunInterrupted: for an `Interrupted`.
@@ -41,30 +41,31 @@ def stopping(sentence: str) -> Iterator[Callable[[], str | None]]:
 
 
 class StopOnSignals:
-    """First Ctrl-C, SIGTERM or SIGHUP (the terminal was closed): end in order. Second: kill. A terminal that is closed
-    may say so twice, which counts once; under ``nohup`` it says nothing.
+    """Counts Ctrl-C, SIGTERM and SIGHUP: the first one asks jobs to end in order, the second one kills them.
 
-    Until somebody asks what is `wanted`, nothing runs that could end in order (an image is built), and the first one
-    ends the command. After that whoever asks hears of a signal: the main thread may wait for a lock just then, and
-    Python would tell it only once it has the lock.
+    A terminal that is closed may send SIGHUP twice, which counts once. Under ``nohup`` SIGHUP is ignored.
+
+    Before the first call of `wanted`, nothing runs that could end in order (an image is built): a signal then ends the
+    command. Later, each call of `wanted` reads which signals came. The handler alone is too late: the main thread may
+    wait for a lock, and Python runs handlers only when it has the lock.
 
     Args:
-        alert: says what happens; called from a handler or any thread.
+        alert: prints what happens; called from a handler or any thread.
     """
 
     def __init__(self, alert: Callable[[str], None] = alert) -> None:
         self._alert = alert
         self._count = 0
         self._hung_up = False
-        self._asked = False
+        self._running = False
         self._before: dict[int, Any] = {}
         self._reading = threading.Lock()
         self._came = self._wake = -1
 
     def wanted(self) -> str | None:
-        """What jobs are asked to do."""
-        self._asked = True
-        self._hear()
+        """What jobs are to do: None (go on), ``"interrupted"`` (end in order) or ``"kill"``."""
+        self._running = True
+        self._count_signals()
         return (None, "interrupted")[self._count] if self._count < 2 else "kill"
 
     def __enter__(self) -> StopOnSignals:
@@ -86,12 +87,12 @@ class StopOnSignals:
             self._came = -1
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if not self._asked:
+        if not self._running:
             raise KeyboardInterrupt
-        self._hear()
+        self._count_signals()
 
-    def _hear(self) -> None:
-        """Count the signals that came. Waits for nothing: the handler may have interrupted whoever is counting."""
+    def _count_signals(self) -> None:
+        """Count the signals that came. It waits for no lock, as the handler may have interrupted this very function."""
         if not self._reading.acquire(blocking=False):
             return
         try:

@@ -137,7 +137,7 @@ def _remove_sandboxes(
     Raises:
         ConfigError: there are none. EnvironmentUnavailable: the engine does not answer, or some cannot be removed.
     """
-    from trace_bench.cli.places import backend_for
+    from trace_bench.cli.backends import backend_for
     from trace_bench.cli.sandboxes import controller_is_alive, own_sandboxes, remove_each
     from trace_bench.execution.cancel import ask_to_cancel
     from trace_bench.records.runs import describe

@@ -31,12 +31,12 @@ def clean(
 
     Example: trace-bench clean --run 20260101-120000-0123abcd
     """
-    from trace_bench.cli.places import backend_for
+    from trace_bench.cli.backends import backend_for
     from trace_bench.cli.sandboxes import RunNamed, remove_each, sandboxes_of
     from trace_bench.sandbox.labels import JOB, RUN
 
     named = RunNamed.of(run_id, runs_dir)
-    made_them = backend_for(backend, config, *(named.place if named is not None else ()))
+    made_them = backend_for(backend, config, *(named.id_and_folder if named is not None else ()))
     removed: list[Removed] = []
 
     def remove(sandbox: Sandbox) -> None:

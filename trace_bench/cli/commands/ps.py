@@ -42,12 +42,12 @@ def ps(
 
     Example: trace-bench ps
     """
+    from trace_bench.cli.backends import backend_for
     from trace_bench.cli.follow import Audience
-    from trace_bench.cli.places import backend_for
     from trace_bench.cli.sandboxes import RunNamed
 
     named = RunNamed.of(run, runs_dir)
-    found = backend_for(backend, config, *(named.place if named is not None else ()))
+    found = backend_for(backend, config, *(named.id_and_folder if named is not None else ()))
     if not watch:
         _show(rows_of(found, named, runs_dir), as_json=as_json)
         return

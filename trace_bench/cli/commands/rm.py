@@ -75,14 +75,14 @@ def _refuse_sandboxes(run: RunLayout, config: Path | None) -> None:
     Raises:
         ConfigError: sandboxes of the run exist.
     """
-    from trace_bench.cli.places import places_for
+    from trace_bench.cli.backends import choose_backend
     from trace_bench.cli.sandboxes import own_sandboxes
     from trace_bench.planning.backends import connect_backend
     from trace_bench.records.runs import describe, run_id_of
     from trace_bench.sandbox.labels import RUN
 
     run_id = run_id_of(run)
-    where = places_for(config=config, run_id=run_id, layout=run)
+    where = choose_backend(config=config, run_id=run_id, layout=run)
     try:
         sandboxes = own_sandboxes(connect_backend(where))
     except (EnvironmentUnavailable, ConfigError) as error:
