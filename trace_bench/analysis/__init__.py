@@ -1,0 +1,1 @@
+"""Results as frames and groups, with estimates, intervals, tests and comparisons."""

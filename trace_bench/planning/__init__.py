@@ -1,0 +1,1 @@
+"""From a config to a plan: what happens to each job of a run before the run starts."""

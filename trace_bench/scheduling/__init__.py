@@ -1,0 +1,1 @@
+"""Which job runs where, and when: allocations, the queue, the pace of starts, outages."""

@@ -1,0 +1,1 @@
+"""Benchmark families: one package each, and what they share."""

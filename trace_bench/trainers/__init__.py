@@ -1,0 +1,1 @@
+"""Search algorithms, optimizers, and adapters to other frameworks."""
