@@ -108,7 +108,7 @@ def test_an_evaluator_may_measure_metrics_that_the_spec_declares(folder: Path, b
     evaluator.write_text(evaluator.read_text().rstrip() + ', {"size": abs(answer)}\n')
     declared = '\n[metrics.size]\ndirection = "minimize"\nfailure = 999\nrange = [0, 900]\n'
     plain = build_at(folder)
-    with pytest.raises(ProblemError, match=r"where \(score, feedback\) is due"):
+    with pytest.raises(ProblemError, match=r"where \(score, feedback\) is expected"):
         evaluate_state(plain, {"code": BETTER}, plain.train, plain.guide.programs)  # type: ignore[attr-defined]
     spec.write_text(spec.read_text() + declared)
     problem = build_at(folder)

@@ -70,7 +70,7 @@ def test_a_score_that_is_no_finite_number_is_the_candidates_failure(score: Any, 
 @pytest.mark.parametrize("outcome", [1.0, "ab", (1.0,), (1.0, "", 2), None, {1.0: "", 2.0: ""}])
 def test_a_guide_that_returns_no_pair_is_the_tasks_fault(outcome: Any) -> None:
     problem = _problem(lambda query, response, reference: outcome)
-    with pytest.raises(ProblemError, match=r"where \(score, feedback\) is due"):
+    with pytest.raises(ProblemError, match=r"where \(score, feedback\) is expected"):
         evaluate_example(problem, {}, problem.train[0], None)  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""Frames are told apart whatever pieces a stream arrives in, and what is no frame is one kind of error."""
+"""Frames are separated whatever pieces a stream arrives in, and what is no frame is one kind of error."""
 
 from __future__ import annotations
 

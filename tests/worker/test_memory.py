@@ -58,8 +58,8 @@ def test_a_group_that_is_the_machines_or_cannot_be_read_says_nothing(tmp_path: P
     [
         (1, 3, "out_of_memory", "was killed for want of memory"),
         (3, 3, "train_died", "(SIGKILL), and not for want of memory"),
-        (None, 3, "train_died", "cannot be told here"),
-        (3, None, "train_died", "cannot be told here"),
+        (None, 3, "train_died", "is not known here"),
+        (3, None, "train_died", "is not known here"),
     ],
 )
 def test_a_phase_was_killed_for_want_of_memory_only_if_the_kernel_says_so(

@@ -121,8 +121,8 @@ def test_a_weighted_sum_beyond_a_double_is_the_candidates_failure() -> None:
         ((1.0, ""), "no metric 'loss'"),
         ((1.0, "", {"loss": 1.0, "hits": 1.0, "more": 1.0}), "the metric 'more', which task.toml does not declare"),
         ((1.0, "", {"loss": 1.0, "hits": 1.0, "score": 1.0}), "the metric 'score', which"),
-        ((1.0, "", [1.0, 2.0]), "returned list where metrics by name are due"),
-        ((1.0, "", {}, 4), r"where \(score, feedback, metrics\) is due"),
+        ((1.0, "", [1.0, 2.0]), "returned list where metrics by name are expected"),
+        ((1.0, "", {}, 4), r"where \(score, feedback, metrics\) is expected"),
     ],
 )
 def test_metrics_that_are_not_those_declared_are_the_tasks_fault(outcome: Any, words: str) -> None:

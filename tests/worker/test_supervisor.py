@@ -157,7 +157,7 @@ def test_a_problem_without_trainable_parameters_fails_as_such(tmp_path: Path) ->
         ("class Trainer:\n def train(self, *a): return {'y': 1}", "trainer", "bad_state", "names ['y']"),
         ("class Trainer:\n def train(self, *a): return {'x': 'text'}", "trainer", "bad_state", "no float"),
         ("class Trainer:\n def train(self, *a): return 5", "trainer", "bad_state", "no state"),
-        ("def build(c): return problem(lambda *a: 'ab')", "task", "score_error", "where (score, feedback) is due"),
+        ("def build(c): return problem(lambda *a: 'ab')", "task", "score_error", "where (score, feedback) is expected"),
     ],
 )
 def test_each_failure_has_a_boundary_a_kind_and_a_sentence(

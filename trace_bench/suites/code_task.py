@@ -88,7 +88,7 @@ def build(context: BuildContext) -> Problem:
             "entry": entry,
             "best_known": score.best_known,
             "interaction": context.spec.get("interaction"),
-            # Bounds take a while: asked for where they are told, and nowhere else.
+            # Bounds take a while: they are computed only where they are shown.
             "mean_bound": lambda: evaluator.mean_bound([e.reference for e in splits["train"]]),
         },
     )
@@ -301,9 +301,9 @@ def _with_source_line(error: CandidateError, source: str) -> CandidateError:
     if error.line is None or not 1 <= error.line <= len(lines) or not (code := lines[error.line - 1].strip()):
         return error
     shown = code if len(code) <= _QUOTED else code[:_QUOTED] + " …"
-    told = CandidateError(error.phase, f"{error.message} (the line reads: {shown})", line=error.line)
-    told.score, told.metrics = error.score, error.metrics
-    return told
+    located = CandidateError(error.phase, f"{error.message} (the line reads: {shown})", line=error.line)
+    located.score, located.metrics = error.score, error.metrics
+    return located
 
 
 def _candidates(context: BuildContext) -> tuple[str, tuple[str, ...]]:

@@ -46,7 +46,7 @@ Instance = Mapping[str, Any]
 NORMALISED = "normalised"
 SINGLE = "single-instance"
 """Tag of a task without random data: each split has its one instance, or none."""
-_TOLD = 3
+_NAMED = 3
 _COUNTED = 1000
 
 
@@ -161,13 +161,13 @@ class Judge:
             if worst_metrics := self._hook("worst_metrics"):
                 error.metrics = dict(worst_metrics(instance))
             raise
-        return verdict.score, self.told(verdict), dict(verdict.metrics)
+        return verdict.score, self.feedback(verdict), dict(verdict.metrics)
 
     def verdict(self, instance: Instance, solution: Any) -> Verdict:
         """Check and score a solution.
 
         Raises:
-            CandidateError: it breaks rules; the first of them are told.
+            CandidateError: it breaks rules; the first of them are named.
         """
         if violations := self._hook("violations"):
             broken = list(islice(violations(instance, solution), _COUNTED))
@@ -186,7 +186,7 @@ class Judge:
             metrics=measured,
         )
 
-    def told(self, verdict: Verdict) -> str:
+    def feedback(self, verdict: Verdict) -> str:
         """A verdict in words: where the score stands, and the task's own remark."""
         if verdict.bound is None:
             return verdict.remark
@@ -252,8 +252,8 @@ class Judge:
 
 
 def _listed(broken: list[str]) -> str:
-    told = "; ".join(broken[:_TOLD])
-    if len(broken) <= _TOLD:
-        return told
+    named = "; ".join(broken[:_NAMED])
+    if len(broken) <= _NAMED:
+        return named
     count = f"{len(broken)} rules are broken" if len(broken) < _COUNTED else f"at least {_COUNTED} rules are broken"
-    return f"{count}, first: {told}"
+    return f"{count}, first: {named}"

@@ -171,7 +171,7 @@ class ForeignSpec(_Table):
     evaluation: str | None = None
     """The class, of a package."""
     free: bool = True
-    """Whether it takes arguments that nobody knows the names of."""
+    """Whether it takes arguments whose names are not known."""
     executes_candidates: bool = False
     """Whether it executes a candidate's source in the process that scores it: its jobs are unprotected."""
     signs: _Names = ()

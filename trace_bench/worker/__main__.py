@@ -37,7 +37,7 @@ def main() -> int:
         # Phases may look (they are of this group); candidates would find each other's sources there.
         os.chown(out, -1, options.uid_base)
         out.chmod(0o750)
-        # No queue can be made there, but whoever may write to a folder may set its times.
+        # No queue can be made there, but a process that may write to a folder may set its times.
         with contextlib.suppress(OSError):
             Path("/dev/mqueue").chmod(0o755)
     return Supervisor(options, out, float(given.get("lease", 60))).run()

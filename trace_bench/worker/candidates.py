@@ -100,7 +100,7 @@ class CandidatePrograms:
     Attributes:
         on_signs: called with the SHA-256 of each source that has signs, and its signs, once.
         signs: of each source that was started, by the SHA-256 of the source. They are asked of its first process only.
-        started: SHA-256 of the sources that were started; whoever wants to know for a while clears it before.
+        started: SHA-256 of the sources that were started. A caller that needs those of a while clears it before.
     """
 
     def __init__(self, spawner: SpawnerClient, seed: int) -> None:
@@ -327,7 +327,7 @@ def _death(ended: dict[str, Any], limits: Limits, oom_kills: int | None) -> Cand
         if number == signal.SIGKILL and oom_kills:
             return CandidateError("memory", f"the process was killed for want of memory: {memory.said()}")
         if number == signal.SIGKILL:
-            why = "whether for want of memory cannot be told" if oom_kills is None else "and not for want of memory"
+            why = "whether for want of memory is not known" if oom_kills is None else "and not for want of memory"
             return CandidateError("died", f"the process was killed (SIGKILL), {why}")
         return CandidateError("died", f"the process was killed by {name}")
     return CandidateError("died", f"the process exited with code {ended.get('code')} before it answered")

@@ -49,7 +49,7 @@ class Checkpoint:
         lines: of earlier attempts, as `keep` wrote them and the host gave them back, with ``seconds``. What is none is
             counted in `damaged`.
         send: called with each new line.
-        tell: called with kind and fields of an event.
+        event: called with kind and fields of an event.
 
     Attributes:
         as_of: seconds of training after which the last evaluation was known that was found here; None once something
@@ -57,8 +57,8 @@ class Checkpoint:
         found: examples whose evaluation was found here.
     """
 
-    def __init__(self, lines: Iterable[str], send: Callable[[str], None], tell: Callable[..., None]) -> None:
-        self._send, self._tell = send, tell
+    def __init__(self, lines: Iterable[str], send: Callable[[str], None], event: Callable[..., None]) -> None:
+        self._send, self._event = send, event
         self._lock = threading.Lock()
         self._asked: Counter[str] = Counter()
         self._known: dict[tuple[str, int], Known] = {}
@@ -113,7 +113,7 @@ class Checkpoint:
         with self._lock:
             first, self._ended = not self._ended, self._ended or reason
         if first:
-            self._tell("checkpoint.ended", reason=reason)
+            self._event("checkpoint.ended", reason=reason)
 
 
 def _read(line: str) -> tuple[tuple[str, int], Known]:
@@ -148,8 +148,8 @@ class Watch:
         self.asked = False
         # Every client comes by here, whichever loop or thread it has. An audit hook would hear more, and cost each
         # frame that a graph library looks at 2 µs.
-        socket.socket.connect = self._heard(socket.socket.connect)  # type: ignore[method-assign]
-        socket.socket.connect_ex = self._heard(socket.socket.connect_ex)  # type: ignore[method-assign]
+        socket.socket.connect = self._watched(socket.socket.connect)  # type: ignore[method-assign]
+        socket.socket.connect_ex = self._watched(socket.socket.connect_ex)  # type: ignore[method-assign]
 
     def built(self) -> None:
         """The problem is built; from here on only evaluations are watched."""
@@ -180,17 +180,17 @@ class Watch:
             if _generators() != before:
                 checkpoint.end(DREW)
 
-    def _heard(self, connect: Callable[..., Any]) -> Callable[..., Any]:
-        def heard(sock: socket.socket, address: Any) -> Any:
+    def _watched(self, connect: Callable[..., Any]) -> Callable[..., Any]:
+        def watched(sock: socket.socket, address: Any) -> Any:
             if self._at_work and not getattr(self._own, "calls", False):
                 self.asked = self.asked or (isinstance(address, tuple) and address[1:2] == (self._port,))
             return connect(sock, address)
 
-        return heard
+        return watched
 
 
 def _generators() -> tuple[Any, ...]:
-    """Equal as long as nobody draws from Python's or NumPy's global generator."""
+    """State of Python's and NumPy's global generators: equal as long as nothing is drawn from them."""
     numpy: Any = sys.modules.get("numpy.random")
     if numpy is None or not hasattr(numpy, "get_state"):
         return (random.getstate(),)

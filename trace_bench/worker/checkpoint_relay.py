@@ -46,7 +46,7 @@ class CheckpointRelay:
         lines, self._known = self._known.splitlines(keepends=True), b""
         for start in range(0, len(lines), _LINES):
             text = b"".join(lines[start : start + _LINES]).decode("utf-8", "replace")
-            train.tell("checkpoint", text=text)
+            train.send("checkpoint", text=text)
 
     def pass_on(self, line: object, now: float) -> None:
         """Give a line of the train phase to the host. What is too large ends the checkpoint.

@@ -101,8 +101,8 @@ def judged(problem: Problem, example: Example, response: Any) -> Rollout:
     try:
         outcome: Any = problem.guide(example.query, response, example.reference)
         if not isinstance(outcome, tuple | list) or len(outcome) not in ((2, 3) if problem.metrics else (2,)):
-            due = "(score, feedback, metrics)" if problem.metrics else "(score, feedback)"
-            raise ProblemError(f"the guide returned {type(outcome).__name__} where {due} is due")
+            expected = "(score, feedback, metrics)" if problem.metrics else "(score, feedback)"
+            raise ProblemError(f"the guide returned {type(outcome).__name__} where {expected} is expected")
         score, feedback = checked_score(outcome[0]), visible(str(outcome[1]), lines=True)
         metrics = _measured(problem, score, outcome[2] if len(outcome) == 3 else {})
         if metrics:
@@ -125,7 +125,7 @@ def _measured(problem: Problem, score: float, given: Any) -> dict[str, float]:
         ProblemError: a metric is not declared, or lacks a value.
     """
     if not isinstance(given, Mapping):
-        raise ProblemError(f"the guide returned {type(given).__name__} where metrics by name are due")
+        raise ProblemError(f"the guide returned {type(given).__name__} where metrics by name are expected")
     unknown = [name for name in given if name == SCORE or name not in problem.metrics]
     if unknown:
         raise ProblemError(f"the guide returned the metric {unknown[0]!r}, which task.toml does not declare")

@@ -1,4 +1,4 @@
-"""Length-prefixed frames: how messages are told apart on a byte stream between two processes.
+"""Length-prefixed frames: how messages are delimited on a byte stream between two processes.
 
 A frame is a head of fixed size and a payload. The last field of the head is the length of the payload, in bytes.
 `FrameFormat` says what the head holds and how long a payload may be; `FrameReader` splits a stream into frames,

@@ -14,7 +14,7 @@ _ALLOWED_PENDING = 64 << 20
 
 
 class HostLink:
-    """Speaks with whichever controller is there.
+    """The connection to the controller, which may be replaced by another one.
 
     Args:
         selector: of the supervisor's loop; this class registers with it.
@@ -42,7 +42,7 @@ class HostLink:
         self._mailbox = Mailbox()
         self._outgoing = bytearray()
         self._controller: str | None = None
-        self._last_heard = time.monotonic()
+        self._last_received = time.monotonic()
         self._last_beat = 0.0
         for fd in (0, 1):
             os.set_blocking(fd, False)
@@ -62,8 +62,8 @@ class HostLink:
         return self._mailbox.pending == 0
 
     def lease_ended(self, now: float) -> bool:
-        """True if no controller has been heard for longer than the lease. Sends the heartbeat when it is due."""
-        if now - self._last_heard > self._lease:
+        """True if no controller has sent anything for longer than the lease. Sends the heartbeat when it is time."""
+        if now - self._last_received > self._lease:
             return True
         if now - self._last_beat > self._lease / 4:
             self._last_beat = now
@@ -80,7 +80,7 @@ class HostLink:
             if 1 not in self._selector.get_map():
                 self._selector.register(1, selectors.EVENT_WRITE, lambda _: self.flush())
             if len(self._outgoing) > _ALLOWED_PENDING:
-                # Nobody reads. What matters is numbered and will be asked for again.
+                # The host does not read. What must not be lost is numbered, and will be resent.
                 self._outgoing.clear()
             return
         except BrokenPipeError:
@@ -98,7 +98,7 @@ class HostLink:
             self._on_hang_up()
             return
         for message in self._decoder.feed(data):
-            self._last_heard = time.monotonic()
+            self._last_received = time.monotonic()
             if message.type == "hello":
                 self._on_hello(message)
             elif message.type == "ack":

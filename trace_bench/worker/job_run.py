@@ -208,7 +208,7 @@ class JobRun:
             train.started = time.monotonic()
             if not self._training.clock.before:
                 self._training.clock.live_at = train.started
-            train.tell("go")
+            train.send("go")
             # Hashing before scoring needs it. It is imported now, while the supervisor waits.
             importlib.import_module("hashlib")
         elif self._training.ended:

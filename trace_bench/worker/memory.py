@@ -1,4 +1,4 @@
-"""What the kernel says of the memory of this sandbox: that a process was killed for want of it, it alone knows.
+"""What the kernel reports of the memory of this sandbox: its limit, its peak, and processes killed for want of it.
 
 The memory control group of a container can be read from inside, at ``/sys/fs/cgroup`` (version 1: its folder
 ``memory``). Where there is no limit the group is the machine's, and says nothing about this sandbox.
@@ -16,7 +16,7 @@ _NO_LIMIT = 1 << 60
 
 def account(root: Path = ROOT) -> dict[str, int | None] | None:
     """``limit_bytes``, ``peak_bytes`` (None from kernels that do not say) and ``oom_kills`` so far; None if it
-    cannot be told, or there is no limit."""
+    is not known, or there is no limit."""
     old = root / "memory"
     limit = _number(old / "memory.limit_in_bytes") or _number(root / "memory.max")
     kills = _field(old / "memory.oom_control", "oom_kill")
@@ -33,13 +33,13 @@ def account(root: Path = ROOT) -> dict[str, int | None] | None:
 
 
 def oom_kills(root: Path = ROOT) -> int | None:
-    """Processes of this sandbox that the kernel has killed for want of memory; None if it cannot be told."""
+    """Processes of this sandbox that the kernel has killed for want of memory; None if it is not known."""
     found = account(root)
     return found["oom_kills"] if found is not None else None
 
 
 def kills_since(before: int | None) -> int | None:
-    """How many it has killed since there were `before`; None if either cannot be told."""
+    """How many it has killed since there were `before`; None if either is not known."""
     after = oom_kills()
     return after - before if after is not None and before is not None else None
 

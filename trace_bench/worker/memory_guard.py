@@ -1,4 +1,4 @@
-"""Who goes first when memory runs out under gVisor, whose processes the host's kernel cannot tell apart.
+"""Chooses the process to kill when memory runs out under gVisor, whose processes are one to the host's kernel.
 
 On Linux ``oom_score_adj`` decides: candidates, then phases, then the supervisor. Under gVisor the host sees one process
 that holds the memory of all, and kills that: the whole sandbox would end, with its job, for what a candidate did. So

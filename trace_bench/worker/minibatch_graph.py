@@ -110,10 +110,10 @@ class MinibatchGraph(GraphNodes):
 
     def batch(self, traced: Sequence[Traced]) -> tuple[Any, str]:
         """One target and one feedback for all of `traced`: feedbacks that meet in one graph must be equal."""
-        told = [f"({self._scores(t.rollout)}) {t.rollout.feedback}".rstrip() for t in traced]
-        self.parts = tuple((t.target, line) for t, line in zip(traced, told, strict=True))
+        lines = [f"({self._scores(t.rollout)}) {t.rollout.feedback}".rstrip() for t in traced]
+        self.parts = tuple((t.target, line) for t, line in zip(traced, lines, strict=True))
         if len(traced) == 1 and isinstance(traced[0].target, self.opto.MessageNode):
-            return traced[0].target, told[0]
+            return traced[0].target, lines[0]
         target = self.message(
             "\n".join(f"ID [{i}]: {clipped(t.target._data)}" for i, t in enumerate(traced)),
             function="join",
@@ -121,7 +121,7 @@ class MinibatchGraph(GraphNodes):
             doc="Puts the results of all examples together, each under its ID.",
             inputs={f"result_{i}": t.target for i, t in enumerate(traced)},
         )
-        return target, "\n".join(f"ID [{i}]: {line}" for i, line in enumerate(told))
+        return target, "\n".join(f"ID [{i}]: {line}" for i, line in enumerate(lines))
 
     def _scores(self, rollout: Rollout) -> str:
         """The score, and the metrics beside the task's own score, each with the way in which it is better."""

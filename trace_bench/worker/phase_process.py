@@ -81,7 +81,7 @@ class PhaseProcess:
         self._theirs.close()
         os.close(self._out_write)
 
-    def tell(self, op: str, **fields: Any) -> None:
+    def send(self, op: str, **fields: Any) -> None:
         """Send a message to the phase."""
         self._unsent += pack_json({"op": op, **fields})
         self._flush()
@@ -124,7 +124,7 @@ class PhaseProcess:
             )
             return {"boundary": self.boundary, "kind": "out_of_memory", "message": text}
         if number == signal.SIGKILL:
-            why = "whether for want of memory cannot be told here" if kills is None else "and not for want of memory"
+            why = "whether for want of memory is not known here" if kills is None else "and not for want of memory"
             text = f"the {self.name} process was killed (SIGKILL), {why}"
         elif number is not None:
             text = f"the {self.name} process was killed by {signal_name(number)}"

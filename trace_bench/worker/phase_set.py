@@ -62,7 +62,7 @@ class PhaseSet:
 
         Args:
             forward: takes its LLM calls; None for a phase that makes none.
-            start: what the phase is told.
+            start: fields of the phase's first message.
         """
         relay = Relay(self._selector, self._options.uid_of(name), forward) if forward is not None else None
         phase = PhaseProcess(
@@ -77,7 +77,7 @@ class PhaseSet:
         self.running[name] = phase
         with contextlib.suppress(ConnectionError):  # the spawner has ended; the supervisor sees that next
             phase.hand_over(self._spawner)
-        phase.tell("start", gateway_port=relay.port if relay else None, **start)
+        phase.send("start", gateway_port=relay.port if relay else None, **start)
         return phase
 
     def kill(self, name: str) -> None:

@@ -58,7 +58,7 @@ class CandidateError(Exception):
     metrics: Mapping[str, float] | None = None
 
     def __init__(self, phase: str, message: str | None = None, *, line: int | None = None, lines: bool = False) -> None:
-        if message is None:  # a task's author is told how, in place of which argument of which method is missing
+        if message is None:  # says how to call it, in place of Python's sentence about a missing argument
             raise TypeError(
                 'CandidateError takes a phase and a message, as in CandidateError("output", "the answer is not a list")'
             )

@@ -33,12 +33,12 @@ def _run(problem: Problem, source: str, examples: Sequence[Example], programs: P
     rollouts = evaluate_state(problem, {parameter.name: source}, examples, programs)
     seconds = time.perf_counter() - began
     failed = [r for r in rollouts if r.failed]
-    told = (failed or rollouts)[0]
+    shown = (failed or rollouts)[0]
     return {
         "score": mean_score(rollouts),
         "metrics": mean_metrics(rollouts),
         "failed": len(failed),
         "examples": len(rollouts),
         "seconds": round(seconds, 3),
-        "feedback": told.feedback[:2000],
+        "feedback": shown.feedback[:2000],
     }

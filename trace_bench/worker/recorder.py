@@ -18,7 +18,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 class Recorder:
     """The files of ``/out``, written so that a job that is stopped at any instant has everything up to then.
 
-    A volume that is full ends nobody: a part of it is kept free from the beginning, and what does not fit even there is
+    A full volume ends no job: a part of it is kept free from the beginning, and what does not fit even there is
     left out whole, and counted.
 
     Args:
@@ -98,7 +98,7 @@ class Recorder:
     def result(self, result: dict[str, Any]) -> bool:
         """Write ``result.json``: from here on the volume is complete. False if there is no room for it."""
         # Flushed, and all that it speaks of before it: after a power cut an empty file beside it would be taken for the
-        # trainer's doing. Without a result nobody reads the rest.
+        # trainer's doing. Without a result the rest is not read.
         self._flush("states.json", "events.jsonl", "state_history.jsonl", ".")
         if not self._fitted(lambda: self._replace("result.json", result), kept=0):
             return False

@@ -61,7 +61,7 @@ def given_states(header: dict[str, Any], blob: bytes) -> tuple[bytes, dict[str, 
 
 
 def checkpoint_line(given: object) -> bytes:
-    """One line of a checkpoint, which nobody reads here. Raises ValueError if it is no line."""
+    """One line of a checkpoint, which is not read here. Raises ValueError if it is no line."""
     if not isinstance(given, str) or "\n" in given:
         raise ValueError("a line of its checkpoint is none")
     return given.encode()

@@ -13,7 +13,7 @@ _GENERATOR = "numpy.random.mtrand"
 
 
 def seed_generators(seed: int) -> None:
-    """Seed Python's generator with `seed` and NumPy's with its last 32 bits: now, or when somebody imports it.
+    """Seed Python's generator with `seed` and NumPy's with its last 32 bits: now, or when it is imported.
 
     NumPy is not imported for that: most jobs do without it, and it takes longer than the rest of a phase's start.
     """

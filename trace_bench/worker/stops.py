@@ -96,8 +96,8 @@ class StopWatch:
             self.log.event("stop.requested", {"reason": reason})
         for phase in self.phases.running.values():
             if phase.name == "train":
-                phase.tell("go")
-                phase.tell("stop", reason=reason)
+                phase.send("go")
+                phase.send("stop", reason=reason)
                 self.phases.kill_later(phase, STOP_GRACE)
             elif not self.trains:
                 self.log.fail("harness", "interrupted", f"the {phase.name} was interrupted")

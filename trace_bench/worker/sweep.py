@@ -87,7 +87,7 @@ def living(uids: Collection[int]) -> set[int]:
 
 
 def session_of(leader: int) -> set[int]:
-    """Pids of the live processes of the session that `leader` led (where there are no uids to tell by)."""
+    """Pids of the live processes of the session that `leader` led (where there are no uids to go by)."""
     found = set()
     for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
         with contextlib.suppress(OSError):
@@ -111,9 +111,9 @@ def _is_alive(fields: list[str]) -> bool:
 def act_as(uid: int, sender: int) -> None:
     """Take the rights of `uid`, in a helper process, without becoming its prey.
 
-    A process may be signalled by whoever has its real or saved uid. With the real uid `sender`, which nothing else runs
+    A process can be signalled under its real or saved uid. With the real uid `sender`, which nothing else runs
     under, and the saved uid 0, processes of `uid` can neither kill nor stop the helper; and since its effective uid is
-    not 0 it has no capability, so that its own signals reach `uid` and nobody else.
+    not 0 it has no capability, so that its own signals reach `uid` and no other.
     """
     os.setgroups([])
     os.setresgid(uid, uid, uid)

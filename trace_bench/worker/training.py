@@ -113,8 +113,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Budget:
-    """What the job may spend; None is no limit. Whoever spends it is stopped by `StopTraining`, so a trainer need not
-    look: it may, in order to plan."""
+    """What the job may spend; None is no limit. `StopTraining` stops a trainer that has spent it, so a trainer need
+    not look: it may, in order to plan."""
 
     evaluations: int | None = None
     calls: int | None = None

@@ -105,7 +105,7 @@ def enter(name: str, ctl: socket.socket, spawn: socket.socket) -> None:
 
 
 def client_environment(port: int, model: str) -> dict[str, str]:
-    """What an OpenAI-compatible client that nobody configured needs to find the gateway.
+    """What an OpenAI-compatible client without a configuration of its own needs to find the gateway.
 
     No secret: the port serves this phase's uid alone, and the key is a word that such clients want to see. Candidates
     have an empty environment.

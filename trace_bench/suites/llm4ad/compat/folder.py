@@ -29,14 +29,14 @@ from trace_bench.worker.problem import (
 )
 
 BUILDER = "build_trace_problem"
-DUE = ("param", "guide", "train_dataset", "optimizer_kwargs", "metadata")
+EXPECTED = ("param", "guide", "train_dataset", "optimizer_kwargs", "metadata")
 
 
 def build(context: BuildContext) -> Problem:
     """Build the problem of `context.task_dir`.
 
     Raises:
-        ProblemError: the folder's code raised, or what it returned is not what is due.
+        ProblemError: the folder's code raised, or what it returned is not what is expected.
     """
     path = context.task_dir / str(context.spec["foreign"]["module"])
     here = Session.of(context)
@@ -45,8 +45,8 @@ def build(context: BuildContext) -> Problem:
         made = _made(world, path, session.arguments(context))
     where = f"{place(path)}, {BUILDER}()"
     if not isinstance(made, dict):
-        raise ProblemError(f"{where} returned {type(made).__name__} where a dict is due")
-    if lacking := [name for name in DUE if made.get(name) is None]:
+        raise ProblemError(f"{where} returned {type(made).__name__} where a dict is expected")
+    if lacking := [name for name in EXPECTED if made.get(name) is None]:
         raise ProblemError(
             f"{where} returned a dict without {lacking[0]!r}; it has {', '.join(map(str, made)) or 'none'}"
         )
@@ -172,7 +172,9 @@ class _Guide:
                 raise CandidateError("call", f"the guide raised {type(error).__name__}: {error}") from error
             raise task_fault(self.path, error) from error
         if not isinstance(outcome, tuple | list) or len(outcome) < 2:
-            raise ProblemError(f"{place(self.path)}: the guide gave {type(outcome).__name__}; (score, feedback) is due")
+            raise ProblemError(
+                f"{place(self.path)}: the guide gave {type(outcome).__name__}; (score, feedback) is expected"
+            )
         score, more = plain(outcome[0])
         if score is None:
             raise CandidateError("score", f"the guide gave the score {str(outcome[0])[:80]}, which is no finite number")

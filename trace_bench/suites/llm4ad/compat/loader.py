@@ -18,7 +18,7 @@ _CHANGES = ("use_protected_div", "use_numba_accelerate")
 
 
 class Evaluation(ABC):
-    """An evaluator: keeps what it is told, and evaluates."""
+    """An evaluator: keeps its arguments, and evaluates."""
 
     def __init__(
         self,

@@ -118,7 +118,7 @@ class _Siblings(MetaPathFinder):
 
 
 class _LastResort(MetaPathFinder, Loader):
-    """For what is not installed: plots that nobody sees, functions that are not compiled, gymnasium by its old name."""
+    """For what is not installed: plots, which do nothing; functions, uncompiled; gymnasium by its old name."""
 
     def __init__(self) -> None:
         self.found: set[str] = set()
