@@ -12,13 +12,13 @@ Verdict = Literal["verified", "unverifiable", "contradicted"]
 
 
 class Evidence(Model):
-    """One thing that does not hold.
+    """One problem.
 
     Attributes:
         file: relative to the run; printable, cut.
-        key: where in it: a JSON path, a column, a line; empty for all of it.
-        was: what is there; None for nothing. Texts and lists are cut.
-        due: what should be there.
+        key: where in the file: a JSON path, a column or a line; empty for the whole file.
+        was: the value that was found; None for nothing. Texts and lists are cut.
+        due: the value that was expected.
     """
 
     file: str
@@ -28,12 +28,12 @@ class Evidence(Model):
 
 
 class Claim(Model):
-    """One claim of a run about itself, and the result of the check.
+    """The verdict on one claim of a run.
 
     Attributes:
         claim: its name, ``group.what``; stable.
-        says: a sentence: what was checked, or why it cannot be.
-        found: how many problems there are; `evidence` has the first of them.
+        says: a sentence: the claim, and how much was checked or why it cannot be checked.
+        found: number of problems; `evidence` lists the first ones.
     """
 
     claim: Name
@@ -44,12 +44,11 @@ class Claim(Model):
 
 
 class AuditReport(Model):
-    """What an audit of a run came to.
+    """The result of an audit of a run.
 
     Attributes:
-        digest: of every file of the run as it is (`trace_bench.records.digest.run_digest`); what an author quotes.
-        code_version: of the installation that audits.
-        sources_hash: of the code that this installation would run in sandboxes.
+        digest: the digest of all files of the run (`trace_bench.records.digest.run_digest`), which authors quote.
+        code_version: the version that made the audit. `sources_hash` is the hash of its code for sandboxes.
     """
 
     run_id: str

@@ -1,4 +1,4 @@
-"""``reproduction.json``: what came of making a run, or its scores, again."""
+"""``reproduction.json``: the result of repeating a run or its scores."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from trace_bench.artifacts.derived import ReplayDifference
 from trace_bench.artifacts.outputs import StateKind
 
 Verdict = Literal["equal", "within", "differs", "not_replayed"]
-"""``equal`` is to the bit, ``within`` the task's tolerance. What cannot be repeated is ``not_replayed``."""
+"""``equal``: to the bit; ``within``: within the task's tolerance; ``not_replayed``: it cannot be repeated."""
 
 
 class Pin(Model):
-    """One thing that determines a run, as it was recorded and as it is here.
+    """One thing that determines a run, as recorded and as it is here.
 
     Attributes:
-        what: ``backend`` is where jobs ran, ``limits`` stands for budget, splits and limits of the jobs.
-        name: of the image's family, the task, the package; else empty.
-        same: None where it is not known.
-        says: what is otherwise, in a sentence; empty where nothing is to be said.
+        what: ``backend`` is that of the jobs; ``limits`` stands for budget, splits and limits of the jobs.
+        name: the image's family, the task, or the package; else empty.
+        same: None if it is unknown.
+        says: a sentence on the difference; empty if there is none.
     """
 
     what: Literal["backend", "image", "code", "task", "package", "python", "cpu", "salt", "limits"]
@@ -33,11 +33,11 @@ class Pin(Model):
 
 
 class ScoreCheck(Model):
-    """One official score of one saved state, as it was recorded, and as a fresh scorer found it; natural units.
+    """One official score of one saved state, as recorded and as a fresh scorer found it; natural units.
 
     Attributes:
-        metric: ``score`` is what states are compared by.
-        file: whose number it is: ``results.json``, or ``result.json`` of the last attempt, which knows more of them.
+        metric: ``score`` is the score that compares states.
+        file: the file with the recorded score: ``results.json``, or ``result.json`` of the last attempt.
         found: None if the state was not scored.
     """
 
@@ -51,14 +51,14 @@ class ScoreCheck(Model):
 
 
 class JobReproduction(Model):
-    """What came of one job.
+    """The result for one job.
 
     Attributes:
-        why: it could not be repeated, or what else is to be said of the verdict.
-        tolerance: relative, of the task as it is here.
-        reasons: what is otherwise here, that may be why the job differs; none if nothing is.
-        differences: the first ones, of a job that was replayed and differs.
-        scores: of a job whose states were scored again.
+        why: why it could not be repeated, or a remark on the verdict.
+        tolerance: relative; that of the task installed here.
+        reasons: possible reasons for a difference: what differs here from the recording.
+        differences: the first differences of a replayed job.
+        scores: the scores of a job whose states were scored again.
     """
 
     job_id: str
@@ -78,10 +78,11 @@ class Reproduction(Model):
     """``reproduction.json``.
 
     Attributes:
-        recorded_run: id of the run that was repeated, and `recorded_from` where it lay.
-        mode: ``replay``: the jobs were run again from their cassettes; ``score-only``: their saved states were scored.
-        run_id: of the new run; None with ``score-only``, which makes none.
-        counts: jobs by verdict.
+        recorded_run: the id of the repeated run.
+        recorded_from: its folder.
+        mode: ``replay``: the jobs ran again from their cassettes; ``score-only``: their saved states were scored again.
+        run_id: the id of the new run; None with ``score-only``, which makes no run.
+        counts: number of jobs by verdict.
     """
 
     recorded_run: str
@@ -96,5 +97,5 @@ class Reproduction(Model):
 
     @property
     def ok(self) -> bool:
-        """Every job came out equal, to the bit or within the tolerance of its task."""
+        """Whether every job is equal, to the bit or within the tolerance of its task."""
         return bool(self.jobs) and all(job.verdict in ("equal", "within") for job in self.jobs)
