@@ -35,7 +35,7 @@ from trace_bench.sandbox.errors import (
     SandboxRemoved,
 )
 from trace_bench.sandbox.runtimes import missing_runtime
-from trace_bench.sandbox.ssh import PLACEHOLDER, SshAdapter
+from trace_bench.sandbox.ssh import HANDSHAKES, PLACEHOLDER, SshAdapter
 
 TIMEOUT = 120.0
 """Seconds for one call. An overloaded engine takes tens of seconds to start a container; it is not gone."""
@@ -95,6 +95,7 @@ class Engine:
         self.timeout = timeout
         self._local = threading.local()
         self._lock = threading.Lock()
+        self._handshakes = threading.Semaphore(HANDSHAKES)
         self._version: dict[str, Any] | None = None
         self._info: dict[str, Any] | None = None
         self._doubted = False
@@ -235,7 +236,7 @@ class Engine:
                 # REQUESTS_CA_BUNDLE, which is about other servers, would go before the engine's own authority.
                 client.trust_env = False
             if ssh:
-                client.mount(PLACEHOLDER, SshAdapter(self.url))
+                client.mount(PLACEHOLDER, SshAdapter(self.url, self._handshakes))
             elif self.url.startswith("unix://"):
                 # The SDK pools connections by URL, and every container has URLs of its own: each thread would come to
                 # hold 25 that are never used again. (The SDK ignores its own `num_pools`.)

@@ -28,39 +28,24 @@ HANDSHAKES = 6
 """Connections to one ssh server that may be under way: it drops some from the eleventh on (``MaxStartups``)."""
 HANDSHAKE_SECONDS = 60.0
 """Seconds after which a connection counts as made."""
-_handshakes: dict[str, threading.BoundedSemaphore] = {}
-_lock = threading.Lock()
-
-
-class Handshake:
-    """One of the `HANDSHAKES` connections to an ssh server that may be under way; waits for a free one.
-
-    ssh does not report that a connection is made. The first answer shows it.
-    """
-
-    def __init__(self, url: str) -> None:
-        with _lock:
-            self._free = _handshakes.setdefault(url, threading.BoundedSemaphore(HANDSHAKES))
-        self._held = self._free.acquire(timeout=HANDSHAKE_SECONDS)
-
-    def over(self) -> None:
-        """Let another connection begin. A second call does nothing."""
-        held, self._held = self._held, False
-        if held:
-            self._free.release()
 
 
 class SshAdapter(requests.adapters.HTTPAdapter):
-    """Sends every request through one ``ssh … docker system dial-stdio`` per pooled connection."""
+    """Sends every request through one ``ssh … docker system dial-stdio`` per pooled connection.
 
-    def __init__(self, url: str) -> None:
+    Args:
+        handshakes: limits the connections to the server that are under way; for all threads of an engine.
+    """
+
+    def __init__(self, url: str, handshakes: threading.Semaphore) -> None:
         self._url = url
+        self._handshakes = handshakes
         self._pool: _Pool | None = None
         super().__init__()
 
     def get_connection_with_tls_context(self, *args: Any, **kwargs: Any) -> _Pool:
         if self._pool is None:
-            self._pool = _Pool(self._url)
+            self._pool = _Pool(self._url, self._handshakes)
         return self._pool
 
     def close(self) -> None:
@@ -70,26 +55,28 @@ class SshAdapter(requests.adapters.HTTPAdapter):
 
 
 class _Pool(urllib3.connectionpool.HTTPConnectionPool):
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, handshakes: threading.Semaphore) -> None:
         super().__init__("engine-over-ssh.invalid", maxsize=4)
         self._url = url
+        self._handshakes = handshakes
 
     def _new_conn(self) -> _Connection:
-        return _Connection(self._url)
+        return _Connection(self._url, self._handshakes)
 
 
 class _Connection(urllib3.connection.HTTPConnection):
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, handshakes: threading.Semaphore) -> None:
         super().__init__("engine-over-ssh.invalid")
         self._url = url
+        self._handshakes = handshakes
         self._helper: subprocess.Popen[bytes] | None = None
         self._complaints: IO[bytes] | None = None
         self._complaint = ""
-        self._handshake: Handshake | None = None
+        self._under_way = False
 
     def connect(self) -> None:
         self._complaint = ""
-        self._handshake = Handshake(self._url)
+        self._under_way = self._handshakes.acquire(timeout=HANDSHAKE_SECONDS)
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - `close` does
         self.sock, self._helper = _dial(self._url, self._complaints)
         timeout = self.timeout
@@ -107,9 +94,10 @@ class _Connection(urllib3.connection.HTTPConnection):
         raise ConnectionError(quoted(f"ssh says: {self._complaint}", 300)) if self._complaint else lost
 
     def _connected(self) -> None:
-        if self._handshake is not None:
-            self._handshake.over()
-            self._handshake = None
+        """Let another connection begin. ssh does not report that one is made; the first answer shows it."""
+        if self._under_way:
+            self._under_way = False
+            self._handshakes.release()
 
     def close(self) -> None:
         super().close()
