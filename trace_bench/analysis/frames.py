@@ -92,24 +92,34 @@ def scores_frame(rows: Sequence[Results]) -> pd.DataFrame:
     data, or training data of a task without any; ``test``: held-out data), ``metric`` (``score`` is what states are
     compared by), ``direction`` of the job's score, ``value`` in natural units.
     """
-    found: list[tuple[Any, ...]] = []
-    for row in rows:
-        who = tuple(getattr(row, name) for name in IDENTITY)
-        outcome = outcome_of(row)
-        places = (("initial", "selection", "initial"), ("final", "selection", "final"), ("best", "selection", "best"),
-                  ("best", "test", "test"))  # fmt: skip
-        for state, split, name in places:
-            values: dict[str, float | None] = {SCORE: getattr(row, f"score_{name}")}
-            metrics: Mapping[str, float] = getattr(row, f"metrics_{name}")
-            values |= {metric: value for metric, value in metrics.items() if metric != SCORE}
-            found += [
-                (*who, outcome, state, split, metric, row.score_direction, value)
-                for metric, value in values.items()
-                if value is not None
-            ]
     columns = [*IDENTITY, "outcome", "state", "split", "metric", "direction", "value"]
+    found = [
+        {
+            **{name: getattr(row, name) for name in IDENTITY},
+            **score,
+            "outcome": outcome_of(row),
+            "direction": row.score_direction,
+        }
+        for row in rows
+        for score in row_scores(row)
+    ]
     frame = pd.DataFrame.from_records(found, columns=columns)
     return frame.astype({"seed": "int64", "value": "float64"})
+
+
+def row_scores(row: Results) -> Iterator[dict[str, Any]]:
+    """The scores of a job's row: state, split, metric, direction and value. Only the job's record has the direction of
+    a metric other than ``score``."""
+    places = (("initial", "selection", "initial"), ("final", "selection", "final"), ("best", "selection", "best"),
+              ("best", "test", "test"))  # fmt: skip
+    for state, split, name in places:
+        metrics: Mapping[str, float] = getattr(row, f"metrics_{name}")
+        values: dict[str, float | None] = {SCORE: getattr(row, f"score_{name}")}
+        values |= {metric: value for metric, value in metrics.items() if metric != SCORE}
+        for metric, value in values.items():
+            if value is not None:
+                direction = row.score_direction if metric == SCORE else None
+                yield {"state": state, "split": split, "metric": metric, "direction": direction, "value": value}
 
 
 def steps_frame(run: RunLayout, rows: Sequence[Results], *, parameters: bool = False) -> pd.DataFrame:

@@ -54,14 +54,14 @@ def scores_of(run: RunLayout, row: Results) -> list[Row]:
     whose record does not fit its row, only the row is used: ``selection`` is validation data, or training data of a
     task without any, and the numbers of examples are missing.
     """
-    from trace_bench.analysis.frames import outcome_of
+    from trace_bench.analysis.frames import outcome_of, row_scores
 
     who: Row = {name: getattr(row, name, None) for name in SCORES}
     who |= {"optimizer": row.resolved_optimizer, "outcome": outcome_of(row), "direction": row.score_direction}
     meta, result = _evidence(run, row)
     if meta is not None and result is not None:
         return [{**who, **found} for found in _from_result(meta, result)]
-    return [{**who, **found} for found in _from_row(row)]
+    return [{**who, **found} for found in row_scores(row)]
 
 
 def write_csv_table(path: Path, columns: Mapping[str, str], batches: Batches) -> int:
@@ -160,20 +160,6 @@ def _from_result(meta: JobMeta, result: WorkerResult) -> Iterator[Row]:
                     direction = declared.direction if declared and metric != SCORE else meta.score_direction
                     yield {"state": state, "split": split, "metric": metric, "direction": direction, "value": value,
                            **counts}  # fmt: skip
-
-
-def _from_row(row: Results) -> Iterator[Row]:
-    places = (("initial", "selection", "initial"), ("final", "selection", "final"), ("best", "selection", "best"),
-              ("best", "test", "test"))  # fmt: skip
-    for state, split, name in places:
-        metrics: Mapping[str, float] = getattr(row, f"metrics_{name}")
-        values: dict[str, float | None] = {SCORE: getattr(row, f"score_{name}")}
-        values |= {metric: value for metric, value in metrics.items() if metric != SCORE}
-        for metric, value in values.items():
-            if value is not None:
-                # Which way another metric is better stands in the job's record alone.
-                direction = row.score_direction if metric == SCORE else None
-                yield {"state": state, "split": split, "metric": metric, "direction": direction, "value": value}
 
 
 # --------------------------------------------------------------------------------------------------------- writing
