@@ -1,11 +1,11 @@
-"""``reproduce``: repeat a run or its scores here, and compare job by job."""
+"""The steps of ``reproduce``, and the lines that it prints of each job."""
 
 from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +13,16 @@ from trace_bench.artifacts.jsonio import dumps
 from trace_bench.artifacts.reproduction import JobReproduction, Reproduction
 from trace_bench.audit.reproduce import (
     REPRODUCTIONS,
-    Options,
     Prepared,
     folder_for,
     open_recording,
-    prepare,
     replay,
     report_on,
-    write_report,
 )
-from trace_bench.cli.displays import Display, alert
-from trace_bench.cli.run import Shown, check_runs_dir, display_for
-from trace_bench.cli.signals import RunInterrupted, StopOnSignals
-from trace_bench.display.console import emit, emit_json, note
+from trace_bench.cli.displays import Display
+from trace_bench.cli.run import Shown, display_for
+from trace_bench.cli.signals import RunInterrupted, StopOnSignals, stopping
+from trace_bench.display.console import emit
 from trace_bench.display.text import quoted
 from trace_bench.errors import ConfigError, ExitCode, Interrupted, TraceBenchError
 from trace_bench.execution.events import Event, JobSkipped, RunStarted, Subscriber
@@ -34,72 +31,27 @@ from trace_bench.records.runs import find_job
 
 SHOWN = 3
 """Differences of one job that are printed; the report lists more."""
-_STOPPING = "stopping: running jobs are ended and their sandboxes removed"
 
 
-@dataclass(frozen=True)
-class Given:
-    """The user's arguments: a run, some of its jobs, and the folder for the result."""
+def open_named(run: str, runs_dir: Path, output: Path | None, unpacked: contextlib.ExitStack) -> tuple[Recording, Path]:
+    """Open the run that `run` names, and choose the folder for the result.
 
-    run: str
-    runs_dir: Path
-    output: Path | None
-    jobs: Sequence[str]
-    where: str | None
-
-
-def reproduce_command(
-    given: Given,
-    overrides: Mapping[str, Any],
-    *,
-    roots: Sequence[Path],
-    allow_weaker: Sequence[str],
-    score_only: bool,
-    pull: bool,
-    build: bool,
-    as_json: bool,
-) -> int:
-    """Repeat the run or the scoring of its saved states; returns the exit code.
-
-    Raises:
-        TraceBenchError: with its own exit code.
+    Args:
+        output: that folder; None is one below `REPRODUCTIONS`.
+        unpacked: removes what was unpacked of an archive, unless its callbacks are taken away.
     """
-    with contextlib.ExitStack() as unpacked:
-        recording, folder = _opened(given, unpacked)
-        jobs = _chosen_jobs(recording, given.jobs, given.where)
-        options = Options(overrides, roots, jobs, allow_weaker, pull, build)
-        prepared = prepare(recording, folder, options, note)
-        check_runs_dir(prepared.plan.config)
-        unpacked.pop_all()
-    if not as_json:
-        _print_pins(prepared, score_only)
-    if prepared.plan.backend.integrity != "protected":
-        note("warning: programs of the run, which can be untrusted, run as your user on this backend")
-    report = _scored(prepared) if score_only else _replayed(prepared, Shown(quiet=as_json))
-    path = write_report(report, folder)
-    if as_json:
-        emit_json({**report.model_dump(mode="json"), "ok": report.ok, "report": str(path)})
-    else:
-        _print_jobs(report)
-        emit(_summary(report))
-        note(f"report: {path}")
-    return int(ExitCode.OK if report.ok else ExitCode.JOB_FAILED)
-
-
-def _opened(given: Given, unpacked: contextlib.ExitStack) -> tuple[Recording, Path]:
-    """The run, and the folder for the result. An archive is unpacked there; `unpacked` removes that again."""
-    if Path(given.run).is_file():
+    if Path(run).is_file():
         from trace_bench.records.archive import extract
 
-        folder = folder_for(Path(given.run).name.split(".")[0] or "archive", given.output, None)
+        folder = folder_for(Path(run).name.split(".")[0] or "archive", output, None)
         for made in (REPRODUCTIONS, folder):
             if not made.exists():
                 unpacked.callback(_remove_if_empty, made)
         unpacked.callback(shutil.rmtree, folder / "recorded", ignore_errors=True)
-        run = extract(Path(given.run), folder / "recorded").run
-        return open_recording(str(run.root), given.runs_dir), folder
-    recording = open_recording(given.run, given.runs_dir)
-    return recording, folder_for(recording.layout.run_id, given.output, recording.layout.root)
+        found = extract(Path(run), folder / "recorded").run
+        return open_recording(str(found.root), runs_dir), folder
+    recording = open_recording(run, runs_dir)
+    return recording, folder_for(recording.layout.run_id, output, recording.layout.root)
 
 
 def _remove_if_empty(folder: Path) -> None:
@@ -107,7 +59,7 @@ def _remove_if_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-def _chosen_jobs(recording: Recording, jobs: Sequence[str], where: str | None) -> set[str] | None:
+def chosen_jobs(recording: Recording, jobs: Sequence[str], where: str | None) -> set[str] | None:
     """Ids of the jobs to repeat; None for all.
 
     Raises:
@@ -148,7 +100,8 @@ def _of(chosen: Collection[str], display: Display) -> Subscriber:
     return notify
 
 
-def _replayed(prepared: Prepared, shown: Shown) -> Reproduction:
+def replay_and_show(prepared: Prepared, shown: Shown) -> Reproduction:
+    """Run the jobs again with the recorded answers, and show how that goes on."""
     display = display_for(shown, prepared.plan.warnings)
     code = int(ExitCode.JOB_FAILED)
     try:
@@ -167,18 +120,17 @@ def _replayed(prepared: Prepared, shown: Shown) -> Reproduction:
         display.close(code)
 
 
-def _scored(prepared: Prepared) -> Reproduction:
+def score_again(prepared: Prepared) -> Reproduction:
+    """Score the saved states again."""
     from trace_bench.audit.rescore import rescore
 
-    try:
-        with StopOnSignals(lambda _: alert(_STOPPING)) as stop:
-            jobs = rescore(prepared, stop_wanted=stop.wanted)
-    except Interrupted as error:
-        raise RunInterrupted(str(error)) from error
+    with stopping("stopping: running jobs are ended and their sandboxes removed") as stop_wanted:
+        jobs = rescore(prepared, stop_wanted=stop_wanted)
     return report_on(prepared, jobs, mode="score-only")
 
 
-def _print_pins(prepared: Prepared, score_only: bool) -> None:
+def print_pins(prepared: Prepared, score_only: bool) -> None:
+    """Print which jobs are repeated, and which versions and images differ here."""
     """Print what is the same here as in the recording. All packages share one line."""
     what = "saved states of" if score_only else "jobs of"
     run_id, backend = prepared.recording.layout.run_id, prepared.plan.backend.name
@@ -195,7 +147,8 @@ def _print_pins(prepared: Prepared, score_only: bool) -> None:
     emit()
 
 
-def _print_jobs(report: Reproduction) -> None:
+def print_jobs(report: Reproduction) -> None:
+    """Print a line for each job, and its differences."""
     for job in report.jobs:
         word = f"within {job.tolerance:g}" if job.verdict == "within" else job.verdict.replace("_", " ")
         variant = f" {job.variant}" if job.variant else ""
@@ -224,7 +177,8 @@ def _details(job: JobReproduction) -> list[str]:
     return lines
 
 
-def _summary(report: Reproduction) -> str:
+def summary(report: Reproduction) -> str:
+    """How many jobs came out equal."""
     counts = report.counts
     exact, within, differ, missing = (counts.get(name, 0) for name in ("equal", "within", "differs", "not_replayed"))
     what, done = ("jobs", "replayed") if report.mode == "replay" else ("jobs' scores", "scored")

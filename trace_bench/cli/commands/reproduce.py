@@ -1,13 +1,16 @@
-"""``reproduce``: see `trace_bench.cli.reproduce`."""
+"""``reproduce``: repeats a run or its scores here, and compares job by job."""
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option
 
 from trace_bench.cli.options import RUNS, DataRoot, Json, NoBuild, Roots, RunsDir, given, whole_number
+from trace_bench.display.console import emit, emit_json, note
+from trace_bench.errors import ExitCode
 
 
 def reproduce(
@@ -51,15 +54,28 @@ def reproduce(
 
     Example: trace-bench reproduce latest
     """
-    from trace_bench.cli.reproduce import Given, reproduce_command
+    from trace_bench.audit.reproduce import Options, prepare, write_report
+    from trace_bench.cli import reproduce as steps
+    from trace_bench.cli.run import Shown, check_runs_dir
 
-    return reproduce_command(
-        Given(run, runs_dir, output, job or [], where),
-        given(max_workers=workers, backend=backend, data_root=data_root),
-        roots=root or [],
-        allow_weaker=allow_weaker or [],
-        score_only=score_only,
-        pull=not no_pull,
-        build=not no_build,
-        as_json=as_json,
-    )
+    overrides = given(max_workers=workers, backend=backend, data_root=data_root)
+    with contextlib.ExitStack() as unpacked:
+        recording, folder = steps.open_named(run, runs_dir, output, unpacked)
+        jobs = steps.chosen_jobs(recording, job or [], where)
+        options = Options(overrides, root or [], jobs, allow_weaker or [], not no_pull, not no_build)
+        prepared = prepare(recording, folder, options, note)
+        check_runs_dir(prepared.plan.config)
+        unpacked.pop_all()
+    if not as_json:
+        steps.print_pins(prepared, score_only)
+    if prepared.plan.backend.integrity != "protected":
+        note("warning: programs of the run, which can be untrusted, run as your user on this backend")
+    report = steps.score_again(prepared) if score_only else steps.replay_and_show(prepared, Shown(quiet=as_json))
+    path = write_report(report, folder)
+    if as_json:
+        emit_json({**report.model_dump(mode="json"), "ok": report.ok, "report": str(path)})
+    else:
+        steps.print_jobs(report)
+        emit(steps.summary(report))
+        note(f"report: {path}")
+    return int(ExitCode.OK if report.ok else ExitCode.JOB_FAILED)
