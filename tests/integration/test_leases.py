@@ -170,7 +170,7 @@ def test_a_sandbox_is_not_made_with_what_a_controller_of_another_machine_has(dev
     resources = Resources(gpus=1, memory_bytes=64 << 20, pids=16)
     try:
         theirs = lab.backend.create(lab.request("", gpu_names=devices[:1], resources=resources))
-        with pytest.raises(LeaseLost, match="in the same instant"):
+        with pytest.raises(LeaseLost, match="at the same moment"):
             lab.backend.create(lab.request("", gpu_names=devices[:1], resources=resources))
         lab.backend.create(lab.request("", gpu_names=devices[1:], resources=resources)).remove()
         assert [box.id for box in lab.backend.find({RUN: lab.run})] == [theirs.id], "the refused one leaves nothing"
