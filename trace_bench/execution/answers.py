@@ -1,9 +1,9 @@
 """LLM calls of one session, answered on threads beside it: a slow provider stops neither heartbeat nor events.
 
-A provider that only computes is quick: its calls are answered where they are taken in. All others go to threads, which
-are made as calls come and end with the session. A call that is under way when the session ends is not cut off: an
-answer that was paid for still goes into the cassette, where the next attempt, or the next controller, finds it.
-Whoever closes the scope waits for such calls first (`Answers.wait`), within bounds.
+A provider that only computes is quick: its calls are answered on the reading thread. All others go to threads, which
+are made as calls come and end with the session. A call that is under way when the session ends is not cut off: its
+answer is paid for and goes into the cassette, where the next attempt, or the next controller, finds it. Before a scope
+is closed, the attempt waits for such calls (`Answers.wait`), within bounds.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from trace_bench.errors import ProtocolError, SandboxError
 from trace_bench.gateway.base import LlmRequest, LlmResponse, NotRecorded
 
 MOST_THREADS = 32
-"""Calls of one job that are asked at one time; further ones wait."""
+"""Most calls of one job at a time; further ones wait."""
 MOST_WAITING = 1024
 MOST_WAITING_BYTES = 128 << 20
-"""Calls that wait, and bytes of them. An honest supervisor holds back long before."""
+"""Most calls that wait, and most bytes of them. An honest supervisor sends fewer."""
 AFTER_THE_END = 60.0
-"""Seconds that calls under way have once their job has ended in order: nobody needs their answers but the books."""
+"""Seconds for calls under way after their job has ended in order: their answers only count as spent."""
 AFTER_A_BREAK = 600.0
-"""Seconds that they have once the attempt has failed: the next one would ask the same again, and pay for it."""
+"""Seconds after a failed attempt: the next one would repeat the calls, and pay for them again."""
 AFTER_A_KILL = 5.0
-"""Seconds that they have once the user wants the job killed."""
+"""Seconds after the user has killed the job."""
 
 
 class Serves(Protocol):
@@ -81,13 +81,16 @@ class Answers:
             self._waiting.append(request)
             if len(self._waiting) > self._idle and self._threads < MOST_THREADS:
                 self._threads += 1
-                # A thread that nobody waits for: one that hangs must not keep the process from ending.
+                # A daemon thread: a call that hangs must not keep the process from ending.
                 threading.Thread(target=self._work, name=f"llm-{self._scope.job_id}", daemon=True).start()
             self._changed.notify()
 
     def check(self, *, quiet: bool) -> None:
-        """Raise what ended a thread: what the sandbox has to do with only where the stream is `quiet`, for what can
-        still be read says more about its end."""
+        """Raise what ended a thread.
+
+        An error of the sandbox is raised only if the stream is `quiet`: data that can still be read says more about its
+        end.
+        """
         error = self._error
         if error is not None and (quiet or not isinstance(error, SandboxError)):
             raise error

@@ -1,5 +1,5 @@
-"""The files of a job's attempts on the host: what the last one left lies where people look for it, that of earlier ones
-in folders of their own."""
+"""The files of a job's attempts: those of the last attempt are in the job's folder, those of earlier ones in folders of
+their own."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from trace_bench.artifacts.records import Attempt, JobMeta
 from trace_bench.artifacts.writers import make_folders, repair_journal, sync_folder, write_bytes
 
 
-def _places(job: JobLayout) -> dict[str, Path]:
-    """Where people look for what an attempt left under a name."""
+def _published(job: JobLayout) -> dict[str, Path]:
+    """The published path of each file that an attempt leaves, by its name."""
     return {
         files.EVENTS: job.events,
         files.STDOUT: job.stdout,
@@ -29,13 +29,13 @@ def _places(job: JobLayout) -> dict[str, Path]:
 
 @dataclass
 class Kept:
-    """What `keep_attempt` has done."""
+    """The changes of `keep_attempt`."""
 
     moved: list[tuple[Path, Path]] = field(default_factory=list)
     made: dict[Path, bytes] = field(default_factory=dict)
 
     def put_back(self) -> None:
-        """Undo it: no further attempt has come of it."""
+        """Undo the changes: no further attempt has started."""
         for path, data in self.made.items():
             write_bytes(path, data, durable=False)
         for source, target in reversed(self.moved):
@@ -43,7 +43,7 @@ class Kept:
 
 
 def keep_attempt(job: JobLayout, *, calls: bool = False) -> Kept:
-    """Move what the last attempt published, its result too, into that attempt's folder: the next one takes its place.
+    """Move the published files of the last attempt, its result too, into that attempt's folder.
 
     Args:
         calls: its cassette and its checkpoint as well.
@@ -56,7 +56,7 @@ def keep_attempt(job: JobLayout, *, calls: bool = False) -> Kept:
     mend(job)
     # The result first: one that has lost its files must not be there to be reused.
     moves = {job.results: folder / job.results.name}
-    moves |= {source: out / name for name, source in _places(job).items()}
+    moves |= {source: out / name for name, source in _published(job).items()}
     if calls:
         moves |= {path: folder / path.name for path in (job.cassette, job.pending, job.checkpoint, job.services)}
     for source, target in moves.items():
@@ -76,15 +76,15 @@ def keep_attempt(job: JobLayout, *, calls: bool = False) -> Kept:
 
 
 def mend(job: JobLayout) -> None:
-    """Cut off what a controller that died left unfinished: of the history, say, that it wrote while the job ran."""
+    """Cut off unfinished lines that a dead controller left, for example in the history of a running job."""
     for path in (job.state_history, job.events, job.cassette, job.checkpoint, job.services):
         repair_journal(path)
 
 
 def publish(collected: Collected, job: JobLayout) -> None:
-    """Move what the last attempt left to where people look for it. It is not flushed: all of the job is, once."""
+    """Publish the files that were collected. They are not flushed here: the whole job is flushed once."""
     job.artifacts.mkdir(exist_ok=True)
-    for name, target in _places(job).items():
+    for name, target in _published(job).items():
         source = collected.root / name
         if source.exists():
             if target.is_dir():
@@ -101,7 +101,7 @@ def publish(collected: Collected, job: JobLayout) -> None:
 
 
 def earlier_attempts(job: JobLayout) -> tuple[Attempt, ...]:
-    """What the record of the job says of the attempts before this one; nothing, if somebody has damaged it."""
+    """The attempts in the record of the job; none if it is damaged."""
     try:
         return read_model(JobMeta, job.meta.read_bytes()).attempts
     except (FileNotFoundError, JsonError):
@@ -121,7 +121,7 @@ def next_attempt(job: JobLayout) -> int:
 
 
 def forget_attempt(job: JobLayout, number: int, meta: bytes | None) -> None:
-    """Take back that attempt `number` has begun: nothing was made.
+    """Remove the record of attempt `number`, which made no sandbox.
 
     Args:
         meta: the job's record before it; None if there was none.

@@ -1,4 +1,4 @@
-"""Whose fault it was that a sandbox ended without a result, and whether another attempt may help.
+"""Attribute the failure of a sandbox that ended without a result, and say whether another attempt may help.
 
 No single observation is proof: the engine's ``OOMKilled`` is set when any process was killed for want of memory, and an
 exit code is the supervisor's word or the kernel's. The table that this module is stands in
@@ -16,7 +16,7 @@ from trace_bench.worker.exit_codes import LEASE_ENDED, SPAWNER_KILLED, VOLUME_FU
 
 KILLED = 128 + signal.SIGKILL
 FUTILE = frozenset({"damaged_cassette", "not_recorded", "interrupted", "control_missing", "scorer_changed"})
-"""Kinds of failures of infrastructure that would come again, or that somebody wanted."""
+"""Kinds of failures of infrastructure that would come again, or that the user requested."""
 
 
 def is_retried(boundary: Boundary | None, kind: str | None) -> bool:

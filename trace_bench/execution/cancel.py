@@ -1,4 +1,4 @@
-"""A wish to stop a run or some of its jobs, left in the run's folder for the controller that works in it.
+"""A request to stop a run or some of its jobs, written to the run's folder for its controller.
 
 A file and not a signal: it works from another container or host that sees the folder, and can name jobs.
 """
@@ -16,16 +16,16 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.writers import write_json
 
 INTERVAL = 0.25
-"""Seconds between two looks at the file."""
+"""Seconds between two reads of the file."""
 
 
 def ask_to_cancel(layout: RunLayout, job_ids: Iterable[str] = (), *, kill: bool = False) -> None:
     """Ask the run's controller to end `job_ids` (all of the run if there are none): in order, or at once if `kill`.
 
-    Wishes add up until the controller ends.
+    Requests add up until the controller ends.
     """
-    wish = _read(layout)
-    jobs, whole, named = dict(wish.jobs), wish.whole, set(job_ids)
+    request = _read(layout)
+    jobs, whole, named = dict(request.jobs), request.whole, set(job_ids)
     for job_id in named:
         jobs[job_id] = _hastier(jobs.get(job_id), kill)
     if not named:
@@ -38,34 +38,34 @@ def _hastier(before: str | None, kill: bool) -> str:
 
 
 @dataclass(frozen=True)
-class _Wish:
-    """What is wanted of the whole run, and of single jobs."""
+class _Request:
+    """What is requested of the whole run, and of single jobs."""
 
     whole: str | None = None
     jobs: Mapping[str, str] = field(default_factory=dict)
 
 
-def _read(layout: RunLayout) -> _Wish:
+def _read(layout: RunLayout) -> _Request:
     """
     Raises:
-        OSError: there is a wish that cannot be read.
+        OSError: there is a request, and it cannot be read.
     """
     try:
         said = json.loads(layout.cancel.read_bytes())
         jobs = {str(job_id): _hastier(None, how == "kill") for job_id, how in dict(said["jobs"]).items()}
-        return _Wish(said["run"] and _hastier(None, said["run"] == "kill"), jobs)
+        return _Request(said["run"] and _hastier(None, said["run"] == "kill"), jobs)
     except FileNotFoundError:
-        return _Wish()
+        return _Request()
     except (ValueError, KeyError, TypeError, RecursionError):
-        return _Wish("interrupted")  # somebody wanted it to stop, and said so in their own way
+        return _Request("interrupted")  # a file that was written by other means
 
 
 @dataclass
 class Cancellations:
-    """The controller's end. `wanted` is cheap: the file is looked at once in `INTERVAL` seconds."""
+    """The controller's end. `wanted` is cheap: the file is read once in `INTERVAL` seconds."""
 
     layout: RunLayout
-    _wish: _Wish = field(default_factory=_Wish)
+    _request: _Request = field(default_factory=_Request)
     _looked: float = -float("inf")
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -75,12 +75,12 @@ class Cancellations:
             if time.monotonic() - self._looked > INTERVAL:
                 self._looked = time.monotonic()
                 with contextlib.suppress(OSError):  # as before, then
-                    self._wish = _read(self.layout)
-            wish = self._wish
-        wishes = (wish.whole, wish.jobs.get(job_id) if job_id is not None else None)
-        return "kill" if "kill" in wishes else wishes[0] or wishes[1]
+                    self._request = _read(self.layout)
+            request = self._request
+        requests = (request.whole, request.jobs.get(job_id) if job_id is not None else None)
+        return "kill" if "kill" in requests else requests[0] or requests[1]
 
     def forget(self) -> None:
-        """Take the wish away: it was for the controller that was at work."""
+        """Remove the request: it was for the controller that was at work."""
         with contextlib.suppress(FileNotFoundError):
             self.layout.cancel.unlink()

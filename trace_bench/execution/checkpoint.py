@@ -1,7 +1,7 @@
 """What the search of a job has learnt from evaluations, kept for another attempt (`trace_bench.worker.checkpoint`).
 
-It comes from the trainer's process and goes back to the trainer's process: whatever stands in it, it has no say in
-official scores. Here it is bytes of a certain form and size.
+It comes from the trainer's process and goes back to the trainer's process, so it cannot change official scores. The
+host checks only its form and size.
 """
 
 from __future__ import annotations
@@ -24,12 +24,11 @@ class CheckpointFile:
     """``checkpoint.jsonl`` of one job, while an attempt at it is made.
 
     Args:
-        aside: where one goes that cannot be used.
-        read: whether an attempt may go on from what is there.
+        aside: the path to which a checkpoint is moved that cannot be used.
 
     Attributes:
         known: what earlier attempts have learnt: JSON lines, as they go into the sandbox.
-        seconds: of training in those attempts, as far as it is known what came of them.
+        seconds: of training in those attempts, up to the last line.
         warnings: sentences for the record of the job.
 
     Raises:
@@ -55,14 +54,14 @@ class CheckpointFile:
             self._size = len(self.known)
 
     def beside(self, task: bytes) -> tuple[bytes, float]:
-        """What goes into the sandbox, in one message with `task`: lines, and the seconds of training in them."""
+        """The lines that go into the sandbox in one message with `task`, and the seconds of training in them."""
         if self.known and len(task) + len(self.known) > MAX_MESSAGE - (1 << 20):
             self.warnings.append("the checkpoint of an earlier attempt has no room beside the task, and was not used")
             return b"", 0.0
         return self.known, self.seconds
 
     def add(self, data: bytes, seconds: Any) -> None:
-        """Keep a line that came from the sandbox. What is none, or too much, is not kept."""
+        """Keep a line that came from the sandbox. Invalid lines, and those beyond the limit, are dropped."""
         if self._full or len(data) > CHECKPOINT_LINE_BYTES or type(seconds) not in (int, float):
             return
         try:
@@ -83,7 +82,7 @@ class CheckpointFile:
         self._journal.close()
 
     def _found(self, path: Path, fingerprint: str) -> list[bytes] | None:
-        """The lines that are there, each evaluation once; None if there are none that can be used."""
+        """The lines of the file, each evaluation once; None if they cannot be used."""
         try:
             lines = read_journal(path).lines
             head = CheckpointHead.model_validate(lines[0]) if lines else None
@@ -104,6 +103,6 @@ class CheckpointFile:
         for plain in lines:
             line = CheckpointLine.model_validate(plain)
             self.seconds = max(self.seconds, line.seconds)
-            if (line.key, line.nth) not in known:  # a controller that died may have had no time to say that it has it
+            if (line.key, line.nth) not in known:  # a dead controller may not have acknowledged it
                 known.add((line.key, line.nth))
                 yield (jsonio.dumps(line.model_dump(mode="json")) + "\n").encode()

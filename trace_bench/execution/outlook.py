@@ -1,7 +1,4 @@
-"""What a plan would take, before anything starts: which hosts take which jobs, and what it may cost at most.
-
-Pure but for asking the backend for its hosts.
-"""
+"""What a plan needs before anything starts: which hosts can run which jobs, and the most that it may cost."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ _HOUR = 3600
 
 @dataclass(frozen=True)
 class HostOutlook:
-    """One host: how many jobs it could run, and why not the others, with how many they are."""
+    """One host: how many jobs it can run, and for how many it cannot, by reason."""
 
     host: Host
     takes: int
@@ -37,8 +34,8 @@ class HostOutlook:
 
 @dataclass(frozen=True)
 class Bound:
-    """What the sandboxes of `jobs` jobs take at most: as if each lived as long as the service lets it
-    (`prepare.most_seconds`, from ``job_timeout`` and ``score_timeout``), in every attempt. Most jobs take far less.
+    """The most that the sandboxes of a number of jobs can take: every attempt lasts as long as its limits allow
+    (`prepare.most_seconds`, from ``job_timeout`` and ``score_timeout``). Most jobs take far less.
 
     Attributes:
         endless: jobs without a limit of time; then no sum is known, and all of them are None.
@@ -58,12 +55,12 @@ class Bound:
 
 @dataclass(frozen=True)
 class Outlook:
-    """Of the jobs that a plan runs or goes on with.
+    """What the jobs need that a plan runs or continues.
 
     Attributes:
-        hosts: empty where none answers; `problem` says why.
-        bound: of backend modal, which charges by the second; None of others.
-        model_usd: what the config's budgets let models cost at most; None where they say nothing of it.
+        hosts: empty if none answers; `problem` says why.
+        bound: for backend modal, which charges by the second; None for others.
+        model_usd: the most that models may cost within the budgets of the config; None without such a budget.
     """
 
     hosts: tuple[HostOutlook, ...]
@@ -96,11 +93,11 @@ def outlook_of(plan: RunPlan) -> Outlook:
 def bound_of(
     jobs: Iterable[tuple[SandboxConfig, float | None]], prices: ModalPricesConfig, *, gpu: str | None, attempts: int
 ) -> Bound:
-    """What sandboxes take at most.
+    """The most that sandboxes can take.
 
     Args:
-        jobs: what each asks for, and the seconds that one attempt may take; None is no limit.
-        gpu: the name of the GPUs, as prices have it.
+        jobs: the sandbox of each, and the most seconds of one attempt; None is no limit.
+        gpu: the name of the GPUs in the prices.
 
     Sums are exact, rounded once:
 
@@ -131,7 +128,7 @@ def bound_of(
 
 
 def _exact(price: float) -> Fraction:
-    """As it was written."""
+    """The decimal number as it was written."""
     return Fraction(repr(float(price)))
 
 

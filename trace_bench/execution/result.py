@@ -1,4 +1,4 @@
-"""What a run came to, from its files."""
+"""The result of a run, also as data frames."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a run came to. `rows` are in the order of the plan; a job that never ran has one that says ``skipped``."""
+    """The result of a run. `rows` are in the order of the plan; a job that never ran has one that says ``skipped``."""
 
     run_id: str
     layout: RunLayout
@@ -36,7 +36,7 @@ class RunResult:
 
     @classmethod
     def read(cls, layout: RunLayout) -> RunResult:
-        """What the run in a folder has come to so far, whoever ran it; it may be going on.
+        """The result so far of the run in a folder. The run may still be under way.
 
         Raises:
             HarnessError: a file of it is damaged.
@@ -71,5 +71,5 @@ class RunResult:
 
 
 def _frames() -> Any:
-    """pandas takes a third of a second to import, which only those wait for who look at frames."""
+    """Import pandas, which takes a third of a second, only when frames are used."""
     return import_module("trace_bench.analysis.frames")

@@ -1,4 +1,4 @@
-"""Builds every problem of a plan in a sandbox of its own and goes no further: nothing is trained, scored or paid."""
+"""Build every problem of a plan in a sandbox of its own. Nothing is trained, scored or paid for."""
 
 from __future__ import annotations
 

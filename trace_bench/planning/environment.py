@@ -1,4 +1,4 @@
-"""The variables that models are completed from, and their keys read from: the environment's, then those of ``.env``.
+"""The variables that hold names and keys of models: those of the environment, then those of ``.env``.
 
 Nothing of a ``.env`` file enters `os.environ`, a sandbox, or any file of a run.
 """
@@ -27,7 +27,7 @@ _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 
 @dataclass(frozen=True)
 class Variables:
-    """Named values, and the files that some of them come from. A variable that is set to nothing is not set."""
+    """Named values, and the files of some of them. An empty variable counts as not set."""
 
     values: Mapping[str, str]
     files: Mapping[str, str]
@@ -61,7 +61,7 @@ def variables_of(config: RunConfig, environ: Mapping[str, str]) -> Variables:
 
 
 def read_dotenv(path: Path) -> dict[str, str]:
-    """The assignments in a ``.env`` file; none if there is no such file. Lines that are no assignment are passed over.
+    """The assignments in a ``.env`` file; none if there is no such file. Other lines are ignored.
 
     Raises:
         ConfigError: it cannot be read.

@@ -1,5 +1,8 @@
-"""Completes the models of a config from the environment, before anything is planned: snapshot, hash and identity hold
-what is really asked. The key alone stays where it is; the config says at most which variable holds it."""
+"""Complete the models of a config from the environment, before anything is planned.
+
+So snapshot, hash and job ids hold the models that are really used. A key is not copied; the config names at most the
+variable that holds it.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +36,8 @@ CUSTOM = ("TRACE_CUSTOMLLM_MODEL", "TRACE_CUSTOMLLM_URL", "TRACE_CUSTOMLLM_API_K
 
 
 def with_models(config: RunConfig, environ: Mapping[str, str]) -> RunConfig:
-    """`config` with everything about its models filled in that it leaves to the environment. Whatever is filled in is
-    among the warnings of what is returned, without any key. Doing it twice changes nothing; a config of another mode
-    is returned as it is.
+    """`config` with everything about its models that it leaves to the environment. Each addition is a warning of the
+    returned config, without any key. A second call changes nothing. In other modes than real, nothing is added.
 
     Args:
         environ: variables of this process. ``.env`` files are read too (see `variables_of`).
@@ -60,7 +62,7 @@ def with_models(config: RunConfig, environ: Mapping[str, str]) -> RunConfig:
 
 
 def missing_keys(config: RunConfig, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """A sentence for each model of a completed `config` whose key is not to be found."""
+    """A sentence for each model of a completed `config` whose key is missing."""
     if config.mode != "real":
         return ()
     variables = variables_of(config, environ)
@@ -74,7 +76,7 @@ def missing_keys(config: RunConfig, environ: Mapping[str, str]) -> tuple[str, ..
 def real_models(
     config: RunConfig, environ: Mapping[str, str], prices: Mapping[str, Prices | None] | None = None
 ) -> tuple[RealModel, ...]:
-    """All that the gateway has to know of the real models of a completed `config`, keys included.
+    """The real models of a completed `config` as the gateway needs them, with keys.
 
     Args:
         prices: by the model's id, where the config itself says none.
@@ -90,7 +92,7 @@ def real_models(
 
 
 def learn_secrets(config: RunConfig, environ: Mapping[str, str]) -> None:
-    """Have everything masked from now on that is secret in the environment, and the keys of `config`'s models.
+    """Mask the secrets of the environment, and the keys of the models of `config`, from now on.
 
     Raises:
         ConfigError: a key stands in the config itself.
@@ -119,7 +121,7 @@ def _blocks(config: RunConfig) -> list[tuple[Path_, LlmConfig]]:
 
 @dataclass(frozen=True)
 class _Given:
-    """What the environment says in place of a block, and from where."""
+    """A model that the environment names, and the variables that name it."""
 
     model: str | None = None
     base_url: str | None = None
@@ -135,7 +137,7 @@ def _completed(
     problems: list[str],
     notes: list[str],
 ) -> LlmConfig:
-    """`llm` in full; what is wrong with it is added to `problems`, what was filled in to `notes`."""
+    """`llm` in full. Problems are added to `problems`, additions to `notes`."""
     if is_builtin(llm.model):
         return llm
     given = _Given() if llm.model else _given(variables)
@@ -202,7 +204,7 @@ def _given(variables: Variables) -> _Given:
 
 
 def _provider(llm: LlmConfig, model: str, base_url: str | None, variables: Variables) -> tuple[str | None, str]:
-    """Who offers `model`, and what it is called there."""
+    """The provider of `model`, and the name of the model there."""
     prefix = named(model)
     rest = model.partition("/")[2]
     if llm.provider is not None:

@@ -20,7 +20,7 @@ _PATIENCE = 0.5
 
 @contextlib.contextmanager
 def alone_in(layout: RunLayout) -> Iterator[None]:
-    """Keeps a second controller out of the run's folder.
+    """Hold the lock of the run's folder.
 
     Raises:
         ConfigError: another controller is at work in it.

@@ -24,7 +24,7 @@ from trace_bench.artifacts.contract import (
 )
 from trace_bench.artifacts.records import ImageRecord, JobMeta
 from trace_bench.config.frozen import thaw
-from trace_bench.config.models import RunConfig
+from trace_bench.config.models import RunConfig, SandboxConfig
 from trace_bench.config.objectives import direction_of
 from trace_bench.identity import seed_commitment, test_seed
 from trace_bench.matrix import Job
@@ -122,14 +122,7 @@ def prepare(  # long, as it lists the fields of three values
         test_seed=held_out,
         meta=meta,
         image_ref=image.ref,
-        resources=Resources(
-            cpus=sandbox.cpus,
-            memory_bytes=sandbox.memory,
-            disk_bytes=sandbox.disk,
-            tmp_bytes=sandbox.tmp,
-            pids=sandbox.pids,
-            gpus=sandbox.gpus,
-        ),
+        resources=_resources(sandbox),
         runtime=sandbox.runtime,
         require_controls=frozenset(sandbox.require_controls),
         allow_weaker=frozenset(sandbox.allow_weaker),
@@ -175,6 +168,17 @@ def _spec(job: Job, task: Task, fingerprint: str, config: RunConfig, run_id: str
         ),
         objective=ObjectiveSpec(**job.objective),
         stop_at=stop_at,
+    )
+
+
+def _resources(sandbox: SandboxConfig) -> Resources:
+    return Resources(
+        cpus=sandbox.cpus,
+        memory_bytes=sandbox.memory,
+        disk_bytes=sandbox.disk,
+        tmp_bytes=sandbox.tmp,
+        pids=sandbox.pids,
+        gpus=sandbox.gpus,
     )
 
 

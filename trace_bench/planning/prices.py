@@ -1,5 +1,4 @@
-"""What the models of a run cost, settled before its first call and frozen with it: a run that is continued reckons by
-the prices that it began with, whatever litellm's table says by then."""
+"""Prices of the models of a run. They are recorded with the run, and a run that is continued keeps them."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ def check_litellm(config: RunConfig) -> None:
 
 
 def prices_of(config: RunConfig, warn: list[str]) -> dict[str, ModelPrices]:
-    """The prices of a completed `config`'s real models, by id, as far as they are known; a model without is warned of.
+    """The prices of a completed `config`'s real models, by id. A model without a known price is a warning.
 
     Raises:
         ConfigError: a budget in US dollars has no meaning, since a price is not known.
@@ -62,5 +61,5 @@ def prices_of(config: RunConfig, warn: list[str]) -> dict[str, ModelPrices]:
 
 
 def frozen(prices: Mapping[str, ModelPrices]) -> dict[str, Prices | None]:
-    """The same as the gateway takes them."""
+    """The same prices in the gateway's type."""
     return {name: Prices(price.prompt, price.completion, price.cached) for name, price in prices.items()}

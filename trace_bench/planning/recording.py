@@ -1,4 +1,4 @@
-"""The run that a replay repeats: found, checked before anything starts, and asked for what a job of it was like."""
+"""The recorded run that a replay repeats: found, and checked before anything starts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from trace_bench.records.rows import is_final
 from trace_bench.records.runs import find_run
 
 SHOWN = 3
-"""Jobs that are named in a sentence."""
+"""Most jobs that one message names."""
 LOST_TASK = (
     "a run does not hold its tasks: name the folder that holds this one with --root FOLDER, or leave its jobs out with "
     "trace-bench reproduce --where"
@@ -48,11 +48,11 @@ OF_THE_HOST = ("allow_weaker", "runtime")
 
 @dataclass(frozen=True)
 class Recording:
-    """A recorded run, as its files have it.
+    """A recorded run, as read from its files.
 
     Attributes:
         snapshot: its config as plain data.
-        rows: the jobs that have an ending that can be repeated, by id.
+        rows: results of the jobs that can be replayed, by id.
         lacking: why each of the others cannot be replayed, by id.
     """
 
@@ -88,11 +88,11 @@ class Recording:
         return parse_config(data, overrides, file=str(self.layout.config_snapshot))
 
     def config_alone(self, overrides: Mapping[str, Any]) -> RunConfig:
-        """As `config`, where the user has named the run and no config: it may be a stranger's. What was left out of it,
-        and might be missed, is among the warnings.
+        """As `config`, if the user names the run and no config. The run may be untrusted: keys that could harm this
+        machine are left out, and each is a warning.
 
         Raises:
-            ConfigError: its programs would run as the user, who has not said so; or as `config`.
+            ConfigError: its programs would run as the user, without `backend` in `overrides`; or as `config`.
         """
         run, backend = self.layout.run_id, self.snapshot.get("backend")
         if "backend" not in overrides and backend not in (None, "auto", "docker"):
@@ -105,7 +105,7 @@ class Recording:
         return config.changed(warnings=texts)
 
     def _left_out(self, overrides: Mapping[str, Any]) -> list[tuple[str, str]]:
-        """Keys that were given and are not taken over, each with what to do about it."""
+        """Keys of the snapshot that are not taken over, each with a remedy."""
         remedies = {
             "task_roots": "name folders of tasks with --root",
             "data_root": "name the folder of published data with --data-root",
@@ -121,8 +121,7 @@ class Recording:
         return found
 
     def fitted(self, config: RunConfig) -> RunConfig:
-        """`config` with the models and the time limit of this run where it names none: they are part of what jobs are
-        called, and clocks are not consulted."""
+        """`config` with the models and the time limit of this run, if it gives none. Models are part of job ids."""
         changes: dict[str, Any] = {"replay_from": str(self.layout.root.resolve())}
         warnings: tuple[str, ...] = ()
         if self.mode == "stub" and (config.llm or config.llms):
@@ -138,7 +137,7 @@ class Recording:
         return config.changed(changes, warnings=warnings)
 
     def check(self, jobs: Sequence[Job], where: str) -> None:
-        """Whether this run has `jobs`, and their cassettes can be read.
+        """Check that this run has `jobs`, and that their cassettes can be read.
 
         Raises:
             ConfigError: with what differs, of a few of them.
@@ -163,7 +162,7 @@ class Recording:
             raise ConfigError("\n".join([*damaged[:SHOWN], *more]))
 
     def readable(self) -> Recording:
-        """This run, where a job whose cassette is damaged cannot be replayed, in place of the whole of it."""
+        """This run without the jobs whose cassettes are damaged."""
         damaged = {job_id: why for job_id in self.rows if (why := self._damage(job_id)) is not None}
         rows = {job_id: row for job_id, row in self.rows.items() if job_id not in damaged}
         return replace(self, rows=rows, lacking={**self.lacking, **damaged})
@@ -171,7 +170,7 @@ class Recording:
     def notes(
         self, tasks: Mapping[str, str], images: Mapping[str, str], sources: str, jobs: Mapping[str, str]
     ) -> list[str]:
-        """What is otherwise now than it was then, so that a replay may come out otherwise; recorded as warnings.
+        """Warnings about what has changed since the recording, so that a replay may have other results.
 
         Args:
             tasks: content hashes by task id.
@@ -257,7 +256,7 @@ class Recording:
 
 
 def hardened(snapshot: Mapping[str, Any]) -> dict[str, Any]:
-    """`snapshot` without what its sections ``sandbox`` say that would make sandboxes weaker than this machine's are."""
+    """`snapshot` without the keys of its ``sandbox`` sections that would weaken the sandboxes of this machine."""
 
     def cut(entry: Any) -> Any:
         if not isinstance(entry, Mapping) or not isinstance(entry.get("sandbox"), Mapping):
@@ -338,7 +337,7 @@ def _snapshot(path: Path) -> Mapping[str, Any]:
 
 
 def _lack(row: Results | None) -> str | None:
-    """Why the ending of a job cannot be repeated."""
+    """Why a job with the result `row` cannot be replayed."""
     if row is None or row.status == "skipped":
         return "it never ran to an end"
     if row.failure_boundary is not None and not is_final(row):

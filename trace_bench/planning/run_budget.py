@@ -23,7 +23,7 @@ from trace_bench.records.calls import read_calls
 
 @dataclass(frozen=True)
 class Spent:
-    """What was spent before: by job id, and seconds of controllers. `notes` say what could not be read."""
+    """What earlier controllers spent: usage by job id, and seconds. `notes` say what could not be read."""
 
     jobs: Mapping[str, Usage] = field(default_factory=dict)
     seconds: float = 0.0
@@ -31,7 +31,7 @@ class Spent:
 
 
 class RunBudget:
-    """One controller's view of it."""
+    """The budget of a run, for one controller."""
 
     def __init__(self, limits: RunBudgetConfig, spent: Spent, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.meter = RunMeter(limits)
@@ -43,7 +43,7 @@ class RunBudget:
         self._began: float | None = None
 
     def begin(self) -> None:
-        """From now on its time runs."""
+        """Start its time."""
         self._began = self._clock()
 
     @property
@@ -55,7 +55,7 @@ class RunBudget:
         return self._seconds is not None and self._before + self.elapsed >= self._seconds
 
     def too_short_for(self, seconds: float) -> str | None:
-        """The sentence that says that a job of `seconds` cannot end within it, if it cannot."""
+        """Why a job of `seconds` cannot end within the budget; None if it can."""
         if self._seconds is None:
             return None
         left = self._seconds - self._before - self.elapsed
@@ -67,7 +67,7 @@ class RunBudget:
         )
 
     def used_up(self) -> str | None:
-        """The sentence that says which limit is reached, if one is."""
+        """Which limit is reached; None if none is."""
         if self.time_is_up():
             return f"the run's budget of {self._seconds:g} seconds is used up"
         return self.meter.used_up()

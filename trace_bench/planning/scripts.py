@@ -1,4 +1,4 @@
-"""The scripts of a config's built-in models: checked before planning, part of a job's identity by their content, copied
+"""Scripts of the built-in models of a config: checked before planning, part of a job's id by their content, and copied
 into the run."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is known of LLM services: the variables that their clients read, and how their models are called.
+"""Known LLM services: the variables that their clients read, and the names of their models.
 
 Names are litellm's. A service that is not listed works too: its key is looked for in ``<NAME>_API_KEY``.
 """
@@ -60,7 +60,7 @@ OTHER_NAMES = {
     "vllm": "hosted_vllm",
 }
 WITHOUT_ONE_KEY = frozenset({"bedrock", "sagemaker", "vertex_ai", "vertex_ai_beta", "watsonx"})
-"""Services whose clients sign requests with what they find on the host; the gateway's process finds nothing there."""
+"""Services whose clients sign requests with credentials of the host, which the gateway's process does not have."""
 _FAMILIES = (
     (("gpt-", "chatgpt-", "o1", "o3", "o4", "text-embedding-"), "openai"),
     (("claude",), "anthropic"),
@@ -99,13 +99,13 @@ def family(model: str) -> str | None:
 
 
 def at_host(base_url: str) -> str | None:
-    """The service that lives at `base_url`, if it is a known one."""
+    """The known service at `base_url`, if there is one."""
     host = urlsplit(base_url).hostname or ""
     return next((name for known, name in _HOSTS if host == known or host.endswith(f".{known}")), None)
 
 
 def is_loopback(base_url: str) -> bool:
-    """Whether `base_url` is on this very machine.
+    """Whether `base_url` is on this machine.
 
     >>> is_loopback("http://127.0.0.1:8000/v1"), is_loopback("https://api.openai.com/v1")
     (True, False)
