@@ -13,7 +13,7 @@ from trace_bench.display.console import emit, emit_json, note
 from trace_bench.errors import ExitCode
 
 
-def reproduce(
+def reproduce(  # long, as it has many options
     run: Annotated[
         str, Argument(metavar="RUN", help="A run's folder, its id or the beginning of it, latest, or an archive.")
     ],
