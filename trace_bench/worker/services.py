@@ -5,16 +5,14 @@ Standard library only: imported inside images that hold nothing else.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from trace_bench.errors import Boundary, TraceBenchError
 from trace_bench.worker.llm_calls import SERVICES as PATH
+from trace_bench.worker.loopback import error_of, post
 from trace_bench.worker.problem import ProblemError
 from trace_bench.worker.training import StopTraining
-
-"""Of a request, before the name of the service."""
 
 
 class ServiceFailed(TraceBenchError):
@@ -40,29 +38,18 @@ class Services:
             ProblemError: the task cannot be asked so, or there is no such service. The job fails at ``task``.
             ServiceFailed: what the service needs has failed. StopTraining: a budget is used up.
         """
-        import http.client
-
         if self._port is None:
             raise ProblemError(f"the service {name} was asked while the problem was built; ask it in the guide")
-        connection = http.client.HTTPConnection("127.0.0.1", self._port)
         try:
-            connection.request("POST", PATH + name, json.dumps(request).encode(), {"Content-Type": "application/json"})
-            response = connection.getresponse()
-            text = response.read()
+            status, reply = post(self._port, PATH + name, request, {})
         except OSError as error:
             raise ServiceFailed(f"the host does not answer for the service {name}: {error}") from error
-        finally:
-            connection.close()
-        try:
-            reply = json.loads(text)
-        except ValueError:
-            reply = None
-        if response.status == 200 and isinstance(reply, dict):
+        if status == 200 and isinstance(reply, dict):
             return reply
-        said = reply.get("error", {}) if isinstance(reply, dict) else {}
-        message = f"the service {name}: {said.get('message') or f'HTTP {response.status}'}"
+        said = error_of(reply)
+        message = f"the service {name}: {said.get('message') or f'HTTP {status}'}"
         if said.get("code") == "budget_exhausted":
             raise StopTraining("budget")
-        if response.status >= 500:
+        if status >= 500:
             raise ServiceFailed(message)
         raise ProblemError(message)

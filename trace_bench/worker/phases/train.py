@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import importlib
-import json
 import sys
 import threading
 import time
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +16,7 @@ from trace_bench.worker.checkpoint import Checkpoint, Watch, digest_of
 from trace_bench.worker.evaluate import evaluate_state, mean_metrics, mean_score
 from trace_bench.worker.objective import Front
 from trace_bench.worker.phases import Link, PhaseFailure, build_problem
+from trace_bench.worker.phases.model_calls import ModelCalls
 from trace_bench.worker.problem import Problem, Value
 from trace_bench.worker.search_loop import run_search
 from trace_bench.worker.training import Budget, Rollout, Slot, State, Step, StopTraining, selection_of
@@ -26,10 +24,6 @@ from trace_bench.worker.training import Budget, Rollout, Slot, State, Step, Stop
 PLUGINS = "/opt/trace-bench/plugins"
 """Where an image has the files of trainer packages. No other phase can import them: not the one that scores."""
 
-ONE_REQUEST = (400, 413, 422)
-"""What a provider says of one request that it does not take, being too long, say, or filtered: others may do."""
-MOST_REFUSED = 5
-"""Such answers in a row that are taken for a matter of single requests."""
 MAX_SIGN_EVENTS = 200
 """Events ``candidate.signs`` of one job."""
 
@@ -141,16 +135,14 @@ class WorkerTrainContext:
         self._stop_at: Mapping[str, Any] | None = job.get("stop_at")
         self._thread = threading.get_ident()
         self._checks = 0
-        self._port: int = start["gateway_port"]
-        self._model: str = job["model"].get("model") or job["model"]["id"]
+        name: str = job["model"].get("model") or job["model"]["id"]
+        self._model = ModelCalls(start["gateway_port"], name, watch, self._stop_at)
         self._selection = selection_of(problem)
         self._judging = {example.id for example in getattr(problem, self._selection)}
         self._claims: dict[str, dict[str, Any]] = {}
         self._initial = digest_of(self.best_state)
         self._initial_split: str | None = None
         self._watch = watch
-        self._calls = 0
-        self._replied, self._refused = False, 0
         self._checkpoint = Checkpoint(lines, lambda line: link.send("checkpoint", line=line), self.event)
         self._resuming = self._checkpoint.as_of is not None
         if lines and not self._resuming:
@@ -211,7 +203,7 @@ class WorkerTrainContext:
         if self._resuming:
             self._resuming = False
             self._link.send("resumed")
-            self.event("search.resumed", evaluations=self._checkpoint.found, llm_calls=self._calls)
+            self.event("search.resumed", evaluations=self._checkpoint.found, llm_calls=self._model.calls)
 
     def count_evaluations(self, number: int) -> None:
         """See `training.TrainContext.count_evaluations`."""
@@ -293,80 +285,14 @@ class WorkerTrainContext:
         variables: Sequence[Mapping[str, Any]] = (),
         **request: Any,
     ) -> dict[str, Any]:
-        """One chat completion through the gateway.
-
-        A request that the provider does not take, while it takes others, is answered with no text, and with why
-        (``refused``): that is a bad answer to this one, and no end of the job.
-
-        Raises:
-            StopTraining: the budget is used up, or a stop was asked for.
-            PhaseFailure: at ``provider``: the gateway has no answer.
-        """
+        """One chat completion through the gateway. See `ModelCalls.chat`."""
         self.check()
-        headers = {"X-Trace-Bench-Slot": str(slot)}
-        if variables:
-            packed = zlib.compress(json.dumps(list(variables)).encode())
-            headers["X-Trace-Bench-Variables"] = base64.b64encode(packed).decode()
-        asked = {"model": self._model, "messages": messages, **request}
-        return self._post("/v1/chat/completions", asked, headers, refusable=True)
+        return self._model.chat(messages, slot, variables, request)
 
     def embed(self, texts: Sequence[str], *, slot: Slot, model: str = "") -> list[list[float]]:
         """One vector for each text, in order, through the gateway. Raises as `chat` does."""
         self.check()
-        request = {"model": model or self._model, "input": list(texts)}
-        reply = self._post("/v1/embeddings", request, {"X-Trace-Bench-Slot": str(slot)})
-        try:
-            rows = sorted(reply["data"], key=lambda row: row["index"])
-            vectors = [[float(x) for x in row["embedding"]] for row in rows]
-        except (KeyError, TypeError, ValueError):
-            vectors = []
-        if len(vectors) != len(texts):
-            raise PhaseFailure("provider", "provider_error", "the answer does not hold one vector for each text")
-        return vectors
-
-    def _post(
-        self, path: str, request: Mapping[str, Any], headers: Mapping[str, str], *, refusable: bool = False
-    ) -> dict[str, Any]:
-        import http.client
-
-        connection = http.client.HTTPConnection("127.0.0.1", self._port)
-        self._calls += 1
-        try:
-            body = json.dumps(request).encode()
-            with self._watch.own_call():
-                connection.request("POST", path, body, {"Content-Type": "application/json", **headers})
-            response = connection.getresponse()
-            text = response.read()
-        except OSError as error:
-            raise PhaseFailure("trainer", "relay", f"the port for LLM calls does not answer: {error}") from error
-        finally:
-            connection.close()
-        try:
-            reply = json.loads(text)
-        except ValueError:
-            reply = {}
-        if response.status == 200 and isinstance(reply, dict):
-            self._replied, self._refused = True, 0
-            return reply
-        error_body = reply.get("error", {}) if isinstance(reply, dict) else {}
-        if isinstance(error_body, dict) and error_body.get("code") == "budget_exhausted":
-            raise StopTraining("budget")
-        if isinstance(error_body, dict) and error_body.get("code") == "training_stopped" and self._stop_at is not None:
-            raise StopTraining(self._stop_at["reason"])
-        message = error_body.get("message") if isinstance(error_body, dict) else None
-        said = f"HTTP {response.status}: {message or 'no explanation'}"
-        self._refused += 1
-        if refusable and response.status in ONE_REQUEST and self._replied and self._refused <= MOST_REFUSED:
-            choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": ""}}
-            usage = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
-            return {
-                "object": "chat.completion",
-                "model": self._model,
-                "choices": [choice],
-                "usage": usage,
-                "refused": said,
-            }
-        raise PhaseFailure("provider", "provider_error", said)
+        return self._model.embed(texts, slot, model)
 
 
 def _check_text(state: State) -> None:
